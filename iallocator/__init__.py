@@ -1,0 +1,6 @@
+"""iallocator: a placement program for Ganeti clusters.
+
+Reads a request document with the whole cluster, answers where instances go.
+"""
+
+__version__ = "0.1.0"

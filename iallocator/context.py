@@ -1,0 +1,49 @@
+"""Everything a handler works with: the cluster as read, its state, and the settings."""
+
+from __future__ import annotations
+
+from iallocator.model.state import State
+from iallocator.redundancy.rules import Rules
+from iallocator.scoring import Kernels
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from iallocator.model.cluster import Cluster
+    from iallocator.options import Settings
+    from iallocator.redundancy.judge import Judge
+    from iallocator.scoring import Kernel
+
+__all__ = ["Context"]
+
+
+class Context:
+    """The working set of one request.
+
+    ``candidates`` estimates how many placements the request scores, and with that
+    chooses the form of the kernel.
+    """
+
+    __slots__ = ("cluster", "kernels", "rules", "settings", "state")
+
+    def __init__(self, cluster: Cluster, settings: Settings, candidates: int) -> None:
+        self.cluster = cluster
+        self.settings = settings
+        self.state = State(cluster)
+        self.kernels = Kernels(self.state, candidates)
+        self.rules = Rules(settings.n1)
+
+    def kernel(self, scope: Sequence[int]) -> Kernel:
+        """Scores over `scope`, as the state is now."""
+        return self.kernels.make(self.state, scope)
+
+    def judge(self, scope: Sequence[int]) -> Judge:
+        """N+1 as the state is now; `scope` as for the allocation."""
+        from iallocator.redundancy.judge import Judge
+
+        return Judge(self.state, self.kernels.make, self.rules, scope)
+
+    def all_nodes(self) -> range:
+        """Every node of the document."""
+        return range(len(self.cluster.nodes))

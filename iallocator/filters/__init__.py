@@ -1,0 +1,1 @@
+"""Why a node or a group cannot take an instance."""

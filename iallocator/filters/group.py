@@ -1,0 +1,29 @@
+"""Why a whole group cannot take an instance, whatever its nodes have left."""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from iallocator.model.cluster import Cluster, Group
+    from iallocator.model.instance import Instance
+
+__all__ = ["lacks_network", "refused_by_policy"]
+
+
+def lacks_network(group: Group, instance: Instance) -> bool:
+    """Whether some network of the instance's nics is not connected to the group."""
+    return not group.networks.issuperset(instance.networks)
+
+
+def refused_by_policy(cluster: Cluster, group: Group, instance: Instance) -> dict[int, str]:
+    """Node -> reason, for the nodes of `group` where its policy refuses `instance`."""
+    refusals: dict[int, str] = {}
+    reasons: dict[bool, str | None] = {}
+    for index in group.nodes:
+        exclusive = cluster.nodes[index].exclusive_storage
+        if exclusive not in reasons:
+            reasons[exclusive] = group.policy.refuses(instance, exclusive)
+        reason = reasons[exclusive]
+        if reason is not None:
+            refusals[index] = reason
+    return refusals

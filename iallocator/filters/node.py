@@ -1,0 +1,182 @@
+"""The limits of a node, in the order in which they are tested; the first that fails is the reason.
+
+A check looks at the node before and after the instance came (`View`: one node or
+many) and says where it fails.  Soft checks are skipped by ``--ignore-soft-errors``.
+"""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from iallocator.model.instance import Instance
+    from iallocator.scoring.view import Quantity, View
+
+__all__ = ["PRIMARY", "REASONS", "SECONDARY", "Check", "checks_for"]
+
+REASONS = (
+    "FailMem", "FailDisk", "FailCPU", "FailN1", "FailTags", "FailMig", "FailDiskCount",
+    "FailSpindles", "FailInternal",
+)  # fmt: skip
+"""Every reason that is counted, in the order in which counts are listed."""
+
+
+class Check:
+    """One limit.
+
+    Attributes
+    ----------
+    reason:
+        What it is counted as, one of `REASONS`.
+    fails:
+        ``(before, after, instance)`` -> where the limit is broken.
+    numbers:
+        ``(before, after, instance)`` -> what a person wants to know, for one node.
+    soft:
+        Whether it may be ignored on request.
+    local:
+        Whether it concerns only instances with local disks.
+    later:
+        Whether it looks at the node as it will be once forthcoming instances exist.
+    """
+
+    __slots__ = ("fails", "later", "local", "numbers", "reason", "soft")
+
+    def __init__(
+        self,
+        reason: str,
+        fails: Callable[[View, View, Instance], Quantity],
+        numbers: Callable[[View, View, Instance], str],
+        *,
+        soft: bool = False,
+        local: bool = False,
+        later: bool = False,
+    ) -> None:
+        self.reason = reason
+        self.fails = fails
+        self.numbers = numbers
+        self.soft = soft
+        self.local = local
+        self.later = later
+
+
+def _memory(b: View, a: View, i: Instance) -> str:
+    return f"needs {i.memory} MiB memory, {b.memory:g} free, and some must remain"
+
+
+def _memory_later(b: View, a: View, i: Instance) -> str:
+    return f"needs {i.memory} MiB memory, {b.memory_later:g} free with forthcoming instances"
+
+
+def _disk(b: View, a: View, i: Instance) -> str:
+    return f"needs {i.disk} MiB disk, {b.disk:g} free, and some must remain"
+
+
+def _disk_later(b: View, a: View, i: Instance) -> str:
+    return f"needs {i.disk} MiB disk, {b.disk_later:g} free with forthcoming instances"
+
+
+def _disk_reserve(b: View, a: View, i: Instance) -> str:
+    return f"would leave {a.disk:g} MiB of disk, {a.disk_reserve:g} are to be kept free"
+
+
+def _own_spindles(b: View, a: View, i: Instance) -> str:
+    return f"needs {i.spindles} spindles of its own, {b.free_spindles:g} free"
+
+
+def _spindles(b: View, a: View, i: Instance) -> str:
+    return f"spindles in use would be {a.spindles:g}, the policy allows {a.high_spindles:g}"
+
+
+def _spindles_later(b: View, a: View, i: Instance) -> str:
+    return (
+        f"spindles in use with forthcoming instances would be {a.spindles_later:g}, "
+        f"the policy allows {a.high_spindles:g}"
+    )
+
+
+def _n1(b: View, a: View, i: Instance) -> str:
+    return (
+        f"{a.memory:g} MiB memory would remain free, {a.reserved:g} are reserved for failovers"
+    )
+
+
+def _cpus(b: View, a: View, i: Instance) -> str:
+    return (
+        f"virtual cpus in use would be {a.cpus:g}, "
+        f"{a.total_cpus:g} cpus at ratio {a.vcpu_ratio:g} allow {a.vcpu_ratio * a.total_cpus:g}"
+    )
+
+
+def _cpus_later(b: View, a: View, i: Instance) -> str:
+    return (
+        f"virtual cpus in use with forthcoming instances would be {a.cpus_later:g}, "
+        f"{a.total_cpus:g} cpus at ratio {a.vcpu_ratio:g} allow {a.vcpu_ratio * a.total_cpus:g}"
+    )
+
+
+def _tags(b: View, a: View, i: Instance) -> str:
+    return f"holds a primary with one of its exclusion tags ({', '.join(i.exclusion)})"
+
+
+def _failover(b: View, a: View, i: Instance) -> str:
+    return f"could not take over its {i.memory} MiB memory, {b.memory:g} free"
+
+
+_DISK = (
+    Check("FailDisk", lambda b, a, i: a.disk <= 0, _disk, local=True),
+    Check("FailDisk", lambda b, a, i: a.disk < a.disk_reserve, _disk_reserve, soft=True,
+          local=True),
+    Check("FailSpindles", lambda b, a, i: a.exclusive * (a.free_spindles < 0) > 0, _own_spindles,
+          local=True),
+    Check("FailDisk", lambda b, a, i: a.spindles > a.high_spindles, _spindles, soft=True,
+          local=True),
+)  # fmt: skip
+
+_DISK_LATER = (
+    Check("FailDisk", lambda b, a, i: a.disk_later <= 0, _disk_later, soft=True, local=True,
+          later=True),
+    Check("FailDisk", lambda b, a, i: a.disk_later < a.disk_reserve, _disk_reserve, soft=True,
+          local=True, later=True),
+    Check("FailSpindles", lambda b, a, i: a.exclusive * (a.free_spindles_later < 0) > 0,
+          _own_spindles, soft=True, local=True, later=True),
+    Check("FailDisk", lambda b, a, i: a.spindles_later > a.high_spindles, _spindles_later,
+          soft=True, local=True, later=True),
+)  # fmt: skip
+
+_N1 = Check("FailMem", lambda b, a, i: a.fails_n1 > b.fails_n1, _n1, soft=True)
+
+PRIMARY = (
+    Check("FailMem", lambda b, a, i: a.memory <= 0, _memory),
+    *_DISK,
+    _N1,
+    Check("FailCPU", lambda b, a, i: a.cpus / a.total_cpus > a.vcpu_ratio, _cpus, soft=True),
+    Check("FailTags", lambda b, a, i: a.conflicts > b.conflicts, _tags, soft=True),
+    Check("FailMem", lambda b, a, i: a.memory_later <= 0, _memory_later, soft=True, later=True),
+    *_DISK_LATER,
+    Check("FailCPU", lambda b, a, i: a.cpus_later / a.total_cpus > a.vcpu_ratio, _cpus_later,
+          soft=True, later=True),
+)  # fmt: skip
+"""For a node that would become the primary."""
+
+SECONDARY = (
+    *_DISK,
+    Check("FailMem", lambda b, a, i: i.memory >= b.memory, _failover, soft=True),
+    _N1,
+    *_DISK_LATER,
+)
+"""For a node that would become the secondary of a drbd instance."""
+
+
+def checks_for(
+    checks: tuple[Check, ...], instance: Instance, ignore_soft: bool
+) -> tuple[Check, ...]:
+    """Those of `checks` that matter for `instance`: a forthcoming one takes nothing yet."""
+    return tuple(
+        check
+        for check in checks
+        if (instance.local or not check.local)
+        and not (ignore_soft and check.soft)
+        and (check.later or not instance.forthcoming)
+    )

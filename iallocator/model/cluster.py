@@ -1,0 +1,170 @@
+"""Node groups, nodes and the cluster: the facts of a document that placements do not change."""
+
+from __future__ import annotations
+
+from iallocator.model.policy import Policy
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from iallocator.model.instance import Instance
+
+__all__ = ["Cluster", "Group", "Node"]
+
+
+class Group:
+    """A node group.
+
+    ``alloc_policy`` is ``preferred``, ``last_resort`` or ``unallocable``;
+    ``nodes`` are indices into `Cluster.nodes`.
+    """
+
+    __slots__ = ("alloc_policy", "index", "name", "networks", "nodes", "policy", "tags", "uuid")
+
+    def __init__(
+        self,
+        index: int,
+        uuid: str,
+        name: str,
+        policy: Policy,
+        alloc_policy: str = "preferred",
+        networks: Sequence[str] = (),
+        tags: Sequence[str] = (),
+    ) -> None:
+        self.index = index
+        self.uuid = uuid
+        self.name = name
+        self.policy = policy
+        self.alloc_policy = alloc_policy
+        self.networks = frozenset(networks)
+        self.tags = tags
+        self.nodes: list[int] = []
+
+
+class Node:
+    """A node: its capacities and flags.
+
+    Memory and disk in MiB.  ``online`` means not offline, not drained and
+    vm_capable; other nodes take no instances.  ``reported_memory`` and
+    ``reported_disk`` are what the node itself says is free.
+    """
+
+    __slots__ = (
+        "cpu_speed",
+        "drained",
+        "exclusive_storage",
+        "free_spindles",
+        "group",
+        "high_spindles",
+        "index",
+        "locations",
+        "migration",
+        "name",
+        "offline",
+        "online",
+        "oob_program",
+        "receives",
+        "reported_disk",
+        "reported_memory",
+        "reserved_cpus",
+        "reserved_memory",
+        "spindle_count",
+        "tags",
+        "total_cpus",
+        "total_disk",
+        "total_memory",
+        "total_spindles",
+        "vcpu_ratio",
+        "vm_capable",
+    )
+
+    def __init__(
+        self,
+        name: str,
+        group: Group,
+        *,
+        offline: bool = False,
+        drained: bool = False,
+        vm_capable: bool = True,
+        total_memory: int = 0,
+        reserved_memory: int = 0,
+        reported_memory: int = 0,
+        total_disk: int = 0,
+        reported_disk: int = 0,
+        total_cpus: int = 0,
+        reserved_cpus: int = 0,
+        total_spindles: int = 0,
+        free_spindles: int = 0,
+        spindle_count: int = 1,
+        exclusive_storage: bool = False,
+        cpu_speed: float = 1.0,
+        tags: Sequence[str] = (),
+        oob_program: str = "",
+    ) -> None:
+        self.name = name
+        self.group = group
+        self.index = -1
+        self.offline = offline
+        self.drained = drained
+        self.vm_capable = vm_capable
+        self.online = vm_capable and not offline and not drained
+        self.total_memory = total_memory
+        self.reserved_memory = reserved_memory
+        self.reported_memory = reported_memory
+        self.total_disk = total_disk
+        self.reported_disk = reported_disk
+        self.total_cpus = total_cpus
+        self.reserved_cpus = reserved_cpus
+        self.total_spindles = total_spindles
+        self.free_spindles = free_spindles
+        self.spindle_count = spindle_count
+        self.exclusive_storage = exclusive_storage
+        self.cpu_speed = cpu_speed
+        self.tags = tags
+        self.oob_program = oob_program
+        self.high_spindles = group.policy.spindle_ratio * spindle_count
+        self.vcpu_ratio = group.policy.vcpu_ratio
+        self.locations: frozenset[str] = frozenset()
+        self.migration: frozenset[str] = frozenset()
+        self.receives: frozenset[str] = frozenset()
+
+
+class Cluster:
+    """All groups, nodes and instances of a document.
+
+    The lists stand in the order in which ties are broken: of placements with equal
+    scores the one on the earlier node wins, and nodes give up their instances in
+    the order of the list.
+    """
+
+    __slots__ = ("groups", "instances", "name", "nodes", "tags")
+
+    def __init__(
+        self,
+        name: str,
+        tags: Sequence[str],
+        groups: list[Group],
+        nodes: list[Node],
+        instances: list[Instance],
+    ) -> None:
+        self.name = name
+        self.tags = tags
+        self.groups = groups
+        self.nodes = nodes
+        self.instances = instances
+        for index, node in enumerate(nodes):
+            node.index = index
+            node.group.nodes.append(index)
+
+    def group_of(self, instance: Instance) -> Group:
+        """The group of the instance's primary node."""
+        return self.nodes[instance.nodes[0]].group
+
+    def instance_named(self, name: str) -> Instance | None:
+        """The instance called `name`, or None."""
+        return next((i for i in self.instances if i.name == name), None)
+
+    def node_names(self, indices: Sequence[int]) -> list[str]:
+        """Names of the nodes with these indices."""
+        return [self.nodes[i].name for i in indices]

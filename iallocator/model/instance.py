@@ -1,0 +1,131 @@
+"""An instance: what it is, what it takes, where it is in the document."""
+
+from __future__ import annotations
+
+from iallocator.model.columns import primary_vector, secondary_vector
+from iallocator.model.policy import LOCAL_TEMPLATES, SHARED_TEMPLATES
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+__all__ = ["NO_LOAD", "UNIT_LOAD", "Instance"]
+
+UNIT_LOAD = (1.0, 1.0, 1.0, 1.0)
+"""Dynamic utilisation (cpu, memory, disk, net) of an instance of which nothing is known."""
+
+NO_LOAD = (0.0, 0.0, 0.0, 0.0)
+
+
+class Instance:
+    """One virtual machine, as the document describes it.
+
+    Attributes
+    ----------
+    memory, disk:
+        MiB; `disk` is ``disk_space_total``, what the disks take on each node.
+    spindles:
+        Sum of the disks' spindles, None if a disk does not say.
+    spindle_use:
+        Spindles it counts for where storage is not exclusive.
+    nodes:
+        Indices of its nodes in the cluster, primary first; empty for a new one.
+    exclusion, desired:
+        Its exclusion tags and the locations that it wants its primary to have.
+    order:
+        Position among the instances: where order counts, lower goes first.
+    """
+
+    __slots__ = (
+        "admin_state",
+        "as_primary",
+        "as_secondary",
+        "auto_balance",
+        "desired",
+        "disk",
+        "disk_sizes",
+        "exclusion",
+        "forthcoming",
+        "load",
+        "local",
+        "memory",
+        "name",
+        "networks",
+        "nodes",
+        "order",
+        "shared",
+        "spindle_use",
+        "spindles",
+        "tags",
+        "template",
+        "uses_memory",
+        "vcpus",
+    )
+
+    def __init__(
+        self,
+        name: str,
+        memory: int,
+        vcpus: int,
+        disk: int,
+        disk_sizes: Sequence[int],
+        template: str,
+        *,
+        spindles: int | None = None,
+        spindle_use: int = 1,
+        nodes: tuple[int, ...] = (),
+        admin_state: str = "up",
+        forthcoming: bool = False,
+        auto_balance: bool = True,
+        tags: Sequence[str] = (),
+        networks: Sequence[str] = (),
+        load: tuple[float, float, float, float] = UNIT_LOAD,
+    ) -> None:
+        self.name = name
+        self.memory = memory
+        self.vcpus = vcpus
+        self.disk = disk
+        self.disk_sizes = disk_sizes
+        self.template = template
+        self.spindles = spindles
+        self.spindle_use = spindle_use
+        self.nodes = nodes
+        self.admin_state = admin_state
+        self.forthcoming = forthcoming
+        self.auto_balance = auto_balance
+        self.tags = tags
+        self.networks = networks
+        self.load = load
+        self.exclusion: tuple[str, ...] = ()
+        self.desired: frozenset[str] = frozenset()
+        self.order: float = 0
+        self.local = template in LOCAL_TEMPLATES
+        self.shared = template in SHARED_TEMPLATES
+        self.uses_memory = admin_state == "up" and not forthcoming
+        self.as_primary = primary_vector(self)
+        self.as_secondary = secondary_vector(self)
+
+    @property
+    def admin_offline(self) -> bool:
+        """Whether it is marked offline: it takes no cpus and reserves nothing."""
+        return self.admin_state == "offline"
+
+    @property
+    def reserves(self) -> bool:
+        """Whether its secondary keeps memory free for its failover."""
+        return self.auto_balance and not self.forthcoming and self.admin_state != "offline"
+
+    @property
+    def running(self) -> bool:
+        """Whether it can be migrated live."""
+        return self.uses_memory
+
+    @property
+    def mirrored(self) -> bool:
+        """Whether it can be moved between nodes at all."""
+        return self.shared or self.template == "drbd"
+
+    @property
+    def required_nodes(self) -> int:
+        """How many nodes it lives on: 2 for drbd, else 1."""
+        return 2 if self.template == "drbd" else 1

@@ -1,0 +1,121 @@
+"""Instance policies: which sizes and disk templates a node group accepts."""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from iallocator.model.instance import Instance
+
+__all__ = ["ALL_TEMPLATES", "LOCAL_TEMPLATES", "SHARED_TEMPLATES", "Interval", "Policy", "Spec"]
+
+LOCAL_TEMPLATES = frozenset({"drbd", "plain"})
+"""Templates that take disk space and spindles of a node."""
+
+SHARED_TEMPLATES = frozenset(
+    {"sharedfile", "blockdev", "rbd", "ext", "gluster", "diskless"}
+)
+"""Templates whose data every node of the group can reach: one node, moved freely."""
+
+ALL_TEMPLATES = (
+    "blockdev", "diskless", "drbd", "ext", "file", "gluster", "plain", "rbd", "sharedfile",
+)  # fmt: skip
+
+
+class Spec:
+    """One end of an interval of a policy, or its standard size.
+
+    Memory and disk are in MiB; ``disk`` is the size of each disk, not their sum.
+    """
+
+    __slots__ = ("cpus", "disk", "disks", "memory", "nics", "spindles")
+
+    def __init__(
+        self, memory: int, cpus: int, disk: int, disks: int, nics: int, spindles: int
+    ) -> None:
+        self.memory = memory
+        self.cpus = cpus
+        self.disk = disk
+        self.disks = disks
+        self.nics = nics
+        self.spindles = spindles
+
+
+DEFAULT_MIN = Spec(128, 1, 1024, 1, 1, 1)
+DEFAULT_MAX = Spec(32768, 8, 1024 * 1024, 16, 8, 12)
+DEFAULT_STD = Spec(128, 1, 1024, 1, 1, 1)
+DEFAULT_VCPU_RATIO = 4.0
+DEFAULT_SPINDLE_RATIO = 32.0
+
+
+class Interval:
+    """Smallest and largest acceptable size, both included."""
+
+    __slots__ = ("high", "low")
+
+    def __init__(self, low: Spec, high: Spec) -> None:
+        self.low = low
+        self.high = high
+
+    def refuses(self, instance: Instance, exclusive: bool) -> str | None:
+        """Say why `instance` lies outside, or None.
+
+        The minimum is tested first, then the maximum, each in the order memory,
+        disk sizes, vcpus, spindles, number of disks.  With `exclusive` storage the
+        spindles of the disks are compared, otherwise the instance's ``spindle_use``.
+        """
+        spindles = instance.spindles if exclusive else instance.spindle_use
+        for bound, sign in ((self.low, 1), (self.high, -1)):
+            if sign * instance.memory < sign * bound.memory:
+                return "FailMem"
+            if any(sign * size < sign * bound.disk for size in instance.disk_sizes):
+                return "FailDisk"
+            if sign * instance.vcpus < sign * bound.cpus:
+                return "FailCPU"
+            if spindles is None or sign * spindles < sign * bound.spindles:
+                return "FailSpindles"
+            if instance.template != "diskless" and (
+                sign * len(instance.disk_sizes) < sign * bound.disks
+            ):
+                return "FailDiskCount"
+        return None
+
+
+class Policy:
+    """The ipolicy of a group.
+
+    ``vcpu_ratio``: virtual cpus per cpu at most; ``spindle_ratio``: instance
+    spindles per spindle of the node at most.
+    """
+
+    __slots__ = ("intervals", "spindle_ratio", "standard", "templates", "vcpu_ratio")
+
+    def __init__(
+        self,
+        intervals: Sequence[Interval] = (Interval(DEFAULT_MIN, DEFAULT_MAX),),
+        standard: Spec = DEFAULT_STD,
+        templates: Sequence[str] = ALL_TEMPLATES,
+        vcpu_ratio: float = DEFAULT_VCPU_RATIO,
+        spindle_ratio: float = DEFAULT_SPINDLE_RATIO,
+    ) -> None:
+        self.intervals = tuple(intervals)
+        self.standard = standard
+        self.templates = tuple(templates)
+        self.vcpu_ratio = vcpu_ratio
+        self.spindle_ratio = spindle_ratio
+
+    def refuses(self, instance: Instance, exclusive: bool) -> str | None:
+        """Say why the policy does not admit `instance`, or None.
+
+        A size must lie in at least one interval; the reason is that of the first.
+        """
+        if instance.template not in self.templates:
+            return "FailDisk"
+        first: str | None = None
+        for interval in self.intervals:
+            reason = interval.refuses(instance, exclusive)
+            if reason is None:
+                return None
+            first = first or reason
+        return first

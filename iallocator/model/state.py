@@ -1,0 +1,316 @@
+"""Who is where, and what each node has left: the part of the cluster that placements change.
+
+`State` keeps one list per column of `iallocator.model.columns`.  Every change goes
+through `place` and `remove`, costs a few rows, and can be undone exactly with
+`trial`.
+"""
+
+from __future__ import annotations
+
+from iallocator.model.columns import (
+    COLUMNS,
+    CONFLICTS,
+    CPUS,
+    CPUS_LATER,
+    DISK,
+    DISK_LATER,
+    DOMAIN_CONFLICTS,
+    FREE_SPINDLES,
+    FREE_SPINDLES_LATER,
+    MEMORY,
+    MEMORY_LATER,
+    MISPLACED,
+)
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from iallocator.model.cluster import Cluster
+    from iallocator.model.instance import Instance
+
+__all__ = ["State", "Trial"]
+
+Row = tuple[float, ...]
+
+
+class State:
+    """The changing part of a cluster.
+
+    Attributes
+    ----------
+    columns:
+        One list over nodes per name in `COLUMNS`.
+    reserved:
+        Per node, MiB kept free for the failover of the worst peer: max over `peers`.
+    peers:
+        Per node, primary -> MiB of the instances that reserve memory here.
+    where:
+        Instance name -> the nodes it is on now, primary first.
+    primaries, secondaries:
+        Per node, the instances it holds in that role, keyed by name.
+    exclusion, domains:
+        Counters of exclusion tags per node, and of (location, exclusion tag)
+        pairs over the cluster.
+    """
+
+    __slots__ = (
+        "_journal",
+        "cluster",
+        "columns",
+        "domains",
+        "exclusion",
+        "peers",
+        "primaries",
+        "reserved",
+        "secondaries",
+        "where",
+    )
+
+    def __init__(self, cluster: Cluster) -> None:
+        count = len(cluster.nodes)
+        self.cluster = cluster
+        self.columns: list[list[float]] = [[0] * count for _ in COLUMNS]
+        self.reserved: list[float] = [0] * count
+        self.peers: list[dict[int, float]] = [{} for _ in range(count)]
+        self.primaries: list[dict[str, Instance]] = [{} for _ in range(count)]
+        self.secondaries: list[dict[str, Instance]] = [{} for _ in range(count)]
+        self.exclusion: list[dict[str, int]] = [{} for _ in range(count)]
+        self.domains: dict[tuple[str, str], int] = {}
+        self.where: dict[str, tuple[int, ...]] = {}
+        self._journal: list[_SavedNode | _SavedPlace] | None = None
+        self._start()
+
+    def _start(self) -> None:
+        """Count what is there; then let the nodes' own reports have their word.
+
+        Free memory is the smaller of what the instances leave and what the node
+        reports; free disk and spindles are as reported.
+        """
+        for instance in self.cluster.instances:
+            if instance.nodes:
+                self.place(instance, instance.nodes)
+        columns = self.columns
+        for index, node in enumerate(self.cluster.nodes):
+            pending_disk = columns[DISK_LATER][index] - columns[DISK][index]
+            pending_spindles = columns[FREE_SPINDLES_LATER][index] - columns[FREE_SPINDLES][index]
+            recorded = columns[MEMORY][index] + node.total_memory - node.reserved_memory
+            columns[MEMORY][index] = min(recorded, node.reported_memory)
+            columns[MEMORY_LATER][index] = node.reported_memory - sum(
+                i.memory for i in self.primaries[index].values() if not i.uses_memory
+            )
+            columns[DISK][index] = node.reported_disk
+            columns[DISK_LATER][index] = node.reported_disk + pending_disk
+            columns[FREE_SPINDLES][index] = node.free_spindles
+            columns[FREE_SPINDLES_LATER][index] = node.free_spindles + pending_spindles
+            columns[CPUS][index] += node.reserved_cpus
+            columns[CPUS_LATER][index] += node.reserved_cpus
+
+    def missing(self, index: int) -> tuple[float, float]:
+        """Memory and disk (MiB) that are neither free nor accounted for on a node.
+
+        Positive: the node reports less than its instances explain.  Meaningful on
+        the state as read from the document only.
+        """
+        node = self.cluster.nodes[index]
+        here = self.primaries[index].values()
+        used = sum(i.memory for i in here if i.uses_memory)
+        stored = sum(
+            i.disk
+            for role in (self.primaries, self.secondaries)
+            for i in role[index].values()
+            if i.local and not i.forthcoming
+        )
+        return (
+            node.total_memory - node.reserved_memory - used - node.reported_memory,
+            node.total_disk - stored - node.reported_disk,
+        )
+
+    def place(self, instance: Instance, nodes: tuple[int, ...]) -> None:
+        """Put `instance` on `nodes`, primary first."""
+        self._record(instance.name, nodes)
+        self._add_primary(instance, nodes[0], nodes[1] if len(nodes) > 1 else None)
+        if len(nodes) > 1:
+            self._add_secondary(instance, nodes[1], nodes[0])
+
+    def remove(self, instance: Instance, nodes: tuple[int, ...]) -> None:
+        """Take `instance` off `nodes`, where it was placed before."""
+        self._record(instance.name, None)
+        if len(nodes) > 1:
+            self._drop_secondary(instance, nodes[1], nodes[0])
+        self._drop_primary(instance, nodes[0], nodes[1] if len(nodes) > 1 else None)
+
+    def _add_primary(self, instance: Instance, index: int, secondary: int | None) -> None:
+        """Make node `index` the primary; `secondary` only matters for location tags."""
+        self._touch(index)
+        self._apply(index, instance.as_primary, 1)
+        if instance.exclusion or instance.desired or secondary is not None:
+            self._count_tags(instance, index, secondary, 1)
+        self.primaries[index][instance.name] = instance
+
+    def _drop_primary(self, instance: Instance, index: int, secondary: int | None) -> None:
+        """Undo `_add_primary`."""
+        self._touch(index)
+        self._apply(index, instance.as_primary, -1)
+        if instance.exclusion or instance.desired or secondary is not None:
+            self._count_tags(instance, index, secondary, -1)
+        del self.primaries[index][instance.name]
+
+    def _add_secondary(self, instance: Instance, index: int, primary: int) -> None:
+        """Make node `index` the secondary of an instance whose primary is `primary`."""
+        self._touch(index)
+        self._apply(index, instance.as_secondary, 1)
+        self.secondaries[index][instance.name] = instance
+        if instance.reserves:
+            peers = self.peers[index]
+            peers[primary] = total = peers.get(primary, 0) + instance.memory
+            if total > self.reserved[index]:
+                self.reserved[index] = total
+
+    def _drop_secondary(self, instance: Instance, index: int, primary: int) -> None:
+        """Undo `_add_secondary`."""
+        self._touch(index)
+        self._apply(index, instance.as_secondary, -1)
+        del self.secondaries[index][instance.name]
+        if instance.reserves:
+            peers = self.peers[index]
+            peers[primary] -= instance.memory
+            if not peers[primary]:
+                del peers[primary]
+            self.reserved[index] = max(peers.values(), default=0)
+
+    def _apply(self, index: int, vector: Row, sign: int) -> None:
+        for column, amount in zip(self.columns, vector):
+            if amount:
+                column[index] += sign * amount
+
+    def _count_tags(
+        self, instance: Instance, index: int, secondary: int | None, sign: int
+    ) -> None:
+        """Keep the tag counters; added amounts are those seen before, removed those seen after."""
+        if sign > 0:
+            amounts = self.tag_amounts(instance, index, secondary)
+        node = self.cluster.nodes[index]
+        counts = self.exclusion[index]
+        for tag in instance.exclusion:
+            counts[tag] = counts.get(tag, 0) + sign
+            for location in node.locations:
+                pair = (location, tag)
+                self.domains[pair] = self.domains.get(pair, 0) + sign
+        if sign < 0:
+            amounts = self.tag_amounts(instance, index, secondary)
+        for position, amount in zip((CONFLICTS, MISPLACED, DOMAIN_CONFLICTS), amounts):
+            self.columns[position][index] += sign * amount
+
+    def tag_amounts(
+        self, instance: Instance, index: int, secondary: int | None
+    ) -> tuple[int, int, int]:
+        """What the tags of a primary add to conflicts, misplaced and domain_conflicts.
+
+        Computed for `instance` coming to node `index`; it must not be counted there yet.
+        """
+        node = self.cluster.nodes[index]
+        counts = self.exclusion[index]
+        conflicts = sum(1 for tag in instance.exclusion if counts.get(tag, 0) > 0)
+        domain_conflicts = sum(
+            1
+            for tag in instance.exclusion
+            for location in node.locations
+            if self.domains.get((location, tag), 0) > 0
+        )
+        misplaced = len(instance.desired - node.locations) if instance.desired else 0
+        if secondary is not None and node.locations:
+            misplaced += len(node.locations & self.cluster.nodes[secondary].locations)
+        return conflicts, misplaced, domain_conflicts
+
+    def row(self, index: int) -> Row:
+        """The columns of one node, in the order of `COLUMNS`."""
+        return tuple([column[index] for column in self.columns])
+
+    def fails_n1(self, index: int) -> bool:
+        """Whether the node could not take over the instances of its worst peer."""
+        return self.columns[MEMORY][index] <= self.reserved[index]
+
+    def trial(self) -> Trial:
+        """A ``with`` block at whose end everything done inside it is undone."""
+        return Trial(self)
+
+    def _record(self, name: str, nodes: tuple[int, ...] | None) -> None:
+        if self._journal is not None:
+            self._journal.append(_SavedPlace(name, self.where.get(name)))
+        if nodes is None:
+            del self.where[name]
+        else:
+            self.where[name] = nodes
+
+    def _touch(self, index: int) -> None:
+        if self._journal is not None:
+            self._journal.append(_SavedNode(self, index))
+
+    def instances_on(self, index: int) -> Iterator[Instance]:
+        """Primaries of the node, then its secondaries."""
+        yield from self.primaries[index].values()
+        yield from self.secondaries[index].values()
+
+
+class _SavedNode:
+    """One node as it was before a change."""
+
+    __slots__ = ("domains", "exclusion", "index", "peers", "primaries", "reserved", "row",
+                 "secondaries")  # fmt: skip
+
+    def __init__(self, state: State, index: int) -> None:
+        self.index = index
+        self.row = state.row(index)
+        self.reserved = state.reserved[index]
+        self.peers = dict(state.peers[index])
+        self.primaries = dict(state.primaries[index])
+        self.secondaries = dict(state.secondaries[index])
+        self.exclusion = dict(state.exclusion[index])
+        self.domains = dict(state.domains) if state.domains else {}
+
+    def restore(self, state: State) -> None:
+        for column, value in zip(state.columns, self.row):
+            column[self.index] = value
+        state.reserved[self.index] = self.reserved
+        state.peers[self.index] = self.peers
+        state.primaries[self.index] = self.primaries
+        state.secondaries[self.index] = self.secondaries
+        state.exclusion[self.index] = self.exclusion
+        state.domains = self.domains
+
+
+class _SavedPlace:
+    """Where an instance was before a change; None if it was nowhere."""
+
+    __slots__ = ("name", "nodes")
+
+    def __init__(self, name: str, nodes: tuple[int, ...] | None) -> None:
+        self.name = name
+        self.nodes = nodes
+
+    def restore(self, state: State) -> None:
+        if self.nodes is None:
+            del state.where[self.name]
+        else:
+            state.where[self.name] = self.nodes
+
+
+class Trial:
+    """Undoes, when the block ends, every change made to the state inside it."""
+
+    __slots__ = ("_outer", "_state")
+
+    def __init__(self, state: State) -> None:
+        self._state = state
+        self._outer: list[_SavedNode | _SavedPlace] | None = None
+
+    def __enter__(self) -> State:
+        self._outer = self._state._journal
+        self._state._journal = []
+        return self._state
+
+    def __exit__(self, *_: object) -> None:
+        for saved in reversed(self._state._journal or ()):
+            saved.restore(self._state)
+        self._state._journal = self._outer

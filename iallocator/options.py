@@ -1,0 +1,207 @@
+"""The settings of the program and the command line they come from.
+
+One table describes every option; it drives the parser, the help text and the
+documentation tests.  The parser is our own for two reasons: Ganeti passes flags as
+``--flag=`` (with an empty value), and the program must start in milliseconds.
+"""
+
+from __future__ import annotations
+
+from iallocator.errors import UsageError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from typing import Any
+
+__all__ = ["COMMON", "Option", "Settings", "help_lines", "parse"]
+
+
+class Option:
+    """One option.
+
+    Attributes
+    ----------
+    names:
+        As written, long form first: ``("--top",)``.
+    target:
+        The attribute of the settings that it sets.
+    read:
+        Text to value; None for a flag, which takes none.
+    metavar, help:
+        For the help text.
+    """
+
+    __slots__ = ("help", "metavar", "names", "read", "target")
+
+    def __init__(
+        self,
+        names: str,
+        target: str,
+        help: str,
+        read: Callable[[str], Any] | None = None,
+        metavar: str = "",
+    ) -> None:
+        self.names = tuple(names.split())
+        self.target = target
+        self.help = help
+        self.read = read
+        self.metavar = metavar
+
+
+def whole(text: str) -> int:
+    """A whole number that is not negative."""
+    if not (text.isascii() and text.isdigit()):
+        raise ValueError("a whole number")
+    return int(text)
+
+
+def name_list(text: str) -> list[str]:
+    """Names with commas between them."""
+    found = text.split(",")
+    if not all(found):
+        raise ValueError("names with commas between them")
+    return found
+
+
+def choice(*values: str) -> Callable[[str], str]:
+    """One of `values`."""
+
+    def read(text: str) -> str:
+        if text not in values:
+            raise ValueError("one of " + ", ".join(values))
+        return text
+
+    return read
+
+
+class Settings:
+    """What a person, Ganeti or the document may choose; attributes are the defaults."""
+
+    ignore_soft_errors: bool = False
+    ignore_dynu: bool = False
+    n1: str = "no-new"
+    compat: str = ""
+    static_kvm_node_memory: int = 4096
+    restrict_allocation_to: list[str] | None = None
+    top: int = 1
+    verbose: int = 0
+    validate: bool = False
+    version: bool = False
+    help: bool = False
+
+    chosen: frozenset[str] = frozenset()
+    """The attributes that were set on the command line."""
+
+    @property
+    def like_hail(self) -> bool:
+        """Whether to answer exactly as hail does."""
+        return self.compat == "hail"
+
+
+COMMON = (
+    Option("--n1", "n1", "global N+1: strict, no-new (default) or off",
+           choice("strict", "no-new", "off"), "MODE"),
+    Option("--no-capacity-checks", "n1_off", "the same as --n1 off"),
+    Option("--ignore-soft-errors", "ignore_soft_errors",
+           "skip the soft limits: cpu and spindle ratios, exclusion tags, N+1 of the node"),
+    Option("--ignore-dynu", "ignore_dynu", "count no dynamic utilisation"),
+    Option("--restrict-allocation-to", "restrict_allocation_to",
+           "place new instances on these nodes only", name_list, "NODE,..."),
+    Option("--static-kvm-node-memory", "static_kvm_node_memory",
+           "MiB a kvm node needs for itself (default 4096; 0: as reported)", whole, "MIB"),
+    Option("--compat", "compat", "answer exactly as hail does", choice("hail"), "hail"),
+    Option("--top", "top", "list the N best placements in each group", whole, "N"),
+    Option("--validate", "validate", "list every problem of the document and stop"),
+    Option("--verbose -v", "verbose", "say on stderr what was read; may repeat"),
+    Option("--version -V", "version", "show the version and stop"),
+    Option("--help -h", "help", "show this help and stop"),
+)  # fmt: skip
+"""Options of every command."""
+
+
+def parse(
+    arguments: Sequence[str], settings: Settings, table: Sequence[Option] = COMMON
+) -> list[str]:
+    """Fill `settings` from `arguments` and return what is not an option.
+
+    Options may stand anywhere, as ``--name=value`` or ``--name value``; a flag may
+    carry an empty value.  After ``--`` nothing is an option; ``-`` never is.
+
+    Raises
+    ------
+    UsageError
+        For an unknown option, a missing or an unusable value.
+    """
+    by_name = {name: option for option in table for name in option.names}
+    positional: list[str] = []
+    chosen: set[str] = set()
+    rest = list(arguments)
+    while rest:
+        word = rest.pop(0)
+        if word == "--":
+            positional += rest
+            break
+        if word == "-" or not word.startswith("-"):
+            positional.append(word)
+            continue
+        name, equals, value = word.partition("=")
+        if not word.startswith("--") and len(word) > 2:  # -vv, -j4
+            name, equals, value = word[:2], "", word[2:]
+            if name in by_name and by_name[name].read is None:
+                rest.insert(0, "-" + value)
+                value = ""
+            else:
+                equals = "="
+        option = by_name.get(name)
+        if option is None:
+            raise UsageError(f"unknown option {name}; --help lists the options")
+        if option.read is None:
+            _set_flag(settings, option, name, value)
+        else:
+            if not equals:
+                if not rest:
+                    raise UsageError(f"{name} needs a value: {option.metavar}")
+                value = rest.pop(0)
+            setattr(settings, option.target, _read(option, name, value))
+        chosen.add(option.target)
+    if getattr(settings, "n1_off", False):
+        settings.n1 = "off"
+    settings.chosen = frozenset(chosen)
+    _adopt_compat(settings)
+    return positional
+
+
+def _set_flag(settings: Settings, option: Option, name: str, value: str) -> None:
+    if value:
+        raise UsageError(f"{name} takes no value, got {value!r}")
+    if option.target == "verbose":
+        settings.verbose += 1
+    else:
+        setattr(settings, option.target, True)
+
+
+def _read(option: Option, name: str, value: str) -> Any:
+    assert option.read is not None
+    try:
+        return option.read(value)
+    except ValueError as error:
+        raise UsageError(f"{name}: expected {error}, got {value!r}") from None
+
+
+def _adopt_compat(settings: Settings) -> None:
+    """hail's own N+1 goes with hail's ways, unless something else is asked for."""
+    if settings.like_hail and not settings.chosen & {"n1", "n1_off"}:
+        settings.n1 = "strict"
+
+
+def help_lines(table: Sequence[Option]) -> list[str]:
+    """The options of `table`, one a line, aligned."""
+    left = [
+        ", ".join(option.names) + (f" {option.metavar}" if option.metavar else "")
+        for option in table
+    ]
+    width = max(map(len, left))
+    return [
+        f"  {names:{width}}  {option.help}" for names, option in zip(left, table)
+    ]

@@ -1,0 +1,160 @@
+"""The cheap test of N+1: when free memory alone proves that a failure is survived, or not.
+
+An instance of x MiB finds no place only if every target has been given so much
+by those moved before it that less than x is left there, which takes at least
+``max(0, capacity - x + 1)`` MiB on each.  If all of that together is more than
+what is moved before it, it finds a place, whatever the order and the choices.
+The largest instance is the worst case: making x smaller by one raises the left
+side by the number of targets that could hold x, the right side by one.
+
+Plain instances need disk as well: a target is closed to them by memory or by
+disk, and what is moved can pay for the closing of all targets only if the shares
+of both budgets, the cheaper one for each target, add up to no more than two.
+"""
+
+from __future__ import annotations
+
+from iallocator.model.columns import DISK, MEMORY
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from iallocator.model.instance import Instance
+    from iallocator.model.state import State
+    from iallocator.redundancy.rules import Rules
+
+__all__ = ["LOST", "SAFE", "UNKNOWN", "Demand", "demand_of", "verdict"]
+
+SAFE, UNKNOWN, LOST = 0, 1, 2
+INFINITE = float("inf")
+
+
+class Demand:
+    """What the failure of a node asks of the others.
+
+    Attributes
+    ----------
+    failovers:
+        Secondary -> MiB of the drbd primaries that fail over to it.
+    moved, largest:
+        MiB of all instances that need a new node, and of the largest of them.
+    plain_disk, largest_disk:
+        MiB of disk of those that are created anew, and of the largest of them.
+    single:
+        Whether drbd primaries without secondary exist: nothing can save those.
+    own_spindles:
+        Whether something needs spindles of its own: only the simulation counts them.
+    movers:
+        How many instances need a new node.
+    """
+
+    __slots__ = ("failovers", "largest", "largest_disk", "moved", "movers", "own_spindles",
+                 "plain", "plain_disk", "single")  # fmt: skip
+
+    def __init__(self) -> None:
+        self.failovers: dict[int, float] = {}
+        self.movers = 0
+        self.moved = 0
+        self.largest = 0
+        self.plain = 0
+        self.plain_disk = 0
+        self.largest_disk = 0
+        self.single = False
+        self.own_spindles = False
+
+    def add(self, instance: Instance, secondary: int | None) -> None:
+        """Count one more primary of the node."""
+        if instance.forthcoming:
+            return
+        memory = instance.memory if instance.uses_memory else 0
+        if instance.template == "drbd":
+            if secondary is None:
+                self.single = True
+            else:
+                self.failovers[secondary] = self.failovers.get(secondary, 0) + memory
+            return
+        self.movers += 1
+        self.moved += memory
+        self.largest = max(self.largest, memory)
+        if instance.local:
+            self.plain += 1
+            self.plain_disk += instance.disk
+            self.largest_disk = max(self.largest_disk, instance.disk)
+
+
+def demand_of(state: State, node: int) -> Demand:
+    """The demand of `node` as the state is now."""
+    demand = Demand()
+    demand.own_spindles = state.cluster.nodes[node].exclusive_storage
+    for instance in state.primaries[node].values():
+        nodes = state.where[instance.name]
+        demand.add(instance, nodes[1] if len(nodes) > 1 else None)
+    return demand
+
+
+def verdict(
+    state: State, node: int, demand: Demand, rules: Rules, targets: Sequence[int]
+) -> tuple[int, float]:
+    """`SAFE` or `LOST` if that is certain, else `UNKNOWN`; and with `SAFE` the slack.
+
+    `targets` are the nodes of the group that may take over.  The slack is the memory
+    (MiB) that could vanish from any of them with the failure still survived.
+    Cost: proportional to their number, and only where something needs a new node.
+    """
+    if demand.single or _failovers_fail(state, node, demand, rules):
+        return LOST, 0
+    if demand.own_spindles and (demand.plain or demand.failovers):
+        return UNKNOWN, 0
+    memory = state.columns[MEMORY]
+    failovers = demand.failovers
+    slack = min([memory[s] - amount - 1 for s, amount in failovers.items()], default=INFINITE)
+    if not demand.movers:
+        return SAFE, slack
+    capacities = [memory[t] - failovers.get(t, 0) - 1 for t in targets if t != node]
+    need = demand.largest
+    if not capacities or need > max(capacities):
+        return LOST, 0
+    if sum([c for c in capacities if c > 0]) < demand.moved:
+        return LOST, 0
+    if demand.plain and not _disk_suffices(state, node, demand, targets, capacities):
+        return UNKNOWN, 0
+    closing = sum([c - need + 1 for c in capacities if c >= need])
+    spare = closing - (demand.moved - need) - 1
+    if spare < 0:
+        return UNKNOWN, 0
+    return SAFE, 0 if demand.plain else min(slack, spare)
+
+
+def _failovers_fail(state: State, node: int, demand: Demand, rules: Rules) -> bool:
+    """Whether some secondary cannot take over the drbd primaries of `node`."""
+    if not demand.failovers:
+        return False
+    memory, disk = state.columns[MEMORY], state.columns[DISK]
+    if any(memory[s] - amount <= 0 for s, amount in demand.failovers.items()):
+        return True
+    if rules.strict:
+        return disk[node] <= 0 or any(disk[s] <= 0 for s in demand.failovers)
+    return not all(state.cluster.nodes[s].online for s in demand.failovers)
+
+
+def _disk_suffices(
+    state: State, node: int, demand: Demand, targets: Sequence[int], capacities: Sequence[float]
+) -> bool:
+    """Whether memory and disk budgets together cannot close every target."""
+    memory_budget = demand.moved - demand.largest
+    disk_budget = demand.plain_disk - demand.largest_disk
+    disk = state.columns[DISK]
+    shares = 0.0
+    others = [t for t in targets if t != node]
+    for target, capacity in zip(others, capacities):
+        closing = max(0.0, capacity - demand.largest + 1)
+        closing_disk = max(0.0, disk[target] - demand.largest_disk)
+        shares += min(_share(closing, memory_budget), _share(closing_disk, disk_budget))
+    return shares > 2
+
+
+def _share(cost: float, budget: float) -> float:
+    if cost <= 0:
+        return 0.0
+    return cost / budget if budget else float("inf")

@@ -1,0 +1,64 @@
+"""How good a placement is: the statistics, and the kernel that evaluates candidates."""
+
+from __future__ import annotations
+
+from iallocator.scoring.view import capacities
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from typing import Protocol
+
+    from iallocator.model.instance import Instance
+    from iallocator.model.state import State
+    from iallocator.scoring.candidates import Candidates
+
+    class Kernel(Protocol):
+        """What both forms of the kernel offer; see `iallocator.scoring.scalar`."""
+
+        def score(self) -> float:
+            """The score as things are."""
+
+        def singles(
+            self,
+            instance: Instance,
+            nodes: Sequence[int],
+            refusals: Mapping[int, str],
+            ignore_soft: bool = False,
+        ) -> Candidates:
+            """Every node as the only node."""
+
+        def pairs(
+            self,
+            instance: Instance,
+            primaries: Sequence[int],
+            secondaries: Sequence[int],
+            refusals: Mapping[int, str],
+            ignore_soft: bool = False,
+        ) -> Candidates:
+            """Every ordered pair of different nodes."""
+
+
+__all__ = ["Kernels"]
+
+
+
+class Kernels:
+    """Makes kernels for one request, in the form that suits its size.
+
+    `work` estimates how many candidates the whole request will score.
+    """
+
+    def __init__(self, state: State, work: int, min_disk: float = 0.0) -> None:
+        self._fixed = [capacities(node, min_disk) for node in state.cluster.nodes]
+        self.arrays = work > 1000
+
+    def make(self, state: State, scope: Sequence[int]) -> Kernel:
+        """A kernel for `state` as it is now, with statistics over `scope`."""
+        if self.arrays:
+            from iallocator.scoring.arrays import ArrayKernel
+
+            return ArrayKernel(state, scope, self._fixed)
+        from iallocator.scoring.scalar import ScalarKernel
+
+        return ScalarKernel(state, scope, self._fixed)

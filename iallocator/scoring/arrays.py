@@ -1,0 +1,273 @@
+"""The kernel for large requests: all candidates at once, in array operations."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from iallocator.filters.node import PRIMARY, SECONDARY, checks_for
+from iallocator.scoring.candidates import DECIMALS, Candidates
+from iallocator.scoring.kernel import Totals, after_primary, after_secondary, terms, values
+from iallocator.scoring.statistics import STATISTICS
+from iallocator.scoring.view import CAPACITIES, View
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from iallocator.filters.node import Check
+    from iallocator.model.instance import Instance
+    from iallocator.model.state import State
+    from iallocator.scoring.candidates import Placement
+    from iallocator.scoring.kernel import Change
+    from iallocator.scoring.view import Quantity
+
+    Floats = NDArray[np.float64]
+    Codes = NDArray[np.int8]
+
+__all__ = ["ArrayKernel"]
+
+_LOCATION = next(k for k, s in enumerate(STATISTICS) if s.name == "location")
+
+
+class ArrayCandidates(Candidates):
+    """Scores as a matrix of rows × `columns`; infinite where a placement is not feasible."""
+
+    def __init__(
+        self,
+        prefixes: Sequence[tuple[int, ...]],
+        columns: Sequence[int],
+        scores: Floats,
+        failures: dict[str, int],
+    ) -> None:
+        self._prefixes = prefixes
+        self._columns = columns
+        self._scores = scores
+        self.failures = failures
+        self.feasible = int(np.isfinite(scores).sum())
+
+    def rows(self) -> int:
+        return len(self._prefixes)
+
+    def row(self, number: int) -> Iterator[Placement]:
+        scores = self._scores[number]
+        if not scores.size:
+            return
+        first = int(scores.argmin())
+        if not np.isfinite(scores[first]):
+            return
+        yield self._placement(number, first)
+        for position in np.argsort(scores, kind="stable")[1:].tolist():
+            if not np.isfinite(scores[position]):
+                return
+            yield self._placement(number, position)
+
+    def _placement(self, number: int, position: int) -> Placement:
+        return (
+            float(self._scores[number, position]),
+            (*self._prefixes[number], self._columns[position]),
+        )
+
+
+class ArrayKernel:
+    """Scores over the nodes in `scope`, as `state` is now; see `ScalarKernel`."""
+
+    def __init__(
+        self, state: State, scope: Sequence[int], fixed: Sequence[tuple[float, ...]]
+    ) -> None:
+        self.state = state
+        everything = np.array(state.columns, dtype=np.float64)
+        capacity = np.array(fixed, dtype=np.float64).T.reshape(len(CAPACITIES), -1)
+        reserved = np.array(state.reserved, dtype=np.float64)
+        self._columns, self._fixed, self._reserved = everything, capacity, reserved
+        self._in_scope = np.zeros(reserved.size, dtype=bool)
+        self._in_scope[list(scope)] = True
+        view = self._view(scope)
+        online = int(view.online.sum())
+        raw = values(view, [0.0] * len(STATISTICS))
+        counts = [(len(scope) - online if s.offline else online) or 1 for s in STATISTICS]
+        centres = [
+            float(column.sum()) / count if s.spread else 0.0
+            for s, column, count in zip(STATISTICS, raw, counts)
+        ]
+        centred = values(view, centres)
+        self.totals = Totals(
+            online,
+            len(scope) - online,
+            centres,
+            [float(column.sum()) for column in centred],
+            [float((column * column).sum()) for column in centred],
+        )
+
+    def _view(self, nodes: Sequence[int]) -> View:
+        index = np.asarray(nodes, dtype=np.intp)
+        return View(list(self._columns[:, index]), list(self._fixed[:, index]), self._reserved[index])
+
+    def score(self) -> float:
+        """The score as things are."""
+        return float(sum(terms(self.totals, (), np.sqrt)))
+
+    def singles(
+        self,
+        instance: Instance,
+        nodes: Sequence[int],
+        refusals: Mapping[int, str],
+        ignore_soft: bool = False,
+    ) -> ArrayCandidates:
+        """Every node of `nodes` as the only node of `instance`."""
+        before = self._view(nodes)
+        after = self._primary(instance, before, nodes)
+        reasons = _Reasons(len(nodes), refusals, nodes)
+        reasons.apply(checks_for(PRIMARY, instance, ignore_soft), before, after, instance)
+        scores = self._total((self._change(before, after, nodes),), (len(nodes),))
+        scores[reasons.codes > 0] = np.inf
+        return ArrayCandidates([()], nodes, scores[None, :], reasons.counts())
+
+    def pairs(
+        self,
+        instance: Instance,
+        primaries: Sequence[int],
+        secondaries: Sequence[int],
+        refusals: Mapping[int, str],
+        ignore_soft: bool = False,
+    ) -> ArrayCandidates:
+        """Every ordered pair of different nodes; `refusals` is about primaries."""
+        first = self._view(primaries)
+        first_after = self._primary(instance, first, primaries)
+        on_primary = _Reasons(len(primaries), refusals, primaries)
+        on_primary.apply(checks_for(PRIMARY, instance, ignore_soft), first, first_after, instance)
+
+        second = self._view(secondaries)
+        peers = self._peers(primaries, secondaries)
+        second_after = after_secondary(second, instance, peers, np.maximum)
+        on_pair = _Reasons((len(primaries), len(secondaries)), {}, ())
+        on_pair.codes[:] = on_primary.codes[:, None]
+        on_pair.names = on_primary.names
+        on_pair.apply(
+            checks_for(SECONDARY, instance, ignore_soft), second, second_after, instance
+        )
+        position = {index: k for k, index in enumerate(secondaries)}
+        same = [(r, position[p]) for r, p in enumerate(primaries) if p in position]
+        diagonal = tuple(np.array(same, dtype=np.intp).reshape(-1, 2).T)
+        on_pair.codes[diagonal] = _Reasons.NO_CANDIDATE
+
+        change = [
+            (_upright(added), _upright(square))
+            for added, square in self._change(first, first_after, primaries)
+        ]
+        changes: list[Change] = [change, self._change(second, second_after, secondaries)]
+        shared = self._shared_domains(instance, primaries, secondaries)
+        if shared is not None:
+            changes.append(shared)
+        scores = self._total(changes, (len(primaries), len(secondaries)))
+        scores[on_pair.codes != 0] = np.inf
+        return ArrayCandidates(
+            [(p,) for p in primaries], secondaries, scores, on_pair.counts()
+        )
+
+    def _total(self, changes: Sequence[Change], shape: tuple[int, ...]) -> Floats:
+        """Rounded scores of `shape`; small terms are added up before they are spread out."""
+        by_shape: dict[tuple[int, ...], Quantity] = {}
+        for term in terms(self.totals, changes, np.sqrt):
+            key = np.shape(term)
+            by_shape[key] = by_shape[key] + term if key in by_shape else term
+        total = np.zeros(shape)
+        for key in sorted(by_shape, key=len):
+            total += by_shape[key]
+        return np.round(total, DECIMALS, out=total)
+
+    def _primary(self, instance: Instance, before: View, nodes: Sequence[int]) -> View:
+        after = after_primary(before, instance)
+        if instance.exclusion or instance.desired:
+            amounts = np.array(
+                [self.state.tag_amounts(instance, index, None) for index in nodes],
+                dtype=np.float64,
+            ).reshape(-1, 3)
+            after.conflicts = after.conflicts + amounts[:, 0]
+            after.misplaced = after.misplaced + amounts[:, 1]
+            after.domain_conflicts = after.domain_conflicts + amounts[:, 2]
+        return after
+
+    def _peers(self, primaries: Sequence[int], secondaries: Sequence[int]) -> Floats:
+        """Matrix primaries × secondaries: MiB reserved on the secondary for the primary."""
+        row = {index: k for k, index in enumerate(primaries)}
+        matrix = np.zeros((len(primaries), len(secondaries)))
+        for column, index in enumerate(secondaries):
+            for primary, amount in self.state.peers[index].items():
+                if primary in row:
+                    matrix[row[primary], column] = amount
+        return matrix
+
+    def _shared_domains(
+        self, instance: Instance, primaries: Sequence[int], secondaries: Sequence[int]
+    ) -> Change | None:
+        nodes = self.state.cluster.nodes
+        if instance.forthcoming or not any(nodes[index].locations for index in secondaries):
+            return None
+        shared = np.array(
+            [
+                [len(nodes[p].locations & nodes[s].locations) for s in secondaries]
+                for p in primaries
+            ],
+            dtype=np.float64,
+        )
+        change: list[tuple[Quantity, Quantity]] = [(0.0, 0.0)] * len(STATISTICS)
+        change[_LOCATION] = (shared, 0.0)
+        return change
+
+    def _change(self, before: View, after: View, nodes: Sequence[int]) -> Change:
+        counted = self._in_scope[np.asarray(nodes, dtype=np.intp)]
+        centres = self.totals.centres
+        change: list[tuple[Quantity, Quantity]] = []
+        for old, new in zip(values(before, centres), values(after, centres)):
+            difference = (new - old) * counted
+            if not difference.any():
+                change.append((0.0, 0.0))
+            else:
+                change.append((difference, difference * (new + old)))
+        return change
+
+
+def _upright(quantity: Quantity) -> Quantity:
+    """An array over primaries as a column, so that it meets secondaries in a matrix."""
+    return quantity[:, None] if np.ndim(quantity) == 1 else quantity
+
+
+class _Reasons:
+    """Per candidate the number of the first reason that refused it; 0 if none did."""
+
+    NO_CANDIDATE = -1
+
+    def __init__(
+        self, shape: int | tuple[int, int], refusals: Mapping[int, str], nodes: Sequence[int]
+    ) -> None:
+        self.codes: Codes = np.zeros(shape, dtype=np.int8)
+        self.names: list[str] = [""]
+        for position, index in enumerate(nodes):
+            if index in refusals:
+                self.codes[position] = self._number(refusals[index])
+
+    def _number(self, reason: str) -> int:
+        if reason not in self.names:
+            self.names.append(reason)
+        return self.names.index(reason)
+
+    def apply(
+        self, checks: Sequence[Check], before: View, after: View, instance: Instance
+    ) -> None:
+        """Note where each of `checks` is the first to fail."""
+        for check in checks:
+            failed = check.fails(before, after, instance)
+            if np.any(failed):
+                self.codes[(self.codes == 0) & failed] = self._number(check.reason)
+
+    def counts(self) -> dict[str, int]:
+        """Reason -> candidates it refused."""
+        numbers = np.bincount(self.codes[self.codes > 0].ravel(), minlength=len(self.names))
+        return {
+            name: int(number)
+            for name, number in zip(self.names, numbers.tolist())
+            if name and number
+        }

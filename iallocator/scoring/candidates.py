@@ -1,0 +1,84 @@
+"""What the kernel says of all candidates of a request."""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+__all__ = ["DECIMALS", "Candidates", "Placement"]
+
+DECIMALS = 10
+"""Scores are rounded to this many decimals before they are compared."""
+
+Placement = tuple[float, tuple[int, ...]]
+"""A score (lower is better, rounded to `DECIMALS`) and node indices, primary first."""
+
+
+class Candidates:
+    """Feasible placements by row, and how often which check failed.
+
+    A row is a fixed beginning of the placement: for pairs one row per primary, for
+    single nodes one row with nothing fixed.  Rows and the nodes in them stand in
+    the order in which ties are broken.
+
+    Attributes
+    ----------
+    feasible:
+        Number of placements that pass every check.
+    failures:
+        Reason -> number of placements it refused.
+    """
+
+    feasible: int
+    failures: dict[str, int]
+
+    def rows(self) -> int:
+        """Number of rows."""
+        raise NotImplementedError
+
+    def row(self, number: int) -> Iterator[Placement]:
+        """The feasible placements of one row, best first."""
+        raise NotImplementedError
+
+    def best(self) -> Iterator[Placement]:
+        """The best placement of each row that has one, in the order of the rows."""
+        for number in range(self.rows()):
+            first = next(self.row(number), None)
+            if first is not None:
+                yield first
+
+    def ranked(self) -> Iterator[Placement]:
+        """All feasible placements, best first."""
+        import heapq
+
+        def keyed(number: int) -> Iterator[tuple[float, int, int, Placement]]:
+            for position, placement in enumerate(self.row(number)):
+                yield placement[0], number, position, placement
+
+        for *_, placement in heapq.merge(*(keyed(number) for number in range(self.rows()))):
+            yield placement
+
+
+class ListedCandidates(Candidates):
+    """Candidates held as lists: what the scalar kernel returns."""
+
+    def __init__(self, rows: Sequence[list[Placement]], failures: dict[str, int]) -> None:
+        self._rows = rows
+        self._sorted = [False] * len(rows)
+        self.failures = failures
+        self.feasible = sum(len(row) for row in rows)
+
+    def rows(self) -> int:
+        return len(self._rows)
+
+    def row(self, number: int) -> Iterator[Placement]:
+        row = self._rows[number]
+        if not self._sorted[number]:
+            row.sort(key=_score)
+            self._sorted[number] = True
+        return iter(row)
+
+
+def _score(placement: Placement) -> float:
+    return placement[0]

@@ -1,0 +1,195 @@
+"""The kernel for small requests: one candidate after the other, without the array library.
+
+Loading that library takes longer than scoring a few hundred candidates this way.
+"""
+
+from __future__ import annotations
+
+from math import sqrt
+
+from iallocator.filters.node import PRIMARY, SECONDARY, checks_for
+from iallocator.scoring.candidates import DECIMALS, ListedCandidates
+from iallocator.scoring.kernel import Totals, after_primary, after_secondary, terms, values
+from iallocator.scoring.statistics import STATISTICS
+from iallocator.scoring.view import View
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from iallocator.filters.node import Check
+    from iallocator.model.instance import Instance
+    from iallocator.model.state import State
+    from iallocator.scoring.candidates import Placement
+    from iallocator.scoring.kernel import Change
+
+__all__ = ["ScalarKernel"]
+
+_LOCATION = next(k for k, s in enumerate(STATISTICS) if s.name == "location")
+
+
+class ScalarKernel:
+    """Scores over the nodes in `scope`, as `state` is now.
+
+    `fixed` holds the capacities of every node of the cluster, see
+    `iallocator.scoring.view.capacities`.
+    """
+
+    def __init__(
+        self, state: State, scope: Sequence[int], fixed: Sequence[tuple[float, ...]]
+    ) -> None:
+        self.state = state
+        self._fixed = fixed
+        self._views: dict[int, View] = {}
+        views = [self.view(index) for index in scope]
+        online = sum(1 for view in views if view.online)
+        zero = [0.0] * len(STATISTICS)
+        raw = list(zip(*[values(view, zero) for view in views])) or [()] * len(STATISTICS)
+        counts = [(len(views) - online if s.offline else online) or 1 for s in STATISTICS]
+        centres = [
+            sum(column) / count if s.spread else 0.0
+            for s, column, count in zip(STATISTICS, raw, counts)
+        ]
+        self._values: dict[int, list[float]] = {
+            index: values(view, centres) for index, view in zip(scope, views)
+        }
+        columns = list(zip(*self._values.values())) or raw
+        self.totals = Totals(
+            online,
+            len(views) - online,
+            centres,
+            [sum(column) for column in columns],
+            [sum([v * v for v in column]) for column in columns],
+        )
+
+    def view(self, index: int) -> View:
+        """Node `index` as it is now."""
+        view = self._views.get(index)
+        if view is None:
+            view = View(self.state.row(index), self._fixed[index], self.state.reserved[index])
+            self._views[index] = view
+        return view
+
+    def score(self) -> float:
+        """The score as things are."""
+        return float(sum(terms(self.totals, (), sqrt)))
+
+    def terms_of(self, instance: Instance, nodes: tuple[int, ...]) -> list[float]:
+        """The weighted terms of the score once `instance` is on `nodes`."""
+        changes = [self._primary(instance, nodes[0])[1]]
+        if len(nodes) > 1:
+            changes += self._second(instance, *nodes)
+        return terms(self.totals, changes, sqrt)
+
+    def singles(
+        self,
+        instance: Instance,
+        nodes: Sequence[int],
+        refusals: Mapping[int, str],
+        ignore_soft: bool = False,
+    ) -> ListedCandidates:
+        """Every node of `nodes` as the only node of `instance`.
+
+        `refusals` names the nodes that are out for a reason of their own.
+        """
+        checks = checks_for(PRIMARY, instance, ignore_soft)
+        failures: dict[str, int] = {}
+        row: list[Placement] = []
+        for index in nodes:
+            reason = refusals.get(index) or self.primary_refusal(instance, index, checks)
+            if reason is not None:
+                failures[reason] = failures.get(reason, 0) + 1
+                continue
+            change = self._primary(instance, index)[1]
+            row.append((round(sum(terms(self.totals, (change,), sqrt)), DECIMALS), (index,)))
+        return ListedCandidates([row], failures)
+
+    def pairs(
+        self,
+        instance: Instance,
+        primaries: Sequence[int],
+        secondaries: Sequence[int],
+        refusals: Mapping[int, str],
+        ignore_soft: bool = False,
+    ) -> ListedCandidates:
+        """Every ordered pair of different nodes; `refusals` is about primaries."""
+        on_primary = checks_for(PRIMARY, instance, ignore_soft)
+        on_secondary = checks_for(SECONDARY, instance, ignore_soft)
+        failures: dict[str, int] = {}
+        rows: list[list[Placement]] = []
+        for primary in primaries:
+            row: list[Placement] = []
+            others = [index for index in secondaries if index != primary]
+            reason = refusals.get(primary) or self.primary_refusal(instance, primary, on_primary)
+            if reason is not None:
+                failures[reason] = failures.get(reason, 0) + len(others)
+            else:
+                first = self._primary(instance, primary)[1]
+                for index in others:
+                    reason = self.secondary_refusal(instance, primary, index, on_secondary)
+                    if reason is not None:
+                        failures[reason] = failures.get(reason, 0) + 1
+                        continue
+                    changes = (first, *self._second(instance, primary, index))
+                    score = round(sum(terms(self.totals, changes, sqrt)), DECIMALS)
+                    row.append((score, (primary, index)))
+            rows.append(row)
+        return ListedCandidates(rows, failures)
+
+    def primary_refusal(
+        self, instance: Instance, index: int, checks: Sequence[Check]
+    ) -> str | None:
+        """The first of `checks` that node `index` fails as the primary, or None."""
+        return _refusal(checks, self.view(index), self._primary(instance, index)[0], instance)
+
+    def secondary_refusal(
+        self, instance: Instance, primary: int, index: int, checks: Sequence[Check]
+    ) -> str | None:
+        """The first of `checks` that node `index` fails as the secondary, or None."""
+        return _refusal(checks, self.view(index), self._after(instance, primary, index), instance)
+
+    def _primary(self, instance: Instance, index: int) -> tuple[View, Change]:
+        before = self.view(index)
+        after = after_primary(before, instance)
+        if instance.exclusion or instance.desired:
+            conflicts, misplaced, domains = self.state.tag_amounts(instance, index, None)
+            after.conflicts += conflicts
+            after.misplaced += misplaced
+            after.domain_conflicts += domains
+        return after, self._change(index, after)
+
+    def _after(self, instance: Instance, primary: int, index: int) -> View:
+        peers = self.state.peers[index].get(primary, 0)
+        return after_secondary(self.view(index), instance, peers, max)
+
+    def _second(self, instance: Instance, primary: int, index: int) -> list[Change]:
+        """What a secondary changes: at its node, and in failure domains shared with the primary."""
+        changes = [self._change(index, self._after(instance, primary, index))]
+        nodes = self.state.cluster.nodes
+        shared = nodes[primary].locations & nodes[index].locations
+        if shared and not instance.forthcoming:
+            change: list[tuple[float, float]] = [(0.0, 0.0)] * len(STATISTICS)
+            change[_LOCATION] = (len(shared), 0.0)
+            changes.append(change)
+        return changes
+
+    def _change(self, index: int, after: View) -> Change:
+        before = self._values.get(index)
+        if before is None:  # outside the statistics
+            return _NO_CHANGE
+        return [
+            (new - old, new * new - old * old)
+            for old, new in zip(before, values(after, self.totals.centres))
+        ]
+
+
+_NO_CHANGE: Change = [(0.0, 0.0)] * len(STATISTICS)
+
+
+def _refusal(
+    checks: Sequence[Check], before: View, after: View, instance: Instance
+) -> str | None:
+    for check in checks:
+        if check.fails(before, after, instance):
+            return check.reason
+    return None

@@ -1,0 +1,1 @@
+"""Documents: the only code that sees the raw structures of requests and responses."""

@@ -1,0 +1,340 @@
+"""Raw documents to clusters: groups, policies, nodes and instances.
+
+Defaults stand where older documents lack a field:
+
+=====================  =========================================================
+no ``nodegroups``      one group ``default``, preferred, that holds every node
+no ``ipolicy``         the policy of `iallocator.model.policy.Policy`
+``min``/``max``        directly in the policy: one interval
+no ``admin_state``     from ``should_run``: up or down; neither: up
+no ``spindle_use``     1
+no capacities          0, for nodes that could not be asked
+=====================  =========================================================
+"""
+
+from __future__ import annotations
+
+from iallocator.errors import RequestError
+from iallocator.model.cluster import Cluster, Group, Node
+from iallocator.model.instance import NO_LOAD, UNIT_LOAD, Instance
+from iallocator.model.policy import (
+    ALL_TEMPLATES,
+    DEFAULT_MAX,
+    DEFAULT_MIN,
+    DEFAULT_SPINDLE_RATIO,
+    DEFAULT_STD,
+    DEFAULT_VCPU_RATIO,
+    Interval,
+    Policy,
+    Spec,
+)
+from iallocator.model.tags import interpret_instance_tags, interpret_tags
+from iallocator.wire.fields import (
+    absent,
+    boolean,
+    child,
+    describe,
+    integer,
+    members,
+    names,
+    number,
+    objects,
+    one_of,
+    strings,
+    text,
+)
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from iallocator.wire.fields import Raw
+
+__all__ = ["DEFAULT_GROUP", "Reading", "new_instance", "read_cluster"]
+
+DEFAULT_GROUP = "00000000-0000-0000-0000-000000000000"
+"""UUID of the group that documents without groups are given."""
+
+ALLOC_POLICIES = ("preferred", "last_resort", "unallocable")
+ADMIN_STATES = ("up", "down", "offline")
+
+
+class Reading:
+    """How a document is to be read.
+
+    Attributes
+    ----------
+    document_order:
+        Break ties as hail does: by the order of the document, the last of equals.
+        Otherwise by name, the first of equals.
+    static_kvm_memory:
+        MiB that a node itself takes where the first hypervisor is kvm; 0: as reported.
+    ignore_load:
+        Whether instances count without dynamic utilisation.
+    ignore_cpu_speed:
+        Whether all cpus count as equally fast.
+    """
+
+    __slots__ = ("document_order", "ignore_cpu_speed", "ignore_load", "static_kvm_memory")
+
+    def __init__(
+        self,
+        document_order: bool = False,
+        static_kvm_memory: int = 4096,
+        ignore_load: bool = False,
+        ignore_cpu_speed: bool = False,
+    ) -> None:
+        self.document_order = document_order
+        self.static_kvm_memory = static_kvm_memory
+        self.ignore_load = ignore_load
+        self.ignore_cpu_speed = ignore_cpu_speed
+
+    def ordered(self, raw: dict[str, Raw]) -> list[tuple[str, Raw]]:
+        """The members of `raw`, those that win ties first."""
+        if self.document_order:
+            return list(raw.items())[::-1]
+        return sorted(raw.items())
+
+    def groups(self, raw: dict[str, Raw]) -> list[tuple[str, Raw]]:
+        """The groups in `raw`: as they stand there, or by name."""
+        if self.document_order:
+            return list(raw.items())
+        return sorted(raw.items(), key=lambda item: (str(item[1].get("name")), item[0]))
+
+
+    def place(self, instance: Instance, cluster: Cluster) -> None:
+        """Give a new instance its place in the order, and the meaning of its tags."""
+        from bisect import bisect
+
+        if self.document_order:
+            instance.order = -1
+        else:
+            names = [other.name for other in cluster.instances]
+            instance.order = bisect(names, instance.name) - 0.5
+        interpret_instance_tags(instance, cluster.tags)
+
+
+def read_cluster(document: Raw, reading: Reading) -> Cluster:
+    """The cluster in `document`.
+
+    Raises
+    ------
+    RequestError
+        At the first field that is missing, mistyped, out of range, or that names
+        something the document does not have.
+    """
+    tags = strings(document, "cluster_tags", [])
+    policy = _policy(document, "ipolicy", Policy())
+    groups = _groups(document, policy, reading)
+    hypervisors = strings(document, "enabled_hypervisors", [])
+    node_memory = (
+        reading.static_kvm_memory if hypervisors and hypervisors[0] == "kvm" else 0
+    )
+    nodes: list[Node] = []
+    for name, raw in reading.ordered(members(document, "nodes")):
+        try:
+            nodes.append(_node(name, raw, groups, node_memory, reading.ignore_cpu_speed))
+        except RequestError as error:
+            raise error.below(f"nodes/{name}") from None
+    index = {node.name: position for position, node in enumerate(nodes)}
+    load = NO_LOAD if reading.ignore_load else UNIT_LOAD
+    instances: list[Instance] = []
+    for name, raw in reading.ordered(members(document, "instances")):
+        try:
+            instance = _instance(name, raw, load)
+            instance.nodes = _places(raw, index, instance)
+        except RequestError as error:
+            raise error.below(f"instances/{name}") from None
+        instance.order = len(instances)
+        instances.append(instance)
+    cluster = Cluster(
+        text(document, "cluster_name", ""), tags, list(groups.values()), nodes, instances
+    )
+    interpret_tags(cluster)
+    return cluster
+
+
+def _groups(document: Raw, policy: Policy, reading: Reading) -> dict[str, Group]:
+    raw_groups = members(document, "nodegroups", {})
+    if not raw_groups:
+        return {DEFAULT_GROUP: Group(0, DEFAULT_GROUP, "default", policy)}
+    groups: dict[str, Group] = {}
+    for uuid, raw in reading.groups(raw_groups):
+        try:
+            groups[uuid] = Group(
+                len(groups),
+                uuid,
+                text(raw, "name"),
+                _policy(raw, "ipolicy", policy),
+                one_of(raw, "alloc_policy", ALLOC_POLICIES, "preferred"),
+                strings(raw, "networks", []),
+                strings(raw, "tags", []),
+            )
+        except RequestError as error:
+            raise error.below(f"nodegroups/{uuid}") from None
+    return groups
+
+
+def _policy(raw: Raw, key: str, default: Policy) -> Policy:
+    if raw.get(key) is None:
+        return default
+    policy = child(raw, key)
+    try:
+        return Policy(
+            _intervals(policy),
+            _spec(policy, "std", DEFAULT_STD),
+            strings(policy, "disk-templates", list(ALL_TEMPLATES)),
+            number(policy, "vcpu-ratio", DEFAULT_VCPU_RATIO),
+            number(policy, "spindle-ratio", DEFAULT_SPINDLE_RATIO),
+        )
+    except RequestError as error:
+        raise error.below(key) from None
+
+
+def _intervals(policy: Raw) -> list[Interval]:
+    if "minmax" not in policy:
+        low, high = _spec(policy, "min", DEFAULT_MIN), _spec(policy, "max", DEFAULT_MAX)
+        return [Interval(low, high)]
+    intervals = []
+    for position, pair in enumerate(objects(policy, "minmax")):
+        try:
+            intervals.append(Interval(_spec(pair, "min", absent), _spec(pair, "max", absent)))
+        except RequestError as error:
+            raise error.below(f"minmax/{position}") from None
+    if not intervals:
+        raise RequestError("minmax", "expected at least one interval, got none")
+    return intervals
+
+
+def _spec(raw: Raw, key: str, default: Any) -> Spec:
+    if key not in raw and default is not absent:
+        return default  # type: ignore[no-any-return]
+    spec = child(raw, key)
+    base = DEFAULT_STD if default is absent else default
+    try:
+        return Spec(
+            integer(spec, "memory-size"),
+            integer(spec, "cpu-count"),
+            integer(spec, "disk-size"),
+            integer(spec, "disk-count"),
+            integer(spec, "nic-count", base.nics),
+            integer(spec, "spindle-use", base.spindles),
+        )
+    except RequestError as error:
+        raise error.below(key) from None
+
+
+def _node(
+    name: str, raw: Raw, groups: dict[str, Group], node_memory: int, ignore_speed: bool
+) -> Node:
+    uuid = text(raw, "group", DEFAULT_GROUP if DEFAULT_GROUP in groups else absent)
+    if uuid not in groups:
+        raise RequestError(
+            "group", f"expected the uuid of a group in nodegroups, got {describe(uuid)}"
+        )
+    parameters = child(raw, "ndparams", {})
+    offline = boolean(raw, "offline", False)
+    vm_capable = boolean(raw, "vm_capable", True)
+    # who cannot be asked reports nothing, and what it might report does not count
+    dark = 0 if offline or not vm_capable else absent
+    try:
+        exclusive = boolean(parameters, "exclusive_storage", False)
+        spindle_count = integer(parameters, "spindle_count", 1)
+        speed = number(parameters, "cpu_speed", 1.0)
+        oob_program = text(parameters, "oob_program", "")
+    except RequestError as error:
+        raise error.below("ndparams") from None
+    return Node(
+        name,
+        groups[uuid],
+        offline=offline,
+        drained=boolean(raw, "drained", False),
+        vm_capable=vm_capable,
+        total_memory=integer(raw, "total_memory", dark),
+        reserved_memory=node_memory or integer(raw, "reserved_memory", dark),
+        reported_memory=integer(raw, "free_memory", dark),
+        total_disk=integer(raw, "total_disk", dark),
+        reported_disk=integer(raw, "free_disk", dark),
+        total_cpus=integer(raw, "total_cpus", dark),
+        reserved_cpus=integer(raw, "reserved_cpus", 0),
+        total_spindles=integer(raw, "total_spindles", 0),
+        free_spindles=integer(raw, "free_spindles", 0),
+        spindle_count=spindle_count,
+        exclusive_storage=exclusive,
+        cpu_speed=1.0 if ignore_speed else speed,
+        tags=strings(raw, "tags", []),
+        oob_program=oob_program,
+    )
+
+
+def new_instance(raw: Raw, load: tuple[float, float, float, float]) -> Instance:
+    """An instance that a request describes and that has no nodes yet.
+
+    It will run, whatever the description says of its state.
+    """
+    return _instance(text(raw, "name"), raw, load, new=True)
+
+
+def _instance(
+    name: str, raw: Raw, load: tuple[float, float, float, float], new: bool = False
+) -> Instance:
+    disks = objects(raw, "disks", [])
+    template = one_of(raw, "disk_template", ALL_TEMPLATES)
+    sizes: list[int] = []
+    spindles: int | None = 0
+    for position, disk in enumerate(disks):
+        try:
+            sizes.append(integer(disk, "size"))
+            own = None if disk.get("spindles") is None else integer(disk, "spindles")
+        except RequestError as error:
+            raise error.below(f"disks/{position}") from None
+        spindles = None if spindles is None or own is None else spindles + own
+    return Instance(
+        name,
+        integer(raw, "memory"),
+        integer(raw, "vcpus"),
+        integer(raw, "disk_space_total", sum(sizes)),
+        sizes,
+        template,
+        spindles=spindles,
+        spindle_use=integer(raw, "spindle_use", 1),
+        admin_state="up" if new else _admin_state(raw),
+        forthcoming=False if new else boolean(raw, "forthcoming", False),
+        auto_balance=boolean(raw, "auto_balance", True),
+        tags=strings(raw, "tags", []),
+        networks=_networks(raw),
+        load=load,
+    )
+
+
+def _admin_state(raw: Raw) -> str:
+    if "admin_state" in raw:
+        return one_of(raw, "admin_state", ADMIN_STATES)
+    return "up" if boolean(raw, "should_run", True) else "down"
+
+
+def _networks(raw: Raw) -> list[str]:
+    found: list[str] = []
+    for position, nic in enumerate(objects(raw, "nics", [])):
+        if nic.get("network") is not None:
+            try:
+                found.append(text(nic, "network"))
+            except RequestError as error:
+                raise error.below(f"nics/{position}") from None
+    return found
+
+
+def _places(raw: Raw, index: dict[str, int], instance: Instance) -> tuple[int, ...]:
+    """Indices of the nodes an instance lives on."""
+    places = names(raw, "nodes")
+    for position, name in enumerate(places):
+        if name not in index:
+            raise RequestError(
+                f"nodes/{position}", f"expected a node of the document, got {describe(name)}"
+            )
+    if len(set(places)) != len(places):
+        raise RequestError("nodes", f"expected different nodes, got {', '.join(places)}")
+    if len(places) not in (1, 2) or len(places) > instance.required_nodes:
+        expected = "one or two nodes" if instance.required_nodes == 2 else "one node"
+        raise RequestError("nodes", f"expected {expected}, got {len(places)}")
+    return tuple([index[name] for name in places])

@@ -1,0 +1,151 @@
+"""Typed access to the members of raw JSON objects.
+
+Every reader takes the object and the key and raises `RequestError` with the key
+as its path; callers add what lies above with `RequestError.below`.
+"""
+
+from __future__ import annotations
+
+from iallocator.errors import RequestError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    Raw = dict[str, Any]
+
+__all__ = [
+    "LARGEST", "absent", "boolean", "child", "describe", "integer", "members", "names", "number",
+    "objects", "one_of", "strings", "text",
+]  # fmt: skip
+
+LARGEST = 2**53
+"""Largest integer that every JSON program can hold exactly."""
+
+absent: Any = object()
+"""Marks a field without default: its absence is an error."""
+
+
+def describe(value: Any) -> str:
+    """`value` as it is shown in an error message: short, and named by its JSON type."""
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, dict):
+        return "an object"
+    if isinstance(value, list):
+        return "an array"
+    if isinstance(value, str):
+        shown = value if len(value) <= 40 else value[:37] + "..."
+        return '"' + shown.encode("unicode_escape").decode("ascii") + '"'
+    return repr(value)
+
+
+def _default(raw: Raw, key: str, default: Any, expected: str) -> Any:
+    if key in raw:
+        raise RequestError(key, f"expected {expected}, got {describe(raw[key])}")
+    if default is absent:
+        raise RequestError(key, f"expected {expected}, but it is missing")
+    return default
+
+
+def integer(raw: Raw, key: str, default: Any = absent) -> int:
+    """A whole number from 0 to 2^53; floats without fraction count as whole."""
+    value = raw.get(key)
+    if type(value) is int and 0 <= value <= LARGEST:
+        return value
+    if type(value) is float and 0 <= value <= LARGEST and value == int(value):
+        return int(value)
+    if type(value) is int or type(value) is float:
+        return int(_default(raw, key, default, f"an integer from 0 to {LARGEST}"))
+    return _default(raw, key, default, "an integer")  # type: ignore[no-any-return]
+
+
+def number(raw: Raw, key: str, default: Any = absent) -> float:
+    """A number from 0 to 2^53."""
+    value = raw.get(key)
+    if (type(value) is int or type(value) is float) and 0 <= value <= LARGEST:
+        return value
+    return _default(raw, key, default, f"a number from 0 to {LARGEST}")  # type: ignore[no-any-return]
+
+
+def boolean(raw: Raw, key: str, default: Any = absent) -> bool:
+    """True or false."""
+    value = raw.get(key)
+    if value is True or value is False:
+        return value
+    return _default(raw, key, default, "true or false")  # type: ignore[no-any-return]
+
+
+def text(raw: Raw, key: str, default: Any = absent) -> str:
+    """A string; null counts as absent where there is a default."""
+    value = raw.get(key)
+    if type(value) is str:
+        return value
+    if value is None and default is not absent:
+        return default  # type: ignore[no-any-return]
+    return _default(raw, key, default, "a string")  # type: ignore[no-any-return]
+
+
+def one_of(raw: Raw, key: str, choices: tuple[str, ...], default: Any = absent) -> str:
+    """One of a few strings."""
+    value = raw.get(key)
+    if value in choices and type(value) is str:
+        return value
+    expected = "one of " + ", ".join(f'"{choice}"' for choice in choices)
+    return _default(raw, key, default, expected)  # type: ignore[no-any-return]
+
+
+def strings(raw: Raw, key: str, default: Any = absent) -> list[str]:
+    """A list of strings; null counts as absent where there is a default."""
+    value = raw.get(key)
+    if type(value) is list:
+        for position, item in enumerate(value):
+            if type(item) is not str:
+                raise RequestError(
+                    f"{key}/{position}", f"expected a string, got {describe(item)}"
+                )
+        return value
+    if value is None and default is not absent:
+        return default  # type: ignore[no-any-return]
+    return _default(raw, key, default, "a list of strings")  # type: ignore[no-any-return]
+
+
+def names(raw: Raw, key: str, default: Any = absent) -> list[str]:
+    """A list of non-empty strings."""
+    value = strings(raw, key, default)
+    for position, item in enumerate(value):
+        if not item:
+            raise RequestError(f"{key}/{position}", "expected a name, got an empty string")
+    return value
+
+
+def objects(raw: Raw, key: str, default: Any = absent) -> list[Raw]:
+    """A list of objects."""
+    value = raw.get(key)
+    if type(value) is list:
+        for position, item in enumerate(value):
+            if type(item) is not dict:
+                raise RequestError(
+                    f"{key}/{position}", f"expected an object, got {describe(item)}"
+                )
+        return value
+    return _default(raw, key, default, "a list of objects")  # type: ignore[no-any-return]
+
+
+def child(raw: Raw, key: str, default: Any = absent) -> Raw:
+    """An object."""
+    value = raw.get(key)
+    if type(value) is dict:
+        return value
+    return _default(raw, key, default, "an object")  # type: ignore[no-any-return]
+
+
+def members(raw: Raw, key: str, default: Any = absent) -> dict[str, Raw]:
+    """An object whose members are objects."""
+    value = child(raw, key, default)
+    for name, item in value.items():
+        if type(item) is not dict:
+            raise RequestError(f"{key}/{name}", f"expected an object, got {describe(item)}")
+    return value

@@ -1,0 +1,64 @@
+"""Bytes to raw structures."""
+
+from __future__ import annotations
+
+from iallocator.errors import RequestError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, NoReturn
+
+__all__ = ["decode"]
+
+_LARGE = 400_000
+"""Bytes from which on the faster parser is worth the time that loading it takes."""
+
+
+def decode(raw: bytes) -> dict[str, Any]:
+    """The JSON object in `raw`.
+
+    Raises
+    ------
+    RequestError
+        If it is empty, no UTF-8, no JSON, nested too deeply, or not an object.
+    """
+    if not raw.strip():
+        raise RequestError("", "expected a JSON document, got nothing")
+    value = _large(raw) if len(raw) >= _LARGE else _small(raw)
+    if not isinstance(value, dict):
+        from iallocator.wire.fields import describe
+
+        raise RequestError("", f"expected a JSON object, got {describe(value)}")
+    return value
+
+
+def _small(raw: bytes) -> Any:
+    import json
+
+    try:
+        document = raw.decode("utf-8")
+        value = json.loads(document, parse_constant=_no_constant)
+        if "\\ud" in document or "\\uD" in document:
+            json.dumps(value, ensure_ascii=False).encode("utf-8")  # halves of surrogate pairs
+    except UnicodeError as error:
+        raise RequestError("", f"invalid UTF-8: {error}") from None
+    except RecursionError:
+        raise RequestError("", "nested too deeply") from None
+    except ValueError as error:
+        raise RequestError("", f"invalid JSON: {error}") from None
+    return value
+
+
+def _no_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is not a JSON number")
+
+
+def _large(raw: bytes) -> Any:
+    import orjson
+
+    try:
+        return orjson.loads(raw)
+    except ValueError as error:
+        message = str(error)
+        kind = "nested too deeply" if "ecursion" in message else f"invalid JSON: {message}"
+        raise RequestError("", kind) from None

@@ -1,0 +1,100 @@
+"""Documents that are left out of comparisons, each with its reason.
+
+Where hail is known to be wrong, or reads less than we do, a difference would
+say nothing.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+Json = dict[str, Any]
+
+STATIC_KVM_MEMORY = 4096
+
+CPU_SPEED = "a node's cpu_speed is not 1: hail does not read it"
+OWN_GROUP = "an instance of the batch names its own group: hail does not read it"
+AUTO_BALANCE = "an instance is not auto-balanced: hail does not read it"
+START_N1 = "hail 3.0.2 judges a node's N+1 by another figure at the start"
+SOME_DEDICATED = "some groups are dedicated, some not: hail then ignores lost allocations"
+
+
+def incomparable(document: Json) -> str:
+    """Return why a document says nothing about us and hail, or an empty string."""
+    if any(node["ndparams"].get("cpu_speed", 1) != 1 for node in document["nodes"].values()):
+        return CPU_SPEED
+    if any(one.get("group_name") for one in _batch(document["request"])):
+        return OWN_GROUP
+    if not all(one.get("auto_balance", True) for one in document["instances"].values()):
+        return AUTO_BALANCE
+    if any(_judged_otherwise(document, name) for name in document["nodes"]):
+        return START_N1
+    return ""
+
+
+def _batch(request: Json) -> list[Json]:
+    """Return the new instances of a multi-allocate request; other types have none."""
+    return [one for one in request.get("instances", ()) if isinstance(one, dict)]
+
+
+def comparable(document: Json) -> bool:
+    """Tell whether hail's answer must equal ours."""
+    return not incomparable(document)
+
+
+def partly_dedicated(document: Json) -> bool:
+    """Tell whether some groups would be ranked by lost allocations and others not."""
+    dedicated = {_is_dedicated(document, uuid) for uuid in document["nodegroups"]}
+    return len(dedicated) == 2
+
+
+def _is_dedicated(document: Json, uuid: str) -> bool:
+    """Tell whether all online nodes of a group have exclusive storage."""
+    members = (node for node in document["nodes"].values() if node["group"] == uuid)
+    nodes = [node for node in members if _reports(node) and not node["drained"]]
+    return all(bool(node["ndparams"]["exclusive_storage"]) for node in nodes)
+
+
+def _judged_otherwise(document: Json, name: str) -> bool:
+    """Tell whether reported and accounted free memory disagree about N+1 at a node."""
+    node = document["nodes"][name]
+    if not _reports(node):
+        return False
+    reserved = _reserved_for_peers(document, name)
+    return (int(node["free_memory"]) < reserved) != (_free_memory(document, name) <= reserved)
+
+
+def _reports(node: Json) -> bool:
+    return bool(node["vm_capable"]) and not node["offline"]
+
+
+def _free_memory(document: Json, name: str) -> int:
+    """Return what is free after the instances and whatever is missing, in MiB."""
+    node = document["nodes"][name]
+    kvm = document["enabled_hypervisors"][:1] == ["kvm"]
+    own = STATIC_KVM_MEMORY if kvm else node["reserved_memory"]
+    used = sum(
+        instance["memory"]
+        for instance in document["instances"].values()
+        if instance["nodes"][0] == name and _runs(instance)
+    )
+    recorded = node["total_memory"] - own - used
+    return int(min(recorded, node["free_memory"]))
+
+
+def _runs(instance: Json) -> bool:
+    return instance["admin_state"] == "up" and not instance.get("forthcoming")
+
+
+def _reserved_for_peers(document: Json, name: str) -> int:
+    """Return the most memory that one other node's failure would bring here, in MiB."""
+    peers: dict[str, int] = {}
+    for instance in document["instances"].values():
+        if name in instance["nodes"][1:] and _will_fail_over(instance):
+            primary = instance["nodes"][0]
+            peers[primary] = peers.get(primary, 0) + instance["memory"]
+    return max(peers.values(), default=0)
+
+
+def _will_fail_over(instance: Json) -> bool:
+    return instance["admin_state"] != "offline" and not instance.get("forthcoming")

@@ -1,0 +1,147 @@
+"""Run `hail` on a document, and read answers: its own, and ours in its words."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import tempfile
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+HAIL = Path("/usr/lib/ganeti/iallocators/hail")
+
+_NUMBER = r"-?\d[\d.]*"
+_VERDICT = re.compile(
+    r"(?:Group (?P<name>\S+) \((?P<policy>[a-z_]+)\): )?"
+    rf"(?:score: (?P<score>\(\[[-\d,.]*\],{_NUMBER}\)|{_NUMBER}), "
+    r"successes (?P<successes>\d+), failures (?P<failures>\d+) \((?P<reasons>[^)]*)\)"
+    r" for node\(s\) (?P<nodes>[^\s,;]+)"
+    r"|No valid allocation solutions, failure reasons: "
+    r"(?P<refusals>(?:\w+: \d+(?:, (?=\w+: \d))?)*))"
+)
+_ERROR = re.compile(r"Group (?P<name>[^\s:]+): error (?P<error>.*?)(?=, Group |$)")
+_SELECTED = re.compile(r"Selected group: (?P<name>[^\s,]+)")
+_REASON = re.compile(r"(\w+): (\d+)")
+_MOVED = re.compile(r"(\d+) instances failed to \w+ and (\d+) were \w+ successfully")
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What an answer says of one group.
+
+    Attributes
+    ----------
+    group, policy
+        Its name and alloc_policy; empty where the answer names no group.
+    score
+        The best placement's score, lower being better: one number, or the lost
+        allocations and the disk left in a dedicated group; empty without a placement.
+    successes, failures
+        Candidates that could be placed, and the others counted by reason.
+    nodes
+        The best placement.
+    error
+        Why the group was not tried at all.
+    """
+
+    group: str
+    policy: str
+    score: tuple[float, ...] = ()
+    successes: int = 0
+    failures: dict[str, int] = field(default_factory=dict)
+    nodes: tuple[str, ...] = ()
+    error: str = ""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """An answer, taken apart for comparing.
+
+    Attributes
+    ----------
+    status
+        The exit status; if not 0 only `stderr` means anything.
+    success, result, info
+        The response's own fields.
+    selected
+        The group that `info` says was selected, or empty.
+    verdicts
+        Per group, in the order of `info`.
+    counts
+        (failed, done) of a request for several instances.
+    """
+
+    status: int
+    stderr: str = ""
+    success: bool = False
+    result: Any = None
+    info: str = ""
+    selected: str = ""
+    verdicts: tuple[Verdict, ...] = ()
+    counts: tuple[int, int] | None = None
+
+
+def installed() -> bool:
+    """Tell whether there is a `hail` to compare with."""
+    return HAIL.is_file()
+
+
+def hail(document: dict[str, Any], *options: str) -> Answer:
+    """Return what `hail` answers to `document`, called as Ganeti calls it."""
+    with tempfile.NamedTemporaryFile("w", suffix=".json", encoding="utf-8") as file:
+        json.dump(document, file)
+        file.flush()
+        command = [str(HAIL), file.name, *options]
+        done = subprocess.run(command, capture_output=True, check=False, timeout=300)
+    stderr = done.stderr.decode(errors="replace")
+    if done.returncode:
+        return Answer(done.returncode, stderr)
+    return read(done.stdout, stderr)
+
+
+def read(response: bytes, stderr: str = "") -> Answer:
+    """Take a response document apart; text that follows hail's words is ignored."""
+    reply = json.loads(response)
+    info = reply["info"]
+    selected = _SELECTED.search(info)
+    counts = _MOVED.search(info)
+    return Answer(
+        status=0,
+        stderr=stderr,
+        success=reply["success"],
+        result=reply["result"],
+        info=info,
+        selected=selected["name"] if selected else "",
+        verdicts=_verdicts(info),
+        counts=(int(counts[1]), int(counts[2])) if counts else None,
+    )
+
+
+def _verdicts(info: str) -> tuple[Verdict, ...]:
+    """Return what `info` says of each group, in its order."""
+    found = [(match.start(), _verdict(match)) for match in _VERDICT.finditer(info)]
+    found += [
+        (match.start(), Verdict(match["name"], "", error=match["error"]))
+        for match in _ERROR.finditer(info)
+    ]
+    return tuple(verdict for _, verdict in sorted(found, key=lambda pair: pair[0]))
+
+
+def _verdict(match: re.Match[str]) -> Verdict:
+    group, policy = match["name"] or "", match["policy"] or ""
+    if match["score"] is None:
+        return Verdict(group, policy, failures=_reasons(match["refusals"]))
+    return Verdict(
+        group,
+        policy,
+        score=tuple(float(number) for number in re.findall(_NUMBER, match["score"])),
+        successes=int(match["successes"]),
+        failures=_reasons(match["reasons"]),
+        nodes=tuple(match["nodes"].split("/")),
+    )
+
+
+def _reasons(text: str) -> dict[str, int]:
+    return {name: int(count) for name, count in _REASON.findall(text)}

@@ -1,0 +1,68 @@
+"""Our answers equal hail's, document for document."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from .oracle import installed
+from .runner import MODES, Case, Summary, check_document, ours, run
+
+pytestmark = pytest.mark.skipif(not installed(), reason="hail (ganeti-htools) is not installed")
+
+CHUNK = 25
+DOCUMENTS = {
+    ("allocate", "hail"): 150,
+    ("allocate", "no-capacity-checks"): 100,
+    ("allocate", "ignore-soft-errors"): 50,
+    ("allocate", "strict"): 50,
+    ("multi-allocate", "hail"): 75,
+    ("allocate-secondary", "hail"): 50,
+    ("relocate", "hail"): 75,
+    ("relocate", "ignore-soft-errors"): 25,
+    ("node-evacuate", "hail"): 75,
+    ("node-evacuate", "ignore-soft-errors"): 25,
+    ("change-group", "hail"): 75,
+    ("change-group", "no-capacity-checks"): 25,
+}
+CHUNKS = [
+    (kind, mode, start)
+    for (kind, mode), count in DOCUMENTS.items()
+    for start in range(0, count, CHUNK)
+]
+
+
+@pytest.mark.parametrize(("kind", "mode", "start"), CHUNKS)
+def test_generated_documents_get_the_answers_of_hail(kind: str, mode: str, start: int) -> None:
+    """A chunk of generated documents is answered as hail answers it."""
+    summary = run([Case(seed, kind, mode) for seed in range(start, start + CHUNK)])
+    assert not summary.different, _explain(summary)
+    assert summary.equal, "every document of the chunk was left out"
+
+
+def _captures() -> list[Path]:
+    folder = os.environ.get("IALLOCATOR_CAPTURES")
+    if not folder:
+        return []
+    found = [*Path(folder).glob("*.request.json"), *Path(folder).glob("hail-*.json")]
+    return sorted(found)
+
+
+@pytest.mark.parametrize("path", _captures(), ids=lambda path: path.name)
+def test_captured_request_gets_the_answer_of_hail(path: Path) -> None:
+    """A real request, from the folder IALLOCATOR_CAPTURES, is answered as hail answers it."""
+    outcome = check_document(json.loads(path.read_bytes()), MODES["hail"], ours)
+    if isinstance(outcome, str):
+        pytest.skip(outcome)
+    assert outcome == []
+
+
+def _explain(summary: Summary) -> str:
+    lines = [
+        f"{case.reproduce}\n  " + "\n  ".join(differences)
+        for case, differences in summary.different[:3]
+    ]
+    return "\n".join([f"{len(summary.different)} documents differ", *lines])

@@ -1,0 +1,115 @@
+"""The suite itself: answers are read and differences found as they should be."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from .compare import differences
+from .documents import KINDS, document
+from .fairness import comparable
+from .oracle import Answer, read
+from .runner import last_by_name_first
+
+INFO = (
+    "Request successful: Selected group: rack2, "
+    "Group rack2 (preferred): score: 1.53318597, successes 3, failures 2 (FailMem: 1, FailN1: 1) "
+    "for node(s) node5/node4, "
+    "Group default (last_resort): No valid allocation solutions, failure reasons: FailMem: 3"
+)
+
+
+def answer(info: str = INFO, result: object = ("node5", "node4")) -> Answer:
+    """Return a successful answer with this `info` and `result`."""
+    return read(json.dumps({"success": True, "info": info, "result": result}).encode())
+
+
+def test_read_successful_allocation_gives_one_verdict_per_group() -> None:
+    """Scores, nodes and counted reasons come from the line for people."""
+    placed, refused = answer().verdicts
+    assert answer().selected == placed.group == "rack2"
+    assert (placed.score, placed.nodes) == ((1.53318597,), ("node5", "node4"))
+    assert (placed.successes, placed.failures) == (3, {"FailMem": 1, "FailN1": 1})
+    assert (refused.policy, refused.failures, refused.nodes) == ("last_resort", {"FailMem": 3}, ())
+
+
+def test_read_lost_allocations_gives_a_vector_of_numbers() -> None:
+    """A dedicated group's score is a vector and the disk left."""
+    info = (
+        "Request successful: Group a (preferred): score: ([0,0,1],20490), successes 3, "
+        "failures 0 () for node(s) n2"
+    )
+    assert answer(info).verdicts[0].score == (0.0, 0.0, 1.0, 20490.0)
+
+
+def test_read_text_after_the_known_words_changes_nothing() -> None:
+    """We may say more than hail on the same line."""
+    assert answer(INFO + "; node7 came closest and lacks 300 MiB").verdicts == answer().verdicts
+
+
+def test_read_group_not_tried_keeps_the_error() -> None:
+    """A group that was not tried has an error, and no counts."""
+    info = "Request failed: Group a: error Not enough online nodes, Group b: error No online nodes"
+    errors = [verdict.error for verdict in answer(info).verdicts]
+    assert errors == ["Not enough online nodes", "No online nodes"]
+
+
+def test_differences_equal_answers_none() -> None:
+    """Rounding in the last printed digit is no difference."""
+    assert differences(answer(INFO.replace("597,", "598,")), answer()) == []
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("1.53318597", "1.53318697"),
+        ("node5/node4", "node4/node5"),
+        ("FailN1: 1", "FailN1: 2"),
+        ("successes 3", "successes 4"),
+        ("(last_resort)", "(preferred)"),
+        ("Selected group: rack2", "Selected group: default"),
+    ],
+)
+def test_differences_one_word_changed_is_found(old: str, new: str) -> None:
+    """Every part of a verdict counts."""
+    assert len(differences(answer(INFO.replace(old, new)), answer())) == 1
+
+
+def test_differences_opcode_field_changed_is_named() -> None:
+    """Jobs are compared field by field, whatever the order of the fields."""
+    opcode = {"OP_ID": "OP_INSTANCE_MIGRATE", "instance_name": "i", "cleanup": False}
+    turned = dict(reversed(opcode.items()))
+    moved = [["i", "a", ["n2"]]]
+    theirs = answer("", [moved, [], [[opcode]]])
+    assert differences(answer("", [moved, [], [[turned]]]), theirs) == []
+    found = differences(answer("", [moved, [], [[{**turned, "cleanup": True}]]]), theirs)
+    assert found == ["job 0, opcode 0, cleanup: ours True, hail's False"]
+
+
+def test_differences_refusal_against_answer_is_found() -> None:
+    """One program that gives up is a difference."""
+    assert differences(replace(answer(), status=2), answer())
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_document_same_seed_same_document(kind: str) -> None:
+    """A document is a pure function of its seed and kind."""
+    assert document(7, kind) == document(7, kind)
+    assert document(7, kind) != document(8, kind)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_document_most_seeds_are_comparable(kind: str) -> None:
+    """Few documents are left out of comparisons."""
+    usable = sum(comparable(document(seed, kind)) for seed in range(100))
+    assert usable >= 85
+
+
+def test_last_by_name_first_keeps_content() -> None:
+    """Only the order of keys changes."""
+    original = document(3, "allocate")
+    turned = last_by_name_first(original)
+    assert turned == original
+    assert list(turned["nodes"]) == sorted(original["nodes"], reverse=True)

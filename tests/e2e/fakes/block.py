@@ -1,0 +1,62 @@
+#!/usr/bin/python3
+"""blockdev and dd for disks that are sparse files.
+
+Answers and wipes only what concerns such a file; anything else goes to the real program.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import sys
+from pathlib import Path
+
+
+def _is_fake(path: str) -> bool:
+    try:
+        return stat.S_ISREG(os.stat(path).st_mode)
+    except OSError:
+        return False
+
+
+def _blockdev(arguments: list[str]) -> int | None:
+    if len(arguments) != 2 or not _is_fake(arguments[1]):
+        return None
+    size = os.stat(arguments[1]).st_size
+    answers = {"--getsize64": size, "--getsize": size // 512, "--getsz": size // 512}
+    if arguments[0] not in answers:
+        return 1
+    print(answers[arguments[0]])
+    return 0
+
+
+def _dd(arguments: list[str]) -> int | None:
+    words = dict(a.split("=", 1) for a in arguments if "=" in a)
+    target = words.get("of", "")
+    if words.get("if") != "/dev/zero" or not _is_fake(target):
+        return None
+    # A hole reads as zeroes too, and takes no memory.
+    size = os.stat(target).st_size
+    os.truncate(target, 0)
+    os.truncate(target, size)
+    return 0
+
+
+def main() -> int:
+    """Do what the name and the arguments say.
+
+    Returns
+    -------
+    int
+        Exit status.
+    """
+    name = Path(sys.argv[0]).name
+    status = _blockdev(sys.argv[1:]) if name == "blockdev" else _dd(sys.argv[1:])
+    if status is not None:
+        return status
+    real = next(p for p in (f"/usr/sbin/{name}", f"/usr/bin/{name}", f"/bin/{name}") if os.path.exists(p))
+    os.execv(real, [real, *sys.argv[1:]])
+
+
+if __name__ == "__main__":
+    sys.exit(main())

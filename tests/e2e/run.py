@@ -1,0 +1,132 @@
+#!/usr/bin/python3
+"""Run an allocator in a real Ganeti cluster on this machine, and see whether it keeps its word.
+
+See README.md beside this file.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import signal
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from scenario import creation, extras, groups, moves, outages
+from scenario.runner import Runner, Tally
+from vcluster import host, stage
+from vcluster.cluster import Cluster, ClusterError
+from vcluster.layout import default_nodes
+from vcluster.mounts import make_private
+from vcluster.patches import PatchError
+
+_CANNOT_RUN = 2
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--plugin", type=Path, required=True, help="the allocator's executable")
+    parser.add_argument(
+        "--captures", type=Path, help="directory for what was asked and answered (default: a new one in /tmp)"
+    )
+    parser.add_argument("--options", default="", metavar="NAME=VALUE,...", help="parameters for the allocator")
+    parser.add_argument("--keep", action="store_true", help="leave the cluster up until interrupted")
+    return parser.parse_args()
+
+
+def _captures(wanted: Path | None) -> Path:
+    if wanted is None:
+        directory = Path(tempfile.mkdtemp(prefix="iallocator-e2e-"))
+        directory.chmod(0o755)
+        return directory
+    wanted.mkdir(parents=True, exist_ok=True)
+    return wanted.resolve()
+
+
+def _scenario(run: Runner, captures: Path, options: str) -> None:
+    if options:
+        extras.set_parameters(run, options)
+    creation.single(run)
+    creation.batches(run)
+    moves.single(run)
+    moves.whole_nodes(run)
+    groups.change(run)
+    outages.nodes(run)
+    outages.group_policies(run)
+    extras.parameters(run, options)
+    extras.questions(run)
+    extras.last_look(run, captures)
+
+
+def _keep(cluster: Cluster) -> None:
+    print("the cluster stays up; enter its master with")
+    print(f"    {' '.join(cluster.master.command('bash'))}")
+    print("end it with Ctrl-C", flush=True)
+    try:
+        signal.pause()
+    except KeyboardInterrupt:
+        print()
+
+
+def _run(arguments: argparse.Namespace, captures: Path) -> Tally:
+    logs = captures / "logs"
+    logs.mkdir(exist_ok=True)
+    started = time.monotonic()
+    allocator = stage.prepare(default_nodes(), arguments.plugin, captures)
+    with Cluster(default_nodes(), allocator, logs) as cluster:
+        print(f"cluster of {len(cluster.nodes)} nodes up after {time.monotonic() - started:.0f} s", flush=True)
+        run = Runner(cluster, captures, logs, hail=arguments.plugin.name == "hail")
+        try:
+            _scenario(run, captures, arguments.options)
+        except ClusterError as error:
+            # What follows builds on what failed: there is no use in going on.
+            run.record("prepare the next step", str(error).splitlines())
+        finally:
+            _save_logs(cluster, logs)
+        print(f"took {time.monotonic() - started:.0f} s; calls and logs are in {captures}")
+        if arguments.keep:
+            _keep(cluster)
+    return run.tally
+
+
+def _save_logs(cluster: Cluster, logs: Path) -> None:
+    for name, node in cluster.nodes.items():
+        source = node.path("/var/log/ganeti")
+        shutil.copytree(source, logs / name, ignore=shutil.ignore_patterns("os", "kvm", "xen"), dirs_exist_ok=True)
+
+
+def main() -> int:
+    """Run everything.
+
+    Returns
+    -------
+    int
+        0 if all went as expected, 1 if not, 2 if it could not be tried.
+    """
+    arguments = _arguments()
+    arguments.plugin = Path(os.path.abspath(arguments.plugin))  # links kept: a name may matter
+    if not os.access(arguments.plugin, os.X_OK):
+        print(f"e2e: cannot run: {arguments.plugin} is not an executable file", file=sys.stderr)
+        return _CANNOT_RUN
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+    try:
+        host.check()
+        host.enter_namespaces()
+        make_private()
+        tally = _run(arguments, _captures(arguments.captures))
+    except (host.CannotRun, ClusterError, PatchError) as error:
+        print(f"e2e: cannot run: {error}", file=sys.stderr)
+        return _CANNOT_RUN
+    except KeyboardInterrupt:
+        print("e2e: interrupted", file=sys.stderr)
+        return 128 + signal.SIGINT
+    known = f", {tally.known} known faults of hail" if tally.known else ""
+    print(f"{tally.passed} passed, {tally.failed} failed{known}")
+    return 1 if tally.failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,1 @@
+"""What is done with the cluster, and what is expected of it."""

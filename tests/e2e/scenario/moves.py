@@ -1,0 +1,133 @@
+"""Moves inside a group: relocate, allocate-secondary, recreate-disks, node-evacuate."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from scenario.creation import add
+from scenario.judge import Check, Expect, Outcome
+from scenario.runner import Runner
+from vcluster.layout import VOLUME_GROUP, instance
+
+RELOCATE = Expect(calls=("relocate",))
+EVACUATE = ("gnt-node", "evacuate", "--force")
+
+
+def single(run: Runner) -> None:
+    """Move single instances.
+
+    Parameters
+    ----------
+    run : Runner
+        Runs the steps.
+    """
+    run.section("move one instance")
+    # What cannot move would only be in the way from here on.
+    run.drop("fi1", "pl2", "ma2", "mb2", "mc2", "dl1", "dl2", "sf3")
+    allocator = f"--iallocator={run.cluster.allocator}"
+    words = ("gnt-instance", "replace-disks", allocator, instance("dr1"))
+    run.step("replace the secondary of a drbd instance", *words, expect=RELOCATE)
+    sf1 = instance("sf1")
+    run.step("migrate a sharedfile instance", "gnt-instance", "migrate", "--force", sf1, expect=RELOCATE)
+    run.step("fail over a sharedfile instance", "gnt-instance", "failover", "--force", sf1, expect=RELOCATE)
+    run.arrange("gnt-instance", "stop", "--timeout=0", instance("pl1"))
+    run.settle()
+    words = ("gnt-instance", "modify", "--disk-template=drbd", allocator, instance("pl1"))
+    run.step("convert plain to drbd", *words, expect=Expect(calls=("allocate-secondary",)))
+    run.step("start it again", "gnt-instance", "start", instance("pl1"), expect=Expect())
+    _recreate(run, allocator)
+
+
+def _recreate(run: Runner, allocator: str) -> None:
+    # Ganeti sends "allocate" under the name of the instance, which exists, and holds no locks
+    # outside its group.  An answer from another group leaves it pointing at nodes without disks.
+    for name, group in (("rc1", "default"), ("rc2", "annex")):
+        run.arrange(*add(name, "drbd", "--no-start", f"--node-group={group}"))
+        run.settle()
+        run.arrange("gnt-instance", "deactivate-disks", instance(name))
+        lose = "for v in $(lvs --noheadings -o lv_name,lv_tags --separator=' ' | grep originstname+$0 | cut -d' ' -f3)"
+        for node in run.cluster.nodes.values():
+            node.run("sh", "-c", f"{lose}; do lvremove -f {VOLUME_GROUP}/$v; done", instance(name))
+        run.step(
+            f"recreate the disks of an instance in group {group}",
+            *("gnt-instance", "recreate-disks", allocator, instance(name)),
+            expect=Expect(calls=("allocate",), check=_stays(name, group)),
+            hail="may choose another group, which Ganeti cannot carry out",
+        )
+        run.drop(name)
+
+
+def _stays(name: str, group: str) -> Check:
+    def check(outcome: Outcome) -> Iterator[str]:
+        if outcome.group_of(instance(name)) != group:
+            yield f"{name} left group {group} for {outcome.group_of(instance(name))}"
+
+    return check
+
+
+def whole_nodes(run: Runner) -> None:
+    """Empty nodes of their primary and secondary instances.
+
+    Parameters
+    ----------
+    run : Runner
+        Runs the steps.
+    """
+    run.section("evacuate nodes")
+    evacuate(run, "evacuate secondaries", "--secondary-only", run.secondary("dr1"))
+    evacuate(run, "evacuate primaries", "--primary-only", run.primary("dr1"))
+    evacuate(run, "evacuate primaries, soft errors ignored", "--primary-only", run.primary("dr1"), soft=True)
+    node = run.primary("dr2")
+    evacuate(run, "evacuate primaries in the other group", "--primary-only", node)
+    evacuate(run, "evacuate secondaries from the same node", "--secondary-only", node)
+    run.arrange("gnt-instance", "stop", "--timeout=0", instance("sf2"))
+    run.settle()
+    evacuate(run, "evacuate a stopped sharedfile instance", "--primary-only", run.primary("sf2"))
+    run.arrange("gnt-instance", "start", instance("sf2"))
+    run.arrange(*add("pl3", "plain"))
+    run.settle()
+    evacuate(run, "evacuate a plain instance", "--primary-only", run.primary("pl3"), refused=True)
+    run.drop("pl3")
+
+
+def evacuate(
+    run: Runner, label: str, mode: str, node: str, *, soft: bool = False, refused: bool = False, hail: str = ""
+) -> None:
+    """Evacuate a node.
+
+    Parameters
+    ----------
+    run : Runner
+        Runs the step.
+    label : str
+        What the step is about.
+    mode : str
+        ``--primary-only`` or ``--secondary-only``.
+    node : str
+        The node.
+    soft : bool, optional
+        Ignore soft errors.
+    refused : bool, optional
+        It should not be possible.
+    hail : str, optional
+        Why Ganeti's own allocator fails here.
+    """
+    leave: Callable[[tuple[str, ...]], bool]
+    if mode == "--primary-only":
+        leave = lambda nodes: nodes[0] == node  # noqa: E731
+    else:
+        leave = lambda nodes: node in nodes[1:]  # noqa: E731
+
+    def check(outcome: Outcome) -> Iterator[str]:
+        left = sorted(name for name, its in outcome.after.items() if leave(its.nodes))
+        if left and not refused:
+            yield f"left on {node}: {', '.join(left)}"
+        for call in outcome.calls:
+            if soft != ("--ignore-soft-errors" in call.arguments):
+                yield f"{call.stem}: unexpected arguments: {call.arguments}"
+
+    flags = ("--ignore-soft-errors",) if soft else ()
+    # Nothing to move means that Ganeti does not ask.
+    some = any(leave(its.nodes) for its in run.instances.values())
+    expect = Expect(calls=("node-evacuate",) if some else (), refused=refused, check=check)
+    run.step(label, *EVACUATE, mode, *flags, node, expect=expect, hail=hail)

@@ -1,0 +1,121 @@
+"""Nodes that are drained, offline or run no instances, and groups closed to allocation."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from scenario.creation import ALLOCATE, add
+from scenario.judge import Check, Expect, Outcome
+from scenario.moves import evacuate
+from scenario.runner import Runner
+from vcluster.layout import FIRST_GROUP, SECOND_GROUP, VOLUME_GROUP, instance
+
+_MODIFY = ("gnt-node", "modify", "--force")
+
+
+def nodes(run: Runner) -> None:
+    """Work around nodes that cannot take instances.
+
+    Parameters
+    ----------
+    run : Runner
+        Runs the steps.
+    """
+    run.section("nodes that are drained, offline or not for instances")
+    good, offline, drained = run.nodes_of(SECOND_GROUP)
+    run.arrange(*_MODIFY, "--drained=yes", drained)
+    run.arrange(*_MODIFY, "--offline=yes", offline)
+    run.settle()
+    here = f"--node-group={SECOND_GROUP}"
+    avoid = _not_on({offline, drained})
+    run.step("create around them", *add("of1", "plain"), expect=Expect(calls=("allocate",), check=avoid))
+    expect = Expect(calls=("allocate",), check=_on(instance("of2"), good))
+    run.step("create in their group", *add("of2", "sharedfile", here), expect=expect)
+    words = add("of3", "drbd", here)
+    run.step("create drbd where one node is left", *words, expect=Expect(calls=("allocate",), refused=True))
+    evacuate(run, "evacuate where no other node is left", "--primary-only", good, refused=True)
+    run.arrange(*_MODIFY, "--offline=no", offline)
+    run.settle()
+    evacuate(run, "evacuate where one node is drained", "--primary-only", good)
+    run.arrange(*_MODIFY, "--drained=no", drained)
+    run.arrange(*_MODIFY, "--vm-capable=no", drained)
+    run.settle()
+    expect = Expect(calls=("allocate",), check=_not_on({drained}))
+    run.step("create where a node is not for instances", *add("of4", "drbd", here), expect=expect)
+    run.arrange(*_MODIFY, "--vm-capable=yes", drained)
+    run.drop("of1", "of2", "of4")
+    _drained_primary(run)
+    _offline_primary(run)
+
+
+def _drained_primary(run: Runner) -> None:
+    node = run.primary("dr2")
+    run.arrange(*_MODIFY, "--drained=yes", node)
+    run.settle()
+    evacuate(run, "evacuate primaries of a drained node", "--primary-only", node)
+    evacuate(run, "evacuate secondaries of a drained node", "--secondary-only", node)
+    run.arrange(*_MODIFY, "--drained=no", node)
+
+
+def _offline_primary(run: Runner) -> None:
+    master = run.cluster.specs[0].name
+    candidates = [i for i in run.instances.values() if i.template == "drbd" and i.nodes[0] != master]
+    node = candidates[0].nodes[0]
+    run.arrange(*_MODIFY, "--offline=yes", node)
+    run.settle()
+    evacuate(run, "evacuate primaries of an offline node", "--primary-only", node)
+    evacuate(run, "evacuate secondaries of an offline node", "--secondary-only", node)
+    # It comes back as if new: nothing runs, no DRBD device is configured, no disk is left.
+    forget = "rm -f /run/e2e/drbd.json /run/ganeti/fake-hypervisor/*; drbdsetup pause-sync 0"
+    wipe = f"for v in $(lvs --noheadings -o lv_name); do lvremove -f {VOLUME_GROUP}/$v; done"
+    run.cluster.nodes[node].run("sh", "-c", f"{forget}; {wipe}")
+    run.arrange(*_MODIFY, "--offline=no", node)
+    run.settle()
+
+
+def group_policies(run: Runner) -> None:
+    """Close a group to allocation.
+
+    Parameters
+    ----------
+    run : Runner
+        Runs the steps.
+    """
+    run.section("group policies")
+    modify = ("gnt-group", "modify")
+    run.arrange(*modify, "--alloc-policy=unallocable", FIRST_GROUP)
+    run.settle()
+    other = Expect(calls=("allocate",), check=_not_on(set(run.nodes_of(FIRST_GROUP))))
+    run.step("create outside an unallocable group", *add("un1", "plain"), expect=other)
+    inside = add("un2", "plain", f"--node-group={FIRST_GROUP}")
+    expect = Expect(calls=("allocate",), check=_warns)
+    run.step("create inside it, named", *inside, expect=expect, hail="does not mention the policy")
+    run.arrange(*modify, "--alloc-policy=last_resort", FIRST_GROUP)
+    run.step("create with one group as last resort", *add("un3", "plain"), expect=other)
+    run.arrange(*modify, "--alloc-policy=preferred", FIRST_GROUP)
+    run.step("create with both groups preferred", *add("un4", "plain"), expect=ALLOCATE)
+    run.drop("un1", "un2", "un3", "un4")
+
+
+def _not_on(forbidden: set[str]) -> Check:
+    def check(outcome: Outcome) -> Iterator[str]:
+        for call in outcome.calls:
+            for node in forbidden.intersection(call.response["result"]):
+                yield f"{call.stem}: {node} was chosen"
+
+    return check
+
+
+def _on(name: str, node: str) -> Check:
+    def check(outcome: Outcome) -> Iterator[str]:
+        found = outcome.after.get(name)
+        if found and found.nodes[0] != node:
+            yield f"{name} should be on {node}"
+
+    return check
+
+
+def _warns(outcome: Outcome) -> Iterator[str]:
+    for call in outcome.calls:
+        if "unallocable" not in call.response["info"]:
+            yield f"info does not say that the group is unallocable: {call.response['info']}"

@@ -1,0 +1,208 @@
+"""Run the steps one after the other, and keep the tally."""
+
+from __future__ import annotations
+
+import re
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from scenario.judge import Expect, Outcome, problems
+from vcluster import calls, stage, state
+from vcluster.cluster import Cluster
+from vcluster.layout import instance
+
+
+@dataclass
+class Tally:
+    """How many steps ended in which way."""
+
+    passed: int = 0
+    failed: int = 0
+    known: int = 0
+
+
+class Runner:
+    """Runs steps on a cluster and prints one line for each.
+
+    Parameters
+    ----------
+    cluster : Cluster
+        The running cluster.
+    captures, logs : pathlib.Path
+        Where the allocator's calls are kept, and where the output of each step goes.
+    hail : bool
+        The allocator is Ganeti's own: steps it is known to fail do not count as failed.
+    """
+
+    def __init__(self, cluster: Cluster, captures: Path, logs: Path, *, hail: bool = False) -> None:
+        self.cluster = cluster
+        self.tally = Tally()
+        self._captures = captures
+        self._logs = logs
+        self._hail = hail
+        self._number = 0
+        self._groups = state.node_groups(cluster.ask)
+        self._seen_calls = len(calls.read(captures))
+        self._seen_jobs = set(state.failed_jobs(cluster.ask))
+        self._instances = cluster.instances()
+
+    def section(self, title: str) -> None:
+        """Print a heading.
+
+        Parameters
+        ----------
+        title : str
+            The heading.
+        """
+        print(f"-- {title}", flush=True)
+
+    def step(self, label: str, *words: str, expect: Expect, hail: str = "") -> Outcome:
+        """Run a command on the master and judge what came of it.
+
+        Parameters
+        ----------
+        label : str
+            What the step is about.
+        *words : str
+            The command.
+        expect : Expect
+            What should come of it.
+        hail : str, optional
+            Why Ganeti's own allocator fails here, if it does.
+
+        Returns
+        -------
+        Outcome
+            What came of it.
+        """
+        self._number += 1
+        slug = re.sub(r"[^a-z0-9]+", "-", label.lower()).strip("-")
+        stage.STEP.write_text(slug, encoding="utf-8")
+        started = time.monotonic()
+        before = self._instances
+        done = self.cluster.gnt(*words)
+        outcome = self._look(done.status, done.output, before)
+        found = problems(expect, outcome)
+        seconds = time.monotonic() - started
+        log = self._logs / f"{self._number:02d}-{slug}.log"
+        log.write_text("\n".join([f"$ {' '.join(words)}", done.output, *found, ""]), encoding="utf-8")
+        self._print(label, seconds, found, hail)
+        return outcome
+
+    def arrange(self, *words: str) -> None:
+        """Run a command that only prepares for what follows; it must succeed.
+
+        Parameters
+        ----------
+        *words : str
+            The command.
+        """
+        self.cluster.ask(*words)
+
+    def settle(self) -> None:
+        """Take the present state as the one that the next step starts from."""
+        self._instances = self.cluster.instances()
+
+    def drop(self, *names: str) -> None:
+        """Remove those of the named instances that exist.
+
+        Parameters
+        ----------
+        *names : str
+            Short names.
+        """
+        for name in map(instance, names):
+            if name in self._instances:
+                self.arrange("gnt-instance", "remove", "--force", "--shutdown-timeout=0", name)
+        self.settle()
+
+    def primary(self, name: str) -> str:
+        """Return the primary node of an instance.
+
+        Parameters
+        ----------
+        name : str
+            Its short name.
+        """
+        return self._instances[instance(name)].nodes[0]
+
+    def secondary(self, name: str) -> str:
+        """Return the secondary node of an instance.
+
+        Parameters
+        ----------
+        name : str
+            Its short name.
+        """
+        return self._instances[instance(name)].nodes[1]
+
+    def group_of(self, name: str) -> str:
+        """Return the group of an instance.
+
+        Parameters
+        ----------
+        name : str
+            Its short name.
+        """
+        return self._groups[self.primary(name)]
+
+    def nodes_of(self, group: str) -> list[str]:
+        """Return the nodes of a group.
+
+        Parameters
+        ----------
+        group : str
+            Its name.
+        """
+        return sorted(node for node, its in self._groups.items() if its == group)
+
+    @property
+    def instances(self) -> dict[str, state.Instance]:
+        """The instances after the last step."""
+        return self._instances
+
+    def record(self, label: str, found: list[str]) -> None:
+        """Count and print a check that is not a command.
+
+        Parameters
+        ----------
+        label : str
+            What was checked.
+        found : list of str
+            What is wrong.
+        """
+        self._number += 1
+        self._print(label, 0.0, found, "")
+
+    def _look(self, status: int, output: str, before: dict[str, state.Instance]) -> Outcome:
+        all_calls = calls.read(self._captures)
+        jobs = state.failed_jobs(self.cluster.ask)
+        self._instances = self.cluster.instances()
+        outcome = Outcome(
+            status=status,
+            output=output,
+            calls=all_calls[self._seen_calls :],
+            before=before,
+            after=self._instances,
+            groups=self._groups,
+            failed_jobs={n: text for n, text in jobs.items() if n not in self._seen_jobs},
+        )
+        self._seen_calls = len(all_calls)
+        self._seen_jobs |= set(jobs)
+        return outcome
+
+    def _print(self, label: str, seconds: float, found: list[str], hail: str) -> None:
+        if not found:
+            verdict = "ok"
+            self.tally.passed += 1
+        elif hail and self._hail:
+            verdict = "known"
+            self.tally.known += 1
+            found = [f"hail: {hail}", *found]
+        else:
+            verdict = "FAILED"
+            self.tally.failed += 1
+        print(f"{verdict:<6} {self._number:>3} {seconds:6.1f} s  {label}", flush=True)
+        for line in found:
+            print(f"              {line}", flush=True)

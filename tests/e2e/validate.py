@@ -1,0 +1,200 @@
+#!/usr/bin/python3
+"""Let Ganeti's own code judge answers, without a cluster.
+
+Reads from standard input a JSON list of objects with a ``request`` (the document) and a
+``response`` (the document, or the text that the allocator printed).  Prints a JSON list with
+one entry each: null, or what Ganeti would object to.  A refusal (``"success": false``) of the
+right form is not objected to.
+
+Run it with Debian's own /usr/bin/python3: that is where the packages ``ganeti`` or
+``ganeti-3.0`` put their modules within reach.  Ends with status 2 if they are not installed.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+_SHARE = Path("/usr/share/ganeti")
+
+Document = dict[str, Any]
+
+
+class Objection(Exception):
+    """Something that Ganeti's validation lets pass, but what follows it does not."""
+
+
+class _Config:
+    """The few questions that Ganeti asks its configuration; names do for identifiers."""
+
+    def __init__(self, request: Document) -> None:
+        self._instances = request["instances"]
+
+    def GetInstanceInfo(self, name: str) -> Any:  # noqa: N802 - Ganeti's name
+        record = type("Instance", (), {})()
+        record.primary_node = self._instances[name]["nodes"][0]
+        return record
+
+    def GetNodeNames(self, identifiers: list[str]) -> list[str]:  # noqa: N802 - Ganeti's name
+        return list(identifiers)
+
+
+class Ganeti:
+    """Ganeti's modules, and what is needed to use them outside its daemons.
+
+    Raises
+    ------
+    ImportError
+        When Ganeti is not installed.
+    """
+
+    def __init__(self) -> None:
+        versions = [_SHARE / "default", *sorted(_SHARE.glob("[0-9]*"), reverse=True)]
+        sys.path[:0] = [str(path) for path in versions if (path / "ganeti").is_dir()][:1]
+        self._allocator = importlib.import_module("ganeti.masterd.iallocator")
+        self._opcodes = importlib.import_module("ganeti.opcodes")
+        module = self._allocator
+        self._kinds = {
+            "allocate": module.IAReqInstanceAlloc,
+            "multi-allocate": module.IAReqMultiInstanceAlloc,
+            "allocate-secondary": getattr(module, "IAReqInstanceAllocateSecondary", None),
+            "relocate": module.IAReqRelocate,
+            "node-evacuate": module.IAReqNodeEvac,
+            "change-group": module.IAReqGroupChange,
+        }
+
+    def objection(self, request: Document, response: Document | str) -> str | None:
+        """Say what Ganeti would object to.
+
+        Parameters
+        ----------
+        request : dict
+            What the allocator was asked.
+        response : dict or str
+            What it answered.
+
+        Returns
+        -------
+        str or None
+            The objection, if there is one.
+        """
+        try:
+            result = self._validated(request, response)
+            if result is not None:
+                for found in _consequences(request, result):
+                    return found
+                if request["request"]["type"] in ("node-evacuate", "change-group"):
+                    self._load_jobs(request, result[2])
+        except Objection as error:
+            return str(error)
+        except Exception as error:  # whatever Ganeti raises ends the user's job
+            return f"{type(error).__name__}: {error}"
+        return None
+
+    def _validated(self, request: Document, response: Document | str) -> Any:
+        """Return the result that Ganeti would go on with; None after a refusal."""
+        asked = request["request"]
+        kind = self._kinds.get(asked["type"])
+        if kind is None:
+            raise Objection(f"this Ganeti makes no requests of type {asked['type']}")
+        # Their constructors want a live cluster and a complete request; the methods do not.
+        made = kind.__new__(kind)
+        if asked["type"] == "allocate":
+            made.disk_template = asked["disk_template"]
+        elif asked["type"] == "relocate":
+            made.inst_uuid = asked["name"]
+            made.relocate_from_node_uuids = asked["relocate_from"]
+        run = self._allocator.IAllocator.__new__(self._allocator.IAllocator)
+        run.cfg, run.req, run.in_data = _Config(request), made, request
+        run.out_text = response if isinstance(response, str) else json.dumps(response)
+        run._ValidateResult()
+        return run.result if run.success else None
+
+    def _load_jobs(self, request: Document, jobs: list[list[Document]]) -> None:
+        for operation in (operation for job in jobs for operation in job):
+            loaded = self._opcodes.OpCode.LoadOpCode(dict(operation))
+            loaded.Validate(True)
+            if loaded.instance_name not in request["request"]["instances"]:
+                raise Objection(f"a job for {loaded.instance_name}, which was not asked for")
+            for field in ("remote_node", "target_node"):
+                node = getattr(loaded, field, None)
+                if node is not None and node not in request["nodes"]:
+                    raise Objection(f"a job names the unknown node {node}")
+
+
+def _consequences(request: Document, result: Any) -> Iterator[str]:
+    """Yield what would go wrong after a result of the right form."""
+    asked = request["request"]
+    kind = asked["type"]
+    if kind == "multi-allocate":
+        placed, failed = result
+        wanted = {entry["name"]: entry for entry in asked["instances"]}
+        for name, nodes in placed:
+            yield from _placement(request, wanted.get(name), name, nodes)
+        accounted = {name for name, _ in placed} | set(failed)
+        if accounted != wanted.keys():
+            yield f"not accounted for, or not asked for: {sorted(accounted ^ wanted.keys())}"
+    elif kind in ("node-evacuate", "change-group"):
+        moved, failed, _jobs = result
+        for name, _group, nodes in moved:
+            yield from _unknown(request, nodes)
+        accounted = {name for name, *_ in [*moved, *failed]}
+        if accounted != set(asked["instances"]):
+            yield f"not accounted for, or not asked for: {sorted(accounted ^ set(asked['instances']))}"
+    elif kind == "allocate-secondary":
+        yield from _unknown(request, [result])
+    else:
+        yield from _placement(request, asked, asked["name"], result)
+        yield from _same_group(request, asked["name"], result)
+
+
+def _placement(request: Document, wanted: Document | None, name: str, nodes: list[str]) -> Iterator[str]:
+    if wanted is None:
+        yield f"{name} was not asked for"
+    elif len(nodes) != wanted["required_nodes"]:
+        yield f"{name} is given {len(nodes)} nodes, needs {wanted['required_nodes']}"
+    yield from _unknown(request, nodes)
+
+
+def _unknown(request: Document, nodes: list[str]) -> Iterator[str]:
+    for node in nodes:
+        if node not in request["nodes"]:
+            yield f"unknown node {node}"
+    if len(set(nodes)) != len(nodes):
+        yield f"the same node twice: {', '.join(nodes)}"
+
+
+def _same_group(request: Document, name: str, nodes: list[str]) -> Iterator[str]:
+    # An allocation for an instance that exists re-creates its disks, with only its own group
+    # locked: Ganeti fails an assertion if another group is chosen.
+    present = request["instances"].get(name)
+    if present:
+        groups = {request["nodes"][node]["group"] for node in [present["nodes"][0], *nodes]}
+        if len(groups) > 1:
+            yield f"{name} exists, and would leave its group"
+
+
+def main() -> int:
+    """Judge the pairs on standard input.
+
+    Returns
+    -------
+    int
+        Exit status.
+    """
+    try:
+        ganeti = Ganeti()
+    except ImportError as error:
+        print(f"validate.py: Ganeti's Python modules are not installed for {sys.executable}: {error}", file=sys.stderr)
+        return 2
+    pairs = json.load(sys.stdin)
+    print(json.dumps([ganeti.objection(pair["request"], pair["response"]) for pair in pairs]))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

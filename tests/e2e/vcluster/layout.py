@@ -1,0 +1,97 @@
+"""What the cluster consists of: names, addresses and sizes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+# A benchmarking network (RFC 2544) and a reserved top-level domain (RFC 2606): neither can
+# be meant by anything else, although nothing ever leaves the cluster's own network anyway.
+SUBNET = "198.18.77"
+DOMAIN = "e2e.example"
+CLUSTER_NAME = f"cluster.{DOMAIN}"
+CLUSTER_IP = f"{SUBNET}.1"
+
+FIRST_GROUP = "default"  # the name Ganeti gives to the group it starts with
+SECOND_GROUP = "annex"
+
+VOLUME_GROUP = "xenvg"
+BRIDGE = "gntbr"
+
+# The first template is the one whose free space Ganeti reports when a request names none.
+TEMPLATES = ("drbd", "plain", "sharedfile", "file", "diskless")
+
+# Lives on a memory file system that only the cluster's processes see.
+STORE = Path("/srv/e2e")
+# Each node has its own /run; this is where the fake tools keep what they remember.
+NODE_STATE = Path("/run/e2e")
+
+
+@dataclass(frozen=True)
+class NodeSpec:
+    """One node of the cluster.
+
+    Attributes
+    ----------
+    number : int
+        Counted from 1; node 1 is the master.
+    group : str
+        Name of its node group.
+    memory : int
+        MiB of memory that the node claims to have.
+    cpus : int
+        Processors that the node claims to have.
+    disk : int
+        MiB in its volume group.
+    """
+
+    number: int
+    group: str
+    memory: int
+    cpus: int
+    disk: int
+
+    @property
+    def name(self) -> str:
+        """Fully qualified host name."""
+        return f"node{self.number}.{DOMAIN}"
+
+    @property
+    def address(self) -> str:
+        """IPv4 address on the cluster's network."""
+        return f"{SUBNET}.{10 + self.number}"
+
+
+def default_nodes() -> tuple[NodeSpec, ...]:
+    """Describe the standard cluster: two groups of three, no two nodes of a group alike.
+
+    Returns
+    -------
+    tuple of NodeSpec
+        The nodes, master first.
+    """
+    gib = 1024
+    return (
+        NodeSpec(1, FIRST_GROUP, 32 * gib, 12, 300 * gib),
+        NodeSpec(2, FIRST_GROUP, 24 * gib, 8, 400 * gib),
+        NodeSpec(3, FIRST_GROUP, 16 * gib, 12, 200 * gib),
+        NodeSpec(4, SECOND_GROUP, 24 * gib, 8, 300 * gib),
+        NodeSpec(5, SECOND_GROUP, 32 * gib, 12, 400 * gib),
+        NodeSpec(6, SECOND_GROUP, 16 * gib, 8, 200 * gib),
+    )
+
+
+def instance(short: str) -> str:
+    """Return the full name of an instance.
+
+    Parameters
+    ----------
+    short : str
+        Its name without domain.
+
+    Returns
+    -------
+    str
+        Name with domain.
+    """
+    return f"{short}.{DOMAIN}"
