@@ -10,16 +10,14 @@ from __future__ import annotations
 import sys
 
 from iallocator import __version__
+from iallocator.commands import COMMANDS, find_command
 from iallocator.errors import IallocatorError, UsageError
+from iallocator.files import read_file
 from iallocator.options import COMMON, Settings, help_lines, parse
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-    from iallocator.model.cluster import Cluster
-    from iallocator.model.state import State
-    from iallocator.requests import Request
 
 __all__ = ["answer", "main"]
 
@@ -39,6 +37,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run(arguments: list[str]) -> int:
+    command = find_command(arguments)
+    if command:
+        return _run_command(command, arguments)
     settings = Settings()
     positional = parse(arguments, settings)
     if settings.help:
@@ -49,10 +50,24 @@ def _run(arguments: list[str]) -> int:
         return 0
     if len(positional) > 1:
         raise UsageError(f"one request file at most, got {' '.join(positional)}")
-    response = _answer(_read(positional[0] if positional else "-"), settings)
+    response = _answer(read_file(positional[0] if positional else "-"), settings)
     sys.stdout.buffer.write(response)
     sys.stdout.buffer.flush()
     return 0
+
+
+def _run_command(name: str, arguments: list[str]) -> int:
+    from importlib import import_module
+
+    module = import_module(f"iallocator.commands.{name}")
+    settings = module.Settings()
+    positional = parse(arguments, settings, (*module.OPTIONS, *COMMON))
+    positional.remove(name)
+    if settings.help:
+        lines = [f"usage: iallocator {name} {module.USAGE}", "", COMMANDS[name], ""]
+        print("\n".join([*lines, *help_lines((*module.OPTIONS, *COMMON)), ""]), end="")
+        return 0
+    return int(module.run(settings, positional))
 
 
 def answer(raw: bytes, arguments: Sequence[str] = ()) -> bytes:
@@ -75,16 +90,6 @@ def _answer(raw: bytes, settings: Settings) -> bytes:
     return encode(respond(raw, settings))
 
 
-def _read(path: str) -> bytes:
-    try:
-        if path == "-":
-            return sys.stdin.buffer.read()
-        with open(path, "rb") as file:
-            return file.read()
-    except OSError as error:
-        raise UsageError(f"{path}: {error.strerror}") from None
-
-
 def _abandon_stdout() -> None:
     """Nobody reads stdout any more: let the interpreter end without another complaint."""
     import os
@@ -96,8 +101,11 @@ def _usage() -> str:
     return "\n".join(
         [
             "usage: iallocator [OPTIONS] [FILE]",
+            "       iallocator COMMAND [OPTIONS] ...",
             "",
             "Answers the request in FILE (- or none: stdin) on stdout.",
+            "",
+            *(f"  {name:10} {purpose}" for name, purpose in COMMANDS.items()),
             "",
             *help_lines(COMMON),
             "",

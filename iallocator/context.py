@@ -42,7 +42,7 @@ class Context:
         """N+1 as the state is now; `scope` as for the allocation."""
         from iallocator.redundancy.judge import Judge
 
-        return Judge(self.state, self.kernels.make, self.rules, scope)
+        return Judge(self.state, self.kernels, self.rules, scope)
 
     def all_nodes(self) -> range:
         """Every node of the document."""

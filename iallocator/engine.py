@@ -21,10 +21,9 @@ __all__ = ["read", "respond"]
 def reading_for(settings: Settings) -> Reading:
     """How `settings` want documents to be read."""
     return Reading(
-        document_order=settings.like_hail,
+        like_hail=settings.like_hail,
         static_kvm_memory=settings.static_kvm_node_memory,
         ignore_load=settings.ignore_dynu,
-        ignore_cpu_speed=settings.like_hail,
     )
 
 

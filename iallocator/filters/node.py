@@ -73,12 +73,16 @@ def _disk(b: View, a: View, i: Instance) -> str:
     return f"needs {i.disk} MiB disk, {b.disk:g} free, and some must remain"
 
 
-def _disk_later(b: View, a: View, i: Instance) -> str:
+def _less_disk_later(b: View, a: View, i: Instance) -> str:
     return f"needs {i.disk} MiB disk, {b.disk_later:g} free with forthcoming instances"
 
 
 def _disk_reserve(b: View, a: View, i: Instance) -> str:
     return f"would leave {a.disk:g} MiB of disk, {a.disk_reserve:g} are to be kept free"
+
+
+def _unknown_spindles(b: View, a: View, i: Instance) -> str:
+    return "has exclusive storage, and a disk of the instance does not say its spindles"
 
 
 def _own_spindles(b: View, a: View, i: Instance) -> str:
@@ -124,37 +128,57 @@ def _failover(b: View, a: View, i: Instance) -> str:
     return f"could not take over its {i.memory} MiB memory, {b.memory:g} free"
 
 
+def _failover_later(b: View, a: View, i: Instance) -> str:
+    return (
+        f"could not take over its {i.memory} MiB memory, "
+        f"{b.memory_later:g} free with forthcoming instances"
+    )
+
+
+_NO_SPINDLES = Check(
+    "FailSpindles", lambda b, a, i: b.exclusive * (i.spindles is None) > 0, _unknown_spindles
+)
+
 _DISK = (
     Check("FailDisk", lambda b, a, i: a.disk <= 0, _disk, local=True),
     Check("FailDisk", lambda b, a, i: a.disk < a.disk_reserve, _disk_reserve, soft=True,
           local=True),
+    _NO_SPINDLES,
     Check("FailSpindles", lambda b, a, i: a.exclusive * (a.free_spindles < 0) > 0, _own_spindles,
-          local=True),
-    Check("FailDisk", lambda b, a, i: a.spindles > a.high_spindles, _spindles, soft=True,
           local=True),
 )  # fmt: skip
 
-_DISK_LATER = (
-    Check("FailDisk", lambda b, a, i: a.disk_later <= 0, _disk_later, soft=True, local=True,
-          later=True),
-    Check("FailDisk", lambda b, a, i: a.disk_later < a.disk_reserve, _disk_reserve, soft=True,
-          local=True, later=True),
-    Check("FailSpindles", lambda b, a, i: a.exclusive * (a.free_spindles_later < 0) > 0,
-          _own_spindles, soft=True, local=True, later=True),
-    Check("FailDisk", lambda b, a, i: a.spindles_later > a.high_spindles, _spindles_later,
-          soft=True, local=True, later=True),
-)  # fmt: skip
+
+def _shared_spindles(soft: bool) -> Check:
+    return Check("FailDisk", lambda b, a, i: a.spindles > a.high_spindles, _spindles, soft=soft,
+                 local=True)  # fmt: skip
+
+
+def _disk_later(soft: bool) -> tuple[Check, ...]:
+    return (
+        Check("FailDisk", lambda b, a, i: a.disk_later <= 0, _less_disk_later, soft=soft,
+              local=True, later=True),
+        Check("FailDisk", lambda b, a, i: a.disk_later < a.disk_reserve, _disk_reserve, soft=True,
+              local=True, later=True),
+        Check("FailSpindles", lambda b, a, i: a.exclusive * (a.free_spindles_later < 0) > 0,
+              _own_spindles, soft=soft, local=True, later=True),
+        Check("FailDisk", lambda b, a, i: a.spindles_later > a.high_spindles, _spindles_later,
+              soft=soft, local=True, later=True),
+    )  # fmt: skip
+
 
 _N1 = Check("FailMem", lambda b, a, i: a.fails_n1 > b.fails_n1, _n1, soft=True)
 
 PRIMARY = (
-    Check("FailMem", lambda b, a, i: a.memory <= 0, _memory),
+    Check("FailMem", lambda b, a, i: i.uses_memory * (a.memory <= 0) > 0, _memory),
     *_DISK,
+    _shared_spindles(soft=True),
     _N1,
     Check("FailCPU", lambda b, a, i: a.cpus / a.total_cpus > a.vcpu_ratio, _cpus, soft=True),
     Check("FailTags", lambda b, a, i: a.conflicts > b.conflicts, _tags, soft=True),
-    Check("FailMem", lambda b, a, i: a.memory_later <= 0, _memory_later, soft=True, later=True),
-    *_DISK_LATER,
+    Check("FailMem", lambda b, a, i: i.uses_memory * (a.memory_later <= 0) > 0, _memory_later,
+          later=True),
+    *_disk_later(soft=True),
     Check("FailCPU", lambda b, a, i: a.cpus_later / a.total_cpus > a.vcpu_ratio, _cpus_later,
           soft=True, later=True),
 )  # fmt: skip
@@ -162,10 +186,13 @@ PRIMARY = (
 
 SECONDARY = (
     *_DISK,
+    _shared_spindles(soft=False),
     Check("FailMem", lambda b, a, i: i.memory >= b.memory, _failover, soft=True),
     _N1,
-    *_DISK_LATER,
-)
+    Check("FailMem", lambda b, a, i: i.memory >= b.memory_later, _failover_later, soft=True,
+          later=True),
+    *_disk_later(soft=False),
+)  # fmt: skip
 """For a node that would become the secondary of a drbd instance."""
 
 

@@ -9,6 +9,7 @@ from iallocator.reply import GroupSolution, Reply
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from typing import Any
 
     from iallocator.context import Context
     from iallocator.model.cluster import Group
@@ -32,15 +33,32 @@ def allocate(context: Context, request: Allocate) -> Reply:
             return Reply(False, f"Group {request.group_name} does not exist", [], [])
     named = request.group_name is not None
     scope: Sequence[int] = groups[0].nodes if named else context.all_nodes()
-    offers = [(group, _offer(context, request, group, scope, named)) for group in groups
-              if group.nodes or named]
+    groups = [group for group in groups if group.nodes or named]
+    losses = _ranked_by_losses(context, groups, named)
+    offers = [
+        (group, _offer(context, request, group, scope, named, group in losses))
+        for group in groups
+    ]
     return _reply(context, offers, named)
 
 
+def _ranked_by_losses(
+    context: Context, groups: Sequence[Group], named: bool
+) -> list[Group]:
+    """The groups where lost allocations decide: those with exclusive storage throughout.
+
+    hail does so only if all groups that may be used are of that kind.
+    """
+    if not context.settings.like_hail:
+        return [g for g in groups if g.exclusive and context.cluster.dedicated(g)]
+    usable = [g for g in groups if named or g.alloc_policy != "unallocable"]
+    return list(groups) if all(context.cluster.dedicated(g) for g in usable) else []
+
+
 def _offer(
-    context: Context, request: Allocate, group: Group, scope: Sequence[int], named: bool
+    context: Context, request: Allocate, group: Group, scope: Sequence[int], named: bool, losses: bool
 ) -> GroupSolution:
-    """What `group` offers."""
+    """What `group` offers, ranked by score or by lost allocations."""
     instance = request.instance
     offer = GroupSolution(group.name, group.uuid, group.alloc_policy)
     if lacks_network(group, instance):
@@ -58,19 +76,26 @@ def _offer(
     allowed = request.restrict_to if option is None else option
     nodes = eligible_nodes(context, group, allowed)
     if len(nodes) < instance.required_nodes:
-        offer.obstacle = f"Group {group.name}: error Not enough online nodes"
+        lack = "Not enough online nodes" if instance.required_nodes == 2 else "No online nodes"
+        offer.obstacle = lack if named else f"Group {group.name}: error {lack}"
         return offer
     found = place_in_group(
-        context, context.kernel(scope), context.judge(scope), group, instance, nodes
+        context, context.kernel(scope), context.judge(scope), group, instance, nodes, losses
     )
     offer.placements = [
-        (score, context.cluster.node_names(placed)) for score, placed in found.best
+        (found.score(placement), context.cluster.node_names(placement[1]))
+        for placement in found.best
     ]
     offer.successes = found.successes
     offer.failures = found.failures
     if found.best:
         offer.key = found.best[0][0]
-        offer.shown_score = f"{found.best[0][0]:.8f}"
+        if losses:
+            from iallocator.strategies.lost_allocations import shown
+
+            offer.shown_score = shown(offer.key)
+        else:
+            offer.shown_score = f"{offer.key:.8f}"
     return offer
 
 
@@ -79,13 +104,15 @@ def _reply(
 ) -> Reply:
     lines = ", ".join(offer.line() for _, offer in offers)
     usable = [
-        (POLICY_RANK[group.alloc_policy], offer.key, position)
+        position
         for position, (group, offer) in enumerate(offers)
         if offer.placements and (named or group.alloc_policy != "unallocable")
     ]
-    usable.sort()
-    order = [position for *_, position in usable]
-    order += [position for position in range(len(offers)) if position not in order]
+    if context.settings.like_hail:
+        usable.reverse()  # the last of equals wins
+    alike = len({isinstance(offers[position][1].key, tuple) for position in usable}) < 2
+    usable.sort(key=lambda position: _rank(offers[position][1], alike))
+    order = usable + [position for position in range(len(offers)) if position not in usable]
     solutions = [offers[position][1].document(context.settings.top) for position in order]
     if not usable:
         return Reply(False, lines or "no group has nodes", [], solutions)
@@ -95,3 +122,9 @@ def _reply(
     if best.alloc_policy == "unallocable":
         warning = f"; warning: the allocation policy of group {best.group} is unallocable"
     return Reply(True, selected + lines + warning, best.placements[0][1], solutions)
+
+
+def _rank(offer: GroupSolution, alike: bool) -> tuple[int, Any]:
+    """The rank of a group: lost allocations decide between groups only if all go by them."""
+    key = offer.key if alike else offer.placements[0][0]
+    return POLICY_RANK[offer.alloc_policy], round(key, 8) if isinstance(key, float) else key

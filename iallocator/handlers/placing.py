@@ -6,7 +6,9 @@ from iallocator.filters.group import refused_by_policy
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterator, Sequence
+
+    from typing import Any
 
     from iallocator.context import Context
     from iallocator.model.cluster import Group
@@ -14,6 +16,8 @@ if TYPE_CHECKING:
     from iallocator.redundancy.judge import Judge
     from iallocator.scoring import Kernel
     from iallocator.scoring.candidates import Candidates, Placement
+
+    Accepts = Callable[[Instance, tuple[int, ...]], bool]
 
 __all__ = ["GroupPlacements", "eligible_nodes", "place_in_group"]
 
@@ -29,9 +33,11 @@ class GroupPlacements:
         How many placements passed all checks, global N+1 as far as it was looked at.
     failures:
         Reason -> how many it refused.
+    refused:
+        The best placement that was refused by global N+1, if any.
     """
 
-    __slots__ = ("best", "failures", "refused", "successes")
+    __slots__ = ("_scores", "best", "failures", "refused", "successes")
 
     def __init__(
         self,
@@ -39,11 +45,17 @@ class GroupPlacements:
         successes: int,
         failures: dict[str, int],
         refused: Placement | None,
+        scores: dict[tuple[int, ...], float],
     ) -> None:
         self.best = best
         self.successes = successes
         self.failures = failures
         self.refused = refused
+        self._scores = scores
+
+    def score(self, placement: Placement) -> float:
+        """The cluster score of a placement, whatever it was ranked by."""
+        return float(self._scores[placement[1]] if self._scores else placement[0])
 
 
 def eligible_nodes(
@@ -63,11 +75,13 @@ def place_in_group(
     group: Group,
     instance: Instance,
     nodes: Sequence[int],
+    by_losses: bool,
 ) -> GroupPlacements:
     """Rank the placements of `instance` on `nodes` of `group`.
 
     The best that keeps N+1 is taken for every row (for pairs: for every primary);
-    those that come before it count as FailN1.
+    those that come before it count as FailN1.  With `by_losses` the rank is that of
+    `iallocator.strategies.lost_allocations` instead of the score.
     """
     settings = context.settings
     refusals = refused_by_policy(context.cluster, group, instance)
@@ -75,13 +89,21 @@ def place_in_group(
         candidates = kernel.pairs(instance, nodes, nodes, refusals, settings.ignore_soft_errors)
     else:
         candidates = kernel.singles(instance, nodes, refusals, settings.ignore_soft_errors)
+    scores: dict[tuple[int, ...], float] = {}
+    if by_losses:
+        from iallocator.strategies import lost_allocations
+
+        candidates, scores = lost_allocations.rank(context.state, group, instance, candidates)
+    accepts = judge.accepts
+    if by_losses and settings.like_hail:  # where losses decide, hail tests no N+1
+        accepts = _anything
     best: list[Placement] = []
     failures = dict(candidates.failures)
     not_redundant = 0
     refused: Placement | None = None
     for number in range(candidates.rows()):
         for placement in candidates.row(number):
-            if judge.accepts(instance, placement[1]):
+            if accepts(instance, placement[1]):
                 best.append(placement)
                 break
             not_redundant += 1
@@ -90,21 +112,27 @@ def place_in_group(
     if not_redundant:
         failures["FailN1"] = not_redundant
     if settings.top > 1 and best:
-        best = list(_top(candidates, judge, instance, settings.top))
-    return GroupPlacements(best, candidates.feasible - not_redundant, failures, refused)
+        best = list(_top(candidates, accepts, instance, settings.top))
+    return GroupPlacements(
+        best, candidates.feasible - not_redundant, failures, refused, scores
+    )
 
 
 def _top(
-    candidates: Candidates, judge: Judge, instance: Instance, count: int
+    candidates: Candidates, accepts: Accepts, instance: Instance, count: int
 ) -> Iterator[Placement]:
     """The `count` best placements that keep N+1."""
     for placement in candidates.ranked():
-        if judge.accepts(instance, placement[1]):
+        if accepts(instance, placement[1]):
             yield placement
             count -= 1
             if not count:
                 return
 
 
-def _score(placement: Placement) -> float:
+def _anything(instance: Instance, nodes: tuple[int, ...]) -> bool:
+    return True
+
+
+def _score(placement: Placement) -> Any:
     return placement[0]

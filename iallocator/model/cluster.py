@@ -17,10 +17,21 @@ class Group:
     """A node group.
 
     ``alloc_policy`` is ``preferred``, ``last_resort`` or ``unallocable``;
-    ``nodes`` are indices into `Cluster.nodes`.
+    ``nodes`` are indices into `Cluster.nodes`; ``exclusive`` says whether some node
+    of the group has exclusive storage.
     """
 
-    __slots__ = ("alloc_policy", "index", "name", "networks", "nodes", "policy", "tags", "uuid")
+    __slots__ = (
+        "alloc_policy",
+        "exclusive",
+        "index",
+        "name",
+        "networks",
+        "nodes",
+        "policy",
+        "tags",
+        "uuid",
+    )
 
     def __init__(
         self,
@@ -40,6 +51,7 @@ class Group:
         self.networks = frozenset(networks)
         self.tags = tags
         self.nodes: list[int] = []
+        self.exclusive = False
 
 
 class Node:
@@ -156,10 +168,16 @@ class Cluster:
         for index, node in enumerate(nodes):
             node.index = index
             node.group.nodes.append(index)
+            node.group.exclusive |= node.exclusive_storage
 
     def group_of(self, instance: Instance) -> Group:
         """The group of the instance's primary node."""
         return self.nodes[instance.nodes[0]].group
+
+    def dedicated(self, group: Group) -> bool:
+        """Whether all online nodes of `group` have exclusive storage."""
+        nodes = [self.nodes[index] for index in group.nodes]
+        return all(node.exclusive_storage for node in nodes if node.online)
 
     def instance_named(self, name: str) -> Instance | None:
         """The instance called `name`, or None."""

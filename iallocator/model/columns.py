@@ -51,7 +51,7 @@ def primary_vector(i: Instance) -> tuple[float, ...]:
     """Amounts that instance `i` adds to its primary, in the order of `COLUMNS`."""
     disk = i.disk if i.local else 0
     spindles = i.spindle_use if i.local else 0
-    own_spindles = (i.spindles or 0) if i.local else 0
+    own_spindles = i.spindles or 0
     cpus = 0 if i.admin_offline else i.vcpus
     now = 0 if i.forthcoming else 1
     cpu_load, memory_load, disk_load, net_load = i.load
@@ -82,7 +82,7 @@ def secondary_vector(i: Instance) -> tuple[float, ...]:
     """Amounts that instance `i` adds to its secondary, in the order of `COLUMNS`."""
     disk = i.disk if i.local else 0
     spindles = i.spindle_use if i.local else 0
-    own_spindles = (i.spindles or 0) if i.local else 0
+    own_spindles = i.spindles or 0
     now = 0 if i.forthcoming else 1
     return (
         0,

@@ -69,7 +69,9 @@ class Interval:
         for bound, sign in ((self.low, 1), (self.high, -1)):
             if sign * instance.memory < sign * bound.memory:
                 return "FailMem"
-            if any(sign * size < sign * bound.disk for size in instance.disk_sizes):
+            if instance.template != "diskless" and any(
+                sign * size < sign * bound.disk for size in instance.disk_sizes
+            ):
                 return "FailDisk"
             if sign * instance.vcpus < sign * bound.cpus:
                 return "FailCPU"
@@ -108,14 +110,13 @@ class Policy:
     def refuses(self, instance: Instance, exclusive: bool) -> str | None:
         """Say why the policy does not admit `instance`, or None.
 
-        A size must lie in at least one interval; the reason is that of the first.
+        Its size must lie in at least one interval (the reason is that of the first),
+        and its template must be allowed.
         """
-        if instance.template not in self.templates:
-            return "FailDisk"
         first: str | None = None
         for interval in self.intervals:
             reason = interval.refuses(instance, exclusive)
             if reason is None:
-                return None
+                return None if instance.template in self.templates else "FailDisk"
             first = first or reason
         return first

@@ -103,8 +103,14 @@ class State:
             columns[DISK_LATER][index] = node.reported_disk + pending_disk
             columns[FREE_SPINDLES][index] = node.free_spindles
             columns[FREE_SPINDLES_LATER][index] = node.free_spindles + pending_spindles
+            if node.exclusive_storage and self._spindles_unknown(index):
+                columns[FREE_SPINDLES_LATER][index] = -1  # so that nothing more goes there
             columns[CPUS][index] += node.reserved_cpus
             columns[CPUS_LATER][index] += node.reserved_cpus
+
+    def _spindles_unknown(self, index: int) -> bool:
+        """Whether a forthcoming instance of the node does not say its spindles."""
+        return any(i.forthcoming and i.spindles is None for i in self.instances_on(index))
 
     def missing(self, index: int) -> tuple[float, float]:
         """Memory and disk (MiB) that are neither free nor accounted for on a node.
@@ -144,7 +150,7 @@ class State:
         """Make node `index` the primary; `secondary` only matters for location tags."""
         self._touch(index)
         self._apply(index, instance.as_primary, 1)
-        if instance.exclusion or instance.desired or secondary is not None:
+        if instance.exclusion or instance.desired or self.cluster.nodes[index].locations:
             self._count_tags(instance, index, secondary, 1)
         self.primaries[index][instance.name] = instance
 
@@ -152,7 +158,7 @@ class State:
         """Undo `_add_primary`."""
         self._touch(index)
         self._apply(index, instance.as_primary, -1)
-        if instance.exclusion or instance.desired or secondary is not None:
+        if instance.exclusion or instance.desired or self.cluster.nodes[index].locations:
             self._count_tags(instance, index, secondary, -1)
         del self.primaries[index][instance.name]
 
@@ -188,13 +194,13 @@ class State:
         self, instance: Instance, index: int, secondary: int | None, sign: int
     ) -> None:
         """Keep the tag counters; added amounts are those seen before, removed those seen after."""
+        locations = () if instance.forthcoming else self.cluster.nodes[index].locations
         if sign > 0:
             amounts = self.tag_amounts(instance, index, secondary)
-        node = self.cluster.nodes[index]
         counts = self.exclusion[index]
         for tag in instance.exclusion:
             counts[tag] = counts.get(tag, 0) + sign
-            for location in node.locations:
+            for location in locations:
                 pair = (location, tag)
                 self.domains[pair] = self.domains.get(pair, 0) + sign
         if sign < 0:
@@ -208,10 +214,13 @@ class State:
         """What the tags of a primary add to conflicts, misplaced and domain_conflicts.
 
         Computed for `instance` coming to node `index`; it must not be counted there yet.
+        A forthcoming instance has its exclusion tags, but no location yet.
         """
         node = self.cluster.nodes[index]
         counts = self.exclusion[index]
         conflicts = sum(1 for tag in instance.exclusion if counts.get(tag, 0) > 0)
+        if instance.forthcoming:
+            return conflicts, 0, 0
         domain_conflicts = sum(
             1
             for tag in instance.exclusion

@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from iallocator.model.instance import Instance
     from iallocator.model.state import State
     from iallocator.redundancy.rules import Rules
-    from iallocator.redundancy.simulation import MakeKernel, Stranded
+    from iallocator.redundancy.simulation import Stranded
+    from iallocator.scoring import Kernels
 
 __all__ = ["Judge"]
 
@@ -30,11 +31,12 @@ class Judge:
     """
 
     def __init__(
-        self, state: State, make_kernel: MakeKernel, rules: Rules, scope: Sequence[int]
+        self, state: State, kernels: Kernels, rules: Rules, scope: Sequence[int]
     ) -> None:
         self._state = state
         self._rules = rules
-        self._simulation = Simulation(state, make_kernel, rules, scope)
+        self._scope = scope
+        self._simulation = Simulation(state, kernels, rules, scope)
         self._targets: dict[int, list[int]] = {}
         self._before: dict[int, tuple[int, float]] = {}
         self._survived: dict[int, bool] = {}
@@ -77,13 +79,13 @@ class Judge:
             critical.append(node)
         if primary not in critical:
             critical.append(primary)
-        failing = set(self._rules.failing(self._state.cluster, group))
+        failing = set(self._rules.failing(self._state.cluster, group, self._scope))
         return [node for node in dict.fromkeys(critical) if node in failing]
 
     def _watch(self, group: Group) -> list[tuple[float, int]]:
         """(slack, node) of every failure to be survived, the most critical first."""
         watched = []
-        for node in self._rules.failing(self._state.cluster, group):
+        for node in self._rules.failing(self._state.cluster, group, self._scope):
             kind, slack = self._cheap_before(node)
             if kind == LOST and not self._rules.strict:
                 continue
@@ -96,7 +98,8 @@ class Judge:
         if targets is None:
             targets = self._rules.targets(self._state.cluster, group)
             self._targets[group.index] = targets
-        return verdict(self._state, node, demand_of(self._state, node), self._rules, targets)
+        demand = demand_of(self._state, node, self._rules)
+        return verdict(self._state, node, demand, self._rules, targets)
 
     def _cheap_before(self, node: int) -> tuple[int, float]:
         found = self._before.get(node)

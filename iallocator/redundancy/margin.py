@@ -14,7 +14,15 @@ of both budgets, the cheaper one for each target, add up to no more than two.
 
 from __future__ import annotations
 
-from iallocator.model.columns import DISK, MEMORY
+from iallocator.filters.migration import may_not_receive
+from iallocator.model.columns import (
+    DISK,
+    DISK_LATER,
+    MEMORY,
+    MEMORY_LATER,
+    SPINDLES,
+    SPINDLES_LATER,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -43,14 +51,15 @@ class Demand:
         MiB of disk of those that are created anew, and of the largest of them.
     single:
         Whether drbd primaries without secondary exist: nothing can save those.
-    own_spindles:
-        Whether something needs spindles of its own: only the simulation counts them.
-    movers:
-        How many instances need a new node.
+    intricate:
+        Whether only the simulation can tell: exclusive storage, or an instance to be
+        created anew that the policy does not admit any more.
+    movers, recreated:
+        How many instances need a new node, and how many of them are not mirrored.
     """
 
-    __slots__ = ("failovers", "largest", "largest_disk", "moved", "movers", "own_spindles",
-                 "plain", "plain_disk", "single")  # fmt: skip
+    __slots__ = ("failovers", "largest", "largest_disk", "moved", "movers", "intricate",
+                 "plain", "plain_disk", "recreated", "single")  # fmt: skip
 
     def __init__(self) -> None:
         self.failovers: dict[int, float] = {}
@@ -58,12 +67,13 @@ class Demand:
         self.moved = 0
         self.largest = 0
         self.plain = 0
+        self.recreated = 0
         self.plain_disk = 0
         self.largest_disk = 0
         self.single = False
-        self.own_spindles = False
+        self.intricate = False
 
-    def add(self, instance: Instance, secondary: int | None) -> None:
+    def add(self, instance: Instance, secondary: int | None, recreated: bool) -> None:
         """Count one more primary of the node."""
         if instance.forthcoming:
             return
@@ -77,19 +87,24 @@ class Demand:
         self.movers += 1
         self.moved += memory
         self.largest = max(self.largest, memory)
+        self.recreated += recreated
         if instance.local:
             self.plain += 1
             self.plain_disk += instance.disk
             self.largest_disk = max(self.largest_disk, instance.disk)
 
 
-def demand_of(state: State, node: int) -> Demand:
+def demand_of(state: State, node: int, rules: Rules) -> Demand:
     """The demand of `node` as the state is now."""
     demand = Demand()
-    demand.own_spindles = state.cluster.nodes[node].exclusive_storage
+    group = state.cluster.nodes[node].group
+    demand.intricate = group.exclusive
     for instance in state.primaries[node].values():
         nodes = state.where[instance.name]
-        demand.add(instance, nodes[1] if len(nodes) > 1 else None)
+        recreated = rules.recreates(instance)
+        if recreated and group.policy.refuses(instance, False):
+            demand.intricate = True
+        demand.add(instance, nodes[1] if len(nodes) > 1 else None, recreated)
     return demand
 
 
@@ -104,13 +119,18 @@ def verdict(
     """
     if demand.single or _failovers_fail(state, node, demand, rules):
         return LOST, 0
-    if demand.own_spindles and (demand.plain or demand.failovers):
+    if demand.intricate and (demand.movers or demand.failovers):
         return UNKNOWN, 0
-    memory = state.columns[MEMORY]
+    memory = [min(pair) for pair in zip(state.columns[MEMORY], state.columns[MEMORY_LATER])]
     failovers = demand.failovers
     slack = min([memory[s] - amount - 1 for s, amount in failovers.items()], default=INFINITE)
     if not demand.movers:
         return SAFE, slack
+    refused = may_not_receive(state.cluster, node, targets)
+    if refused:
+        if demand.recreated:
+            return UNKNOWN, 0
+        targets = [t for t in targets if t not in refused]
     capacities = [memory[t] - failovers.get(t, 0) - 1 for t in targets if t != node]
     need = demand.largest
     if not capacities or need > max(capacities):
@@ -130,12 +150,16 @@ def _failovers_fail(state: State, node: int, demand: Demand, rules: Rules) -> bo
     """Whether some secondary cannot take over the drbd primaries of `node`."""
     if not demand.failovers:
         return False
-    memory, disk = state.columns[MEMORY], state.columns[DISK]
-    if any(memory[s] - amount <= 0 for s, amount in demand.failovers.items()):
+    if may_not_receive(state.cluster, node, demand.failovers):
         return True
-    if rules.strict:
-        return disk[node] <= 0 or any(disk[s] <= 0 for s in demand.failovers)
-    return not all(state.cluster.nodes[s].online for s in demand.failovers)
+    columns = state.columns
+    for secondary, amount in demand.failovers.items():
+        left = min(columns[MEMORY][secondary], columns[MEMORY_LATER][secondary])
+        if amount and left - amount <= 0:
+            return True
+    if not rules.strict:
+        return not all(state.cluster.nodes[s].online for s in demand.failovers)
+    return any(columns[DISK][s] <= 0 for s in demand.failovers)
 
 
 def _disk_suffices(

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from iallocator.model.cluster import Cluster, Group
+    from iallocator.model.instance import Instance
 
 __all__ = ["MODES", "Rules"]
 
@@ -15,7 +18,7 @@ MODES = ("strict", "no-new", "off")
 class Rules:
     """How strictly N+1 is judged.
 
-    ``strict``: every node of the document could fail and be survived; nodes that
+    ``strict``: every node over which the score runs could fail and be survived; nodes that
     are offline or drained may be moved to as long as they have the memory, and a
     failover needs disk to be left.  ``no-new``: no online node of the group becomes
     unsurvivable that was survivable before; only online nodes are moved to, and
@@ -32,8 +35,18 @@ class Rules:
         """The nodes of `group` that may take over."""
         return [i for i in group.nodes if self.strict or cluster.nodes[i].online]
 
-    def failing(self, cluster: Cluster, group: Group) -> list[int]:
-        """The nodes whose failure has to be survived when `group` is used."""
+    def recreates(self, instance: Instance) -> bool:
+        """Whether the instance is created anew when its node fails, and not moved.
+
+        hail counts blockdev among those.
+        """
+        return not instance.mirrored or (self.strict and instance.template == "blockdev")
+
+    def failing(self, cluster: Cluster, group: Group, scope: Sequence[int]) -> Sequence[int]:
+        """The nodes whose failure has to be survived when `group` is used.
+
+        `scope` are the nodes over which the allocation's score runs.
+        """
         if self.strict:
-            return list(range(len(cluster.nodes)))
+            return scope
         return [i for i in group.nodes if cluster.nodes[i].online]

@@ -8,18 +8,19 @@ each on the best node.  Only hard limits count.
 
 from __future__ import annotations
 
-from iallocator.model.columns import DISK, FREE_SPINDLES, MEMORY
+from iallocator.filters.group import refused_by_policy
+from iallocator.filters.migration import may_not_receive
+from iallocator.filters.node import PRIMARY, SECONDARY, checks_for
+from iallocator.model.columns import MEMORY, MEMORY_LATER
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from iallocator.model.instance import Instance
     from iallocator.model.state import State
     from iallocator.redundancy.rules import Rules
-    from iallocator.scoring import Kernel
-
-    MakeKernel = Callable[[State, Sequence[int]], Kernel]
+    from iallocator.scoring import Kernels
 
 __all__ = ["Simulation", "Stranded"]
 
@@ -42,10 +43,10 @@ class Simulation:
     """
 
     def __init__(
-        self, state: State, make_kernel: MakeKernel, rules: Rules, scope: Sequence[int]
+        self, state: State, kernels: Kernels, rules: Rules, scope: Sequence[int]
     ) -> None:
         self._state = state
-        self._make_kernel = make_kernel
+        self._kernels = kernels
         self._rules = rules
         self._scope = scope
 
@@ -63,10 +64,12 @@ class Simulation:
                     if stranded is not None:
                         return stranded
             for instance in primaries:
-                if instance.shared and not self._move(node, instance, targets, group.nodes):
+                if instance.template == "drbd" or self._rules.recreates(instance):
+                    continue
+                if not self._move(node, instance, targets, group.nodes):
                     return Stranded(node, instance, "no node has the memory for it")
-            for instance in sorted(primaries, key=_memory):
-                if not instance.mirrored and not self._move(node, instance, targets, self._scope):
+            for instance in sorted(filter(self._rules.recreates, primaries), key=_memory):
+                if not self._move(node, instance, targets, self._scope):
                     return Stranded(node, instance, "no node has the memory and disk for it")
         return None
 
@@ -79,32 +82,44 @@ class Simulation:
         name = state.cluster.nodes[secondary].name
         if not self._rules.strict and not state.cluster.nodes[secondary].online:
             return Stranded(node, instance, f"its secondary {name} is not online")
-        state.remove(instance, (node, secondary))
+        if may_not_receive(state.cluster, node, (secondary,)):
+            return Stranded(node, instance, f"its secondary {name} lacks a migration tag")
+        state.remove(instance, nodes)
+        if self._rules.strict:
+            refusal = self._swap_refusal(instance, secondary, node)
+            if refusal is not None:
+                return Stranded(node, instance, f"its secondary {name} refuses it: {refusal}")
         state.place(instance, (secondary, node))
-        if state.columns[MEMORY][secondary] <= 0:
+        if instance.uses_memory and _memory_left(state, secondary) <= 0:
             return Stranded(node, instance, f"its secondary {name} has not enough memory")
-        if self._rules.strict and any(lacks_disk(state, index) for index in (node, secondary)):
-            return Stranded(node, instance, "no disk is left for a failover")
         return None
+
+    def _swap_refusal(self, instance: Instance, primary: int, secondary: int) -> str | None:
+        """The hard limit that a failover to `primary` breaks, with the old one as secondary."""
+        return self._kernels.checker(self._state).primary_refusal(
+            instance, primary, checks_for(PRIMARY, instance, True)
+        )
 
     def _move(
         self, node: int, instance: Instance, targets: Sequence[int], scope: Sequence[int]
     ) -> bool:
         state = self._state
         state.remove(instance, (node,))
-        kernel = self._make_kernel(state, scope)
-        best = next(kernel.singles(instance, targets, {}, True).row(0), None)
+        kernel = self._kernels.make(state, scope)
+        if self._rules.recreates(instance):
+            group = state.cluster.nodes[node].group
+            refusals = refused_by_policy(state.cluster, group, instance)
+        else:
+            refusals = may_not_receive(state.cluster, node, targets)
+        best = next(kernel.singles(instance, targets, refusals, True).row(0), None)
         if best is None:
             return False
         state.place(instance, best[1])
         return True
 
 
-def lacks_disk(state: State, index: int) -> bool:
-    """Whether hard disk limits of a node are broken as it is now."""
-    return state.columns[DISK][index] <= 0 or (
-        state.cluster.nodes[index].exclusive_storage and state.columns[FREE_SPINDLES][index] < 0
-    )
+def _memory_left(state: State, index: int) -> float:
+    return min(state.columns[MEMORY][index], state.columns[MEMORY_LATER][index])
 
 
 def _order(instance: Instance) -> float:

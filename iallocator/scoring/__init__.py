@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from iallocator.model.instance import Instance
     from iallocator.model.state import State
     from iallocator.scoring.candidates import Candidates
+    from iallocator.scoring.scalar import ScalarKernel
 
     class Kernel(Protocol):
         """What both forms of the kernel offer; see `iallocator.scoring.scalar`."""
@@ -52,6 +53,12 @@ class Kernels:
     def __init__(self, state: State, work: int, min_disk: float = 0.0) -> None:
         self._fixed = [capacities(node, min_disk) for node in state.cluster.nodes]
         self.arrays = work > 1000
+
+    def checker(self, state: State) -> ScalarKernel:
+        """A kernel that only tests limits of single nodes, as `state` is now."""
+        from iallocator.scoring.scalar import ScalarKernel
+
+        return ScalarKernel(state, (), self._fixed)
 
     def make(self, state: State, scope: Sequence[int]) -> Kernel:
         """A kernel for `state` as it is now, with statistics over `scope`."""

@@ -6,13 +6,20 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-__all__ = ["DECIMALS", "Candidates", "Placement"]
+__all__ = ["DECIMALS", "Candidates", "ListedCandidates"]
 
 DECIMALS = 10
 """Scores are rounded to this many decimals before they are compared."""
 
-Placement = tuple[float, tuple[int, ...]]
-"""A score (lower is better, rounded to `DECIMALS`) and node indices, primary first."""
+if TYPE_CHECKING:
+    from typing import Any
+
+    Placement = tuple[Any, tuple[int, ...]]
+    """A score and node indices, primary first.
+
+    Scores compare with each other, lower is better; those of the kernel are numbers,
+    rounded to `DECIMALS`.
+    """
 
 
 class Candidates:
@@ -52,7 +59,7 @@ class Candidates:
         """All feasible placements, best first."""
         import heapq
 
-        def keyed(number: int) -> Iterator[tuple[float, int, int, Placement]]:
+        def keyed(number: int) -> Iterator[tuple[Any, int, int, Placement]]:
             for position, placement in enumerate(self.row(number)):
                 yield placement[0], number, position, placement
 
@@ -80,5 +87,5 @@ class ListedCandidates(Candidates):
         return iter(row)
 
 
-def _score(placement: Placement) -> float:
+def _score(placement: Placement) -> Any:
     return placement[0]

@@ -33,9 +33,9 @@ CAPACITIES = (
     "per_cpu",  # 1 / total cpus; 0 where there are none
     "total_cpus",  # a tiny number where there are none, so that any use is too much
     "per_speed",  # 1 / cpu speed
-    "per_spindle",  # 1 / highest number of instance spindles; 0 if none
+    "per_spindle",  # 1 / highest number of shared spindles; 0 with exclusive storage
     "vcpu_ratio",  # policy: virtual cpus per cpu at most
-    "high_spindles",  # policy: instance spindles at most
+    "high_spindles",  # policy: shared spindles at most; infinite with exclusive storage
     "exclusive",  # 1 with exclusive storage
     "disk_reserve",  # MiB of disk that must stay free
 )
@@ -63,9 +63,9 @@ def capacities(node: Node, min_disk: float = 0.0) -> tuple[float, ...]:
         _inverse(node.total_cpus),
         node.total_cpus or 1e-9,
         _inverse(node.cpu_speed),
-        _inverse(node.high_spindles),
+        0.0 if exclusive else _inverse(node.high_spindles),
         node.vcpu_ratio,
-        node.high_spindles,
+        float("inf") if exclusive else node.high_spindles,
         1 if exclusive else 0,
         min_disk * node.total_disk,
     )

@@ -64,40 +64,39 @@ class Reading:
 
     Attributes
     ----------
-    document_order:
-        Break ties as hail does: by the order of the document, the last of equals.
-        Otherwise by name, the first of equals.
+    like_hail:
+        As hail reads it: ties are broken by the order of the document, the last of
+        equals wins, and ``cpu_speed`` and ``auto_balance`` are not looked at.
+        Otherwise ties are broken by name, the first of equals wins.
     static_kvm_memory:
         MiB that a node itself takes where the first hypervisor is kvm; 0: as reported.
     ignore_load:
         Whether instances count without dynamic utilisation.
-    ignore_cpu_speed:
-        Whether all cpus count as equally fast.
     """
 
-    __slots__ = ("document_order", "ignore_cpu_speed", "ignore_load", "static_kvm_memory")
+    __slots__ = ("ignore_load", "like_hail", "static_kvm_memory")
 
     def __init__(
-        self,
-        document_order: bool = False,
-        static_kvm_memory: int = 4096,
-        ignore_load: bool = False,
-        ignore_cpu_speed: bool = False,
+        self, like_hail: bool = False, static_kvm_memory: int = 4096, ignore_load: bool = False
     ) -> None:
-        self.document_order = document_order
+        self.like_hail = like_hail
         self.static_kvm_memory = static_kvm_memory
         self.ignore_load = ignore_load
-        self.ignore_cpu_speed = ignore_cpu_speed
+
+    @property
+    def load(self) -> tuple[float, float, float, float]:
+        """The dynamic utilisation of an instance of which nothing is known."""
+        return NO_LOAD if self.ignore_load else UNIT_LOAD
 
     def ordered(self, raw: dict[str, Raw]) -> list[tuple[str, Raw]]:
         """The members of `raw`, those that win ties first."""
-        if self.document_order:
+        if self.like_hail:
             return list(raw.items())[::-1]
         return sorted(raw.items())
 
     def groups(self, raw: dict[str, Raw]) -> list[tuple[str, Raw]]:
         """The groups in `raw`: as they stand there, or by name."""
-        if self.document_order:
+        if self.like_hail:
             return list(raw.items())
         return sorted(raw.items(), key=lambda item: (str(item[1].get("name")), item[0]))
 
@@ -106,7 +105,7 @@ class Reading:
         """Give a new instance its place in the order, and the meaning of its tags."""
         from bisect import bisect
 
-        if self.document_order:
+        if self.like_hail:
             instance.order = -1
         else:
             names = [other.name for other in cluster.instances]
@@ -133,15 +132,14 @@ def read_cluster(document: Raw, reading: Reading) -> Cluster:
     nodes: list[Node] = []
     for name, raw in reading.ordered(members(document, "nodes")):
         try:
-            nodes.append(_node(name, raw, groups, node_memory, reading.ignore_cpu_speed))
+            nodes.append(_node(name, raw, groups, node_memory, reading.like_hail))
         except RequestError as error:
             raise error.below(f"nodes/{name}") from None
     index = {node.name: position for position, node in enumerate(nodes)}
-    load = NO_LOAD if reading.ignore_load else UNIT_LOAD
     instances: list[Instance] = []
     for name, raw in reading.ordered(members(document, "instances")):
         try:
-            instance = _instance(name, raw, load)
+            instance = _instance(name, raw, reading)
             instance.nodes = _places(raw, index, instance)
         except RequestError as error:
             raise error.below(f"instances/{name}") from None
@@ -225,7 +223,7 @@ def _spec(raw: Raw, key: str, default: Any) -> Spec:
 
 
 def _node(
-    name: str, raw: Raw, groups: dict[str, Group], node_memory: int, ignore_speed: bool
+    name: str, raw: Raw, groups: dict[str, Group], node_memory: int, like_hail: bool
 ) -> Node:
     uuid = text(raw, "group", DEFAULT_GROUP if DEFAULT_GROUP in groups else absent)
     if uuid not in groups:
@@ -261,23 +259,23 @@ def _node(
         free_spindles=integer(raw, "free_spindles", 0),
         spindle_count=spindle_count,
         exclusive_storage=exclusive,
-        cpu_speed=1.0 if ignore_speed else speed,
+        cpu_speed=1.0 if like_hail else speed,
         tags=strings(raw, "tags", []),
         oob_program=oob_program,
     )
 
 
-def new_instance(raw: Raw, load: tuple[float, float, float, float]) -> Instance:
-    """An instance that a request describes and that has no nodes yet.
+def new_instance(raw: Raw, reading: Reading, cluster: Cluster) -> Instance:
+    """An instance that a request describes, in its place among those of `cluster`.
 
-    It will run, whatever the description says of its state.
+    It has no nodes yet, and it will run, whatever the description says of its state.
     """
-    return _instance(text(raw, "name"), raw, load, new=True)
+    instance = _instance(text(raw, "name"), raw, reading, new=True)
+    reading.place(instance, cluster)
+    return instance
 
 
-def _instance(
-    name: str, raw: Raw, load: tuple[float, float, float, float], new: bool = False
-) -> Instance:
+def _instance(name: str, raw: Raw, reading: Reading, new: bool = False) -> Instance:
     disks = objects(raw, "disks", [])
     template = one_of(raw, "disk_template", ALL_TEMPLATES)
     sizes: list[int] = []
@@ -300,10 +298,10 @@ def _instance(
         spindle_use=integer(raw, "spindle_use", 1),
         admin_state="up" if new else _admin_state(raw),
         forthcoming=False if new else boolean(raw, "forthcoming", False),
-        auto_balance=boolean(raw, "auto_balance", True),
+        auto_balance=reading.like_hail or boolean(raw, "auto_balance", True),
         tags=strings(raw, "tags", []),
         networks=_networks(raw),
-        load=load,
+        load=reading.load,
     )
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from iallocator.errors import RequestError
-from iallocator.model.instance import NO_LOAD, UNIT_LOAD
 from iallocator.requests import Allocate
 from iallocator.wire.document import new_instance
 from iallocator.wire.fields import child, integer, names, text
@@ -13,7 +12,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from iallocator.model.cluster import Cluster
-    from iallocator.model.instance import Instance
     from iallocator.requests import Request
     from iallocator.wire.document import Reading
     from iallocator.wire.fields import Raw
@@ -40,15 +38,8 @@ def read_request(document: Raw, cluster: Cluster, reading: Reading) -> Request:
         raise error.below("request") from None
 
 
-def _new(raw: Raw, cluster: Cluster, reading: Reading) -> Instance:
-    """The instance described in `raw`, in its place among those of the cluster."""
-    instance = new_instance(raw, NO_LOAD if reading.ignore_load else UNIT_LOAD)
-    reading.place(instance, cluster)
-    return instance
-
-
 def _allocate(raw: Raw, cluster: Cluster, reading: Reading) -> Allocate:
-    instance = _new(raw, cluster, reading)
+    instance = new_instance(raw, reading, cluster)
     required = integer(raw, "required_nodes", instance.required_nodes)
     if required != instance.required_nodes:
         raise RequestError(

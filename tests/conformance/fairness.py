@@ -16,7 +16,7 @@ CPU_SPEED = "a node's cpu_speed is not 1: hail does not read it"
 OWN_GROUP = "an instance of the batch names its own group: hail does not read it"
 AUTO_BALANCE = "an instance is not auto-balanced: hail does not read it"
 START_N1 = "hail 3.0.2 judges a node's N+1 by another figure at the start"
-SOME_DEDICATED = "some groups are dedicated, some not: hail then ignores lost allocations"
+LOST_ALLOCATIONS = "hail looks at lost allocations where we do not, or the reverse"
 
 
 def incomparable(document: Json) -> str:
@@ -42,10 +42,18 @@ def comparable(document: Json) -> bool:
     return not incomparable(document)
 
 
-def partly_dedicated(document: Json) -> bool:
-    """Tell whether some groups would be ranked by lost allocations and others not."""
-    dedicated = {_is_dedicated(document, uuid) for uuid in document["nodegroups"]}
-    return len(dedicated) == 2
+def ranked_otherwise(document: Json) -> bool:
+    """Tell whether hail ranks a group by lost allocations and we do not, or the reverse.
+
+    We do so for every dedicated group, hail if all allocatable groups are dedicated
+    (and therefore also if no group is allocatable).
+    """
+    groups = document["nodegroups"]
+    dedicated = {uuid: _is_dedicated(document, uuid) for uuid in groups}
+    by_hail = all(
+        dedicated[uuid] for uuid in groups if groups[uuid]["alloc_policy"] != "unallocable"
+    )
+    return any(own != by_hail for own in dedicated.values())
 
 
 def _is_dedicated(document: Json, uuid: str) -> bool:

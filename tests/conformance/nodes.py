@@ -151,7 +151,7 @@ def _node(rng: Random, profile: Profile, uuid: str, dedicated: bool, usual: Json
     if rng.random() < 0.03:
         size["reserved_cpus"] = size["total_cpus"]
     exclusive = dedicated or (profile.exclusive == "nodes" and rng.random() < 0.5)
-    spindles = rng.randint(8, 40) if exclusive else 0
+    spindles = rng.randint(8, 40) if exclusive and profile.measured else 0
     return {
         **size,
         "total_spindles": spindles,

@@ -21,7 +21,10 @@ _VERDICT = re.compile(
     r"|No valid allocation solutions, failure reasons: "
     r"(?P<refusals>(?:\w+: \d+(?:, (?=\w+: \d))?)*))"
 )
-_ERROR = re.compile(r"Group (?P<name>[^\s:]+): error (?P<error>.*?)(?=, Group |$)")
+_ERROR = re.compile(
+    r"Group (?P<name>[^\s:]+): error (?P<error>.*?)(?=, [Gg]roup |$)"
+    r"|\bgroup (?P<other>\S+) (?P<network>is not connected to a network required by)"
+)
 _SELECTED = re.compile(r"Selected group: (?P<name>[^\s,]+)")
 _REASON = re.compile(r"(\w+): (\d+)")
 _MOVED = re.compile(r"(\d+) instances failed to \w+ and (\d+) were \w+ successfully")
@@ -123,7 +126,10 @@ def _verdicts(info: str) -> tuple[Verdict, ...]:
     """Return what `info` says of each group, in its order."""
     found = [(match.start(), _verdict(match)) for match in _VERDICT.finditer(info)]
     found += [
-        (match.start(), Verdict(match["name"], "", error=match["error"]))
+        (
+            match.start(),
+            Verdict(match["name"] or match["other"], "", error=match["error"] or match["network"]),
+        )
         for match in _ERROR.finditer(info)
     ]
     return tuple(verdict for _, verdict in sorted(found, key=lambda pair: pair[0]))

@@ -124,8 +124,8 @@ def check_document(request: Json, mode: Mode, program: Program = ours) -> str | 
 
 
 def _left_out(request: Json, mode: Mode) -> str:
-    if not mode.same_place and fairness.partly_dedicated(request):
-        return fairness.SOME_DEDICATED
+    if not mode.same_place and fairness.ranked_otherwise(request):
+        return fairness.LOST_ALLOCATIONS
     return fairness.incomparable(request)
 
 

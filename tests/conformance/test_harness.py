@@ -64,7 +64,7 @@ def test_differences_equal_answers_none() -> None:
 @pytest.mark.parametrize(
     ("old", "new"),
     [
-        ("1.53318597", "1.53318697"),
+        ("1.53318597", "1.53319597"),
         ("node5/node4", "node4/node5"),
         ("FailN1: 1", "FailN1: 2"),
         ("successes 3", "successes 4"),

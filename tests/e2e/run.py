@@ -18,9 +18,9 @@ from pathlib import Path
 from scenario import creation, extras, groups, moves, outages
 from scenario.runner import Runner, Tally
 from vcluster import host, stage
-from vcluster.cluster import Cluster, ClusterError
+from vcluster.cluster import Cluster
 from vcluster.layout import default_nodes
-from vcluster.mounts import make_private
+from vcluster.node import ClusterError
 from vcluster.patches import PatchError
 
 _CANNOT_RUN = 2
@@ -30,10 +30,16 @@ def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--plugin", type=Path, required=True, help="the allocator's executable")
     parser.add_argument(
-        "--captures", type=Path, help="directory for what was asked and answered (default: a new one in /tmp)"
+        "--captures",
+        type=Path,
+        help="directory for what was asked and answered (default: a new one in /tmp)",
     )
-    parser.add_argument("--options", default="", metavar="NAME=VALUE,...", help="parameters for the allocator")
-    parser.add_argument("--keep", action="store_true", help="leave the cluster up until interrupted")
+    parser.add_argument(
+        "--options", default="", metavar="NAME=VALUE,...", help="parameters for the allocator"
+    )
+    parser.add_argument(
+        "--keep", action="store_true", help="leave the cluster up until interrupted"
+    )
     return parser.parse_args()
 
 
@@ -77,7 +83,10 @@ def _run(arguments: argparse.Namespace, captures: Path) -> Tally:
     started = time.monotonic()
     allocator = stage.prepare(default_nodes(), arguments.plugin, captures)
     with Cluster(default_nodes(), allocator, logs) as cluster:
-        print(f"cluster of {len(cluster.nodes)} nodes up after {time.monotonic() - started:.0f} s", flush=True)
+        print(
+            f"cluster of {len(cluster.nodes)} nodes up after {time.monotonic() - started:.0f} s",
+            flush=True,
+        )
         run = Runner(cluster, captures, logs, hail=arguments.plugin.name == "hail")
         try:
             _scenario(run, captures, arguments.options)
@@ -95,7 +104,12 @@ def _run(arguments: argparse.Namespace, captures: Path) -> Tally:
 def _save_logs(cluster: Cluster, logs: Path) -> None:
     for name, node in cluster.nodes.items():
         source = node.path("/var/log/ganeti")
-        shutil.copytree(source, logs / name, ignore=shutil.ignore_patterns("os", "kvm", "xen"), dirs_exist_ok=True)
+        shutil.copytree(
+            source,
+            logs / name,
+            ignore=shutil.ignore_patterns("os", "kvm", "xen"),
+            dirs_exist_ok=True,
+        )
 
 
 def main() -> int:
@@ -115,9 +129,8 @@ def main() -> int:
     try:
         host.check()
         host.enter_namespaces()
-        make_private()
         tally = _run(arguments, _captures(arguments.captures))
-    except (host.CannotRun, ClusterError, PatchError) as error:
+    except (host.CannotRunError, ClusterError, PatchError) as error:
         print(f"e2e: cannot run: {error}", file=sys.stderr)
         return _CANNOT_RUN
     except KeyboardInterrupt:

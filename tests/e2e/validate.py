@@ -24,7 +24,7 @@ _SHARE = Path("/usr/share/ganeti")
 Document = dict[str, Any]
 
 
-class Objection(Exception):
+class ObjectionError(Exception):
     """Something that Ganeti's validation lets pass, but what follows it does not."""
 
 
@@ -89,7 +89,7 @@ class Ganeti:
                     return found
                 if request["request"]["type"] in ("node-evacuate", "change-group"):
                     self._load_jobs(request, result[2])
-        except Objection as error:
+        except ObjectionError as error:
             return str(error)
         except Exception as error:  # whatever Ganeti raises ends the user's job
             return f"{type(error).__name__}: {error}"
@@ -100,7 +100,7 @@ class Ganeti:
         asked = request["request"]
         kind = self._kinds.get(asked["type"])
         if kind is None:
-            raise Objection(f"this Ganeti makes no requests of type {asked['type']}")
+            raise ObjectionError(f"this Ganeti makes no requests of type {asked['type']}")
         # Their constructors want a live cluster and a complete request; the methods do not.
         made = kind.__new__(kind)
         if asked["type"] == "allocate":
@@ -119,11 +119,11 @@ class Ganeti:
             loaded = self._opcodes.OpCode.LoadOpCode(dict(operation))
             loaded.Validate(True)
             if loaded.instance_name not in request["request"]["instances"]:
-                raise Objection(f"a job for {loaded.instance_name}, which was not asked for")
+                raise ObjectionError(f"a job for {loaded.instance_name}, which was not asked for")
             for field in ("remote_node", "target_node"):
                 node = getattr(loaded, field, None)
                 if node is not None and node not in request["nodes"]:
-                    raise Objection(f"a job names the unknown node {node}")
+                    raise ObjectionError(f"a job names the unknown node {node}")
 
 
 def _consequences(request: Document, result: Any) -> Iterator[str]:
@@ -135,16 +135,16 @@ def _consequences(request: Document, result: Any) -> Iterator[str]:
         wanted = {entry["name"]: entry for entry in asked["instances"]}
         for name, nodes in placed:
             yield from _placement(request, wanted.get(name), name, nodes)
-        accounted = {name for name, _ in placed} | set(failed)
-        if accounted != wanted.keys():
-            yield f"not accounted for, or not asked for: {sorted(accounted ^ wanted.keys())}"
+        unsettled = ({name for name, _ in placed} | set(failed)) ^ wanted.keys()
+        if unsettled:
+            yield f"not accounted for, or not asked for: {sorted(unsettled)}"
     elif kind in ("node-evacuate", "change-group"):
         moved, failed, _jobs = result
-        for name, _group, nodes in moved:
+        for _name, _group, nodes in moved:
             yield from _unknown(request, nodes)
-        accounted = {name for name, *_ in [*moved, *failed]}
-        if accounted != set(asked["instances"]):
-            yield f"not accounted for, or not asked for: {sorted(accounted ^ set(asked['instances']))}"
+        unsettled = {name for name, *_ in [*moved, *failed]} ^ set(asked["instances"])
+        if unsettled:
+            yield f"not accounted for, or not asked for: {sorted(unsettled)}"
     elif kind == "allocate-secondary":
         yield from _unknown(request, [result])
     else:
@@ -152,7 +152,9 @@ def _consequences(request: Document, result: Any) -> Iterator[str]:
         yield from _same_group(request, asked["name"], result)
 
 
-def _placement(request: Document, wanted: Document | None, name: str, nodes: list[str]) -> Iterator[str]:
+def _placement(
+    request: Document, wanted: Document | None, name: str, nodes: list[str]
+) -> Iterator[str]:
     if wanted is None:
         yield f"{name} was not asked for"
     elif len(nodes) != wanted["required_nodes"]:
@@ -189,7 +191,10 @@ def main() -> int:
     try:
         ganeti = Ganeti()
     except ImportError as error:
-        print(f"validate.py: Ganeti's Python modules are not installed for {sys.executable}: {error}", file=sys.stderr)
+        print(
+            f"validate.py: Ganeti's Python modules are not installed for {sys.executable}: {error}",
+            file=sys.stderr,
+        )
         return 2
     pairs = json.load(sys.stdin)
     print(json.dumps([ganeti.objection(pair["request"], pair["response"]) for pair in pairs]))

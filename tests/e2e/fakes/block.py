@@ -14,7 +14,7 @@ from pathlib import Path
 
 def _is_fake(path: str) -> bool:
     try:
-        return stat.S_ISREG(os.stat(path).st_mode)
+        return stat.S_ISREG(Path(path).stat().st_mode)
     except OSError:
         return False
 
@@ -22,7 +22,7 @@ def _is_fake(path: str) -> bool:
 def _blockdev(arguments: list[str]) -> int | None:
     if len(arguments) != 2 or not _is_fake(arguments[1]):
         return None
-    size = os.stat(arguments[1]).st_size
+    size = Path(arguments[1]).stat().st_size
     answers = {"--getsize64": size, "--getsize": size // 512, "--getsz": size // 512}
     if arguments[0] not in answers:
         return 1
@@ -36,7 +36,7 @@ def _dd(arguments: list[str]) -> int | None:
     if words.get("if") != "/dev/zero" or not _is_fake(target):
         return None
     # A hole reads as zeroes too, and takes no memory.
-    size = os.stat(target).st_size
+    size = Path(target).stat().st_size
     os.truncate(target, 0)
     os.truncate(target, size)
     return 0
@@ -52,10 +52,13 @@ def main() -> int:
     """
     name = Path(sys.argv[0]).name
     status = _blockdev(sys.argv[1:]) if name == "blockdev" else _dd(sys.argv[1:])
-    if status is not None:
-        return status
-    real = next(p for p in (f"/usr/sbin/{name}", f"/usr/bin/{name}", f"/bin/{name}") if os.path.exists(p))
-    os.execv(real, [real, *sys.argv[1:]])
+    if status is None:
+        places = (
+            Path(directory) / name for directory in ("/usr/sbin", "/usr/bin", "/sbin", "/bin")
+        )
+        real = next(str(path) for path in places if path.exists())
+        os.execv(real, [real, *sys.argv[1:]])
+    return status
 
 
 if __name__ == "__main__":

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import fcntl
 import json
-import os
 import re
 import sys
 from pathlib import Path
@@ -49,9 +48,10 @@ def _status_line(minor: str, device: Device) -> str:
         peer = "Primary"
     else:
         peer = "Secondary"
+    connection = "Connected" if connected else "StandAlone"
+    disks = f"{'UpToDate' if attached else 'Diskless'}/{'UpToDate' if connected else 'DUnknown'}"
     return (
-        f"{minor:>2}: cs:{'Connected' if connected else 'StandAlone'} ro:{role}/{peer}"
-        f" ds:{'UpToDate' if attached else 'Diskless'}/{'UpToDate' if connected else 'DUnknown'} C r-----\n"
+        f"{minor:>2}: cs:{connection} ro:{role}/{peer} ds:{disks} C r-----\n"
         "    ns:0 nr:0 dw:0 dr:0 al:0 bm:0 lo:0 pe:0 ua:0 ap:0 ep:1 wo:f oos:0"
     )
 
@@ -73,7 +73,9 @@ def _show(minor: str, device: Device) -> None:
         print(f"        address\t\t{device['local']};")
     print(f"        volume 0 {{\n            device\t\tminor {minor};")
     if "disk" in device:
-        print(f'            disk\t\t"{device["disk"]}";\n            meta-disk\t\t"{device["meta"]}";')
+        print(
+            f'            disk\t\t"{device["disk"]}";\n            meta-disk\t\t"{device["meta"]}";'
+        )
     print("        }\n    }\n}")
 
 
@@ -86,7 +88,7 @@ def _attach(device: Device, words: list[str]) -> None:
     if "disk" in device:
         _fail("Device is attached to a disk (use detach first)")
     for path in words[:2]:
-        if not os.path.exists(path):
+        if not Path(path).exists():
             _fail(f"Can not open backing device {path}")
     device["disk"], device["meta"] = words[:2]
 
@@ -152,7 +154,7 @@ def main() -> int:
     """
     if Path(sys.argv[0]).name == "drbdmeta":
         return 0  # there is no metadata to create or replay
-    with open(STATE.with_suffix(".lock"), "w", encoding="utf-8") as lock:
+    with STATE.with_suffix(".lock").open("w", encoding="utf-8") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         devices: Devices = json.loads(STATE.read_text(encoding="utf-8")) if STATE.exists() else {}
         _run(devices, sys.argv[1], sys.argv[2:])

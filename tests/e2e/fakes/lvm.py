@@ -22,16 +22,21 @@ TAGS = STATE / "volume-tags.json"
 Row = dict[str, float | str]
 
 _SHORT = "yfvqtsa:o:n:L:l:i:I:W:"
-_LONG = (
-    "noheadings nosuffix unbuffered yes force test all separator= units= options= alloc= addtag= deltag= name= size="
-).split()
+_LONG = [
+    *("noheadings", "nosuffix", "unbuffered", "yes", "force", "test", "all"),
+    *("separator=", "units=", "options=", "alloc=", "addtag=", "deltag=", "name=", "size="),
+]
 # Ganeti uses short names in places; what they stand for depends on the command.
 _ALIASES = {
     "vgs": {"name": "vg_name", "size": "vg_size"},
     "lvs": {"name": "lv_name", "size": "lv_size", "tags": "lv_tags"},
     "pvs": {"name": "pv_name", "size": "pv_size"},
 }
-_DEFAULT_COLUMNS = {"vgs": "vg_name,vg_size,vg_free", "lvs": "lv_name,vg_name,lv_size", "pvs": "pv_name,vg_name"}
+_DEFAULT_COLUMNS = {
+    "vgs": "vg_name,vg_size,vg_free",
+    "lvs": "lv_name,vg_name,lv_size",
+    "pvs": "pv_name,vg_name",
+}
 _UNITS = {"b": 1 / 1024**2, "k": 1 / 1024, "m": 1.0, "g": 1024.0, "t": 1024.0**2}
 
 
@@ -107,7 +112,7 @@ class VolumeGroup:
         if size - self.volumes().get(name, 0) > self.free():
             _fail(f'Volume group "{self.name}" has insufficient free space ({self.free()} MiB)')
         if not pretend:
-            with open(self._directory / name, "ab") as file:
+            with (self._directory / name).open("ab") as file:
                 file.truncate(size << 20)
 
     def remove(self, name: str) -> None:
@@ -174,12 +179,22 @@ class VolumeGroup:
             Columns that are asked for.
         """
         free = float(self.free())
-        group: Row = {"vg_name": self.name, "vg_size": float(self.size), "vg_free": free, "vg_attr": "wz--n-"}
+        group: Row = {
+            "vg_name": self.name,
+            "vg_size": float(self.size),
+            "vg_free": free,
+            "vg_attr": "wz--n-",
+        }
         if command == "vgs":
             return [group | {"pv_count": "1"}]
         if command == "pvs":
             used = self.size - free
-            device: Row = {"pv_name": self.device, "pv_size": float(self.size), "pv_free": free, "pv_used": used}
+            device: Row = {
+                "pv_name": self.device,
+                "pv_size": float(self.size),
+                "pv_free": free,
+                "pv_used": used,
+            }
             device |= group | {"pv_attr": "a--"}
             names = list(self.volumes()) if "lv_name" in columns else []
             return [device | {"lv_name": name} for name in names or [""]]
@@ -246,7 +261,7 @@ def main() -> int:
     command = Path(sys.argv[0]).name
     pairs, words = getopt.gnu_getopt(sys.argv[1:], _SHORT, _LONG)
     options = dict(pairs)
-    with open(STATE / "volume-group.lock", "w", encoding="utf-8") as lock:
+    with (STATE / "volume-group.lock").open("w", encoding="utf-8") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         group = VolumeGroup()
         if command in _ALIASES:

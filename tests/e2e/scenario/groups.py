@@ -25,12 +25,14 @@ def change(run: Runner) -> None:
         words = ("gnt-instance", "change-group", f"--to={target}", instance(name))
         run.step(f"change the group of a {label} instance", *words, expect=_arrives([name], target))
     target = _other(run.group_of("dr1"))
-    words = ("gnt-instance", "change-group", instance("dr1"))
-    run.step("change to any other group", *words, expect=_arrives(["dr1"], target))
+    anywhere = ("gnt-instance", "change-group", instance("dr1"))
+    run.step("change to any other group", *anywhere, expect=_arrives(["dr1"], target))
     names = [name.split(".")[0] for name in run.instances]
     inside = [name for name in names if run.group_of(name) == SECOND_GROUP]
     words = ("gnt-group", "evacuate", f"--to={FIRST_GROUP}", SECOND_GROUP)
-    run.step(f"empty a group of {len(inside)} instances", *words, expect=_arrives(inside, FIRST_GROUP))
+    run.step(
+        f"empty a group of {len(inside)} instances", *words, expect=_arrives(inside, FIRST_GROUP)
+    )
 
 
 def _other(group: str) -> str:

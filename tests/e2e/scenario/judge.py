@@ -46,7 +46,7 @@ class Outcome:
             The instance.
         """
         instance = self.after.get(name)
-        return instance and self.groups[instance.nodes[0]]
+        return self.groups[instance.nodes[0]] if instance else None
 
 
 Check = Callable[[Outcome], Iterator[str]]
@@ -100,7 +100,9 @@ def problems(expect: Expect, outcome: Outcome) -> list[str]:
     found = [*_command(expect, outcome)]
     kinds = tuple(call.kind for call in outcome.calls)
     if kinds != expect.calls:
-        found.append(f"the allocator was asked for {_words(kinds)}, expected {_words(expect.calls)}")
+        found.append(
+            f"the allocator was asked for {_words(kinds)}, expected {_words(expect.calls)}"
+        )
     try:
         for call in outcome.calls:
             found += _answer(expect, call)
@@ -128,7 +130,8 @@ def _command(expect: Expect, outcome: Outcome) -> Iterator[str]:
 
 def _answer(expect: Expect, call: Call) -> Iterator[str]:
     if call.status != 0:
-        yield f"{call.stem}: the allocator ended with status {call.status}: {call.errors.strip()[:300]}"
+        errors = call.errors.strip()[:300]
+        yield f"{call.stem}: the allocator ended with status {call.status}: {errors}"
         return
     response = call.response
     left_out = set(call.failed) if call.success else set()
@@ -140,7 +143,7 @@ def _answer(expect: Expect, call: Call) -> Iterator[str]:
     elif not call.success:
         yield f"{call.stem}: no solution: {response['info']}"
     elif left_out != set(expect.leaves_out):
-        yield f"{call.stem}: failed instances {sorted(left_out)}, expected {sorted(expect.leaves_out)}"
+        yield f"{call.stem}: {sorted(left_out)} failed, expected {sorted(expect.leaves_out)}"
 
 
 def _state(expect: Expect, outcome: Outcome) -> Iterator[str]:
@@ -162,9 +165,10 @@ def _state(expect: Expect, outcome: Outcome) -> Iterator[str]:
             yield f"{name} is in two groups: {_nodes(nodes)}"
     for name in (outcome.before.keys() | outcome.after.keys()) - promised.keys():
         old, new = outcome.before.get(name), outcome.after.get(name)
-        if (old and old.nodes) != (new and new.nodes):
-            yield f"{name} was not to change, but went from {_nodes(old and old.nodes)} to {_nodes(new and new.nodes)}"
+        was, now = old.nodes if old else (), new.nodes if new else ()
+        if was != now:
+            yield f"{name} was not to change, but went from {_nodes(was)} to {_nodes(now)}"
 
 
-def _nodes(nodes: tuple[str, ...] | None) -> str:
-    return "+".join(node.split(".")[0] for node in nodes) if nodes else "nowhere"
+def _nodes(nodes: tuple[str, ...]) -> str:
+    return "+".join(node.split(".")[0] for node in nodes) or "nowhere"

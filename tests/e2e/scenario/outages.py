@@ -23,54 +23,47 @@ def nodes(run: Runner) -> None:
     """
     run.section("nodes that are drained, offline or not for instances")
     good, offline, drained = run.nodes_of(SECOND_GROUP)
+    run.arrange(*add("of1", "sharedfile", f"--node={good}"))
     run.arrange(*_MODIFY, "--drained=yes", drained)
     run.arrange(*_MODIFY, "--offline=yes", offline)
-    run.settle()
     here = f"--node-group={SECOND_GROUP}"
-    avoid = _not_on({offline, drained})
-    run.step("create around them", *add("of1", "plain"), expect=Expect(calls=("allocate",), check=avoid))
-    expect = Expect(calls=("allocate",), check=_on(instance("of2"), good))
-    run.step("create in their group", *add("of2", "sharedfile", here), expect=expect)
-    words = add("of3", "drbd", here)
-    run.step("create drbd where one node is left", *words, expect=Expect(calls=("allocate",), refused=True))
+    avoid = Expect(calls=("allocate",), check=_not_on({offline, drained}))
+    run.step("create around them", *add("of2", "plain"), expect=avoid)
+    only = Expect(calls=("allocate",), check=_on(instance("of3"), good))
+    run.step("create in their group", *add("of3", "plain", here), expect=only)
+    refused = Expect(calls=("allocate",), refused=True)
+    run.step("create drbd where one node is left", *add("of4", "drbd", here), expect=refused)
+    run.drop("of2", "of3")
     evacuate(run, "evacuate where no other node is left", "--primary-only", good, refused=True)
     run.arrange(*_MODIFY, "--offline=no", offline)
-    run.settle()
     evacuate(run, "evacuate where one node is drained", "--primary-only", good)
     run.arrange(*_MODIFY, "--drained=no", drained)
     run.arrange(*_MODIFY, "--vm-capable=no", drained)
-    run.settle()
-    expect = Expect(calls=("allocate",), check=_not_on({drained}))
-    run.step("create where a node is not for instances", *add("of4", "drbd", here), expect=expect)
+    avoid = Expect(calls=("allocate",), check=_not_on({drained}))
+    run.step("create where a node is not for instances", *add("of5", "drbd", here), expect=avoid)
     run.arrange(*_MODIFY, "--vm-capable=yes", drained)
-    run.drop("of1", "of2", "of4")
-    _drained_primary(run)
-    _offline_primary(run)
+    _drained_primary(run, run.primary("of5"))
+    _offline_primary(run, run.primary("of5"))
+    run.drop("of1", "of5", "of6")
 
 
-def _drained_primary(run: Runner) -> None:
-    node = run.primary("dr2")
+def _drained_primary(run: Runner, node: str) -> None:
     run.arrange(*_MODIFY, "--drained=yes", node)
-    run.settle()
     evacuate(run, "evacuate primaries of a drained node", "--primary-only", node)
     evacuate(run, "evacuate secondaries of a drained node", "--secondary-only", node)
     run.arrange(*_MODIFY, "--drained=no", node)
 
 
-def _offline_primary(run: Runner) -> None:
-    master = run.cluster.specs[0].name
-    candidates = [i for i in run.instances.values() if i.template == "drbd" and i.nodes[0] != master]
-    node = candidates[0].nodes[0]
+def _offline_primary(run: Runner, node: str) -> None:
+    run.arrange(*add("of6", "sharedfile", f"--node={node}"))
     run.arrange(*_MODIFY, "--offline=yes", node)
-    run.settle()
     evacuate(run, "evacuate primaries of an offline node", "--primary-only", node)
     evacuate(run, "evacuate secondaries of an offline node", "--secondary-only", node)
     # It comes back as if new: nothing runs, no DRBD device is configured, no disk is left.
-    forget = "rm -f /run/e2e/drbd.json /run/ganeti/fake-hypervisor/*; drbdsetup pause-sync 0"
+    forget = "rm -f /run/e2e/drbd.json /run/ganeti/fake-hypervisor/*; drbdsetup down resource0"
     wipe = f"for v in $(lvs --noheadings -o lv_name); do lvremove -f {VOLUME_GROUP}/$v; done"
     run.cluster.nodes[node].run("sh", "-c", f"{forget}; {wipe}")
     run.arrange(*_MODIFY, "--offline=no", node)
-    run.settle()
 
 
 def group_policies(run: Runner) -> None:
@@ -84,7 +77,6 @@ def group_policies(run: Runner) -> None:
     run.section("group policies")
     modify = ("gnt-group", "modify")
     run.arrange(*modify, "--alloc-policy=unallocable", FIRST_GROUP)
-    run.settle()
     other = Expect(calls=("allocate",), check=_not_on(set(run.nodes_of(FIRST_GROUP))))
     run.step("create outside an unallocable group", *add("un1", "plain"), expect=other)
     inside = add("un2", "plain", f"--node-group={FIRST_GROUP}")

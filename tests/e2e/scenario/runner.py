@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -46,6 +47,7 @@ class Runner:
         self._seen_calls = len(calls.read(captures))
         self._seen_jobs = set(state.failed_jobs(cluster.ask))
         self._instances = cluster.instances()
+        self._stale = False
 
     def section(self, title: str) -> None:
         """Print a heading.
@@ -76,17 +78,19 @@ class Runner:
         Outcome
             What came of it.
         """
+        before = self.instances
         self._number += 1
         slug = re.sub(r"[^a-z0-9]+", "-", label.lower()).strip("-")
         stage.STEP.write_text(slug, encoding="utf-8")
         started = time.monotonic()
-        before = self._instances
         done = self.cluster.gnt(*words)
         outcome = self._look(done.status, done.output, before)
         found = problems(expect, outcome)
         seconds = time.monotonic() - started
         log = self._logs / f"{self._number:02d}-{slug}.log"
-        log.write_text("\n".join([f"$ {' '.join(words)}", done.output, *found, ""]), encoding="utf-8")
+        log.write_text(
+            "\n".join([f"$ {' '.join(words)}", done.output, *found, ""]), encoding="utf-8"
+        )
         self._print(label, seconds, found, hail)
         return outcome
 
@@ -98,11 +102,9 @@ class Runner:
         *words : str
             The command.
         """
+        stage.STEP.write_text("arrange", encoding="utf-8")
         self.cluster.ask(*words)
-
-    def settle(self) -> None:
-        """Take the present state as the one that the next step starts from."""
-        self._instances = self.cluster.instances()
+        self._stale = True
 
     def drop(self, *names: str) -> None:
         """Remove those of the named instances that exist.
@@ -112,10 +114,11 @@ class Runner:
         *names : str
             Short names.
         """
-        for name in map(instance, names):
-            if name in self._instances:
-                self.arrange("gnt-instance", "remove", "--force", "--shutdown-timeout=0", name)
-        self.settle()
+        present = [name for name in map(instance, names) if name in self.instances]
+        remove = ("gnt-instance", "remove", "--force", "--shutdown-timeout=0")
+        # Most of the time such a command waits; a few at once take little longer than one.
+        with ThreadPoolExecutor(4) as pool:
+            list(pool.map(lambda name: self.arrange(*remove, name), present))
 
     def primary(self, name: str) -> str:
         """Return the primary node of an instance.
@@ -125,7 +128,7 @@ class Runner:
         name : str
             Its short name.
         """
-        return self._instances[instance(name)].nodes[0]
+        return self.instances[instance(name)].nodes[0]
 
     def secondary(self, name: str) -> str:
         """Return the secondary node of an instance.
@@ -135,7 +138,7 @@ class Runner:
         name : str
             Its short name.
         """
-        return self._instances[instance(name)].nodes[1]
+        return self.instances[instance(name)].nodes[1]
 
     def group_of(self, name: str) -> str:
         """Return the group of an instance.
@@ -159,10 +162,12 @@ class Runner:
 
     @property
     def instances(self) -> dict[str, state.Instance]:
-        """The instances after the last step."""
+        """The instances as they are now."""
+        if self._stale:
+            self._look(0, "", {})
         return self._instances
 
-    def record(self, label: str, found: list[str]) -> None:
+    def record(self, label: str, found: list[str], *, hail: str = "") -> None:
         """Count and print a check that is not a command.
 
         Parameters
@@ -171,9 +176,11 @@ class Runner:
             What was checked.
         found : list of str
             What is wrong.
+        hail : str, optional
+            Why Ganeti's own allocator fails here, if it does.
         """
         self._number += 1
-        self._print(label, 0.0, found, "")
+        self._print(label, 0.0, found, hail)
 
     def _look(self, status: int, output: str, before: dict[str, state.Instance]) -> Outcome:
         all_calls = calls.read(self._captures)
@@ -190,6 +197,7 @@ class Runner:
         )
         self._seen_calls = len(all_calls)
         self._seen_jobs |= set(jobs)
+        self._stale = False
         return outcome
 
     def _print(self, label: str, seconds: float, found: list[str], hail: str) -> None:

@@ -9,7 +9,6 @@ is), ``.rc`` and, if there was any, ``.stderr``.
 from __future__ import annotations
 
 import json
-import os
 import shlex
 import subprocess
 import sys
@@ -54,12 +53,12 @@ def new_stem(directory: Path, label: str, argv: list[str]) -> Path:
     pathlib.Path
         The common stem of the call's files.
     """
-    taken = {name.split("-", 1)[0] for name in os.listdir(directory)}
+    taken = {path.name.split("-", 1)[0] for path in directory.iterdir()}
     number = 1 + max((int(text) for text in taken if text.isdigit()), default=0)
     while True:
         stem = directory / f"{number:03d}-{label}"
         try:
-            with open(f"{stem}.argv", "x", encoding="utf-8") as file:
+            with Path(f"{stem}.argv").open("x", encoding="utf-8") as file:
                 file.write(shlex.join(argv) + "\n")
             return stem
         except FileExistsError:

@@ -18,7 +18,7 @@ _INSIDE = "E2E_INSIDE"
 _NO_SERVICES = Path("/usr/sbin/policy-rc.d")
 
 
-class CannotRun(Exception):
+class CannotRunError(Exception):
     """The machine lacks something that cannot be made up for."""
 
 
@@ -28,7 +28,9 @@ def missing_packages() -> list[str]:
     return [
         name
         for name in PACKAGES
-        if not subprocess.run([*query, name], capture_output=True, text=True, check=False).stdout.startswith("ii")
+        if not subprocess.run(
+            [*query, name], capture_output=True, text=True, check=False
+        ).stdout.startswith("ii")
     ]
 
 
@@ -37,21 +39,36 @@ def check() -> None:
 
     Raises
     ------
-    CannotRun
+    CannotRunError
         With the reason.
     """
     if os.geteuid() != 0:
-        raise CannotRun("must be root: it makes namespaces and mounts")
+        raise CannotRunError("must be root: it makes namespaces and mounts")
     if not shutil.which("dpkg-query") or not shutil.which("apt-get"):
-        raise CannotRun("needs a Debian system: dpkg-query and apt-get are not there")
+        raise CannotRunError("needs a Debian system: dpkg-query and apt-get are not there")
     missing = missing_packages()
     if missing:
         print(f"installing {' '.join(missing)}", flush=True)
         _install(missing)
-    probe = ["unshare", "--mount", "--net", "--pid", "--uts", "--ipc", "--fork", "mount", "-t", "tmpfs", "e2e", "/mnt"]
+    probe = [
+        "unshare",
+        "--mount",
+        "--net",
+        "--pid",
+        "--uts",
+        "--ipc",
+        "--fork",
+        "mount",
+        "-t",
+        "tmpfs",
+        "e2e",
+        "/mnt",
+    ]
     done = subprocess.run(probe, capture_output=True, text=True, check=False)
     if done.returncode != 0:
-        raise CannotRun(f"the kernel or container forbids namespaces and mounts: {done.stderr.strip()}")
+        raise CannotRunError(
+            f"the kernel or container forbids namespaces and mounts: {done.stderr.strip()}"
+        )
 
 
 def _install(names: list[str]) -> None:
@@ -62,7 +79,7 @@ def _install(names: list[str]) -> None:
             _apt(["apt-get", "update", "--quiet"])
             done = _apt(install)
     if done.returncode != 0:
-        raise CannotRun(f"{' '.join(install)} failed:\n{(done.stdout + done.stderr)[-1500:]}")
+        raise CannotRunError(f"{' '.join(install)} failed:\n{(done.stdout + done.stderr)[-1500:]}")
 
 
 def _apt(command: list[str]) -> subprocess.CompletedProcess[str]:

@@ -25,7 +25,11 @@ _VIRTUAL = {
 
 def _mount(source: str, target: Path, kind: str = "", flags: int = 0, data: str = "") -> None:
     status = _libc.mount(
-        os.fsencode(source), os.fsencode(target), kind.encode() or None, flags, data.encode() or None
+        os.fsencode(source),
+        os.fsencode(target),
+        kind.encode() or None,
+        flags,
+        data.encode() or None,
     )
     if status != 0:
         code = ctypes.get_errno()
@@ -100,7 +104,7 @@ def private_copy(target: Path) -> None:
     target : pathlib.Path
         The directory; should be small.
     """
-    with _open_directory(target) as old:
+    with _OpenDirectory(target) as old:
         empty_directory(target)
         shutil.copytree(old.path, target, symlinks=True, dirs_exist_ok=True)
 
@@ -122,13 +126,13 @@ def shadow(target: Path, keep: Callable[[str], bool] = _all_of_them) -> None:
     keep : callable, optional
         Tells from an entry's name whether to show it.
     """
-    with _open_directory(target) as old:
+    with _OpenDirectory(target) as old:
         entries = [e for e in os.scandir(old.path) if keep(e.name)]
         empty_directory(target)
         for entry in entries:
             place = target / entry.name
             if entry.is_symlink():
-                place.symlink_to(os.readlink(entry.path))
+                place.symlink_to(Path(entry.path).readlink())
                 continue
             if entry.is_dir():
                 place.mkdir()
@@ -152,7 +156,7 @@ def seal(*writable: Path) -> None:
     """
     for directory in writable:
         bind(directory, directory)
-    with open("/proc/self/mountinfo", encoding="utf-8") as table:
+    with Path("/proc/self/mountinfo").open(encoding="utf-8") as table:
         rows = [line.split() for line in table]
     for row in rows:
         place = Path(row[4].encode().decode("unicode_escape"))
@@ -165,14 +169,14 @@ def seal(*writable: Path) -> None:
             continue  # a guard only: a mount that is hidden or locked can do without
 
 
-class _open_directory:
+class _OpenDirectory:
     """Hold a directory open, so that it can be read after something covers it."""
 
     def __init__(self, target: Path) -> None:
         self._target = target
         self._descriptor = -1
 
-    def __enter__(self) -> _open_directory:
+    def __enter__(self) -> _OpenDirectory:
         self._descriptor = os.open(self._target, os.O_RDONLY | os.O_DIRECTORY)
         return self
 

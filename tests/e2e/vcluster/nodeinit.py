@@ -23,7 +23,7 @@ from vcluster.patches import DRBD_STATUS, USERMODE_HELPER
 _SSHD_CONFIG = "PermitRootLogin yes\nUsePAM yes\nPrintMotd no\nUseDNS no\n"
 
 
-def _own_files(spec: NodeSpec) -> None:
+def _own_files() -> None:
     mounts.filesystem("proc", Path("/proc"))
     mounts.filesystem("sysfs", Path("/sys"))
     mounts.filesystem("tmpfs", Path("/run"), "mode=755")
@@ -38,14 +38,22 @@ def _own_files(spec: NodeSpec) -> None:
     mounts.private_copy(Path("/etc/ganeti"))
     Path("/etc/ssh/sshd_config").write_text(_SSHD_CONFIG, encoding="utf-8")
     allowed = Path("/etc/ganeti/file-storage-paths")
-    allowed.write_text("/srv/ganeti/file-storage\n/srv/ganeti/shared-file-storage\n", encoding="utf-8")
+    allowed.write_text(
+        "/srv/ganeti/file-storage\n/srv/ganeti/shared-file-storage\n", encoding="utf-8"
+    )
     allowed.chmod(0o644)
 
 
 def _claims(spec: NodeSpec) -> None:
     """Make the node look like a machine of the described size."""
     total = spec.memory * 1024
-    meminfo = {"MemTotal": total, "MemFree": total - 1024 * 1024, "Buffers": 0, "Cached": 0, "Active": 1024 * 1024}
+    meminfo = {
+        "MemTotal": total,
+        "MemFree": total - 1024 * 1024,
+        "Buffers": 0,
+        "Cached": 0,
+        "Active": 1024 * 1024,
+    }
     text = "".join(f"{key}: {value} kB\n" for key, value in meminfo.items())
     mounts.replace_file(Path("/proc/meminfo"), text, NODE_STATE)
     text = "".join(f"processor\t: {n}\n\n" for n in range(spec.cpus))
@@ -97,7 +105,7 @@ def main() -> int:
     """
     spec = NodeSpec(**json.loads(sys.argv[1]))
     socket.sethostname(spec.name)
-    _own_files(spec)
+    _own_files()
     _claims(spec)
     _ssh()
     print("ready", flush=True)

@@ -33,9 +33,17 @@ class _Patch:
 
 _PATCHES = (
     _Patch(
-        "_constants.py", "", 'DRBD_STATUS_FILE = "/proc/drbd"', f'DRBD_STATUS_FILE = "{DRBD_STATUS}"'
+        "_constants.py",
+        "",
+        'DRBD_STATUS_FILE = "/proc/drbd"',
+        f'DRBD_STATUS_FILE = "{DRBD_STATUS}"',
     ),
-    _Patch("storage/drbd.py", "", '"/sys/module/drbd/parameters/usermode_helper"', f'"{USERMODE_HELPER}"'),
+    _Patch(
+        "storage/drbd.py",
+        "",
+        '"/sys/module/drbd/parameters/usermode_helper"',
+        f'"{USERMODE_HELPER}"',
+    ),
     # "gnt-group evacuate" ends in an AssertionError: the unit does not exempt its locks from
     # being sorted by level, so its nodes are declared before the groups are held.  Later
     # versions are mended, hence not needed.

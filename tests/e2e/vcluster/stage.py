@@ -22,7 +22,10 @@ _FAKE_COMMANDS = {
     "block.py": ("blockdev", "dd"),
 }
 _PERSONAL = (".ssh", ".bashrc", ".profile", ".bash_profile", ".bash_login")
-_DEVICES = "null zero full random urandom tty pts ptmx fd stdin stdout stderr".split()
+_DEVICES = {
+    *("null", "zero", "full", "random", "urandom"),
+    *("tty", "pts", "ptmx", "fd", "stdin", "stdout", "stderr"),
+}
 
 
 def prepare(specs: Iterable[NodeSpec], plugin: Path, captures: Path) -> str:

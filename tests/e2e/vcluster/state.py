@@ -65,7 +65,7 @@ def node_groups(ask: Ask) -> dict[str, str]:
     dict of str to str
         Group name by node name.
     """
-    return {name: group for name, group in _rows(ask, "gnt-node", "name,group")}
+    return {row[0]: row[1] for row in _rows(ask, "gnt-node", "name,group")}
 
 
 def failed_jobs(ask: Ask) -> dict[int, str]:

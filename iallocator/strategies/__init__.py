@@ -1,0 +1,1 @@
+"""Which of the acceptable placements is best."""

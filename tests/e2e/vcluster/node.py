@@ -1,0 +1,171 @@
+"""One node: its namespaces, and commands that run inside them."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+from vcluster.layout import NodeSpec
+
+ENVIRONMENT = {
+    "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+    "LC_ALL": "C.UTF-8",
+    "HOME": "/root",
+}
+_PACKAGE_PARENT = Path(__file__).resolve().parent.parent
+_NAMESPACES = ("--mount", "--net", "--pid", "--uts", "--ipc")
+_START_TIMEOUT = 60
+_STOP_TIMEOUT = 15
+_COMMAND_TIMEOUT = 600
+
+
+class ClusterError(Exception):
+    """The cluster, or a command that prepares something in it, failed."""
+
+
+@dataclass(frozen=True)
+class Done:
+    """A command that has ended.
+
+    Attributes
+    ----------
+    status : int
+        Its exit status.
+    output : str
+        What it printed on stdout and stderr.
+    """
+
+    status: int
+    output: str
+
+
+class Node:
+    """A running node.
+
+    Parameters
+    ----------
+    spec : NodeSpec
+        What it is.
+    log : IO
+        Where its first process writes errors.
+    """
+
+    def __init__(self, spec: NodeSpec, log: IO[str]) -> None:
+        self.spec = spec
+        command = ["unshare", *_NAMESPACES, "--fork", "--kill-child", "--propagation", "private"]
+        command += [
+            sys.executable,
+            "-B",
+            "-m",
+            "vcluster.nodeinit",
+            json.dumps(dataclasses.asdict(spec)),
+        ]
+        # A session of its own: Ctrl-C shall reach us, and we shall end the nodes.
+        self._process = subprocess.Popen(
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=log,
+            text=True,
+            env={**ENVIRONMENT, "PYTHONPATH": str(_PACKAGE_PARENT)},
+            start_new_session=True,
+        )
+
+    def wait_until_ready(self) -> None:
+        """Wait until the node accepts commands.
+
+        Raises
+        ------
+        ClusterError
+            When it ended instead.
+        """
+        assert self._process.stdout is not None
+        if self._process.stdout.readline().strip() != "ready":
+            raise ClusterError(f"{self.spec.name} did not start; see the log of the nodes")
+
+    def command(self, *words: str) -> list[str]:
+        """Return a command line that runs a command inside the node.
+
+        Parameters
+        ----------
+        *words : str
+            The command.
+
+        Returns
+        -------
+        list of str
+            The command with what must precede it.
+        """
+        pid = self._process.pid
+        enter = ["nsenter", "-t", str(pid), "--mount", "--net", "--uts", "--ipc"]
+        return [*enter, f"--pid=/proc/{pid}/ns/pid_for_children", "--", *words]
+
+    def run(self, *words: str, stdin: str | None = None) -> Done:
+        """Run a command inside the node.
+
+        Parameters
+        ----------
+        *words : str
+            The command.
+        stdin : str, optional
+            Its standard input.
+
+        Returns
+        -------
+        Done
+            How it ended.
+        """
+        try:
+            done = subprocess.run(
+                self.command(*words),
+                input=stdin or "",
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+                errors="replace",
+                env=ENVIRONMENT,
+                cwd="/",
+                timeout=_COMMAND_TIMEOUT,
+                check=False,
+            )
+        except subprocess.TimeoutExpired as late:
+            return Done(124, f"{late.stdout!r}\nno end after {_COMMAND_TIMEOUT} s")
+        return Done(done.returncode, done.stdout)
+
+    def path(self, inside: str) -> Path:
+        """Return where a path of the node's can be reached from here.
+
+        Parameters
+        ----------
+        inside : str
+            Absolute path, without links on the way.
+
+        Returns
+        -------
+        pathlib.Path
+            The same file.
+        """
+        return Path(f"/proc/{self._process.pid}/root{inside}")
+
+    @property
+    def pid(self) -> int:
+        """Process whose namespaces are the node's."""
+        return self._process.pid
+
+    def stop(self) -> None:
+        """Tell the node to end."""
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+
+    def wait_until_gone(self) -> None:
+        """Wait until nothing of the node runs any more."""
+        try:
+            self._process.wait(_STOP_TIMEOUT)
+        except subprocess.TimeoutExpired:
+            self._process.kill()  # --kill-child ends process 1 too
+            self._process.wait()
