@@ -190,7 +190,7 @@ def _read(option: Option, name: str, value: str) -> Any:
 
 
 def _adopt_compat(settings: Settings) -> None:
-    """hail's own N+1 goes with hail's ways, unless something else is asked for."""
+    """Hail's own N+1 goes with hail's ways, unless something else is asked for."""
     if settings.like_hail and not settings.chosen & {"n1", "n1_off"}:
         settings.n1 = "strict"
 

@@ -13,7 +13,10 @@ if TYPE_CHECKING:
     from iallocator.model.instance import Instance
     from iallocator.scoring.view import Quantity, View
 
-__all__ = ["PRIMARY", "REASONS", "SECONDARY", "Check", "checks_for"]
+__all__ = [
+    "ALL_LIMITS", "FAILURE_LIMITS", "HARD_LIMITS", "LEFT_BEHIND", "LEFT_BEHIND_OFFLINE",
+    "PRIMARY", "REASONS", "SECONDARY", "TAKEOVER", "Check", "checks_for",
+]  # fmt: skip
 
 REASONS = (
     "FailMem", "FailDisk", "FailCPU", "FailN1", "FailTags", "FailMig", "FailDiskCount",
@@ -136,7 +139,10 @@ def _failover_later(b: View, a: View, i: Instance) -> str:
 
 
 _NO_SPINDLES = Check(
-    "FailSpindles", lambda b, a, i: b.exclusive * (i.spindles is None) > 0, _unknown_spindles
+    "FailSpindles",
+    lambda b, a, i: b.exclusive * (i.spindles is None) > 0,
+    _unknown_spindles,
+    local=True,
 )
 
 _DISK = (
@@ -196,14 +202,27 @@ SECONDARY = (
 """For a node that would become the secondary of a drbd instance."""
 
 
-def checks_for(
-    checks: tuple[Check, ...], instance: Instance, ignore_soft: bool
-) -> tuple[Check, ...]:
+TAKEOVER = (PRIMARY[0], *_DISK)
+"""For the new primary of a drbd instance that fails over."""
+
+LEFT_BEHIND = _DISK
+"""For its old primary, which becomes the secondary."""
+
+LEFT_BEHIND_OFFLINE = tuple(check for check in _DISK if check.reason != "FailDisk")
+"""The same if it is not online: its disk does not matter then."""
+
+
+ALL_LIMITS, HARD_LIMITS, FAILURE_LIMITS = range(3)
+"""Which limits count: all; the hard ones; those when a node fails: hard, and as things are now."""
+
+
+def checks_for(checks: tuple[Check, ...], instance: Instance, limits: int) -> tuple[Check, ...]:
     """Those of `checks` that matter for `instance`: a forthcoming one takes nothing yet."""
     return tuple(
         check
         for check in checks
         if (instance.local or not check.local)
-        and not (ignore_soft and check.soft)
+        and not (limits != ALL_LIMITS and check.soft)
+        and not (limits == FAILURE_LIMITS and check.later)
         and (check.later or not instance.forthcoming)
     )

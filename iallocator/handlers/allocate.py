@@ -52,7 +52,7 @@ def _ranked_by_losses(
     if not context.settings.like_hail:
         return [g for g in groups if g.exclusive and context.cluster.dedicated(g)]
     usable = [g for g in groups if named or g.alloc_policy != "unallocable"]
-    return list(groups) if all(context.cluster.dedicated(g) for g in usable) else []
+    return list(groups) if all(context.cluster.dedicated(g, online=False) for g in usable) else []
 
 
 def _offer(

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from iallocator.filters.group import refused_by_policy
+from iallocator.filters.node import ALL_LIMITS, HARD_LIMITS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Sequence
-
     from typing import Any
 
     from iallocator.context import Context
@@ -84,11 +84,12 @@ def place_in_group(
     `iallocator.strategies.lost_allocations` instead of the score.
     """
     settings = context.settings
+    limits = HARD_LIMITS if settings.ignore_soft_errors else ALL_LIMITS
     refusals = refused_by_policy(context.cluster, group, instance)
     if instance.required_nodes == 2:
-        candidates = kernel.pairs(instance, nodes, nodes, refusals, settings.ignore_soft_errors)
+        candidates = kernel.pairs(instance, nodes, nodes, refusals, limits)
     else:
-        candidates = kernel.singles(instance, nodes, refusals, settings.ignore_soft_errors)
+        candidates = kernel.singles(instance, nodes, refusals, limits)
     scores: dict[tuple[int, ...], float] = {}
     if by_losses:
         from iallocator.strategies import lost_allocations

@@ -174,10 +174,10 @@ class Cluster:
         """The group of the instance's primary node."""
         return self.nodes[instance.nodes[0]].group
 
-    def dedicated(self, group: Group) -> bool:
-        """Whether all online nodes of `group` have exclusive storage."""
+    def dedicated(self, group: Group, online: bool = True) -> bool:
+        """Whether all nodes of `group`, or all `online` ones, have exclusive storage."""
         nodes = [self.nodes[index] for index in group.nodes]
-        return all(node.exclusive_storage for node in nodes if node.online)
+        return all(node.exclusive_storage for node in nodes if node.online or not online)
 
     def instance_named(self, name: str) -> Instance | None:
         """The instance called `name`, or None."""

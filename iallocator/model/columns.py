@@ -35,7 +35,6 @@ COLUMNS = (
     "cpus_later",
     "conflicts",  # exclusion-tag conflicts among primaries
     "misplaced",  # location points: domains shared with secondaries, desired ones missed
-    "domain_conflicts",  # this node's part of the (location tag, exclusion tag) conflicts
 )
 """Names of the columns, in the order of every vector and row."""
 
@@ -43,7 +42,7 @@ COLUMNS = (
     MEMORY, DISK, FREE_SPINDLES, SPINDLES, CPUS, PRIMARIES, SECONDARIES,
     CPU_LOAD, MEMORY_LOAD, DISK_LOAD, NET_LOAD,
     MEMORY_LATER, DISK_LATER, FREE_SPINDLES_LATER, SPINDLES_LATER, CPUS_LATER,
-    CONFLICTS, MISPLACED, DOMAIN_CONFLICTS,
+    CONFLICTS, MISPLACED,
 ) = range(len(COLUMNS))  # fmt: skip
 
 
@@ -74,7 +73,6 @@ def primary_vector(i: Instance) -> tuple[float, ...]:
         cpus,
         0,
         0,
-        0,
     )
 
 
@@ -100,7 +98,6 @@ def secondary_vector(i: Instance) -> tuple[float, ...]:
         -disk,
         -own_spindles,
         spindles,
-        0,
         0,
         0,
         0,

@@ -14,7 +14,6 @@ from iallocator.model.columns import (
     CPUS_LATER,
     DISK,
     DISK_LATER,
-    DOMAIN_CONFLICTS,
     FREE_SPINDLES,
     FREE_SPINDLES_LATER,
     MEMORY,
@@ -49,9 +48,10 @@ class State:
         Instance name -> the nodes it is on now, primary first.
     primaries, secondaries:
         Per node, the instances it holds in that role, keyed by name.
-    exclusion, domains:
-        Counters of exclusion tags per node, and of (location, exclusion tag)
-        pairs over the cluster.
+    exclusion:
+        Counters of the exclusion tags of primaries, per node.
+    domains:
+        (group, location, exclusion tag) -> primaries with that tag at that location.
     """
 
     __slots__ = (
@@ -76,7 +76,7 @@ class State:
         self.primaries: list[dict[str, Instance]] = [{} for _ in range(count)]
         self.secondaries: list[dict[str, Instance]] = [{} for _ in range(count)]
         self.exclusion: list[dict[str, int]] = [{} for _ in range(count)]
-        self.domains: dict[tuple[str, str], int] = {}
+        self.domains: dict[tuple[int, str, str], int] = {}
         self.where: dict[str, tuple[int, ...]] = {}
         self._journal: list[_SavedNode | _SavedPlace] | None = None
         self._start()
@@ -170,8 +170,7 @@ class State:
         if instance.reserves:
             peers = self.peers[index]
             peers[primary] = total = peers.get(primary, 0) + instance.memory
-            if total > self.reserved[index]:
-                self.reserved[index] = total
+            self.reserved[index] = max(self.reserved[index], total)
 
     def _drop_secondary(self, instance: Instance, index: int, primary: int) -> None:
         """Undo `_add_secondary`."""
@@ -194,24 +193,25 @@ class State:
         self, instance: Instance, index: int, secondary: int | None, sign: int
     ) -> None:
         """Keep the tag counters; added amounts are those seen before, removed those seen after."""
-        locations = () if instance.forthcoming else self.cluster.nodes[index].locations
+        node = self.cluster.nodes[index]
+        counts = self.exclusion[index]
         if sign > 0:
             amounts = self.tag_amounts(instance, index, secondary)
-        counts = self.exclusion[index]
         for tag in instance.exclusion:
             counts[tag] = counts.get(tag, 0) + sign
-            for location in locations:
-                pair = (location, tag)
-                self.domains[pair] = self.domains.get(pair, 0) + sign
+            if not instance.forthcoming:
+                for location in node.locations:
+                    key = (node.group.index, location, tag)
+                    self.domains[key] = self.domains.get(key, 0) + sign
         if sign < 0:
             amounts = self.tag_amounts(instance, index, secondary)
-        for position, amount in zip((CONFLICTS, MISPLACED, DOMAIN_CONFLICTS), amounts):
+        for position, amount in zip((CONFLICTS, MISPLACED), amounts):
             self.columns[position][index] += sign * amount
 
     def tag_amounts(
         self, instance: Instance, index: int, secondary: int | None
-    ) -> tuple[int, int, int]:
-        """What the tags of a primary add to conflicts, misplaced and domain_conflicts.
+    ) -> tuple[int, int]:
+        """What the tags of a primary add to the columns conflicts and misplaced.
 
         Computed for `instance` coming to node `index`; it must not be counted there yet.
         A forthcoming instance has its exclusion tags, but no location yet.
@@ -220,17 +220,35 @@ class State:
         counts = self.exclusion[index]
         conflicts = sum(1 for tag in instance.exclusion if counts.get(tag, 0) > 0)
         if instance.forthcoming:
-            return conflicts, 0, 0
-        domain_conflicts = sum(
-            1
-            for tag in instance.exclusion
-            for location in node.locations
-            if self.domains.get((location, tag), 0) > 0
-        )
+            return conflicts, 0
         misplaced = len(instance.desired - node.locations) if instance.desired else 0
         if secondary is not None and node.locations:
             misplaced += len(node.locations & self.cluster.nodes[secondary].locations)
-        return conflicts, misplaced, domain_conflicts
+        return conflicts, misplaced
+
+    def domain_conflicts(self, group: int | None) -> int:
+        """How many primaries share a location with another of the same exclusion tag.
+
+        Counted in the group of that index, or over the whole cluster; the first of
+        each location and tag does not count.
+        """
+        totals: dict[tuple[str, str], int] = {}
+        for (where, location, tag), count in self.domains.items():
+            if group is None or where == group:
+                totals[location, tag] = totals.get((location, tag), 0) + count
+        return sum(count - 1 for count in totals.values() if count > 1)
+
+    def added_domain_conflicts(self, instance: Instance, index: int, group: int | None) -> int:
+        """By how much `domain_conflicts` rises if `instance` comes to node `index`."""
+        if instance.forthcoming:
+            return 0
+        groups = range(len(self.cluster.groups)) if group is None else (group,)
+        return sum(
+            1
+            for tag in instance.exclusion
+            for location in self.cluster.nodes[index].locations
+            if any(self.domains.get((where, location, tag), 0) > 0 for where in groups)
+        )
 
     def row(self, index: int) -> Row:
         """The columns of one node, in the order of `COLUMNS`."""

@@ -9,10 +9,10 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from iallocator.model.instance import Instance
     from iallocator.model.cluster import Cluster, Node
+    from iallocator.model.instance import Instance
 
-__all__ = ["interpret_tags", "interpret_instance_tags"]
+__all__ = ["interpret_instance_tags", "interpret_tags"]
 
 EXCLUSION = "htools:iextags:"
 LOCATION = "htools:nlocation:"

@@ -17,11 +17,7 @@ from __future__ import annotations
 from iallocator.filters.migration import may_not_receive
 from iallocator.model.columns import (
     DISK,
-    DISK_LATER,
     MEMORY,
-    MEMORY_LATER,
-    SPINDLES,
-    SPINDLES_LATER,
 )
 
 TYPE_CHECKING = False
@@ -58,8 +54,18 @@ class Demand:
         How many instances need a new node, and how many of them are not mirrored.
     """
 
-    __slots__ = ("failovers", "largest", "largest_disk", "moved", "movers", "intricate",
-                 "plain", "plain_disk", "recreated", "single")  # fmt: skip
+    __slots__ = (
+        "failovers",
+        "intricate",
+        "largest",
+        "largest_disk",
+        "moved",
+        "movers",
+        "plain",
+        "plain_disk",
+        "recreated",
+        "single",
+    )  # fmt: skip
 
     def __init__(self) -> None:
         self.failovers: dict[int, float] = {}
@@ -121,7 +127,7 @@ def verdict(
         return LOST, 0
     if demand.intricate and (demand.movers or demand.failovers):
         return UNKNOWN, 0
-    memory = [min(pair) for pair in zip(state.columns[MEMORY], state.columns[MEMORY_LATER])]
+    memory = state.columns[MEMORY]
     failovers = demand.failovers
     slack = min([memory[s] - amount - 1 for s, amount in failovers.items()], default=INFINITE)
     if not demand.movers:
@@ -154,11 +160,12 @@ def _failovers_fail(state: State, node: int, demand: Demand, rules: Rules) -> bo
         return True
     columns = state.columns
     for secondary, amount in demand.failovers.items():
-        left = min(columns[MEMORY][secondary], columns[MEMORY_LATER][secondary])
-        if amount and left - amount <= 0:
+        if amount and columns[MEMORY][secondary] - amount <= 0:
             return True
     if not rules.strict:
         return not all(state.cluster.nodes[s].online for s in demand.failovers)
+    if state.cluster.nodes[node].online and columns[DISK][node] <= 0:
+        return True
     return any(columns[DISK][s] <= 0 for s in demand.failovers)
 
 

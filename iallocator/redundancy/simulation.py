@@ -10,8 +10,14 @@ from __future__ import annotations
 
 from iallocator.filters.group import refused_by_policy
 from iallocator.filters.migration import may_not_receive
-from iallocator.filters.node import PRIMARY, SECONDARY, checks_for
-from iallocator.model.columns import MEMORY, MEMORY_LATER
+from iallocator.filters.node import (
+    FAILURE_LIMITS,
+    LEFT_BEHIND,
+    LEFT_BEHIND_OFFLINE,
+    TAKEOVER,
+    checks_for,
+)
+from iallocator.model.columns import MEMORY
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -90,14 +96,19 @@ class Simulation:
             if refusal is not None:
                 return Stranded(node, instance, f"its secondary {name} refuses it: {refusal}")
         state.place(instance, (secondary, node))
-        if instance.uses_memory and _memory_left(state, secondary) <= 0:
+        if instance.uses_memory and state.columns[MEMORY][secondary] <= 0:
             return Stranded(node, instance, f"its secondary {name} has not enough memory")
         return None
 
     def _swap_refusal(self, instance: Instance, primary: int, secondary: int) -> str | None:
         """The hard limit that a failover to `primary` breaks, with the old one as secondary."""
-        return self._kernels.checker(self._state).primary_refusal(
-            instance, primary, checks_for(PRIMARY, instance, True)
+        checker = self._kernels.checker(self._state)
+        online = self._state.cluster.nodes[secondary].online
+        left = LEFT_BEHIND if online else LEFT_BEHIND_OFFLINE
+        return checker.primary_refusal(
+            instance, primary, checks_for(TAKEOVER, instance, FAILURE_LIMITS)
+        ) or checker.secondary_refusal(
+            instance, primary, secondary, checks_for(left, instance, FAILURE_LIMITS)
         )
 
     def _move(
@@ -111,15 +122,11 @@ class Simulation:
             refusals = refused_by_policy(state.cluster, group, instance)
         else:
             refusals = may_not_receive(state.cluster, node, targets)
-        best = next(kernel.singles(instance, targets, refusals, True).row(0), None)
+        best = next(kernel.singles(instance, targets, refusals, FAILURE_LIMITS).row(0), None)
         if best is None:
             return False
         state.place(instance, best[1])
         return True
-
-
-def _memory_left(state: State, index: int) -> float:
-    return min(state.columns[MEMORY][index], state.columns[MEMORY_LATER][index])
 
 
 def _order(instance: Instance) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from iallocator.filters.node import ALL_LIMITS
 from iallocator.scoring.view import capacities
 
 TYPE_CHECKING = False
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
             instance: Instance,
             nodes: Sequence[int],
             refusals: Mapping[int, str],
-            ignore_soft: bool = False,
+            limits: int = ALL_LIMITS,
         ) -> Candidates:
             """Every node as the only node."""
 
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
             primaries: Sequence[int],
             secondaries: Sequence[int],
             refusals: Mapping[int, str],
-            ignore_soft: bool = False,
+            limits: int = ALL_LIMITS,
         ) -> Candidates:
             """Every ordered pair of different nodes."""
 

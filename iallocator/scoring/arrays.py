@@ -6,9 +6,18 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from iallocator.filters.node import PRIMARY, SECONDARY, checks_for
+from iallocator.filters.node import ALL_LIMITS, PRIMARY, SECONDARY, checks_for
 from iallocator.scoring.candidates import DECIMALS, Candidates
-from iallocator.scoring.kernel import Totals, after_primary, after_secondary, terms, values
+from iallocator.scoring.kernel import (
+    DOMAINS,
+    LOCATION,
+    Totals,
+    after_primary,
+    after_secondary,
+    scope_group,
+    terms,
+    values,
+)
 from iallocator.scoring.statistics import STATISTICS
 from iallocator.scoring.view import CAPACITIES, View
 
@@ -21,7 +30,17 @@ if TYPE_CHECKING:
     from iallocator.model.instance import Instance
     from iallocator.model.state import State
     from iallocator.scoring.candidates import Placement
-    from iallocator.scoring.kernel import Change
+    from iallocator.scoring.kernel import (
+        DOMAINS,
+        LOCATION,
+        Change,
+        Totals,
+        after_primary,
+        after_secondary,
+        scope_group,
+        terms,
+        values,
+    )
     from iallocator.scoring.view import Quantity
 
     Floats = NDArray[np.float64]
@@ -29,7 +48,6 @@ if TYPE_CHECKING:
 
 __all__ = ["ArrayKernel"]
 
-_LOCATION = next(k for k, s in enumerate(STATISTICS) if s.name == "location")
 
 
 class ArrayCandidates(Candidates):
@@ -78,6 +96,7 @@ class ArrayKernel:
         self, state: State, scope: Sequence[int], fixed: Sequence[tuple[float, ...]]
     ) -> None:
         self.state = state
+        self._group = scope_group(state.cluster, scope)
         everything = np.array(state.columns, dtype=np.float64)
         capacity = np.array(fixed, dtype=np.float64).T.reshape(len(CAPACITIES), -1)
         reserved = np.array(state.reserved, dtype=np.float64)
@@ -86,13 +105,13 @@ class ArrayKernel:
         self._in_scope[list(scope)] = True
         view = self._view(scope)
         online = int(view.online.sum())
-        raw = values(view, [0.0] * len(STATISTICS))
+        raw = [np.asarray(v) for v in values(view, [0.0] * len(STATISTICS))]
         counts = [(len(scope) - online if s.offline else online) or 1 for s in STATISTICS]
         centres = [
             float(column.sum()) / count if s.spread else 0.0
             for s, column, count in zip(STATISTICS, raw, counts)
         ]
-        centred = values(view, centres)
+        centred = [np.asarray(v) for v in values(view, centres)]
         self.totals = Totals(
             online,
             len(scope) - online,
@@ -100,6 +119,7 @@ class ArrayKernel:
             [float(column.sum()) for column in centred],
             [float((column * column).sum()) for column in centred],
         )
+        self.totals.sums[DOMAINS] = state.domain_conflicts(self._group)
 
     def _view(self, nodes: Sequence[int]) -> View:
         index = np.asarray(nodes, dtype=np.intp)
@@ -114,13 +134,13 @@ class ArrayKernel:
         instance: Instance,
         nodes: Sequence[int],
         refusals: Mapping[int, str],
-        ignore_soft: bool = False,
+        limits: int = ALL_LIMITS,
     ) -> ArrayCandidates:
         """Every node of `nodes` as the only node of `instance`."""
         before = self._view(nodes)
         after = self._primary(instance, before, nodes)
         reasons = _Reasons(len(nodes), refusals, nodes)
-        reasons.apply(checks_for(PRIMARY, instance, ignore_soft), before, after, instance)
+        reasons.apply(checks_for(PRIMARY, instance, limits), before, after, instance)
         scores = self._total((self._change(before, after, nodes),), (len(nodes),))
         scores[reasons.codes > 0] = np.inf
         return ArrayCandidates([()], nodes, scores[None, :], reasons.counts())
@@ -131,13 +151,13 @@ class ArrayKernel:
         primaries: Sequence[int],
         secondaries: Sequence[int],
         refusals: Mapping[int, str],
-        ignore_soft: bool = False,
+        limits: int = ALL_LIMITS,
     ) -> ArrayCandidates:
         """Every ordered pair of different nodes; `refusals` is about primaries."""
         first = self._view(primaries)
         first_after = self._primary(instance, first, primaries)
         on_primary = _Reasons(len(primaries), refusals, primaries)
-        on_primary.apply(checks_for(PRIMARY, instance, ignore_soft), first, first_after, instance)
+        on_primary.apply(checks_for(PRIMARY, instance, limits), first, first_after, instance)
 
         second = self._view(secondaries)
         peers = self._peers(primaries, secondaries)
@@ -146,7 +166,7 @@ class ArrayKernel:
         on_pair.codes[:] = on_primary.codes[:, None]
         on_pair.names = on_primary.names
         on_pair.apply(
-            checks_for(SECONDARY, instance, ignore_soft), second, second_after, instance
+            checks_for(SECONDARY, instance, limits), second, second_after, instance
         )
         position = {index: k for k, index in enumerate(secondaries)}
         same = [(r, position[p]) for r, p in enumerate(primaries) if p in position]
@@ -184,10 +204,13 @@ class ArrayKernel:
             amounts = np.array(
                 [self.state.tag_amounts(instance, index, None) for index in nodes],
                 dtype=np.float64,
-            ).reshape(-1, 3)
+            ).reshape(-1, 2)
             after.conflicts = after.conflicts + amounts[:, 0]
             after.misplaced = after.misplaced + amounts[:, 1]
-            after.domain_conflicts = after.domain_conflicts + amounts[:, 2]
+            after.domain_conflicts = np.array(
+                [self.state.added_domain_conflicts(instance, i, self._group) for i in nodes],
+                dtype=np.float64,
+            )
         return after
 
     def _peers(self, primaries: Sequence[int], secondaries: Sequence[int]) -> Floats:
@@ -214,7 +237,7 @@ class ArrayKernel:
             dtype=np.float64,
         )
         change: list[tuple[Quantity, Quantity]] = [(0.0, 0.0)] * len(STATISTICS)
-        change[_LOCATION] = (shared, 0.0)
+        change[LOCATION] = (shared, 0.0)
         return change
 
     def _change(self, before: View, after: View, nodes: Sequence[int]) -> Change:

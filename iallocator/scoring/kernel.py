@@ -18,13 +18,23 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
+    from iallocator.model.cluster import Cluster
     from iallocator.model.instance import Instance
     from iallocator.scoring.view import Quantity, View
 
     Change = Sequence[tuple[Quantity, Quantity]]
     """Per statistic: what is added to its sum, and to its sum of squares."""
 
-__all__ = ["Totals", "after_primary", "after_secondary", "terms", "values"]
+__all__ = [
+    "DOMAINS", "LOCATION", "Totals", "after_primary", "after_secondary", "scope_group", "terms",
+    "values",
+]  # fmt: skip
+
+LOCATION, DOMAINS = (
+    next(k for k, statistic in enumerate(STATISTICS) if statistic.name == name)
+    for name in ("location", "location_exclusion")
+)
+"""Positions of the statistics that depend on more than one node."""
 
 ROUNDING = 4e-15
 """A variance below this share of the mean square is zero that was rounded."""
@@ -56,6 +66,11 @@ def after_secondary(
     if instance.reserves:
         reserved = maximum(reserved, peers + instance.memory)
     return view.plus(instance.as_secondary, reserved)
+
+
+def scope_group(cluster: Cluster, scope: Sequence[int]) -> int | None:
+    """The index of the group that is the scope of the statistics, or None for all nodes."""
+    return None if len(scope) == len(cluster.nodes) else cluster.nodes[scope[0]].group.index
 
 
 class Totals:

@@ -7,9 +7,18 @@ from __future__ import annotations
 
 from math import sqrt
 
-from iallocator.filters.node import PRIMARY, SECONDARY, checks_for
+from iallocator.filters.node import ALL_LIMITS, PRIMARY, SECONDARY, checks_for
 from iallocator.scoring.candidates import DECIMALS, ListedCandidates
-from iallocator.scoring.kernel import Totals, after_primary, after_secondary, terms, values
+from iallocator.scoring.kernel import (
+    DOMAINS,
+    LOCATION,
+    Totals,
+    after_primary,
+    after_secondary,
+    scope_group,
+    terms,
+    values,
+)
 from iallocator.scoring.statistics import STATISTICS
 from iallocator.scoring.view import View
 
@@ -21,11 +30,20 @@ if TYPE_CHECKING:
     from iallocator.model.instance import Instance
     from iallocator.model.state import State
     from iallocator.scoring.candidates import Placement
-    from iallocator.scoring.kernel import Change
+    from iallocator.scoring.kernel import (
+        DOMAINS,
+        LOCATION,
+        Change,
+        Totals,
+        after_primary,
+        after_secondary,
+        scope_group,
+        terms,
+        values,
+    )
 
 __all__ = ["ScalarKernel"]
 
-_LOCATION = next(k for k, s in enumerate(STATISTICS) if s.name == "location")
 
 
 class ScalarKernel:
@@ -40,6 +58,7 @@ class ScalarKernel:
     ) -> None:
         self.state = state
         self._fixed = fixed
+        self._group = scope_group(state.cluster, scope) if scope else None
         self._views: dict[int, View] = {}
         views = [self.view(index) for index in scope]
         online = sum(1 for view in views if view.online)
@@ -61,6 +80,7 @@ class ScalarKernel:
             [sum(column) for column in columns],
             [sum([v * v for v in column]) for column in columns],
         )
+        self.totals.sums[DOMAINS] = state.domain_conflicts(self._group)
 
     def view(self, index: int) -> View:
         """Node `index` as it is now."""
@@ -86,13 +106,13 @@ class ScalarKernel:
         instance: Instance,
         nodes: Sequence[int],
         refusals: Mapping[int, str],
-        ignore_soft: bool = False,
+        limits: int = ALL_LIMITS,
     ) -> ListedCandidates:
         """Every node of `nodes` as the only node of `instance`.
 
         `refusals` names the nodes that are out for a reason of their own.
         """
-        checks = checks_for(PRIMARY, instance, ignore_soft)
+        checks = checks_for(PRIMARY, instance, limits)
         failures: dict[str, int] = {}
         row: list[Placement] = []
         for index in nodes:
@@ -110,11 +130,11 @@ class ScalarKernel:
         primaries: Sequence[int],
         secondaries: Sequence[int],
         refusals: Mapping[int, str],
-        ignore_soft: bool = False,
+        limits: int = ALL_LIMITS,
     ) -> ListedCandidates:
         """Every ordered pair of different nodes; `refusals` is about primaries."""
-        on_primary = checks_for(PRIMARY, instance, ignore_soft)
-        on_secondary = checks_for(SECONDARY, instance, ignore_soft)
+        on_primary = checks_for(PRIMARY, instance, limits)
+        on_secondary = checks_for(SECONDARY, instance, limits)
         failures: dict[str, int] = {}
         rows: list[list[Placement]] = []
         for primary in primaries:
@@ -152,10 +172,12 @@ class ScalarKernel:
         before = self.view(index)
         after = after_primary(before, instance)
         if instance.exclusion or instance.desired:
-            conflicts, misplaced, domains = self.state.tag_amounts(instance, index, None)
+            conflicts, misplaced = self.state.tag_amounts(instance, index, None)
             after.conflicts += conflicts
             after.misplaced += misplaced
-            after.domain_conflicts += domains
+            after.domain_conflicts = self.state.added_domain_conflicts(
+                instance, index, self._group
+            )
         return after, self._change(index, after)
 
     def _after(self, instance: Instance, primary: int, index: int) -> View:
@@ -169,7 +191,7 @@ class ScalarKernel:
         shared = nodes[primary].locations & nodes[index].locations
         if shared and not instance.forthcoming:
             change: list[tuple[float, float]] = [(0.0, 0.0)] * len(STATISTICS)
-            change[_LOCATION] = (len(shared), 0.0)
+            change[LOCATION] = (len(shared), 0.0)
             changes.append(change)
         return changes
 

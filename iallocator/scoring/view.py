@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from typing import Any
 
     from iallocator.model.cluster import Node
-    from iallocator.model.instance import Instance
 
     Quantity = Any
     """A number, or an array of them."""
@@ -74,7 +73,7 @@ def capacities(node: Node, min_disk: float = 0.0) -> tuple[float, ...]:
 class View:
     """Columns, capacities and reserved memory of one or many nodes."""
 
-    __slots__ = (*COLUMNS, *CAPACITIES, "reserved")
+    __slots__ = (*COLUMNS, *CAPACITIES, "domain_conflicts", "reserved")
 
     memory: Quantity
     disk: Quantity
@@ -118,7 +117,7 @@ class View:
             self.primaries, self.secondaries, self.cpu_load, self.memory_load,
             self.disk_load, self.net_load, self.memory_later, self.disk_later,
             self.free_spindles_later, self.spindles_later, self.cpus_later,
-            self.conflicts, self.misplaced, self.domain_conflicts,
+            self.conflicts, self.misplaced,
         ) = columns  # fmt: skip
         (
             self.online, self.per_memory, self.per_disk, self.per_own_spindle, self.no_disk,
@@ -126,6 +125,7 @@ class View:
             self.vcpu_ratio, self.high_spindles, self.exclusive, self.disk_reserve,
         ) = fixed  # fmt: skip
         self.reserved = reserved
+        self.domain_conflicts = 0  # known only for candidates, relative to the present
 
     def columns(self) -> tuple[Quantity, ...]:
         """The changing quantities, in the order of `COLUMNS`."""

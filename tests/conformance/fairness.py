@@ -16,6 +16,7 @@ CPU_SPEED = "a node's cpu_speed is not 1: hail does not read it"
 OWN_GROUP = "an instance of the batch names its own group: hail does not read it"
 AUTO_BALANCE = "an instance is not auto-balanced: hail does not read it"
 START_N1 = "hail 3.0.2 judges a node's N+1 by another figure at the start"
+NO_NUMBER = "hail's score is not a number: exclusive storage without spindles"
 LOST_ALLOCATIONS = "hail looks at lost allocations where we do not, or the reverse"
 
 

@@ -116,6 +116,8 @@ def check_document(request: Json, mode: Mode, program: Program = ours) -> str | 
     # Without --compat ties go to the first by name, with hail to the last in the document.
     shown = request if mode.same_place else last_by_name_first(request)
     expected = hail(shown, *mode.theirs)
+    if "score: NaN" in expected.info:
+        return fairness.NO_NUMBER
     found = program(request, mode.ours)
     if _whole_batch_refused(request, expected):
         return compare.batch_differences(found)

@@ -13,6 +13,7 @@ import signal
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 from scenario import creation, extras, groups, moves, outages
@@ -52,19 +53,26 @@ def _captures(wanted: Path | None) -> Path:
     return wanted.resolve()
 
 
-def _scenario(run: Runner, captures: Path, options: str) -> None:
-    if options:
-        extras.set_parameters(run, options)
-    creation.single(run)
-    creation.batches(run)
-    moves.single(run)
-    moves.whole_nodes(run)
-    groups.change(run)
-    outages.nodes(run)
-    outages.group_policies(run)
-    extras.parameters(run, options)
-    extras.questions(run)
-    extras.last_look(run, captures)
+def _scenario(run: Runner, options: str) -> None:
+    sections: tuple[Callable[[], None], ...] = (
+        lambda: extras.set_parameters(run, options),
+        lambda: creation.single(run),
+        lambda: creation.batches(run),
+        lambda: moves.single(run),
+        lambda: moves.whole_nodes(run),
+        lambda: groups.change(run),
+        lambda: outages.nodes(run),
+        lambda: outages.group_policies(run),
+        lambda: extras.parameters(run, options),
+        lambda: extras.questions(run),
+        lambda: extras.last_look(run),
+    )
+    for section in sections:
+        try:
+            section()
+        except ClusterError as error:
+            # The rest of the section builds on what failed; the next may still show something.
+            run.record("go on in this section", str(error).splitlines())
 
 
 def _keep(cluster: Cluster) -> None:
@@ -89,10 +97,7 @@ def _run(arguments: argparse.Namespace, captures: Path) -> Tally:
         )
         run = Runner(cluster, captures, logs, hail=arguments.plugin.name == "hail")
         try:
-            _scenario(run, captures, arguments.options)
-        except ClusterError as error:
-            # What follows builds on what failed: there is no use in going on.
-            run.record("prepare the next step", str(error).splitlines())
+            _scenario(run, arguments.options)
         finally:
             _save_logs(cluster, logs)
         print(f"took {time.monotonic() - started:.0f} s; calls and logs are in {captures}")

@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 
+from vcluster.layout import FIRST_GROUP, SECOND_GROUP, STORE, instance
+
 from scenario.judge import Expect, Outcome
 from scenario.runner import Runner
-from vcluster.layout import FIRST_GROUP, SECOND_GROUP, STORE, instance
 
 ADD = ("gnt-instance", "add", "--os-type=noop", "--no-name-check", "--no-ip-check")
 ALLOCATE = Expect(calls=("allocate",))

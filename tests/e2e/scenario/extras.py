@@ -7,12 +7,13 @@ import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
+from vcluster.calls import Call
+from vcluster.host import PYTHON
+from vcluster.layout import SECOND_GROUP, instance
+
 from scenario.creation import ALLOCATE, add
 from scenario.judge import Expect, Outcome
 from scenario.runner import Runner
-from vcluster import calls
-from vcluster.host import PYTHON
-from vcluster.layout import SECOND_GROUP, instance
 
 _VALIDATOR = Path(__file__).resolve().parent.parent / "validate.py"
 
@@ -58,7 +59,6 @@ def parameters(run: Runner, options: str) -> None:
     )
     set_parameters(run, options)
     run.step("create without it", *add("pa2", "plain"), expect=ALLOCATE)
-    run.drop("pa1", "pa2")
 
 
 def questions(run: Runner) -> None:
@@ -93,15 +93,13 @@ def questions(run: Runner) -> None:
         run.step(f"ask: {kind}", *ask, kind, *words, expect=expect)
 
 
-def last_look(run: Runner, captures: Path) -> None:
+def last_look(run: Runner) -> None:
     """Check the cluster as a whole, and all answers once more with Ganeti's own code.
 
     Parameters
     ----------
     run : Runner
         Runs the steps.
-    captures : pathlib.Path
-        Where the calls are.
     """
     run.section("afterwards")
     # Some kernels have no /proc/sysrq-trigger, which Ganeti misses.
@@ -110,7 +108,7 @@ def last_look(run: Runner, captures: Path) -> None:
     run.record("all instances are in the state they should be in", _states(run))
     run.record(
         "Ganeti's validator takes every answer",
-        _validated(captures),
+        _validated(run.calls),
         hail="lets instances whose disks are re-created leave their group",
     )
 
@@ -124,9 +122,9 @@ def _states(run: Runner) -> list[str]:
     ]
 
 
-def _validated(captures: Path) -> list[str]:
-    all_calls = [call for call in calls.read(captures) if call.status == 0]
-    pairs = [{"request": call.request, "response": call.text} for call in all_calls]
+def _validated(calls: list[Call]) -> list[str]:
+    ended_well = [call for call in calls if call.status == 0]
+    pairs = [{"request": call.request, "response": call.text} for call in ended_well]
     done = subprocess.run(
         [PYTHON, "-B", str(_VALIDATOR)],
         input=json.dumps(pairs),
@@ -136,5 +134,5 @@ def _validated(captures: Path) -> list[str]:
     )
     if done.returncode != 0:
         return [f"the validator failed: {done.stderr.strip()[-500:]}"]
-    verdicts = zip(all_calls, json.loads(done.stdout), strict=True)
+    verdicts = zip(ended_well, json.loads(done.stdout), strict=True)
     return [f"{call.stem}: {error}" for call, error in verdicts if error is not None]

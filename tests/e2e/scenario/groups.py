@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from vcluster.layout import FIRST_GROUP, SECOND_GROUP, instance
+
 from scenario.judge import Expect, Outcome
 from scenario.runner import Runner
-from vcluster.layout import FIRST_GROUP, SECOND_GROUP, instance
 
 CHANGE = ("change-group",)
 

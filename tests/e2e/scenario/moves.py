@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+
+from vcluster.layout import FIRST_GROUP, SECOND_GROUP, VOLUME_GROUP, instance
 
 from scenario.creation import add
 from scenario.judge import Check, Expect, Outcome
 from scenario.runner import Runner
-from vcluster.layout import FIRST_GROUP, SECOND_GROUP, VOLUME_GROUP, instance
 
 RELOCATE = Expect(calls=("relocate",))
 # Three instances of a kind show nothing that one does not, and take three times as long.
@@ -133,14 +134,12 @@ def evacuate(
     hail : str, optional
         Why Ganeti's own allocator fails here.
     """
-    leave: Callable[[tuple[str, ...]], bool]
-    if mode == "--primary-only":
-        leave = lambda nodes: nodes[0] == node  # noqa: E731
-    else:
-        leave = lambda nodes: node in nodes[1:]  # noqa: E731
+
+    def leaves(nodes: tuple[str, ...]) -> bool:
+        return node in (nodes[:1] if mode == "--primary-only" else nodes[1:])
 
     def check(outcome: Outcome) -> Iterator[str]:
-        left = sorted(name for name, its in outcome.after.items() if leave(its.nodes))
+        left = sorted(name for name, its in outcome.after.items() if leaves(its.nodes))
         if left and not refused:
             yield f"left on {node}: {', '.join(left)}"
         for call in outcome.calls:
@@ -149,6 +148,6 @@ def evacuate(
 
     flags = ("--ignore-soft-errors",) if soft else ()
     # Nothing to move means that Ganeti does not ask.
-    some = any(leave(its.nodes) for its in run.instances.values())
+    some = any(leaves(its.nodes) for its in run.instances.values())
     expect = Expect(calls=("node-evacuate",) if some else (), refused=refused, check=check)
     run.step(label, *EVACUATE, mode, *flags, node, expect=expect, hail=hail)

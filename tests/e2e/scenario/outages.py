@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from vcluster.layout import FIRST_GROUP, SECOND_GROUP, VOLUME_GROUP, instance
+
 from scenario.creation import ALLOCATE, add
 from scenario.judge import Check, Expect, Outcome
 from scenario.moves import evacuate
 from scenario.runner import Runner
-from vcluster.layout import FIRST_GROUP, SECOND_GROUP, VOLUME_GROUP, instance
 
 _MODIFY = ("gnt-node", "modify", "--force")
 
@@ -44,7 +45,6 @@ def nodes(run: Runner) -> None:
     run.arrange(*_MODIFY, "--vm-capable=yes", drained)
     _drained_primary(run, run.primary("of5"))
     _offline_primary(run, run.primary("of5"))
-    run.drop("of1", "of5", "of6")
 
 
 def _drained_primary(run: Runner, node: str) -> None:
@@ -86,7 +86,6 @@ def group_policies(run: Runner) -> None:
     run.step("create with one group as last resort", *add("un3", "plain"), expect=other)
     run.arrange(*modify, "--alloc-policy=preferred", FIRST_GROUP)
     run.step("create with both groups preferred", *add("un4", "plain"), expect=ALLOCATE)
-    run.drop("un1", "un2", "un3", "un4")
 
 
 def _not_on(forbidden: set[str]) -> Check:

@@ -8,10 +8,12 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-from scenario.judge import Expect, Outcome, problems
 from vcluster import calls, stage, state
 from vcluster.cluster import Cluster
 from vcluster.layout import instance
+from vcluster.node import ClusterError
+
+from scenario.judge import Expect, Outcome, problems
 
 
 @dataclass
@@ -44,7 +46,8 @@ class Runner:
         self._hail = hail
         self._number = 0
         self._groups = state.node_groups(cluster.ask)
-        self._seen_calls = len(calls.read(captures))
+        # The directory may hold those of earlier runs.
+        self._first_call = self._seen_calls = len(calls.read(captures))
         self._seen_jobs = set(state.failed_jobs(cluster.ask))
         self._instances = cluster.instances()
         self._stale = False
@@ -128,7 +131,7 @@ class Runner:
         name : str
             Its short name.
         """
-        return self.instances[instance(name)].nodes[0]
+        return self._nodes(name)[0]
 
     def secondary(self, name: str) -> str:
         """Return the secondary node of an instance.
@@ -138,7 +141,7 @@ class Runner:
         name : str
             Its short name.
         """
-        return self.instances[instance(name)].nodes[1]
+        return self._nodes(name)[1]
 
     def group_of(self, name: str) -> str:
         """Return the group of an instance.
@@ -161,6 +164,11 @@ class Runner:
         return sorted(node for node, its in self._groups.items() if its == group)
 
     @property
+    def calls(self) -> list[calls.Call]:
+        """All runs of the allocator so far."""
+        return calls.read(self._captures)[self._first_call :]
+
+    @property
     def instances(self) -> dict[str, state.Instance]:
         """The instances as they are now."""
         if self._stale:
@@ -181,6 +189,12 @@ class Runner:
         """
         self._number += 1
         self._print(label, 0.0, found, hail)
+
+    def _nodes(self, name: str) -> tuple[str, ...]:
+        found = self.instances.get(instance(name))
+        if found is None:
+            raise ClusterError(f"{name}, which an earlier step should have made, does not exist")
+        return found.nodes
 
     def _look(self, status: int, output: str, before: dict[str, state.Instance]) -> Outcome:
         all_calls = calls.read(self._captures)

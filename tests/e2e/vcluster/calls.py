@@ -133,7 +133,8 @@ def read(directory: Path) -> list[Call]:
     list of Call
         The calls.
     """
-    return [_read_one(directory / path.stem) for path in sorted(directory.glob("*.rc"))]
+    complete = sorted(directory.glob("*.rc"), key=lambda path: int(path.name.split("-", 1)[0]))
+    return [_read_one(directory / path.stem) for path in complete]
 
 
 def _read_one(stem: Path) -> Call:
