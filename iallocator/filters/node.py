@@ -176,13 +176,13 @@ def _disk_later(soft: bool) -> tuple[Check, ...]:
 _N1 = Check("FailMem", lambda b, a, i: a.fails_n1 > b.fails_n1, _n1, soft=True)
 
 PRIMARY = (
-    Check("FailMem", lambda b, a, i: i.uses_memory * (a.memory <= 0) > 0, _memory),
+    Check("FailMem", lambda b, a, i: a.memory <= 0, _memory),
     *_DISK,
     _shared_spindles(soft=True),
     _N1,
     Check("FailCPU", lambda b, a, i: a.cpus / a.total_cpus > a.vcpu_ratio, _cpus, soft=True),
     Check("FailTags", lambda b, a, i: a.conflicts > b.conflicts, _tags, soft=True),
-    Check("FailMem", lambda b, a, i: i.uses_memory * (a.memory_later <= 0) > 0, _memory_later,
+    Check("FailMem", lambda b, a, i: a.memory_later <= 0, _memory_later,
           later=True),
     *_disk_later(soft=True),
     Check("FailCPU", lambda b, a, i: a.cpus_later / a.total_cpus > a.vcpu_ratio, _cpus_later,

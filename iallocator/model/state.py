@@ -51,7 +51,7 @@ class State:
     exclusion:
         Counters of the exclusion tags of primaries, per node.
     domains:
-        (group, location, exclusion tag) -> primaries with that tag at that location.
+        (group, location, exclusion tag) -> primaries with that tag on online nodes there.
     """
 
     __slots__ = (
@@ -199,7 +199,7 @@ class State:
             amounts = self.tag_amounts(instance, index, secondary)
         for tag in instance.exclusion:
             counts[tag] = counts.get(tag, 0) + sign
-            if not instance.forthcoming:
+            if node.online and not instance.forthcoming:
                 for location in node.locations:
                     key = (node.group.index, location, tag)
                     self.domains[key] = self.domains.get(key, 0) + sign
@@ -240,7 +240,7 @@ class State:
 
     def added_domain_conflicts(self, instance: Instance, index: int, group: int | None) -> int:
         """By how much `domain_conflicts` rises if `instance` comes to node `index`."""
-        if instance.forthcoming:
+        if instance.forthcoming or not self.cluster.nodes[index].online:
             return 0
         groups = range(len(self.cluster.groups)) if group is None else (group,)
         return sum(

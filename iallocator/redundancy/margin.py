@@ -160,7 +160,7 @@ def _failovers_fail(state: State, node: int, demand: Demand, rules: Rules) -> bo
         return True
     columns = state.columns
     for secondary, amount in demand.failovers.items():
-        if amount and columns[MEMORY][secondary] - amount <= 0:
+        if columns[MEMORY][secondary] - amount <= 0:
             return True
     if not rules.strict:
         return not all(state.cluster.nodes[s].online for s in demand.failovers)

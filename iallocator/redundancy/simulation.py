@@ -96,7 +96,7 @@ class Simulation:
             if refusal is not None:
                 return Stranded(node, instance, f"its secondary {name} refuses it: {refusal}")
         state.place(instance, (secondary, node))
-        if instance.uses_memory and state.columns[MEMORY][secondary] <= 0:
+        if state.columns[MEMORY][secondary] <= 0:
             return Stranded(node, instance, f"its secondary {name} has not enough memory")
         return None
 

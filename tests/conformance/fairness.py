@@ -16,8 +16,9 @@ CPU_SPEED = "a node's cpu_speed is not 1: hail does not read it"
 OWN_GROUP = "an instance of the batch names its own group: hail does not read it"
 AUTO_BALANCE = "an instance is not auto-balanced: hail does not read it"
 START_N1 = "hail 3.0.2 judges a node's N+1 by another figure at the start"
+TIE = "equal scores, where hail's rounding decides"
 NO_NUMBER = "hail's score is not a number: exclusive storage without spindles"
-LOST_ALLOCATIONS = "hail looks at lost allocations where we do not, or the reverse"
+LOST_ALLOCATIONS = "lost allocations rank a group: hail tests no N+1 then"
 
 
 def incomparable(document: Json) -> str:
@@ -44,17 +45,17 @@ def comparable(document: Json) -> bool:
 
 
 def ranked_otherwise(document: Json) -> bool:
-    """Tell whether hail ranks a group by lost allocations and we do not, or the reverse.
+    """Tell whether lost allocations rank a group, for us or for hail.
 
     We do so for every dedicated group, hail if all allocatable groups are dedicated
-    (and therefore also if no group is allocatable).
+    (and therefore also if no group is allocatable); then it tests no N+1 either.
     """
     groups = document["nodegroups"]
     dedicated = {uuid: _is_dedicated(document, uuid) for uuid in groups}
     by_hail = all(
         dedicated[uuid] for uuid in groups if groups[uuid]["alloc_policy"] != "unallocable"
     )
-    return any(own != by_hail for own in dedicated.values())
+    return by_hail or any(dedicated.values())
 
 
 def _is_dedicated(document: Json, uuid: str) -> bool:

@@ -1,0 +1,203 @@
+"""Small request documents, made to measure: every test shows only what matters to it.
+
+    document = cluster(nodes=3, memory=8192, instances={"web": instance("node1", "node2")})
+    request = allocate(document, memory=2048)
+
+Documents are plain dictionaries: what no parameter offers can be set afterwards.
+Sizes are in MiB.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+Json = dict[str, Any]
+
+__all__ = ["allocate", "as_bytes", "cluster", "group", "instance", "node", "policy", "spec"]
+
+
+def cluster(
+    nodes: int | Mapping[str, int] = 3,
+    *,
+    memory: int = 8192,
+    disk: int = 102400,
+    cpus: int = 8,
+    instances: Mapping[str, Json] | None = None,
+    changes: Mapping[str, Json] | None = None,
+    tags: tuple[str, ...] = (),
+) -> Json:
+    """Return a document without request.
+
+    Parameters
+    ----------
+    nodes
+        How many, all in the group ``default``; or how many in each group, by name.
+        They are called node1, node2, ... through all groups.
+    memory, disk, cpus
+        What each node has.
+    instances
+        By name, from `instance`; what the nodes have free follows from them.
+    changes
+        Members to set in nodes (by name) after that, e.g. ``{"node2": {"drained": True}}``.
+    tags
+        Of the cluster.
+    """
+    sizes = {"default": nodes} if isinstance(nodes, int) else nodes
+    homes = [name for name, count in sizes.items() for _ in range(count)]
+    document: Json = {
+        "version": 2,
+        "cluster_name": "cluster.example.com",
+        "cluster_tags": list(tags),
+        "enabled_hypervisors": ["xen-pvm"],
+        "ipolicy": policy(),
+        "nodegroups": {f"uuid-{name}": group(name) for name in sizes},
+        "nodes": {
+            f"node{number}": node(home, memory=memory, disk=disk, cpus=cpus)
+            for number, home in enumerate(homes, start=1)
+        },
+        "instances": dict(instances or {}),
+    }
+    _settle(document)
+    for name, members in (changes or {}).items():
+        document["nodes"][name] |= members
+    return document
+
+
+def _settle(document: Json) -> None:
+    """Take from the nodes what the instances use."""
+    for one in document["instances"].values():
+        for position, name in enumerate(one["nodes"]):
+            home = document["nodes"][name]
+            if one["disk_template"] in ("drbd", "plain"):
+                home["free_disk"] -= one["disk_space_total"]
+            if position == 0 and one["admin_state"] == "up":
+                home["free_memory"] -= one["memory"]
+
+
+def group(name: str = "default", **members: Any) -> Json:
+    """Return a node group; its uuid is ``uuid-`` and its name."""
+    return {
+        "name": name,
+        "alloc_policy": "preferred",
+        "networks": [],
+        "ipolicy": policy(),
+        "tags": [],
+        **members,
+    }
+
+
+def policy(low: Json | None = None, high: Json | None = None, **members: Any) -> Json:
+    """Return an instance policy of one interval, from `low` to `high` (see `spec`)."""
+    interval = {
+        "min": low or spec(1, 1, 1, 0, 1),
+        "max": high or spec(1048576, 64, 16777216, 16, 64),
+    }
+    return {
+        "minmax": [interval],
+        "std": spec(1024, 1, 10240, 1, 1),
+        "disk-templates": ["diskless", "drbd", "ext", "file", "plain", "rbd", "sharedfile"],
+        "vcpu-ratio": 4,
+        "spindle-ratio": 32,
+        **members,
+    }
+
+
+def spec(memory: int, cpus: int, disk: int, disks: int, spindles: int) -> Json:
+    """Return one end of an interval of a policy; `disk` is the size of each disk."""
+    return {
+        "memory-size": memory,
+        "cpu-count": cpus,
+        "disk-size": disk,
+        "disk-count": disks,
+        "nic-count": 0,
+        "spindle-use": spindles,
+    }
+
+
+def node(
+    home: str = "default", *, memory: int = 8192, disk: int = 102400, cpus: int = 8, **members: Any
+) -> Json:
+    """Return an empty node of the group called `home`."""
+    return {
+        "group": f"uuid-{home}",
+        "offline": False,
+        "drained": False,
+        "vm_capable": True,
+        "master_candidate": True,
+        "master_capable": True,
+        "total_memory": memory,
+        "reserved_memory": 0,
+        "free_memory": memory,
+        "total_disk": disk,
+        "free_disk": disk,
+        "total_spindles": 0,
+        "free_spindles": 0,
+        "total_cpus": cpus,
+        "reserved_cpus": 0,
+        "tags": [],
+        "primary_ip": "192.0.2.1",
+        "secondary_ip": "192.0.2.1",
+        "ndparams": {"exclusive_storage": False, "spindle_count": 1},
+        **members,
+    }
+
+
+def instance(*nodes: str, **members: Any) -> Json:
+    """Return an instance that lives on `nodes`, primary first.
+
+    It is drbd on two nodes, else plain; `members` may set anything, `disk` the size
+    of its only disk.
+    """
+    template = members.get("disk_template", "drbd" if len(nodes) == 2 else "plain")
+    return {**_description(template, members), "nodes": list(nodes), "admin_state": "up"} | members
+
+
+def allocate(document: Json, name: str = "new", **members: Any) -> Json:
+    """Return `document` with a request to place a new instance, drbd if nothing else is said.
+
+    `members` may set anything in the request, `disk` the size of its only disk;
+    `restrict` stands for ``restrict-to-nodes``.
+    """
+    template = members.get("disk_template", "drbd")
+    restrict = members.pop("restrict", None)
+    request = {
+        "type": "allocate",
+        "name": name,
+        **_description(template, members),
+        "required_nodes": 2 if template == "drbd" else 1,
+        "group_name": None,
+    }
+    if restrict is not None:
+        request["restrict-to-nodes"] = list(restrict)
+    return {**document, "request": request | members}
+
+
+def _description(template: str, members: Json) -> Json:
+    """What an instance is; takes `disk` out of `members`."""
+    size = members.pop("disk", 1024)
+    disks = [] if template == "diskless" else [{"size": size, "mode": "rw", "spindles": 1}]
+    return {
+        "memory": 1024,
+        "vcpus": 1,
+        "spindle_use": 1,
+        "disks": disks,
+        "disk_template": template,
+        "disk_space_total": sum(_space(template, disks)),
+        "nics": [],
+        "tags": [],
+        "os": "debootstrap",
+        "hypervisor": "xen-pvm",
+    }
+
+
+def _space(template: str, disks: list[Json]) -> Iterator[int]:
+    """What each disk takes on a node; drbd keeps 128 MiB of its own beside it."""
+    for disk in disks:
+        yield disk["size"] + (128 if template == "drbd" else 0)
+
+
+def as_bytes(document: Json) -> bytes:
+    """Return the document as Ganeti would write it."""
+    return json.dumps(document).encode()
