@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from iallocator.filters.node import ALL_LIMITS, HARD_LIMITS
 from iallocator.model.state import State
 from iallocator.redundancy.rules import Rules
 from iallocator.scoring import Kernels
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from iallocator.redundancy.judge import Judge
     from iallocator.scoring import Kernel
 
-__all__ = ["Context"]
+__all__ = ["Context", "Workbench"]
 
 
 class Context:
@@ -44,6 +45,41 @@ class Context:
 
         return Judge(self.state, self.kernels, self.rules, scope)
 
+    def workbench(self, scope: Sequence[int]) -> Workbench:
+        """Kernel and judge for the state as it is now."""
+        return Workbench(self, scope)
+
+    @property
+    def limits(self) -> int:
+        """Which limits of nodes count."""
+        return HARD_LIMITS if self.settings.ignore_soft_errors else ALL_LIMITS
+
     def all_nodes(self) -> range:
         """Every node of the document."""
         return range(len(self.cluster.nodes))
+
+
+class Workbench:
+    """The kernel and the judge of one state and scope, made when first needed."""
+
+    __slots__ = ("_context", "_judge", "_kernel", "_scope")
+
+    def __init__(self, context: Context, scope: Sequence[int]) -> None:
+        self._context = context
+        self._scope = scope
+        self._kernel: Kernel | None = None
+        self._judge: Judge | None = None
+
+    @property
+    def kernel(self) -> Kernel:
+        """Scores over the scope."""
+        if self._kernel is None:
+            self._kernel = self._context.kernel(self._scope)
+        return self._kernel
+
+    @property
+    def judge(self) -> Judge:
+        """N+1, as for an allocation scored over the scope."""
+        if self._judge is None:
+            self._judge = self._context.judge(self._scope)
+        return self._judge

@@ -4,13 +4,23 @@ from __future__ import annotations
 
 from iallocator.context import Context
 from iallocator.handlers import handler_for
+from iallocator.requests import (
+    Allocate,
+    ChangeGroup,
+    MultiAllocate,
+    MultiEvacuate,
+    NodeEvacuate,
+)
 from iallocator.wire.document import Reading, read_cluster
 from iallocator.wire.read import decode
 from iallocator.wire.request import read_request
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from iallocator.model.cluster import Cluster
+    from iallocator.model.instance import Instance
     from iallocator.options import Settings
     from iallocator.reply import Reply
     from iallocator.requests import Request
@@ -43,5 +53,17 @@ def respond(raw: bytes, settings: Settings) -> Reply:
 
 
 def _candidates(cluster: Cluster, request: Request) -> int:
-    """About how many placements the request scores."""
-    return sum(len(group.nodes) ** request.instance.required_nodes for group in cluster.groups)
+    """About how many placements the request scores: one per node, or per pair, and instance."""
+    instances: Sequence[Instance]
+    if isinstance(request, MultiAllocate):
+        instances = [wanted.instance for wanted in request.wanted]
+    elif isinstance(request, NodeEvacuate | ChangeGroup):
+        instances = request.instances
+    elif isinstance(request, MultiEvacuate):
+        return sum(1 for i in cluster.instances if i.nodes[-1] in request.nodes) * len(cluster.nodes)
+    elif isinstance(request, Allocate):
+        instances = [request.instance]
+    else:
+        return len(cluster.nodes)
+    sizes = [len(group.nodes) for group in cluster.groups]
+    return sum(size**i.required_nodes for i in instances for size in sizes)

@@ -84,6 +84,7 @@ class Settings:
     compat: str = ""
     static_kvm_node_memory: int = 4096
     restrict_allocation_to: list[str] | None = None
+    inter_group: str = "no"
     top: int = 1
     verbose: int = 0
     validate: bool = False
@@ -111,6 +112,9 @@ COMMON = (
     Option("--static-kvm-node-memory", "static_kvm_node_memory",
            "MiB a kvm node needs for itself (default 4096; 0: as reported)", whole, "MIB"),
     Option("--compat", "compat", "answer exactly as hail does", choice("hail"), "hail"),
+    Option("--inter-group", "inter_group",
+           "evacuate to other groups what the local group cannot take: yes or no (default)",
+           choice("yes", "no"), "ANSWER"),
     Option("--top", "top", "list the N best placements in each group", whole, "N"),
     Option("--validate", "validate", "list every problem of the document and stop"),
     Option("--verbose -v", "verbose", "say on stderr what was read; may repeat"),

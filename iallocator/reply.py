@@ -58,6 +58,8 @@ class GroupSolution:
     ----------
     placements:
         (score, node names) of the best placements, best first; empty if it cannot.
+    nodes:
+        The node indices of the same placements.
     shown_score:
         The score of the best as text, in the words of the ``info`` line.
     obstacle:
@@ -71,6 +73,7 @@ class GroupSolution:
         "failures",
         "group",
         "key",
+        "nodes",
         "notes",
         "obstacle",
         "placements",
@@ -84,6 +87,7 @@ class GroupSolution:
         self.uuid = uuid
         self.alloc_policy = alloc_policy
         self.placements: list[tuple[float, list[str]]] = []
+        self.nodes: list[tuple[int, ...]] = []
         self.key: Any = None
         self.shown_score = ""
         self.successes = 0
@@ -92,23 +96,24 @@ class GroupSolution:
         self.notes = ""
 
     def line(self) -> str:
-        """This group in one clause."""
+        """What the group offers in one clause, with its name."""
         if self.obstacle:
             return self.obstacle
+        return f"Group {self.group} ({self.alloc_policy}): {self.clause()}"
+
+    def clause(self) -> str:
+        """What is offered, without the name of the group."""
         if not self.placements:
             reasons = f", failure reasons: {tally(self.failures)}" if self.failures else ""
-            return (
-                f"Group {self.group} ({self.alloc_policy}): "
-                f"No valid allocation solutions{reasons}"
-            )
+            return f"No valid allocation solutions{reasons}"
         return (
-            f"Group {self.group} ({self.alloc_policy}): score: {self.shown_score}, "
-            f"successes {self.successes}, failures {sum(self.failures.values())} "
-            f"({tally(self.failures)}) for node(s) {'/'.join(self.placements[0][1])}"
+            f"score: {self.shown_score}, successes {self.successes}, "
+            f"failures {sum(self.failures.values())} ({tally(self.failures)}) "
+            f"for node(s) {'/'.join(self.placements[0][1])}"
         )
 
     def document(self, top: int) -> dict[str, Any]:
-        """This group as an entry of ``solutions``."""
+        """The group as an entry of ``solutions``."""
         entry: dict[str, Any] = {
             "group": self.group,
             "group_uuid": self.uuid,

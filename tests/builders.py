@@ -177,7 +177,8 @@ def allocate(document: Json, name: str = "new", **members: Any) -> Json:
 def _description(template: str, members: Json) -> Json:
     """What an instance is; takes `disk` out of `members`."""
     size = members.pop("disk", 1024)
-    disks = [] if template == "diskless" else [{"size": size, "mode": "rw", "spindles": 1}]
+    one = [] if template == "diskless" else [{"size": size, "mode": "rw", "spindles": 1}]
+    disks = members.get("disks", one)
     return {
         "memory": 1024,
         "vcpus": 1,

@@ -5,18 +5,29 @@ from __future__ import annotations
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from typing import Any
 
     from iallocator.context import Context
     from iallocator.reply import Reply
-    from iallocator.requests import Request
 
-__all__ = ["handler_for"]
+__all__ = ["HANDLERS", "handler_for"]
+
+HANDLERS = {
+    "allocate": "allocate",
+    "multi-allocate": "multi_allocate",
+    "allocate-secondary": "allocate_secondary",
+    "relocate": "relocate",
+    "node-evacuate": "node_evacuate",
+    "change-group": "change_group",
+    "multi-evacuate": "multi_evacuate",
+}
+"""Request type -> the module, and the function in it, that handles it."""
 
 
-def handler_for(kind: str) -> Callable[[Context, Request], Reply]:
+def handler_for(kind: str) -> Callable[[Context, Any], Reply]:
     """The handler of requests of type `kind`; only its own module is loaded."""
-    if kind == "allocate":
-        from iallocator.handlers.allocate import allocate
+    from importlib import import_module
 
-        return allocate
-    raise AssertionError(f"no handler for {kind}")
+    name = HANDLERS[kind]
+    module = import_module(f"iallocator.handlers.{name}")
+    return getattr(module, name)  # type: ignore[no-any-return]

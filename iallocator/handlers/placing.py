@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from iallocator.filters.group import refused_by_policy
-from iallocator.filters.node import ALL_LIMITS, HARD_LIMITS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Sequence
     from typing import Any
 
-    from iallocator.context import Context
+    from iallocator.context import Context, Workbench
     from iallocator.model.cluster import Group
     from iallocator.model.instance import Instance
-    from iallocator.redundancy.judge import Judge
-    from iallocator.scoring import Kernel
     from iallocator.scoring.candidates import Candidates, Placement
 
     Accepts = Callable[[Instance, tuple[int, ...]], bool]
@@ -70,24 +67,28 @@ def eligible_nodes(
 
 def place_in_group(
     context: Context,
-    kernel: Kernel,
-    judge: Judge,
+    bench: Workbench,
     group: Group,
     instance: Instance,
     nodes: Sequence[int],
     by_losses: bool,
+    secondaries: Sequence[int] | None = None,
 ) -> GroupPlacements:
     """Rank the placements of `instance` on `nodes` of `group`.
+
+    For pairs `nodes` are the primaries, and the secondaries unless those are given.
 
     The best that keeps N+1 is taken for every row (for pairs: for every primary);
     those that come before it count as FailN1.  With `by_losses` the rank is that of
     `iallocator.strategies.lost_allocations` instead of the score.
     """
     settings = context.settings
-    limits = HARD_LIMITS if settings.ignore_soft_errors else ALL_LIMITS
+    kernel, judge = bench.kernel, bench.judge
+    limits = context.limits
     refusals = refused_by_policy(context.cluster, group, instance)
     if instance.required_nodes == 2:
-        candidates = kernel.pairs(instance, nodes, nodes, refusals, limits)
+        seconds = nodes if secondaries is None else secondaries
+        candidates = kernel.pairs(instance, nodes, seconds, refusals, limits)
     else:
         candidates = kernel.singles(instance, nodes, refusals, limits)
     scores: dict[tuple[int, ...], float] = {}

@@ -129,3 +129,24 @@ class Instance:
     def required_nodes(self) -> int:
         """How many nodes it lives on: 2 for drbd, else 1."""
         return 2 if self.template == "drbd" else 1
+
+    def as_template(self, template: str) -> Instance:
+        """The same instance with its disks of another template, on no node yet."""
+        twin = Instance(
+            self.name,
+            self.memory,
+            self.vcpus,
+            self.disk,
+            self.disk_sizes,
+            template,
+            spindles=self.spindles,
+            spindle_use=self.spindle_use,
+            admin_state=self.admin_state,
+            forthcoming=self.forthcoming,
+            auto_balance=self.auto_balance,
+            tags=self.tags,
+            networks=self.networks,
+            load=self.load,
+        )
+        twin.exclusion, twin.desired, twin.order = self.exclusion, self.desired, self.order
+        return twin

@@ -37,8 +37,14 @@ if TYPE_CHECKING:
             secondaries: Sequence[int],
             refusals: Mapping[int, str],
             limits: int = ALL_LIMITS,
+            secondary_limits: int | None = None,
         ) -> Candidates:
             """Every ordered pair of different nodes."""
+
+        def secondaries(
+            self, instance: Instance, primary: int, nodes: Sequence[int], limits: int = ALL_LIMITS
+        ) -> Candidates:
+            """Every node as the secondary of an instance whose primary stays."""
 
 
 __all__ = ["Kernels"]

@@ -152,26 +152,44 @@ class ArrayKernel:
         secondaries: Sequence[int],
         refusals: Mapping[int, str],
         limits: int = ALL_LIMITS,
+        secondary_limits: int | None = None,
     ) -> ArrayCandidates:
-        """Every ordered pair of different nodes; `refusals` is about primaries."""
+        """Every ordered pair of different nodes; see `ScalarKernel.pairs`."""
+        own = limits if secondary_limits is None else secondary_limits
+        on_primary = checks_for(PRIMARY, instance, limits)
+        on_secondary = checks_for(SECONDARY, instance, own)
+        return self._pairs(instance, primaries, secondaries, refusals, on_primary, on_secondary)
+
+    def secondaries(
+        self, instance: Instance, primary: int, nodes: Sequence[int], limits: int = ALL_LIMITS
+    ) -> ArrayCandidates:
+        """Every node of `nodes` as the secondary of an instance that stays on `primary`."""
+        checks = checks_for(SECONDARY, instance, limits)
+        return self._pairs(instance, [primary], nodes, {}, (), checks)
+
+    def _pairs(
+        self,
+        instance: Instance,
+        primaries: Sequence[int],
+        secondaries: Sequence[int],
+        refusals: Mapping[int, str],
+        on_primary: Sequence[Check],
+        on_secondary: Sequence[Check],
+    ) -> ArrayCandidates:
         first = self._view(primaries)
         first_after = self._primary(instance, first, primaries)
-        on_primary = _Reasons(len(primaries), refusals, primaries)
-        on_primary.apply(checks_for(PRIMARY, instance, limits), first, first_after, instance)
+        refused = _Reasons(len(primaries), refusals, primaries)
+        refused.apply(on_primary, first, first_after, instance)
 
         second = self._view(secondaries)
         peers = self._peers(primaries, secondaries)
         second_after = after_secondary(second, instance, peers, np.maximum)
-        on_pair = _Reasons((len(primaries), len(secondaries)), {}, ())
-        on_pair.codes[:] = on_primary.codes[:, None]
-        on_pair.names = on_primary.names
-        on_pair.apply(
-            checks_for(SECONDARY, instance, limits), second, second_after, instance
-        )
+        reasons = refused.spread(len(secondaries))
+        reasons.apply(on_secondary, second, second_after, instance)
         position = {index: k for k, index in enumerate(secondaries)}
         same = [(r, position[p]) for r, p in enumerate(primaries) if p in position]
         diagonal = tuple(np.array(same, dtype=np.intp).reshape(-1, 2).T)
-        on_pair.codes[diagonal] = _Reasons.NO_CANDIDATE
+        reasons.codes[diagonal] = _Reasons.NO_CANDIDATE
 
         change = [
             (_upright(added), _upright(square))
@@ -182,10 +200,8 @@ class ArrayKernel:
         if shared is not None:
             changes.append(shared)
         scores = self._total(changes, (len(primaries), len(secondaries)))
-        scores[on_pair.codes != 0] = np.inf
-        return ArrayCandidates(
-            [(p,) for p in primaries], secondaries, scores, on_pair.counts()
-        )
+        scores[reasons.codes != 0] = np.inf
+        return ArrayCandidates([(p,) for p in primaries], secondaries, scores, reasons.counts())
 
     def _total(self, changes: Sequence[Change], shape: tuple[int, ...]) -> Floats:
         """Rounded scores of `shape`; small terms are added up before they are spread out."""
@@ -271,6 +287,13 @@ class _Reasons:
         for position, index in enumerate(nodes):
             if index in refusals:
                 self.codes[position] = self._number(refusals[index])
+
+    def spread(self, columns: int) -> _Reasons:
+        """The same reasons for every pair with `columns` other nodes."""
+        reasons = _Reasons((self.codes.size, columns), {}, ())
+        reasons.codes[:] = self.codes[:, None]
+        reasons.names = self.names
+        return reasons
 
     def _number(self, reason: str) -> int:
         if reason not in self.names:

@@ -131,30 +131,57 @@ class ScalarKernel:
         secondaries: Sequence[int],
         refusals: Mapping[int, str],
         limits: int = ALL_LIMITS,
+        secondary_limits: int | None = None,
     ) -> ListedCandidates:
-        """Every ordered pair of different nodes; `refusals` is about primaries."""
+        """Every ordered pair of different nodes; `refusals` is about primaries.
+
+        `limits` count for the primary; for the secondary too, unless its own are given.
+        """
         on_primary = checks_for(PRIMARY, instance, limits)
-        on_secondary = checks_for(SECONDARY, instance, limits)
+        own = limits if secondary_limits is None else secondary_limits
+        on_secondary = checks_for(SECONDARY, instance, own)
         failures: dict[str, int] = {}
         rows: list[list[Placement]] = []
         for primary in primaries:
-            row: list[Placement] = []
             others = [index for index in secondaries if index != primary]
             reason = refusals.get(primary) or self.primary_refusal(instance, primary, on_primary)
             if reason is not None:
                 failures[reason] = failures.get(reason, 0) + len(others)
+                rows.append([])
             else:
-                first = self._primary(instance, primary)[1]
-                for index in others:
-                    reason = self.secondary_refusal(instance, primary, index, on_secondary)
-                    if reason is not None:
-                        failures[reason] = failures.get(reason, 0) + 1
-                        continue
-                    changes = (first, *self._second(instance, primary, index))
-                    score = round(sum(terms(self.totals, changes, sqrt)), DECIMALS)
-                    row.append((score, (primary, index)))
-            rows.append(row)
+                rows.append(self._row(instance, primary, others, on_secondary, failures))
         return ListedCandidates(rows, failures)
+
+    def secondaries(
+        self, instance: Instance, primary: int, nodes: Sequence[int], limits: int = ALL_LIMITS
+    ) -> ListedCandidates:
+        """Every node of `nodes` as the secondary of an instance that stays on `primary`."""
+        failures: dict[str, int] = {}
+        checks = checks_for(SECONDARY, instance, limits)
+        return ListedCandidates(
+            [self._row(instance, primary, nodes, checks, failures)], failures
+        )
+
+    def _row(
+        self,
+        instance: Instance,
+        primary: int,
+        nodes: Sequence[int],
+        checks: Sequence[Check],
+        failures: dict[str, int],
+    ) -> list[Placement]:
+        """The pairs of one primary that pass `checks` on the secondary; counts the others."""
+        row: list[Placement] = []
+        first = self._primary(instance, primary)[1]
+        for index in nodes:
+            reason = self.secondary_refusal(instance, primary, index, checks)
+            if reason is not None:
+                failures[reason] = failures.get(reason, 0) + 1
+                continue
+            changes = (first, *self._second(instance, primary, index))
+            score = round(sum(terms(self.totals, changes, sqrt)), DECIMALS)
+            row.append((score, (primary, index)))
+        return row
 
     def primary_refusal(
         self, instance: Instance, index: int, checks: Sequence[Check]

@@ -235,6 +235,7 @@ def _node(
     vm_capable = boolean(raw, "vm_capable", True)
     # who cannot be asked reports nothing, and what it might report does not count
     dark = 0 if offline or not vm_capable else absent
+    reserved_memory = integer(raw, "reserved_memory", dark)
     try:
         exclusive = boolean(parameters, "exclusive_storage", False)
         spindle_count = integer(parameters, "spindle_count", 1)
@@ -249,7 +250,7 @@ def _node(
         drained=boolean(raw, "drained", False),
         vm_capable=vm_capable,
         total_memory=integer(raw, "total_memory", dark),
-        reserved_memory=node_memory or integer(raw, "reserved_memory", dark),
+        reserved_memory=node_memory or reserved_memory,
         reported_memory=integer(raw, "free_memory", dark),
         total_disk=integer(raw, "total_disk", dark),
         reported_disk=integer(raw, "free_disk", dark),
@@ -298,7 +299,7 @@ def _instance(name: str, raw: Raw, reading: Reading, new: bool = False) -> Insta
         spindle_use=integer(raw, "spindle_use", 1),
         admin_state="up" if new else _admin_state(raw),
         forthcoming=False if new else boolean(raw, "forthcoming", False),
-        auto_balance=reading.like_hail or boolean(raw, "auto_balance", True),
+        auto_balance=boolean(raw, "auto_balance", True) or reading.like_hail,
         tags=strings(raw, "tags", []),
         networks=_networks(raw),
         load=reading.load,
@@ -331,8 +332,12 @@ def _places(raw: Raw, index: dict[str, int], instance: Instance) -> tuple[int, .
                 f"nodes/{position}", f"expected a node of the document, got {describe(name)}"
             )
     if len(set(places)) != len(places):
-        raise RequestError("nodes", f"expected different nodes, got {', '.join(places)}")
+        position = next(p for p, name in enumerate(places) if name in places[:p])
+        raise RequestError(
+            f"nodes/{position}",
+            f"expected different nodes, got {describe(places[position])} again",
+        )
     if len(places) not in (1, 2) or len(places) > instance.required_nodes:
         expected = "one or two nodes" if instance.required_nodes == 2 else "one node"
-        raise RequestError("nodes", f"expected {expected}, got {len(places)}")
+        raise RequestError("nodes", f"expected {expected}, got {len(places) or 'none'}")
     return tuple([index[name] for name in places])

@@ -22,7 +22,7 @@ def decode(raw: bytes) -> dict[str, Any]:
     RequestError
         If it is empty, no UTF-8, no JSON, nested too deeply, or not an object.
     """
-    if not raw.strip():
+    if not raw or raw.isspace():
         raise RequestError("", "expected a JSON document, got nothing")
     value = _large(raw) if len(raw) >= _LARGE else _small(raw)
     if not isinstance(value, dict):
@@ -40,6 +40,8 @@ def _small(raw: bytes) -> Any:
         value = json.loads(document, parse_constant=_no_constant)
         if "\\ud" in document or "\\uD" in document:
             json.dumps(value, ensure_ascii=False).encode("utf-8")  # halves of surrogate pairs
+    except UnicodeEncodeError:
+        raise RequestError("", "invalid JSON: half of a surrogate pair in a string") from None
     except UnicodeError as error:
         raise RequestError("", f"invalid UTF-8: {error}") from None
     except RecursionError:

@@ -3,15 +3,25 @@
 from __future__ import annotations
 
 from iallocator.errors import RequestError
-from iallocator.requests import Allocate
+from iallocator.requests import (
+    EVAC_MODES,
+    Allocate,
+    AllocateSecondary,
+    ChangeGroup,
+    MultiAllocate,
+    MultiEvacuate,
+    NodeEvacuate,
+    Relocate,
+)
 from iallocator.wire.document import new_instance
-from iallocator.wire.fields import child, integer, names, text
+from iallocator.wire.fields import child, describe, integer, names, objects, one_of, text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from iallocator.model.cluster import Cluster
+    from iallocator.model.instance import Instance
     from iallocator.requests import Request
     from iallocator.wire.document import Reading
     from iallocator.wire.fields import Raw
@@ -29,10 +39,7 @@ def read_request(document: Raw, cluster: Cluster, reading: Reading) -> Request:
     """
     raw = child(document, "request")
     try:
-        kind = text(raw, "type")
-        if kind not in READERS:
-            known = ", ".join(f'"{name}"' for name in READERS)
-            raise RequestError("type", f'expected one of {known}, got "{kind}"')
+        kind = one_of(raw, "type", tuple(READERS))
         return READERS[kind](raw, cluster, reading)
     except RequestError as error:
         raise error.below("request") from None
@@ -49,20 +56,123 @@ def _allocate(raw: Raw, cluster: Cluster, reading: Reading) -> Allocate:
     restrict_to = None
     if raw.get("restrict-to-nodes") is not None:
         restrict_to = names(raw, "restrict-to-nodes")
-        _known_nodes(restrict_to, cluster, "restrict-to-nodes")
-    return Allocate(instance, text(raw, "group_name", None), restrict_to)
+        _nodes(restrict_to, cluster, "restrict-to-nodes")
+    return Allocate(
+        instance,
+        text(raw, "group_name", None),
+        restrict_to,
+        cluster.instance_named(instance.name),
+    )
 
 
-def _known_nodes(found: list[str], cluster: Cluster, key: str) -> None:
-    known = {node.name for node in cluster.nodes}
-    for position, name in enumerate(found):
-        if name not in known:
+def _multi_allocate(raw: Raw, cluster: Cluster, reading: Reading) -> MultiAllocate:
+    wanted: list[Allocate] = []
+    seen: set[str] = set()
+    for position, item in enumerate(objects(raw, "instances")):
+        try:
+            one = _allocate(item, cluster, reading)
+            name = one.instance.name
+            if name in seen or one.recreated is not None:
+                raise RequestError("name", f"expected a new name, got {describe(name)}")
+        except RequestError as error:
+            raise error.below(f"instances/{position}") from None
+        seen.add(name)
+        if reading.like_hail:
+            one.instance.order = -1 - position
+        wanted.append(one)
+    return MultiAllocate(wanted)
+
+
+def _allocate_secondary(raw: Raw, cluster: Cluster, reading: Reading) -> AllocateSecondary:
+    instance = _instance(raw, "name", cluster)
+    if len(instance.nodes) != 1:
+        raise RequestError(
+            "name", f"expected an instance without a secondary, got {describe(instance.name)}"
+        )
+    return AllocateSecondary(instance)
+
+
+def _relocate(raw: Raw, cluster: Cluster, reading: Reading) -> Relocate:
+    instance = _instance(raw, "name", cluster)
+    required = integer(raw, "required_nodes", 1)
+    if required != 1:
+        raise RequestError("required_nodes", f"expected 1, got {required}")
+    sources = names(raw, "relocate_from")
+    if len(sources) != 1:
+        raise RequestError("relocate_from", f"expected one node, got {len(sources)}")
+    source = _nodes(sources, cluster, "relocate_from")[0]
+    if instance.mirrored and source != instance.nodes[-1]:
+        role = "secondary" if instance.template == "drbd" else "primary"
+        present = cluster.nodes[instance.nodes[-1]].name
+        raise RequestError(
+            "relocate_from/0",
+            f"expected the instance's {role} {describe(present)}, got {describe(sources[0])}",
+        )
+    return Relocate(instance, source)
+
+
+def _node_evacuate(raw: Raw, cluster: Cluster, reading: Reading) -> NodeEvacuate:
+    mode = one_of(raw, "evac_mode", EVAC_MODES)
+    return NodeEvacuate(_instances(raw, cluster), mode)
+
+
+def _change_group(raw: Raw, cluster: Cluster, reading: Reading) -> ChangeGroup:
+    instances = _instances(raw, cluster)
+    by_uuid = {group.uuid: group for group in cluster.groups}
+    targets = names(raw, "target_groups", [])
+    for position, uuid in enumerate(targets):
+        if uuid not in by_uuid:
             raise RequestError(
-                f"{key}/{position}", f'expected a node of the document, got "{name}"'
+                f"target_groups/{position}",
+                f"expected the uuid of a group in nodegroups, got {describe(uuid)}",
             )
+    return ChangeGroup(instances, [by_uuid[uuid] for uuid in dict.fromkeys(targets)] or None)
+
+
+def _multi_evacuate(raw: Raw, cluster: Cluster, reading: Reading) -> MultiEvacuate:
+    return MultiEvacuate(_nodes(names(raw, "evac_nodes"), cluster, "evac_nodes"))
+
+
+def _instance(raw: Raw, key: str, cluster: Cluster) -> Instance:
+    name = text(raw, key)
+    found = cluster.instance_named(name)
+    if found is None:
+        raise RequestError(key, f"expected an instance of the document, got {describe(name)}")
+    return found
+
+
+def _instances(raw: Raw, cluster: Cluster) -> list[Instance]:
+    by_name = {instance.name: instance for instance in cluster.instances}
+    found: list[Instance] = []
+    for position, name in enumerate(names(raw, "instances")):
+        where = f"instances/{position}"
+        if name not in by_name:
+            raise RequestError(
+                where, f"expected an instance of the document, got {describe(name)}"
+            )
+        if by_name[name] in found:
+            raise RequestError(where, f"expected each instance once, got {describe(name)} again")
+        found.append(by_name[name])
+    return found
+
+
+def _nodes(found: list[str], cluster: Cluster, key: str) -> list[int]:
+    index = {node.name: node.index for node in cluster.nodes}
+    for position, name in enumerate(found):
+        if name not in index:
+            raise RequestError(
+                f"{key}/{position}", f"expected a node of the document, got {describe(name)}"
+            )
+    return [index[name] for name in found]
 
 
 READERS: dict[str, Callable[[Raw, Cluster, Reading], Request]] = {
     "allocate": _allocate,
+    "multi-allocate": _multi_allocate,
+    "allocate-secondary": _allocate_secondary,
+    "relocate": _relocate,
+    "node-evacuate": _node_evacuate,
+    "change-group": _change_group,
+    "multi-evacuate": _multi_evacuate,
 }
 """Request type -> reader."""

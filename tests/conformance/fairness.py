@@ -21,13 +21,17 @@ NO_NUMBER = "hail's score is not a number: exclusive storage without spindles"
 LOST_ALLOCATIONS = "lost allocations rank a group: hail tests no N+1 then"
 
 
-def incomparable(document: Json) -> str:
-    """Return why a document says nothing about us and hail, or an empty string."""
-    if any(node["ndparams"].get("cpu_speed", 1) != 1 for node in document["nodes"].values()):
+def incomparable(document: Json, like_hail: bool = False) -> str:
+    """Return why a document says nothing about us and hail, or an empty string.
+
+    With `like_hail` we read no more than hail does.
+    """
+    if not like_hail and any(node["ndparams"].get("cpu_speed", 1) != 1 for node in document["nodes"].values()):
         return CPU_SPEED
     if any(one.get("group_name") for one in _batch(document["request"])):
         return OWN_GROUP
-    if not all(one.get("auto_balance", True) for one in document["instances"].values()):
+    balanced = (one.get("auto_balance", True) for one in document["instances"].values())
+    if not like_hail and not all(balanced):
         return AUTO_BALANCE
     if any(_judged_otherwise(document, name) for name in document["nodes"]):
         return START_N1

@@ -151,7 +151,7 @@ def _is_tie(request: Json, mode: Mode, program: Program, expected: Answer) -> bo
 def _left_out(request: Json, mode: Mode) -> str:
     if not mode.same_place and fairness.ranked_otherwise(request):
         return fairness.LOST_ALLOCATIONS
-    return fairness.incomparable(request)
+    return fairness.incomparable(request, like_hail=mode.same_place)
 
 
 def _whole_batch_refused(request: Json, expected: Answer) -> bool:

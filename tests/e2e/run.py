@@ -130,6 +130,8 @@ def main() -> int:
     if not os.access(arguments.plugin, os.X_OK):
         print(f"e2e: cannot run: {arguments.plugin} is not an executable file", file=sys.stderr)
         return _CANNOT_RUN
+    # A shell starts background jobs with interrupts ignored.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     try:
         host.check()

@@ -1,4 +1,4 @@
-#!/usr/bin/python3
+#!/usr/bin/python3 -IS
 """blockdev and dd for disks that are sparse files.
 
 Answers and wipes only what concerns such a file; anything else goes to the real program.

@@ -1,4 +1,4 @@
-#!/usr/bin/python3
+#!/usr/bin/python3 -IS
 """drbdsetup and drbdmeta (8.4 syntax) without DRBD.
 
 Remembers what was configured, and writes the status file that Ganeti reads.  No data moves: a

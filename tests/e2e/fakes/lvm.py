@@ -1,4 +1,4 @@
-#!/usr/bin/python3
+#!/usr/bin/python3 -IS
 """The LVM commands that Ganeti runs, without LVM.
 
 The node's only volume group is a directory below /dev, a logical volume a sparse file in it.

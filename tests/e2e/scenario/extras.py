@@ -124,6 +124,8 @@ def _states(run: Runner) -> list[str]:
 
 def _validated(calls: list[Call]) -> list[str]:
     ended_well = [call for call in calls if call.status == 0]
+    if not ended_well:
+        return ["there was no answer to judge"]
     pairs = [{"request": call.request, "response": call.text} for call in ended_well]
     done = subprocess.run(
         [PYTHON, "-B", str(_VALIDATOR)],

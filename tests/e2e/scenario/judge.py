@@ -108,9 +108,10 @@ def problems(expect: Expect, outcome: Outcome) -> list[str]:
             found += _answer(expect, call)
         if not found and outcome.calls:
             found += _state(expect, outcome)
+        found += expect.check(outcome)
     except CallError as error:
         found.append(str(error))
-    return found + list(expect.check(outcome))
+    return found
 
 
 def _words(names: tuple[str, ...]) -> str:

@@ -102,7 +102,8 @@ class Node:
             The command with what must precede it.
         """
         pid = self._process.pid
-        enter = ["nsenter", "-t", str(pid), "--mount", "--net", "--uts", "--ipc"]
+        # --root matters where all this runs in a chroot.
+        enter = ["nsenter", "-t", str(pid), "--mount", "--root", "--net", "--uts", "--ipc"]
         return [*enter, f"--pid=/proc/{pid}/ns/pid_for_children", "--", *words]
 
     def run(self, *words: str, stdin: str | None = None) -> Done:

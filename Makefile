@@ -1,0 +1,48 @@
+# What can be done here; `make` alone lists it.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+SEEDS ?= 5000
+JOBS ?= 2
+DESTDIR ?=
+PLUGINDIR ?= /usr/lib/ganeti/iallocators
+LIBDIR ?= /usr/lib/iallocator
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test check lint types conformance install-plugin e2e clean
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "%-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+demo: $(STAMP) ## run a real captured request: the answer, and why
+	@tools/demo
+
+test: $(STAMP) ## run the tests (with the oracles, where they are installed)
+	$(BIN)/python -m pytest -n $(JOBS)
+
+check: lint types test ## lint, types and tests
+
+lint: $(STAMP) ## ruff
+	$(BIN)/ruff check .
+
+types: $(STAMP) ## mypy --strict
+	$(BIN)/mypy --strict iallocator tests/conformance
+
+conformance: $(STAMP) ## compare with hail on SEEDS generated documents of each kind
+	$(BIN)/python -m tests.conformance --seeds $(SEEDS) -j $(JOBS)
+
+e2e: ## a virtual Ganeti cluster that uses the plugin (root; Debian packages)
+	tests/e2e/make-e2e
+
+install-plugin: $(STAMP) ## install the program where Ganeti looks (DESTDIR, PLUGINDIR, LIBDIR)
+	tools/install-plugin "$(BIN)/python" "$(DESTDIR)" "$(LIBDIR)" "$(PLUGINDIR)"
+
+clean: ## remove what the targets above made
+	rm -rf $(VENV) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(STAMP): setup.cfg pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[dev]'
+	@touch $@

@@ -1,0 +1,54 @@
+"""``iallocator explain``: why the answer to a request is what it is."""
+
+from __future__ import annotations
+
+import sys
+
+from iallocator import options
+from iallocator.errors import UsageError
+from iallocator.files import read_file
+from iallocator.options import Option
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from iallocator.report.explanation import Explanation
+
+__all__ = ["OPTIONS", "USAGE", "Settings", "run"]
+
+USAGE = "[OPTIONS] [FILE]"
+
+OPTIONS = (Option("--json", "json", "write the explanation as one JSON document"),)
+
+
+class Settings(options.Settings):
+    """The settings of every request, and the form of the explanation."""
+
+    json: bool = False
+
+
+def run(settings: Settings, positional: Sequence[str]) -> int:
+    """Explain the answer to the request in the file (- or none: stdin).
+
+    The exit status is 0 whether the request can be satisfied or not.
+    """
+    from iallocator.report.explain import explain
+
+    if len(positional) > 1:
+        raise UsageError(f"one request file at most, got {' '.join(positional)}")
+    explanation = explain(read_file(positional[0] if positional else "-"), settings)
+    sys.stdout.buffer.write(_form(explanation, settings.json).encode())
+    sys.stdout.buffer.flush()
+    return 0
+
+
+def _form(explanation: Explanation, as_json: bool) -> str:
+    if as_json:
+        import json
+
+        return json.dumps(explanation.document(), ensure_ascii=False, indent=2) + "\n"
+    from iallocator.report.table import wants_colour
+    from iallocator.report.text import render
+
+    return render(explanation, wants_colour(sys.stdout))

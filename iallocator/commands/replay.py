@@ -1,0 +1,123 @@
+"""``iallocator replay``: run stored requests again and compare with the stored answers.
+
+Exit status 0: every answer is as stored; 1: some is not, or has nothing to be
+compared with; 2: the command line cannot be understood, or a path does not exist.
+"""
+
+from __future__ import annotations
+
+import sys
+
+from iallocator.errors import UsageError
+from iallocator.options import COMMON, Option, name_list, whole
+from iallocator.options import Settings as Common
+from iallocator.replay.cases import find_cases
+from iallocator.replay.run import UPDATED, WRITTEN, How
+from iallocator.replay.run import run as run_cases
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from iallocator.replay.run import Outcome
+
+__all__ = ["OPTIONS", "USAGE", "Settings", "run"]
+
+MEMBERS = ("success", "info", "result", "solutions")
+"""Of a response; ``error``, where there is no response, is always compared."""
+
+NOT_FOR_REQUESTS = {"help", "validate", "verbose", "version"}
+"""Settings that mean this command and not the requests it runs."""
+
+
+def members(text: str) -> list[str]:
+    """Members of a response, with commas between them."""
+    found = name_list(text)
+    if not set(found) <= set(MEMBERS):
+        raise ValueError("some of " + ",".join(MEMBERS))
+    return found
+
+
+def processes(text: str) -> int:
+    """A whole number from 1 on."""
+    if whole(text) < 1:
+        raise ValueError("a whole number from 1 on")
+    return int(text)
+
+
+class Settings(Common):
+    """The settings of this command; those in `COMMON` are passed on to the requests."""
+
+    update: bool = False
+    keys: list[str] | None = None
+    jobs: int = 1
+    junit: str = ""
+
+
+USAGE = "[OPTIONS] PATH..."
+
+OPTIONS = (
+    Option("--update", "update", "store the answers and say what that changes"),
+    Option("--keys", "keys", "compare only these members of the responses", members, "KEY,..."),
+    Option("--jobs -j", "jobs", "use N processes (default 1)", processes, "N"),
+    Option("--junit", "junit", "write the outcomes to FILE as JUnit XML", str, "FILE"),
+)
+
+
+def run(settings: Settings, positional: Sequence[str]) -> int:
+    """Replay the cases in `positional`, print what came of each, return the exit status."""
+    if not positional:
+        raise UsageError("replay needs requests: files, or folders that hold them")
+    if settings.update and settings.keys:
+        raise UsageError("--update stores whole responses, --keys is for comparing only")
+    how = How(tuple(passed_on(settings)), tuple(settings.keys or ()), settings.update)
+    outcomes: list[Outcome] = []
+    for outcome in run_cases(find_cases(positional), how, settings.jobs):
+        outcomes.append(outcome)
+        _say(_told(outcome))
+    _say(_closing(outcomes))
+    if settings.junit:
+        from iallocator.replay.junit import write_junit
+
+        write_junit(settings.junit, outcomes)
+    return 0 if all(outcome.passed for outcome in outcomes) else 1
+
+
+def passed_on(settings: Common) -> list[str]:
+    """The options of `COMMON` that were given to this command, as words again."""
+    words = []
+    for option in COMMON:
+        if option.target not in settings.chosen - NOT_FOR_REQUESTS:
+            continue
+        value = getattr(settings, option.target)
+        if option.read is None:
+            words.append(option.names[0])
+        else:
+            text = ",".join(value) if isinstance(value, list) else str(value)
+            words.append(f"{option.names[0]}={text}")
+    return words
+
+
+def _told(outcome: Outcome) -> str:
+    """One case: a line, and its details below."""
+    details = [line for detail in outcome.details for line in detail.splitlines()]
+    return "\n".join(
+        [f"{outcome.status:18}  {outcome.case.name}", *(f"    {line}" for line in details)]
+    )
+
+
+def _closing(outcomes: Sequence[Outcome]) -> str:
+    passed = sum(1 for outcome in outcomes if outcome.passed)
+    changed = [
+        f"{count} {status}"
+        for status in (UPDATED, WRITTEN)
+        if (count := sum(1 for outcome in outcomes if outcome.status == status))
+    ]
+    told = f" ({', '.join(changed)})" if changed else ""
+    return f"{passed} passed, {len(outcomes) - passed} failed{told}"
+
+
+def _say(text: str) -> None:
+    """Print `text`, whatever the terminal can show of it."""
+    encoding = sys.stdout.encoding or "utf-8"
+    print(text.encode(encoding, "replace").decode(encoding), flush=True)

@@ -1,0 +1,37 @@
+"""``allocate-secondary``: a secondary for an instance that becomes drbd."""
+
+from __future__ import annotations
+
+from iallocator.handlers.groups import shown
+from iallocator.handlers.placing import eligible_nodes, place_in_group
+from iallocator.reply import GroupSolution, Reply
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from iallocator.context import Context
+    from iallocator.requests import AllocateSecondary
+
+__all__ = ["allocate_secondary"]
+
+
+def allocate_secondary(context: Context, request: AllocateSecondary) -> Reply:
+    """Rank the pairs of the present primary and every other node of its group."""
+    cluster, state = context.cluster, context.state
+    instance = request.instance
+    group = cluster.group_of(instance)
+    primary = instance.nodes[0]
+    mirrored = instance.as_template("drbd")
+    state.remove(instance, instance.nodes)
+    others = [index for index in eligible_nodes(context, group, None) if index != primary]
+    offer = GroupSolution(group.name, group.uuid, group.alloc_policy)
+    if not others:
+        return Reply(False, "No valid allocation solutions", [], [])
+    bench = context.workbench(context.all_nodes())
+    found = place_in_group(context, bench, group, mirrored, [primary], False, others)
+    offer.placements = [(score, cluster.node_names(nodes)) for score, nodes in found.best]
+    offer.successes, offer.failures = found.successes, found.failures
+    offer.shown_score = shown(found.best[0][0]) if found.best else ""
+    solutions = [offer.document(context.settings.top)]
+    if not found.best:
+        return Reply(False, offer.clause(), [], solutions)
+    return Reply(True, offer.clause(), offer.placements[0][1][1], solutions)

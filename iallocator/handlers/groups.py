@@ -1,0 +1,154 @@
+"""Which group takes a new instance: every group's offer, and their rank."""
+
+from __future__ import annotations
+
+from iallocator.filters.group import lacks_network
+from iallocator.handlers.placing import eligible_nodes, place_in_group
+from iallocator.reply import GroupSolution
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+    from iallocator.context import Context, Workbench
+    from iallocator.model.cluster import Group
+    from iallocator.model.instance import Instance
+
+__all__ = ["Offers", "Wish", "collect_offers", "shown"]
+
+POLICY_RANK = {"preferred": 0, "last_resort": 1, "unallocable": 2}
+
+
+class Wish:
+    """An instance that needs a place, and where that may be.
+
+    Attributes
+    ----------
+    groups:
+        The groups that are asked.
+    named:
+        Whether the one group was chosen by name: then its allocation policy does not
+        matter, and statistics run over that group only.
+    allowed:
+        Names of the nodes that may be used; None: all.
+    """
+
+    __slots__ = ("allowed", "groups", "instance", "named")
+
+    def __init__(
+        self,
+        instance: Instance,
+        groups: Sequence[Group],
+        named: bool = False,
+        allowed: Sequence[str] | None = None,
+    ) -> None:
+        self.instance = instance
+        self.groups = [group for group in groups if group.nodes or named]
+        self.named = named
+        self.allowed = allowed
+
+
+class Offers:
+    """What the groups offer, in the order of the groups, and ranked.
+
+    Attributes
+    ----------
+    usable:
+        The offers that can be taken, best first.
+    ranked:
+        All offers: those that can be taken first, best first.
+    line:
+        All of them in one line, in the order of the groups.
+    """
+
+    __slots__ = ("line", "ranked", "usable")
+
+    def __init__(self, offers: Sequence[GroupSolution], named: bool, last_wins: bool) -> None:
+        usable = [o for o in offers if o.placements and (named or o.alloc_policy != "unallocable")]
+        if last_wins:
+            usable.reverse()
+        alike = len({isinstance(offer.key, tuple) for offer in usable}) < 2
+        self.usable = sorted(usable, key=lambda offer: _rank(offer, alike))
+        self.ranked = self.usable + [offer for offer in offers if offer not in usable]
+        self.line = ", ".join(offer.line() for offer in offers)
+
+    @property
+    def best(self) -> GroupSolution | None:
+        """The offer to take, if there is one."""
+        return self.usable[0] if self.usable else None
+
+
+def _rank(offer: GroupSolution, alike: bool) -> tuple[int, Any]:
+    """Policy, then score; lost allocations decide only if all offers go by them."""
+    key = offer.key if alike else offer.placements[0][0]
+    return POLICY_RANK[offer.alloc_policy], round(key, 8) if isinstance(key, float) else key
+
+
+def collect_offers(context: Context, wish: Wish) -> Offers:
+    """Ask every group of `wish` for its best placements."""
+    scope: Sequence[int] = wish.groups[0].nodes if wish.named else context.all_nodes()
+    bench = context.workbench(scope)
+    by_losses = _ranked_by_losses(context, wish)
+    offers = [_offer(context, wish, group, bench, group in by_losses) for group in wish.groups]
+    return Offers(offers, wish.named, last_wins=context.settings.like_hail)
+
+
+def _ranked_by_losses(context: Context, wish: Wish) -> list[Group]:
+    """The groups where lost allocations decide: those with exclusive storage throughout.
+
+    hail does so only if all groups that may be used are of that kind.
+    """
+    dedicated = context.cluster.dedicated
+    if not context.settings.like_hail:
+        return [g for g in wish.groups if g.exclusive and dedicated(g)]
+    usable = [g for g in wish.groups if wish.named or g.alloc_policy != "unallocable"]
+    return list(wish.groups) if all(dedicated(g, online=False) for g in usable) else []
+
+
+def _offer(
+    context: Context, wish: Wish, group: Group, bench: Workbench, by_losses: bool
+) -> GroupSolution:
+    """What `group` offers, ranked by score or by lost allocations."""
+    instance = wish.instance
+    offer = GroupSolution(group.name, group.uuid, group.alloc_policy)
+    nodes = eligible_nodes(context, group, wish.allowed)
+    offer.obstacle = _obstacle(context, wish, group, len(nodes))
+    if offer.obstacle:
+        return offer
+    found = place_in_group(context, bench, group, instance, nodes, by_losses)
+    names = context.cluster.node_names
+    offer.nodes = [placement[1] for placement in found.best]
+    offer.placements = [(found.score(placed), names(placed[1])) for placed in found.best]
+    offer.successes = found.successes
+    offer.failures = found.failures
+    if found.best:
+        offer.key = found.best[0][0]
+        offer.shown_score = shown(offer.key)
+    return offer
+
+
+def _obstacle(context: Context, wish: Wish, group: Group, nodes: int) -> str:
+    """Why the whole group is out, or ""."""
+    if lacks_network(group, wish.instance):
+        return (
+            f"group {group.name} is not connected to a network "
+            f"required by instance {wish.instance.name}"
+        )
+    unallocable = group.alloc_policy == "unallocable"
+    if unallocable and not wish.named and not context.settings.like_hail:
+        return f"Group {group.name} (unallocable): not used, its allocation policy is unallocable"
+    if nodes < wish.instance.required_nodes:
+        pair = wish.instance.required_nodes == 2
+        lack = "Not enough online nodes" if pair else "No online nodes"
+        return lack if wish.named else f"Group {group.name}: error {lack}"
+    return ""
+
+
+def shown(key: Any) -> str:
+    """A score, or lost allocations, in the words of the ``info`` line."""
+    if isinstance(key, float):
+        return f"{key:.8f}"
+    from iallocator.strategies import lost_allocations
+
+    return lost_allocations.shown(key)

@@ -1,0 +1,108 @@
+"""``node-evacuate``: instances off their primaries, their secondaries, or both."""
+
+from __future__ import annotations
+
+from iallocator.handlers.change_group import move_to_group
+from iallocator.handlers.moving import (
+    Outcome,
+    fail_over,
+    move_anywhere,
+    move_pair,
+    move_secondary,
+)
+from iallocator.handlers.placing import eligible_nodes
+from iallocator.handlers.report import MoveReport, move_entry
+from iallocator.model.moves import apply_steps
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+    from iallocator.context import Context
+    from iallocator.model.instance import Instance
+    from iallocator.reply import Reply
+    from iallocator.requests import NodeEvacuate
+
+__all__ = ["node_evacuate"]
+
+
+def node_evacuate(context: Context, request: NodeEvacuate) -> Reply:
+    """Move the instances in the order given, each on the state that the former left.
+
+    The nodes that are left and those that are not online are no targets.  What the
+    local group cannot take is offered to the others, see `_elsewhere`.
+    """
+    left = evacuated_nodes(request)
+    report = MoveReport(context)
+    for instance in request.instances:
+        group = context.cluster.group_of(instance)
+        targets = [i for i in eligible_nodes(context, group, None) if i not in left]
+        outcome = evacuate(context, instance, request.mode, targets)
+        entry = move_entry(context, instance, outcome)
+        move = outcome.best
+        if move is None and instance.mirrored:
+            move = _elsewhere(context, instance, entry)
+        if move is None:
+            report.failed(instance, outcome.message + _hint(entry), entry)
+        else:
+            apply_steps(context.state, instance, move.steps)
+            report.moved(instance, move, entry)
+    return report.reply()
+
+
+def evacuated_nodes(request: NodeEvacuate) -> set[int]:
+    """The nodes that the request takes instances off."""
+    left: set[int] = set()
+    for instance in request.instances:
+        if request.mode != "secondary-only":
+            left.add(instance.nodes[0])
+        if request.mode != "primary-only":
+            left.update(instance.nodes[1:])
+    return left
+
+
+def evacuate(
+    context: Context, instance: Instance, mode: str, targets: Sequence[int]
+) -> Outcome:
+    """Move one instance within its group, as `mode` says."""
+    if not instance.mirrored:
+        return Outcome(message=f"Instances of type {instance.template} cannot be relocated")
+    if instance.template == "drbd":
+        if mode == "primary-only":
+            return fail_over(context, instance)
+        if mode == "secondary-only":
+            return move_secondary(context, instance, targets)
+        return move_pair(context, instance, targets)
+    if mode == "secondary-only":
+        return Outcome(
+            message=f"Instances of type {instance.template} have no secondary to relocate"
+        )
+    return move_anywhere(context, instance, targets)
+
+
+def _elsewhere(context: Context, instance: Instance, entry: dict[str, Any]) -> Any:
+    """Look for a place in the other groups; note it in `entry`, return it if asked to use it.
+
+    Not attempted where the document holds the local group only, and not in hail's way.
+    """
+    local = context.cluster.group_of(instance)
+    others = [group for group in context.cluster.groups if group is not local and group.nodes]
+    if not others or context.settings.like_hail:
+        return None
+    outcome = move_to_group(context, instance, others)
+    if outcome.best is None:
+        return None
+    entry["remote"] = {
+        key: value
+        for key, value in move_entry(context, instance, outcome).items()
+        if key not in ("instance", "failures")
+    }
+    return outcome.best if context.settings.inter_group == "yes" else None
+
+
+def _hint(entry: dict[str, Any]) -> str:
+    if "remote" not in entry:
+        return ""
+    remote = entry["remote"]
+    return f" (group {remote['group']} could take it on {'/'.join(remote['nodes'])})"

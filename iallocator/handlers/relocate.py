@@ -1,0 +1,37 @@
+"""``relocate``: off one node, to the best other one of the group."""
+
+from __future__ import annotations
+
+from iallocator.handlers.moving import move_anywhere, move_secondary
+from iallocator.handlers.placing import eligible_nodes
+from iallocator.handlers.report import move_entry
+from iallocator.reply import Reply
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from iallocator.context import Context
+    from iallocator.requests import Relocate
+
+__all__ = ["relocate"]
+
+
+def relocate(context: Context, request: Relocate) -> Reply:
+    """Change the secondary of a drbd instance, or the primary of one on shared storage."""
+    instance = request.instance
+    if not instance.mirrored:
+        return Reply(
+            False,
+            "Can't relocate non-mirrored instances: "
+            f"{instance.name} is of type {instance.template}",
+            [],
+            [],
+        )
+    group = context.cluster.group_of(instance)
+    targets = eligible_nodes(context, group, None)
+    move = move_secondary if instance.template == "drbd" else move_anywhere
+    outcome = move(context, instance, targets)
+    solutions = [move_entry(context, instance, outcome)]
+    if outcome.best is None:
+        return Reply(False, outcome.message, [], solutions)
+    names = context.cluster.node_names(outcome.best.nodes)
+    return Reply(True, "success", [names[-1]], solutions)

@@ -1,0 +1,1 @@
+"""Stored requests: finding them, running them again, comparing with what is stored beside them."""

@@ -1,0 +1,178 @@
+"""Why a new instance goes where it goes: the explanation of ``allocate``.
+
+The groups are asked once more, for runners-up as well, by a judge that remembers what
+it refused; then every node is asked what it says to the instance.
+"""
+
+from __future__ import annotations
+
+from copy import copy
+
+from iallocator.context import Context
+from iallocator.handlers.allocate import wish_for
+from iallocator.handlers.groups import POLICY_RANK, collect_offers
+from iallocator.report.closest import closest
+from iallocator.report.contributions import Contributions
+from iallocator.report.explanation import Decision, GroupReport, Json, Placed
+from iallocator.report.limits import survey
+from iallocator.report.redundancy import Witness
+from iallocator.report.words import subject
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from iallocator.handlers.groups import Wish
+    from iallocator.model.cluster import Cluster, Group
+    from iallocator.options import Settings
+    from iallocator.reply import GroupSolution
+    from iallocator.requests import Allocate
+
+__all__ = ["WitnessedContext", "decide", "explain"]
+
+
+def explain(
+    cluster: Cluster, request: Allocate, settings: Settings, response: Json
+) -> list[Decision]:
+    """The one decision of an ``allocate``."""
+    context = WitnessedContext(cluster, settings, request.instance.required_nodes)
+    notes = _notes(settings, request)
+    wish = wish_for(context, request)
+    if wish is None:
+        groups = [_left_out(group, response["info"]) for group in cluster.groups]
+        instance = request.instance
+        return [Decision(instance.name, subject(instance), None, groups, notes)]
+    if request.recreated is not None and not settings.like_hail:
+        context.state.remove(request.recreated, request.recreated.nodes)
+        notes.append("The instance exists: what it uses now is free for it.")
+    return [decide(context, wish, notes)]
+
+
+class WitnessedContext(Context):
+    """A context for asking again: at least two placements in each group, and a `Witness`."""
+
+    __slots__ = ("_witnesses",)
+
+    def __init__(self, cluster: Cluster, settings: Settings, required_nodes: int) -> None:
+        wanted = copy(settings)
+        wanted.top = max(2, settings.top)
+        work = sum(len(group.nodes) ** required_nodes for group in cluster.groups)
+        super().__init__(cluster, wanted, work)
+        self._witnesses: dict[tuple[int, ...], Witness] = {}
+
+    def judge(self, scope: Sequence[int]) -> Witness:
+        """The witness for `scope`, always the same."""
+        key = tuple(scope)
+        if key not in self._witnesses:
+            self._witnesses[key] = Witness(self.state, self.kernels, self.rules, scope)
+        return self._witnesses[key]
+
+
+def decide(context: WitnessedContext, wish: Wish, notes: list[str]) -> Decision:
+    """Where the instance of `wish` goes as the state is now, and why; changes nothing."""
+    offers = collect_offers(context, wish)
+    desk = _Desk(context, wish)
+    groups = [desk.report(offer) for offer in offers.ranked]
+    answer = groups[0].placements[0] if offers.usable else None
+    for group in groups[1 : len(offers.usable)]:
+        group.verdict = _verdict(groups[0], group)
+    asked = {group.uuid for group in groups}
+    why = f"only group {wish.groups[0].name} is asked for" if wish.named else "it has no nodes"
+    others = [group for group in context.cluster.groups if group.uuid not in asked]
+    groups += [_left_out(group, why) for group in others]
+    return Decision(wish.instance.name, subject(wish.instance), answer, groups, notes)
+
+
+def _notes(settings: Settings, request: Allocate) -> list[str]:
+    """What the request and the options ask for besides the instance."""
+    found = []
+    if request.group_name is not None:
+        found.append(f"The request names group {request.group_name}.")
+    option = settings.restrict_allocation_to
+    allowed = request.restrict_to if option is None else option
+    if allowed is not None:
+        source = "the request" if option is None else "--restrict-allocation-to"
+        found.append(f"Restricted by {source} to {', '.join(allowed)}.")
+    if settings.ignore_soft_errors:
+        found.append("Soft limits are not looked at.")
+    return found
+
+
+def _left_out(group: Group, why: str) -> GroupReport:
+    return GroupReport(group.name, group.uuid, group.alloc_policy, obstacle=why)
+
+
+def _verdict(first: GroupReport, group: GroupReport) -> str:
+    """Why `group` comes after `first`, which has the answer."""
+    if POLICY_RANK[group.alloc_policy] > POLICY_RANK[first.alloc_policy]:
+        return f"{group.alloc_policy} comes after {first.alloc_policy}"
+    mine, other = first.placements[0], group.placements[0]
+    if mine.rank and other.rank:
+        return f"loses more possible allocations: {other.rank} against {mine.rank}"
+    if f"{mine.score:.8f}" == f"{other.score:.8f}":
+        return "the same score, but later in the order of groups"
+    return f"score higher by {other.score - mine.score:.8f}"
+
+
+class _Desk:
+    """Writes the reports on groups for one wish."""
+
+    def __init__(self, context: WitnessedContext, wish: Wish) -> None:
+        self._context = context
+        self._wish = wish
+        scope = wish.groups[0].nodes if wish.named else context.all_nodes()
+        self._witness = context.judge(scope)
+        self._contributions = Contributions(context.state, scope, wish.instance)
+        self._groups = {group.uuid: group for group in wish.groups}
+
+    def report(self, offer: GroupSolution) -> GroupReport:
+        """What `offer` is made of."""
+        group, instance = self._groups[offer.uuid], self._wish.instance
+        report = GroupReport(offer.group, offer.uuid, offer.alloc_policy)
+        report.obstacle = self._obstacle(group, offer)
+        report.successes, report.failures = offer.successes, offer.failures
+        report.by_losses = isinstance(offer.key, tuple)
+        report.placements = self._placements(group, offer)
+        report.nodes = survey(self._context, group, instance, self._wish.allowed)
+        candidates = [i for i, node in zip(group.nodes, report.nodes) if not node.excluded]
+        if offer.obstacle:
+            if len(candidates) >= instance.required_nodes:
+                report.nodes = []  # they have nothing to do with it
+            return report
+        report.unsurvived = self._witness.obstacles(instance, group, self._contributions.score)
+        if not offer.placements:
+            report.closest = self._closest(group, candidates)
+        return report
+
+    def _obstacle(self, group: Group, offer: GroupSolution) -> str:
+        """Why the group is out, in the words of the response and with what they leave out."""
+        missing = sorted(set(self._wish.instance.networks) - group.networks)
+        told = offer.obstacle.removeprefix(f"Group {group.name} ({group.alloc_policy}): ")
+        told = told.removeprefix(f"Group {group.name}: error ")
+        return f"{told}: {', '.join(missing)}" if missing else told
+
+    def _placements(self, group: Group, offer: GroupSolution) -> list[Placed]:
+        ranks = self._ranks(group, offer) if isinstance(offer.key, tuple) else {}
+        return [
+            Placed(offer.group, names, score, self._contributions.of(nodes), ranks.get(nodes, ""))
+            for (score, names), nodes in zip(offer.placements, offer.nodes)
+        ]
+
+    def _ranks(self, group: Group, offer: GroupSolution) -> dict[tuple[int, ...], str]:
+        """What the placements are ranked by where lost allocations decide."""
+        from iallocator.scoring.candidates import ListedCandidates
+        from iallocator.strategies.lost_allocations import rank, shown
+
+        row = [(score, nodes) for (score, _), nodes in zip(offer.placements, offer.nodes)]
+        ranked, _ = rank(
+            self._context.state, group, self._wish.instance, ListedCandidates([row], {})
+        )
+        return {nodes: shown(lost) for lost, nodes in ranked.row(0)}
+
+    def _closest(self, group: Group, candidates: Sequence[int]) -> str:
+        refused = self._witness.refused_in(group)
+        scored = sorted((self._contributions.score(nodes), nodes) for nodes in refused)
+        best = scored[0] if scored else None
+        return closest(
+            self._context, self._witness, group, self._wish.instance, candidates, refused=best
+        )

@@ -1,0 +1,227 @@
+"""Where nothing fits: which node came closest, and what it lacked.
+
+Loaded only when a request fails; `closest` is all that callers need.  Near is what
+lacks the smallest part of what the instance asks for, all that is lacking added up;
+of equals the first node in the order of the cluster.
+"""
+
+from __future__ import annotations
+
+from iallocator.filters.node import ALL_LIMITS
+from iallocator.report.policy import policy_breach
+from iallocator.report.prospect import Prospect
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from iallocator.context import Context
+    from iallocator.model.cluster import Group
+    from iallocator.model.instance import Instance
+    from iallocator.redundancy.judge import Judge
+    from iallocator.redundancy.simulation import Stranded
+    from iallocator.scoring.candidates import Placement
+    from iallocator.scoring.view import View
+
+    Amount = Callable[[View, View, Instance], float]
+
+__all__ = ["closest", "quantity"]
+
+
+def closest(
+    context: Context,
+    judge: Judge,
+    group: Group,
+    instance: Instance,
+    nodes: Sequence[int],
+    *,
+    refused: Placement | None = None,
+) -> str:
+    """One clause on what came closest to taking `instance` on `nodes` of `group`.
+
+    `refused` is the best placement that only global N+1 refused, if there is one.
+    "" if there is nothing to tell.  Cost: each limit of each node once in each
+    role; with `refused` one simulated failure.
+    """
+    if refused is not None:
+        stranded = judge.stranded(instance, refused[1])
+        return _not_redundant(context, refused[1], stranded) if stranded else ""
+    cluster = context.cluster
+    breaches = {
+        index: policy_breach(group.policy, instance, cluster.nodes[index].exclusive_storage)
+        for index in nodes
+    }
+    admitted = [index for index in nodes if not breaches[index]]
+    if not admitted:
+        return next(iter(breaches.values()), "")
+    search = _Search(Prospect(context, instance))
+    if instance.required_nodes == 1:
+        found = search.single(admitted)
+    else:
+        found = search.pair(admitted, nodes)
+    return _told(context, found)
+
+
+class _Lack:
+    """What a node lacks for one role: texts, and the sum of the parts of what is asked for."""
+
+    __slots__ = ("index", "part", "texts")
+
+    def __init__(self, index: int, amounts: Sequence[tuple[float, float, str]]) -> None:
+        self.index = index
+        self.texts = [f"{quantity(amount)} {unit}".lstrip() for amount, _, unit in amounts]
+        self.part = sum(amount / asked for amount, asked, _ in amounts)
+
+
+def _part(lack: _Lack) -> float:
+    return lack.part
+
+
+class _Search:
+    """The nearest placement by what single nodes lack."""
+
+    def __init__(self, prospect: Prospect) -> None:
+        self._prospect = prospect
+
+    def single(self, nodes: Iterable[int]) -> list[_Lack]:
+        """What the nearest node lacks."""
+        return [min((self._as_primary(index) for index in nodes), key=_part)]
+
+    def pair(self, primaries: Sequence[int], nodes: Sequence[int]) -> list[_Lack]:
+        """What the nodes of the nearest pair lack.
+
+        Two are looked at: the best primary with its best secondary, and the best
+        secondary with its best primary.
+        """
+        first = [self._as_primary(index) for index in primaries]
+        second = [self._as_secondary(index, None) for index in nodes]
+        pairs = []
+        best = min(first, key=_part)
+        others = [self._as_secondary(i, best.index) for i in nodes if i != best.index]
+        if others:
+            pairs.append([best, min(others, key=_part)])
+        taker = min(second, key=_part)
+        givers = [lack for lack in first if lack.index != taker.index]
+        if givers:
+            giver = min(givers, key=_part)
+            pairs.append([giver, self._as_secondary(taker.index, giver.index)])
+        return min(pairs, key=lambda pair: pair[0].part + pair[1].part, default=[])
+
+    def _as_primary(self, index: int) -> _Lack:
+        failing = self._prospect.primary_failures(index)
+        reasons = {check.reason for check, _ in failing}
+        return self._lack(index, reasons, AS_PRIMARY, self._prospect.primary(index))
+
+    def _as_secondary(self, index: int, primary: int | None) -> _Lack:
+        failing = self._prospect.secondary_failures(index, primary)
+        reasons = {check.reason for check, _ in failing}
+        return self._lack(index, reasons, AS_SECONDARY, self._prospect.secondary(index, primary))
+
+    def _lack(
+        self, index: int, reasons: set[str], measures: Sequence[_Measure], views: tuple[View, View]
+    ) -> _Lack:
+        """Of every resource the largest amount that one of its limits asks for."""
+        instance = self._prospect.instance
+        soft_ignored = self._prospect.limits != ALL_LIMITS
+        amounts: dict[str, tuple[float, float, str]] = {}
+        for measure in measures:
+            if measure.reason not in reasons or (measure.soft and soft_ignored):
+                continue
+            amount = measure.amount(*views, instance)
+            if amount > 0 and amount > amounts.get(measure.unit, (0.0,))[0]:
+                amounts[measure.unit] = (amount, measure.asked(instance), measure.unit)
+        return _Lack(index, list(amounts.values()))
+
+
+class _Measure:
+    """How much of a resource (`unit`) is missing where a limit counted as `reason` is broken.
+
+    ``asked`` names the attribute of the instance that says how much of it it takes.
+    """
+
+    __slots__ = ("_asked", "amount", "reason", "soft", "unit")
+
+    def __init__(
+        self, reason: str, unit: str, asked: str, amount: Amount, soft: bool = False
+    ) -> None:
+        self.reason = reason
+        self.unit = unit
+        self.amount = amount
+        self.soft = soft
+        self._asked = asked
+
+    def asked(self, instance: Instance) -> float:
+        """How much of it the instance asks for in all; 1 where that means nothing."""
+        return float(getattr(instance, self._asked) or 1) if self._asked else 1.0
+
+
+_MEMORY, _DISK, _CPUS = "MiB memory", "MiB disk", "virtual cpus"
+_OWN, _SHARED = "spindles of its own", "spindles under the policy's ratio"
+
+_N1 = _Measure(
+    "FailMem", _MEMORY, "memory",
+    lambda b, a, i: a.reserved - a.memory + 1 if a.fails_n1 > b.fails_n1 else 0, soft=True,
+)  # fmt: skip
+
+_DISKS = (
+    _Measure("FailDisk", _DISK, "disk", lambda b, a, i: 1 - a.disk),
+    _Measure("FailDisk", _DISK, "disk", lambda b, a, i: 1 - a.disk_later),
+    _Measure("FailDisk", _DISK, "disk", lambda b, a, i: a.disk_reserve - a.disk, soft=True),
+    _Measure("FailDisk", _SHARED, "spindle_use", lambda b, a, i: a.spindles - a.high_spindles),
+    _Measure("FailDisk", _SHARED, "spindle_use",
+             lambda b, a, i: a.spindles_later - a.high_spindles),
+    _Measure("FailSpindles", _OWN, "spindles", lambda b, a, i: -a.exclusive * a.free_spindles),
+    _Measure("FailSpindles", _OWN, "spindles",
+             lambda b, a, i: -a.exclusive * a.free_spindles_later),
+    _Measure("FailSpindles", "disk size in spindles (the disks do not say theirs)", "",
+             lambda b, a, i: a.exclusive * (i.spindles is None)),
+)  # fmt: skip
+
+AS_PRIMARY = (
+    _Measure("FailMem", _MEMORY, "memory", lambda b, a, i: 1 - a.memory),
+    _Measure("FailMem", _MEMORY, "memory", lambda b, a, i: 1 - a.memory_later),
+    _N1,
+    *_DISKS,
+    _Measure("FailCPU", _CPUS, "vcpus", lambda b, a, i: a.cpus - a.vcpu_ratio * a.total_cpus,
+             soft=True),
+    _Measure("FailCPU", _CPUS, "vcpus",
+             lambda b, a, i: a.cpus_later - a.vcpu_ratio * a.total_cpus, soft=True),
+    _Measure("FailTags", "place free of its exclusion tags", "",
+             lambda b, a, i: a.conflicts - b.conflicts, soft=True),
+)  # fmt: skip
+"""What a primary can lack; `iallocator.filters.node` has the limits themselves."""
+
+AS_SECONDARY = (
+    _Measure("FailMem", _MEMORY, "memory", lambda b, a, i: i.memory - b.memory + 1, soft=True),
+    _Measure("FailMem", _MEMORY, "memory", lambda b, a, i: i.memory - b.memory_later + 1,
+             soft=True),
+    _N1,
+    *_DISKS,
+)  # fmt: skip
+"""What a secondary can lack."""
+
+
+def quantity(amount: float) -> str:
+    """An amount with at most two decimals, none if there is no fraction."""
+    return f"{amount:.2f}".rstrip("0").rstrip(".")
+
+
+def _told(context: Context, lacks: Sequence[_Lack]) -> str:
+    """``node1/node2: node2 lacks 977 MiB memory``."""
+    names = context.cluster.node_names([lack.index for lack in lacks])
+    told = [
+        f"{name} lacks {' and '.join(lack.texts)}" for name, lack in zip(names, lacks) if lack.texts
+    ]
+    if len(names) == 2 and told:
+        return f"{'/'.join(names)}: {', '.join(told)}"
+    return ", ".join(told)
+
+
+def _not_redundant(context: Context, nodes: tuple[int, ...], stranded: Stranded) -> str:
+    """What stands in the way where only N+1 does."""
+    names = context.cluster.node_names([*nodes, stranded.node])
+    return (
+        f"{'/'.join(names[:-1])}: if {names[-1]} failed, "
+        f"{stranded.instance.name} ({stranded.instance.memory} MiB memory) would have no place: "
+        f"{stranded.why}"
+    )

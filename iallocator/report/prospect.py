@@ -1,0 +1,63 @@
+"""Single nodes before and after they get an instance, seen through the limits."""
+
+from __future__ import annotations
+
+from iallocator.filters.node import PRIMARY, SECONDARY, checks_for
+from iallocator.scoring.kernel import after_primary, after_secondary
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from iallocator.context import Context
+    from iallocator.filters.node import Check
+    from iallocator.model.instance import Instance
+    from iallocator.scoring.view import View
+
+__all__ = ["Prospect"]
+
+
+class Prospect:
+    """What `instance` would make of single nodes, as the state of `context` is now."""
+
+    def __init__(self, context: Context, instance: Instance) -> None:
+        self.instance = instance
+        self.limits = context.limits
+        self._state = context.state
+        self._checker = context.kernels.checker(context.state)
+        self._primary = checks_for(PRIMARY, instance, self.limits)
+        self._secondary = checks_for(SECONDARY, instance, self.limits)
+
+    def primary(self, index: int) -> tuple[View, View]:
+        """Node `index` before and after as the primary; of the tags what limits look at."""
+        before = self._checker.view(index)
+        after = after_primary(before, self.instance)
+        if self.instance.exclusion:
+            after.conflicts += self._state.tag_amounts(self.instance, index, None)[0]
+        return before, after
+
+    def secondary(self, index: int, primary: int | None) -> tuple[View, View]:
+        """Node `index` before and after as the secondary.
+
+        `primary` None stands for one of which it holds no secondaries yet.
+        """
+        before = self._checker.view(index)
+        peers = 0 if primary is None else self._state.peers[index].get(primary, 0)
+        return before, after_secondary(before, self.instance, peers, max)
+
+    def primary_failures(self, index: int) -> list[tuple[Check, str]]:
+        """The limits that node `index` breaks as the primary, each with the numbers."""
+        return self._failures(self._primary, *self.primary(index))
+
+    def secondary_failures(self, index: int, primary: int | None) -> list[tuple[Check, str]]:
+        """The limits that node `index` breaks as the secondary, each with the numbers."""
+        return self._failures(self._secondary, *self.secondary(index, primary))
+
+    def _failures(
+        self, checks: Sequence[Check], before: View, after: View
+    ) -> list[tuple[Check, str]]:
+        return [
+            (check, check.numbers(before, after, self.instance))
+            for check in checks
+            if check.fails(before, after, self.instance)
+        ]

@@ -1,0 +1,64 @@
+"""Plain words for what answers name in short."""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from iallocator.model.instance import Instance
+
+__all__ = ["REASONS", "STATISTICS", "subject"]
+
+STATISTICS = {
+    "free_mem": "free memory differs between nodes",
+    "free_disk": "free disk differs between nodes",
+    "n1_cnt": "instances on nodes that fail N+1",
+    "reserved_mem": "memory reserved for failovers differs between nodes",
+    "offline_all": "instances on nodes that are not online",
+    "offline_pri": "primaries on nodes that are not online",
+    "vcpu_ratio": "virtual cpus per cpu differ between nodes",
+    "cpu_load": "cpu load differs between nodes",
+    "mem_load": "memory load differs between nodes",
+    "disk_load": "disk load differs between nodes",
+    "net_load": "network load differs between nodes",
+    "pri_tags": "primaries with the same exclusion tag on one node",
+    "spindles": "spindles in use differ between nodes",
+    "free_mem_forth": "free memory differs, forthcoming instances counted",
+    "free_disk_forth": "free disk differs, forthcoming instances counted",
+    "vcpu_ratio_forth": "virtual cpus per cpu differ, forthcoming instances counted",
+    "spindles_forth": "spindles in use differ, forthcoming instances counted",
+    "location": "failure domains shared with the secondary, desired locations missed",
+    "location_exclusion": "same exclusion tag twice in one failure domain",
+    "reserved_mem_total": "memory reserved for failovers in all",
+}
+"""What makes each statistic larger, and so the score worse."""
+
+REASONS = {
+    "FailMem": "memory",
+    "FailDisk": "disk",
+    "FailCPU": "virtual cpus",
+    "FailN1": "a failure could not be survived",
+    "FailTags": "exclusion tags",
+    "FailMig": "migration tags",
+    "FailDiskCount": "number of disks",
+    "FailSpindles": "spindles",
+}
+"""What each reason of refusal is about."""
+
+
+def subject(instance: Instance) -> str:
+    """What an instance asks for, in one line."""
+    parts = [
+        instance.template,
+        f"{instance.memory} MiB memory",
+        f"{instance.vcpus} virtual cpu{'s' * (instance.vcpus != 1)}",
+    ]
+    if instance.disk_sizes:
+        sizes = " + ".join(map(str, instance.disk_sizes))
+        parts.append(f"{sizes} MiB disk")
+    if instance.local and instance.disk != sum(instance.disk_sizes):
+        parts[-1] += f" ({instance.disk} on each node)"
+    if instance.exclusion:
+        parts.append(f"exclusion tags {', '.join(instance.exclusion)}")
+    if instance.desired:
+        parts.append(f"wants to be at {', '.join(sorted(instance.desired))}")
+    return ", ".join(parts)

@@ -1,0 +1,1 @@
+"""From wanted placements to what Ganeti has to do, in order."""

@@ -1,0 +1,228 @@
+"""What a schema cannot say: names must exist, and numbers must fit the disk template.
+
+These checks look at raw documents that may be damaged elsewhere: what is not of the
+right type is left alone here, the schema complains about it.  Their words are those
+of the parser, which stops at the first problem.
+"""
+
+from __future__ import annotations
+
+from iallocator.errors import RequestError
+from iallocator.model.policy import ALL_TEMPLATES, SHARED_TEMPLATES
+from iallocator.wire.document import DEFAULT_GROUP
+from iallocator.wire.fields import LARGEST, describe
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterator
+    from typing import Any
+
+    from iallocator.wire.fields import Raw
+
+    Check = Callable[[Raw, Raw], Iterator[RequestError]]
+
+__all__ = ["inconsistencies"]
+
+
+def inconsistencies(document: Raw) -> Iterator[RequestError]:
+    """Every name in `document` that does not exist, and every number that does not fit."""
+    yield from _empty_policies(document)
+    yield from _groups_of_nodes(document)
+    for name, instance in _members(document, "instances"):
+        for error in _places(instance, document):
+            yield error.below(f"instances/{name}")
+    request = document.get("request")
+    if type(request) is dict:
+        for error in _request(request, document):
+            yield error.below("request")
+
+
+def _members(document: Raw, key: str) -> list[tuple[str, Raw]]:
+    """The members of an object that are objects themselves."""
+    value = document.get(key)
+    found = value.items() if type(value) is dict else ()
+    return [(name, item) for name, item in found if type(item) is dict]
+
+
+def _names(raw: Raw, key: str) -> list[tuple[int, str]]:
+    """The names in a list, with their positions."""
+    value = raw.get(key)
+    found = value if type(value) is list else []
+    return [(position, name) for position, name in enumerate(found) if type(name) is str and name]
+
+
+def _whole(value: Any) -> int | None:
+    """The whole number that `value` is, if it is one that the parser accepts."""
+    if type(value) is int or type(value) is float:
+        return int(value) if 0 <= value <= LARGEST and value == int(value) else None
+    return None
+
+
+def _template_nodes(raw: Raw) -> int | None:
+    """How many nodes the disk template needs; None if it is none."""
+    template = raw.get("disk_template")
+    if type(template) is not str or template not in ALL_TEMPLATES:
+        return None
+    return 2 if template == "drbd" else 1
+
+
+def _empty_policies(document: Raw) -> Iterator[RequestError]:
+    holders = [("", document)]
+    holders += [(f"nodegroups/{uuid}/", group) for uuid, group in _members(document, "nodegroups")]
+    for prefix, holder in holders:
+        policy = holder.get("ipolicy")
+        if type(policy) is dict and policy.get("minmax") == []:
+            yield RequestError(
+                f"{prefix}ipolicy/minmax", "expected at least one interval, got none"
+            )
+
+
+def _groups_of_nodes(document: Raw) -> Iterator[RequestError]:
+    groups = document.get("nodegroups", {})
+    if type(groups) is not dict:
+        return
+    for name, node in _members(document, "nodes"):
+        uuid = node.get("group")
+        if type(uuid) is str and uuid not in (groups or {DEFAULT_GROUP}):
+            yield RequestError(
+                f"nodes/{name}/group",
+                f"expected the uuid of a group in nodegroups, got {describe(uuid)}",
+            )
+
+
+def _places(instance: Raw, document: Raw) -> Iterator[RequestError]:
+    """The nodes of an instance: they exist, differ, and are as many as can be."""
+    yield from _known(instance, "nodes", document.get("nodes"), "a node of the document")
+    seen: set[str] = set()
+    for position, name in _names(instance, "nodes"):
+        if name in seen:
+            yield RequestError(
+                f"nodes/{position}", f"expected different nodes, got {describe(name)} again"
+            )
+        seen.add(name)
+    most, places = _template_nodes(instance), instance.get("nodes")
+    if most and type(places) is list and not 1 <= len(places) <= most:
+        expected = "one or two nodes" if most == 2 else "one node"
+        yield RequestError("nodes", f"expected {expected}, got {len(places) or 'none'}")
+
+
+def _known(
+    raw: Raw, key: str, known: Collection[str] | Any, expected: str
+) -> Iterator[RequestError]:
+    """Names in the list `key` that are not in `known`, which may be damaged itself."""
+    if type(known) is not dict:
+        return
+    for position, name in _names(raw, key):
+        if name not in known:
+            yield RequestError(f"{key}/{position}", f"expected {expected}, got {describe(name)}")
+
+
+def _request(request: Raw, document: Raw) -> Iterator[RequestError]:
+    kind = request.get("type")
+    for check in _CHECKS.get(kind, ()) if type(kind) is str else ():
+        yield from check(request, document)
+
+
+def _new_instance(request: Raw, document: Raw) -> Iterator[RequestError]:
+    needed, required = _template_nodes(request), _whole(request.get("required_nodes"))
+    if needed and required is not None and required != needed:
+        template = request["disk_template"]
+        yield RequestError("required_nodes", f"expected {needed} for {template}, got {required}")
+    nodes = document.get("nodes")
+    yield from _known(request, "restrict-to-nodes", nodes, "a node of the document")
+
+
+def _new_instances(request: Raw, document: Raw) -> Iterator[RequestError]:
+    batch, known = request.get("instances"), document.get("instances")
+    taken = set(known) if type(known) is dict else set()
+    for position, one in enumerate(batch if type(batch) is list else ()):
+        if type(one) is dict:
+            for error in _new_name(one, taken), *_new_instance(one, document):
+                if error:
+                    yield error.below(f"instances/{position}")
+
+
+def _new_name(one: Raw, taken: set[str]) -> RequestError | None:
+    """Complain if the name is in `taken`; it is there afterwards."""
+    name = one.get("name")
+    if type(name) is not str:
+        return None
+    if name in taken:
+        return RequestError("name", f"expected a new name, got {describe(name)}")
+    taken.add(name)
+    return None
+
+
+def _named_instance(request: Raw, document: Raw) -> Iterator[RequestError]:
+    name, known = request.get("name"), document.get("instances")
+    if type(name) is str and type(known) is dict and name not in known:
+        yield RequestError("name", f"expected an instance of the document, got {describe(name)}")
+
+
+def _without_secondary(request: Raw, document: Raw) -> Iterator[RequestError]:
+    _, nodes = _subject(request, document)
+    if len(nodes) > 1:
+        name = describe(request["name"])
+        yield RequestError("name", f"expected an instance without a secondary, got {name}")
+
+
+def _subject(request: Raw, document: Raw) -> tuple[Raw, list[str]]:
+    """The instance that a request names, and the nodes it lives on."""
+    name = request.get("name")
+    found = dict(_members(document, "instances")).get(name if type(name) is str else "", {})
+    return found, [node for _, node in _names(found, "nodes")]
+
+
+def _relocation(request: Raw, document: Raw) -> Iterator[RequestError]:
+    """One node, the one that an instance of this template can leave, for one other."""
+    required = _whole(request.get("required_nodes"))
+    if required is not None and required != 1:
+        yield RequestError("required_nodes", f"expected 1, got {required}")
+    sources = request.get("relocate_from")
+    if type(sources) is not list:
+        return
+    if len(sources) != 1:
+        yield RequestError("relocate_from", f"expected one node, got {len(sources)}")
+        return
+    instance, nodes = _subject(request, document)
+    template = instance.get("disk_template")
+    role = {"drbd": "secondary", **dict.fromkeys(SHARED_TEMPLATES, "primary")}.get(str(template))
+    if role and nodes and type(sources[0]) is str and sources[0] != nodes[-1]:
+        expected = f"the instance's {role} {describe(nodes[-1])}"
+        yield RequestError("relocate_from/0", f"expected {expected}, got {describe(sources[0])}")
+
+
+def _named_instances(request: Raw, document: Raw) -> Iterator[RequestError]:
+    known = document.get("instances")
+    yield from _known(request, "instances", known, "an instance of the document")
+    seen: set[str] = set()
+    for position, name in _names(request, "instances"):
+        if name in seen:
+            yield RequestError(
+                f"instances/{position}", f"expected each instance once, got {describe(name)} again"
+            )
+        seen.add(name)
+
+
+def _named_nodes(key: str) -> Check:
+    def check(request: Raw, document: Raw) -> Iterator[RequestError]:
+        yield from _known(request, key, document.get("nodes"), "a node of the document")
+
+    return check
+
+
+def _target_groups(request: Raw, document: Raw) -> Iterator[RequestError]:
+    groups = document.get("nodegroups", {}) or {DEFAULT_GROUP: {}}
+    yield from _known(request, "target_groups", groups, "the uuid of a group in nodegroups")
+
+
+_CHECKS: dict[str, tuple[Check, ...]] = {
+    "allocate": (_new_instance,),
+    "multi-allocate": (_new_instances,),
+    "allocate-secondary": (_named_instance, _without_secondary),
+    "relocate": (_named_instance, _named_nodes("relocate_from"), _relocation),
+    "node-evacuate": (_named_instances,),
+    "change-group": (_named_instances, _target_groups),
+    "multi-evacuate": (_named_nodes("evac_nodes"),),
+}
+"""Request type -> what is checked beyond its schema."""

@@ -1,0 +1,1 @@
+"""Documents: schemas, agreement of schema and parser, bad input."""

@@ -1,0 +1,175 @@
+"""Parser and schema agree: what one accepts the other accepts."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from conformance.documents import KINDS as GENERATED
+from conformance.documents import document
+
+from iallocator.cli import answer
+from iallocator.engine import read
+from iallocator.errors import RequestError
+from iallocator.options import Settings
+from iallocator.wire.validate import problems
+
+from .corpus import (
+    BASES,
+    DAMAGES,
+    KINDS,
+    Path,
+    as_raw,
+    base,
+    combined,
+    damaged,
+    paths,
+)
+
+UNREAD = {"version", "primary_ip", "secondary_ip", "master_candidate", "master_capable", "os",
+          "hypervisor", "mode", "mac", "ssh_port"}  # fmt: skip
+
+
+def first_problem(raw: bytes) -> str | None:
+    """What the parser says of `raw`; None if it accepts it."""
+    try:
+        read(raw, Settings())
+    except RequestError as error:
+        return str(error)
+    return None
+
+
+def disagreement(raw: bytes) -> str:
+    """How parser and schema differ about `raw`; "" if they agree."""
+    first, found = first_problem(raw), problems(raw)
+    if first is None and not found:
+        return ""
+    if first in found:
+        return "" if found == sorted(set(found)) else f"unsorted or repeated: {found}"
+    return f"the parser says {first!r}, the schema {found!r}"
+
+
+def damageable(age: str, kind: str) -> list[Path]:
+    """The paths of a base document: all for the first kind, those of the request for the others."""
+    found = (path for path in paths(base(age, kind)) if path[-1] not in UNREAD)
+    return [path for path in found if kind == KINDS[0] or path[0] == "request"]
+
+
+CASES = [
+    pytest.param(age, kind, path, id="-".join([age, kind, "/".join(map(str, path))]))
+    for kind in KINDS
+    for age in BASES
+    for path in damageable(age, kind)
+]
+
+
+@pytest.mark.parametrize(("age", "kind", "path"), CASES)
+def test_agreement_one_value_damaged_holds(age: str, kind: str, path: Path) -> None:
+    """Whatever stands at a path, parser and schema say the same of it."""
+    found = [disagreement(raw) for raw in damaged(base(age, kind), path)]
+    assert not any(found), "\n".join(filter(None, found))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_agreement_names_and_numbers_damaged_holds(damage: str, kind: str) -> None:
+    """What a schema cannot say is found by the checks beside it."""
+    changed = base("modern", kind)
+    DAMAGES[damage](changed)
+    assert disagreement(as_raw(changed)) == ""
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("start", range(0, 400, 50))
+def test_agreement_several_damages_holds(start: int, kind: str) -> None:
+    """One problem does not hide another, and none makes the checks stumble."""
+    found = [disagreement(combined(seed, kind)) for seed in range(start, start + 50)]
+    assert not any(found), "\n".join(filter(None, found))
+
+
+@pytest.mark.parametrize("kind", [kind for kind in GENERATED if kind in KINDS])
+def test_agreement_generated_documents_are_good(kind: str) -> None:
+    """Documents as Ganeti writes them have no problem."""
+    for seed in range(40):
+        raw = as_raw(document(seed, kind))
+        assert (first_problem(raw), problems(raw)) == (None, [])
+
+
+@pytest.mark.parametrize("age", BASES)
+@pytest.mark.parametrize("kind", KINDS)
+def test_agreement_base_documents_are_good(age: str, kind: str) -> None:
+    """The documents that are damaged here are good before."""
+    assert disagreement(as_raw(base(age, kind))) == ""
+    assert problems(as_raw(base(age, kind))) == []
+
+
+@pytest.mark.parametrize(("age", "kind", "path"), CASES)
+def test_answer_accepted_damage_is_complete(age: str, kind: str, path: Path) -> None:
+    """What the parser accepts is answered, however odd its numbers are."""
+    for raw in damaged(base(age, kind), path):
+        if first_problem(raw) is None:
+            response: dict[str, Any] = json.loads(answer(raw))
+            assert set(response) >= {"success", "info", "result"}
+
+
+@pytest.mark.parametrize(
+    ("expected", "damage"),
+    [
+        ('nodes/node1/free_memory: expected an integer, got "12G"',
+         lambda d: d["nodes"]["node1"].update(free_memory="12G")),
+        ("nodes/node1/free_memory: expected an integer from 0 to 9007199254740992, got -1",
+         lambda d: d["nodes"]["node1"].update(free_memory=-1)),
+        ("nodes/node1/total_disk: expected an integer, but it is missing",
+         lambda d: d["nodes"]["node1"].pop("total_disk")),
+        ('nodes/node1/group: expected the uuid of a group in nodegroups, got "x"',
+         lambda d: d["nodes"]["node1"].update(group="x")),
+        ("instances/plain/nodes: expected one node, got 2",
+         lambda d: d["instances"]["plain"].update(nodes=["node1", "node2"])),
+        ('instances/web/nodes/1: expected different nodes, got "node1" again',
+         lambda d: d["instances"]["web"].update(nodes=["node1", "node1"])),
+        ("ipolicy/vcpu-ratio: expected a number from 0 to 9007199254740992, got null",
+         lambda d: d["ipolicy"].update({"vcpu-ratio": None})),
+        ("cluster_tags: expected a list of strings, got 5", lambda d: d.update(cluster_tags=5)),
+        ("instances/web/disks: expected a list of objects, got null",
+         lambda d: d["instances"]["web"].update(disks=None)),
+        ("instances/web/forthcoming: expected true or false, got 1",
+         lambda d: d["instances"]["web"].update(forthcoming=1)),
+        ("instances/web/nodes/0: expected a name, got an empty string",
+         lambda d: d["instances"]["web"].update(nodes=["", "node2"])),
+        ("request/required_nodes: expected 2 for drbd, got 1",
+         lambda d: d["request"].update(required_nodes=1)),
+        ("request: expected an object, but it is missing", lambda d: d.pop("request")),
+    ],
+)  # fmt: skip
+def test_problems_one_damage_is_the_only_problem(expected: str, damage: Any) -> None:
+    """One damage gives one problem: where, what was expected, what was found."""
+    changed = base("modern", "allocate")
+    damage(changed)
+    assert problems(as_raw(changed)) == [expected]
+    assert first_problem(as_raw(changed)) == expected
+
+
+def test_problems_many_damages_lists_all() -> None:
+    """Problems of structure do not hide those of names, nor the other way round."""
+    changed = base("modern", "allocate")
+    changed["nodes"]["node1"]["total_memory"] = "much"
+    changed["instances"]["web"]["nodes"] = ["node1", "lost"]
+    changed["request"]["restrict-to-nodes"] = ["lost", 7]
+    changed["nodegroups"]["uuid-annex"]["alloc_policy"] = "sometimes"
+    assert problems(as_raw(changed)) == [
+        'instances/web/nodes/1: expected a node of the document, got "lost"',
+        'nodegroups/uuid-annex/alloc_policy: expected one of "preferred", "last_resort", '
+        '"unallocable", got "sometimes"',
+        'nodes/node1/total_memory: expected an integer, got "much"',
+        'request/restrict-to-nodes/0: expected a node of the document, got "lost"',
+        "request/restrict-to-nodes/1: expected a string, got 7",
+    ]
+
+
+@pytest.mark.parametrize("raw", [b"", b" \n", b"{", b"[]", b"nul", b"\xff", b'{"a": NaN}'])
+def test_problems_undecodable_is_one_problem(raw: bytes) -> None:
+    """What is no JSON object has one problem, the one that the parser raises."""
+    found = problems(raw)
+    assert len(found) == 1
+    assert found == [first_problem(raw)]
