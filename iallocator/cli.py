@@ -2,7 +2,8 @@
 
 With `iallocator.report` the only code that prints.  Exit status 0: a response is on
 stdout, whether the request can be satisfied or not.  2: the command line or the
-document cannot be understood; one line on stderr says why.
+document cannot be understood; one line on stderr says why (with --validate, one per
+problem).  1: nobody takes what goes to stdout.
 """
 
 from __future__ import annotations
@@ -21,18 +22,27 @@ if TYPE_CHECKING:
 
 __all__ = ["answer", "main"]
 
+LONGEST_LINE = 1000
+"""Characters of a line on stderr; names in a damaged document have any length."""
+
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the program with `arguments`, by default those of the process."""
     if arguments is None:
         arguments = sys.argv[1:]
+    if sys.stdout is None:
+        _complain("standard output is closed")
+        return 1
     try:
-        return _run(list(arguments))
+        status = _run(list(arguments))
+        sys.stdout.flush()
+        return status
     except IallocatorError as error:
-        print(f"iallocator: {error}", file=sys.stderr)
+        _complain(str(error))
         return 2
-    except BrokenPipeError:
+    except OSError as error:
         _abandon_stdout()
+        _complain(f"{error.filename or 'standard output'}: {error.strerror or error}")
         return 1
 
 
@@ -50,10 +60,26 @@ def _run(arguments: list[str]) -> int:
         return 0
     if len(positional) > 1:
         raise UsageError(f"one request file at most, got {' '.join(positional)}")
-    response = _answer(read_file(positional[0] if positional else "-"), settings)
-    sys.stdout.buffer.write(response)
-    sys.stdout.buffer.flush()
+    path = positional[0] if positional else "-"
+    if path == "-" and sys.stdin is None:
+        raise UsageError("standard input is closed")
+    raw = read_file(path)
+    if settings.validate:
+        return _validate(path, raw)
+    sys.stdout.buffer.write(_answer(raw, settings))
     return 0
+
+
+def _validate(path: str, raw: bytes) -> int:
+    """All problems of a document on stderr; that there is none on stdout."""
+    from iallocator.wire.validate import problems
+
+    found = problems(raw)
+    for problem in found:
+        _complain(problem)
+    if not found:
+        sys.stdout.buffer.write(f"{_one_line(path)}: valid\n".encode())
+    return 2 if found else 0
 
 
 def _run_command(name: str, arguments: list[str]) -> int:
@@ -88,6 +114,24 @@ def _answer(raw: bytes, settings: Settings) -> bytes:
     from iallocator.wire.write import encode
 
     return encode(respond(raw, settings))
+
+
+def _complain(problem: str) -> None:
+    """One line on stderr, if that is open."""
+    if sys.stderr is not None:
+        print(f"iallocator: {_one_line(problem)}", file=sys.stderr)
+
+
+def _one_line(text: str) -> str:
+    """`text` fit for one line: without control characters, its middle cut out if it is long."""
+    if len(text) > LONGEST_LINE:
+        text = f"{text[: LONGEST_LINE // 2]} ... {text[-LONGEST_LINE // 2 :]}"
+    if text.isprintable():
+        return text
+    return "".join(
+        char if char.isprintable() else char.encode("unicode_escape").decode("ascii")
+        for char in text
+    )
 
 
 def _abandon_stdout() -> None:

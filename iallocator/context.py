@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from iallocator.filters.node import ALL_LIMITS, HARD_LIMITS
+from iallocator.filters.node import ALL_LIMITS, FORCED_LIMITS, HARD_LIMITS
 from iallocator.model.state import State
 from iallocator.redundancy.rules import Rules
 from iallocator.scoring import Kernels
@@ -51,8 +51,13 @@ class Context:
 
     @property
     def limits(self) -> int:
-        """Which limits of nodes count."""
+        """Which limits of nodes count for a new instance."""
         return HARD_LIMITS if self.settings.ignore_soft_errors else ALL_LIMITS
+
+    def move_limits(self, source: int) -> int:
+        """Which limits count for a move off `source`: it is forced if that is not online."""
+        free = self.settings.ignore_soft_errors or not self.cluster.nodes[source].online
+        return FORCED_LIMITS if free else ALL_LIMITS
 
     def all_nodes(self) -> range:
         """Every node of the document."""

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from iallocator.scoring.view import Quantity, View
 
 __all__ = [
-    "ALL_LIMITS", "FAILURE_LIMITS", "HARD_LIMITS", "LEFT_BEHIND", "LEFT_BEHIND_OFFLINE",
-    "PRIMARY", "REASONS", "SECONDARY", "TAKEOVER", "Check", "checks_for",
+    "ABANDONED", "ALL_LIMITS", "FORCED_LIMITS", "HARD_LIMITS", "PRIMARY", "REASONS", "SECONDARY",
+    "Check", "checks_for",
 ]  # fmt: skip
 
 REASONS = (
@@ -40,11 +40,13 @@ class Check:
         Whether it may be ignored on request.
     local:
         Whether it concerns only instances with local disks.
+    forced:
+        Whether it counts for forced moves, too.
     later:
         Whether it looks at the node as it will be once forthcoming instances exist.
     """
 
-    __slots__ = ("fails", "later", "local", "numbers", "reason", "soft")
+    __slots__ = ("fails", "forced", "later", "local", "numbers", "reason", "soft")
 
     def __init__(
         self,
@@ -55,6 +57,7 @@ class Check:
         soft: bool = False,
         local: bool = False,
         later: bool = False,
+        forced: bool = True,
     ) -> None:
         self.reason = reason
         self.fails = fails
@@ -62,6 +65,7 @@ class Check:
         self.soft = soft
         self.local = local
         self.later = later
+        self.forced = forced and not soft and not later
 
 
 def _memory(b: View, a: View, i: Instance) -> str:
@@ -157,7 +161,7 @@ _DISK = (
 
 def _shared_spindles(soft: bool) -> Check:
     return Check("FailDisk", lambda b, a, i: a.spindles > a.high_spindles, _spindles, soft=soft,
-                 local=True)  # fmt: skip
+                 local=True, forced=False)  # fmt: skip
 
 
 def _disk_later(soft: bool) -> tuple[Check, ...]:
@@ -202,18 +206,15 @@ SECONDARY = (
 """For a node that would become the secondary of a drbd instance."""
 
 
-TAKEOVER = (PRIMARY[0], *_DISK)
-"""For the new primary of a drbd instance that fails over."""
+ABANDONED = tuple(check for check in SECONDARY if check.reason != "FailDisk")
+"""For an old primary that is not online and becomes the secondary: its disk does not matter."""
 
-LEFT_BEHIND = _DISK
-"""For its old primary, which becomes the secondary."""
+ALL_LIMITS, HARD_LIMITS, FORCED_LIMITS = range(3)
+"""Which limits count: all; the hard ones, for a new instance; those for forced moves.
 
-LEFT_BEHIND_OFFLINE = tuple(check for check in _DISK if check.reason != "FailDisk")
-"""The same if it is not online: its disk does not matter then."""
-
-
-ALL_LIMITS, HARD_LIMITS, FAILURE_LIMITS = range(3)
-"""Which limits count: all; the hard ones; those when a node fails: hard, and as things are now."""
+Forced are the moves when a node fails, off nodes that are not online, and those that
+are to ignore soft limits.
+"""
 
 
 def checks_for(checks: tuple[Check, ...], instance: Instance, limits: int) -> tuple[Check, ...]:
@@ -222,7 +223,7 @@ def checks_for(checks: tuple[Check, ...], instance: Instance, limits: int) -> tu
         check
         for check in checks
         if (instance.local or not check.local)
-        and not (limits != ALL_LIMITS and check.soft)
-        and not (limits == FAILURE_LIMITS and check.later)
+        and not (limits == HARD_LIMITS and check.soft)
+        and not (limits == FORCED_LIMITS and not check.forced)
         and (check.later or not instance.forthcoming)
     )

@@ -15,14 +15,18 @@ __all__ = ["allocate_secondary"]
 
 
 def allocate_secondary(context: Context, request: AllocateSecondary) -> Reply:
-    """Rank the pairs of the present primary and every other node of its group."""
+    """Rank the pairs of the present primary and every other online node of its group.
+
+    hail does not ask whether a node is online.
+    """
     cluster, state = context.cluster, context.state
     instance = request.instance
     group = cluster.group_of(instance)
     primary = instance.nodes[0]
     mirrored = instance.as_template("drbd")
     state.remove(instance, instance.nodes)
-    others = [index for index in eligible_nodes(context, group, None) if index != primary]
+    nodes = group.nodes if context.settings.like_hail else eligible_nodes(context, group, None)
+    others = [index for index in nodes if index != primary]
     offer = GroupSolution(group.name, group.uuid, group.alloc_policy)
     if not others:
         return Reply(False, "No valid allocation solutions", [], [])

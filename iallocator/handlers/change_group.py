@@ -45,7 +45,7 @@ def move_to_group(context: Context, instance: Instance, groups: Sequence[Group])
         return Outcome(message=f"Instances of type {instance.template} cannot be relocated")
     if not groups:
         return Outcome(message="no groups for evacuation: no group is left to move to")
-    offers = collect_offers(context, Wish(instance, groups))
+    offers = collect_offers(context, Wish(instance, groups, by_losses=False))
     best = offers.best
     if best is None:
         return Outcome(message=offers.line or "no groups for evacuation: they have no nodes")

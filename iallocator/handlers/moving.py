@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from iallocator.filters.migration import may_not_receive
 from iallocator.filters.node import (
-    HARD_LIMITS,
-    LEFT_BEHIND_OFFLINE,
+    ABANDONED,
+    FORCED_LIMITS,
     PRIMARY,
     SECONDARY,
     checks_for,
@@ -72,7 +72,7 @@ def move_anywhere(context: Context, instance: Instance, targets: Sequence[int]) 
     others = [index for index in targets if index != source]
     if not others:
         return Outcome(message="Can't find any good node: no nodes available")
-    limits = _limits(context, source)
+    limits = context.move_limits(source)
     with state.trial():
         state.remove(instance, present)
         kernel = context.kernel(context.cluster.nodes[others[0]].group.nodes)
@@ -92,7 +92,11 @@ def move_secondary(context: Context, instance: Instance, targets: Sequence[int])
     with state.trial():
         state.remove(instance, present)
         kernel = context.kernel(context.cluster.nodes[primary].group.nodes)
-        found = kernel.secondaries(instance, primary, others, context.limits)
+        limits = context.move_limits(present[-1])
+        if context.settings.like_hail:  # hail tests the disk of the primary again
+            found = kernel.pairs(instance, [primary], others, {}, FORCED_LIMITS, limits)
+        else:
+            found = kernel.secondaries(instance, primary, others, limits)
     return _outcome(context, found, lambda nodes: [(REPLACE_SECONDARY, nodes[1])])
 
 
@@ -139,9 +143,9 @@ def move_pair(context: Context, instance: Instance, targets: Sequence[int]) -> O
     with state.trial():
         state.remove(instance, present)
         kernel = context.kernel(cluster.nodes[targets[0]].group.nodes)
-        refusals = _step_refusals(context, instance, old, targets)
-        limits = _limits(context, old)
-        found = kernel.pairs(instance, targets, targets, refusals, limits, context.limits)
+        refusals = _step_refusals(context, instance, (old, mirror), targets)
+        limits = context.move_limits(old)
+        found = kernel.pairs(instance, targets, targets, refusals, limits)
     outcome = _outcome(
         context,
         found,
@@ -162,15 +166,16 @@ def _no_pair(why: str, failures: dict[str, int]) -> Outcome:
 
 
 def _step_refusals(
-    context: Context, instance: Instance, old: int, targets: Sequence[int]
+    context: Context, instance: Instance, present: tuple[int, int], targets: Sequence[int]
 ) -> dict[int, str]:
     """Why a target cannot be the new primary, before its own limits as primary count.
 
-    It must first take the mirror of an instance that runs on `old`, then receive it
-    from there, while `old` keeps the mirror.  The instance is off its nodes now.
+    It must first take the mirror of an instance on `present`, then receive it from the
+    primary there, which keeps the mirror.  The instance is off its nodes now.
     """
+    old, mirror = present
     checker = context.kernels.checker(context.state)
-    as_mirror = checks_for(SECONDARY, instance, context.limits)
+    as_mirror = checks_for(SECONDARY, instance, context.move_limits(mirror))
     left = _left_behind(context, instance, old)
     refusals = may_not_receive(context.cluster, old, targets)
     for index in targets:
@@ -192,24 +197,17 @@ def _failover_refusal(context: Context, instance: Instance, old: int, new: int) 
     with state.trial():
         state.remove(instance, (old, new))
         checker = context.kernels.checker(state)
-        on_new = checks_for(PRIMARY, instance, _limits(context, old))
+        on_new = checks_for(PRIMARY, instance, context.move_limits(old))
         on_old = _left_behind(context, instance, old)
         return checker.primary_refusal(instance, new, on_new) or checker.secondary_refusal(
             instance, new, old, on_old
         )
 
 
-def _limits(context: Context, source: int) -> int:
-    """A move off a node that is not online is not held back by soft limits."""
-    online = context.cluster.nodes[source].online
-    return context.limits if online else HARD_LIMITS
-
-
 def _left_behind(context: Context, instance: Instance, old: int) -> Sequence[Check]:
     """What is tested on the old primary of a failover, which becomes the secondary."""
-    if context.cluster.nodes[old].online:
-        return checks_for(SECONDARY, instance, context.limits)
-    return checks_for(LEFT_BEHIND_OFFLINE, instance, HARD_LIMITS)
+    checks = SECONDARY if context.cluster.nodes[old].online else ABANDONED
+    return checks_for(checks, instance, context.move_limits(old))
 
 
 def _outcome(

@@ -34,7 +34,8 @@ class MoveReport:
         names = cluster.node_names(move.nodes)
         group = cluster.nodes[move.nodes[0]].group.name
         self._moved.append([instance.name, group, names])
-        self._jobs.append(job(cluster, instance, move.steps))
+        like_hail = self._context.settings.like_hail
+        self._jobs.append(job(cluster, instance, move.steps, like_hail))
         self._solutions.append(entry)
 
     def failed(self, instance: Instance, message: str, entry: dict[str, Any]) -> None:

@@ -107,6 +107,8 @@ def demand_of(state: State, node: int, rules: Rules) -> Demand:
     demand.intricate = group.exclusive
     for instance in state.primaries[node].values():
         nodes = state.where[instance.name]
+        if nodes[0] != node:  # about to leave
+            continue
         recreated = rules.recreates(instance)
         if recreated and group.policy.refuses(instance, False):
             demand.intricate = True

@@ -11,10 +11,10 @@ from __future__ import annotations
 from iallocator.filters.group import refused_by_policy
 from iallocator.filters.migration import may_not_receive
 from iallocator.filters.node import (
-    FAILURE_LIMITS,
-    LEFT_BEHIND,
-    LEFT_BEHIND_OFFLINE,
-    TAKEOVER,
+    ABANDONED,
+    FORCED_LIMITS,
+    PRIMARY,
+    SECONDARY,
     checks_for,
 )
 from iallocator.model.columns import MEMORY
@@ -61,7 +61,9 @@ class Simulation:
         state = self._state
         group = state.cluster.nodes[node].group
         primaries = sorted(state.primaries[node].values(), key=_order)
-        primaries = [i for i in primaries if not i.forthcoming]
+        primaries = [
+            i for i in primaries if not i.forthcoming and state.where[i.name][0] == node
+        ]
         targets = [t for t in self._rules.targets(state.cluster, group) if t != node]
         with state.trial():
             for instance in primaries:
@@ -103,12 +105,11 @@ class Simulation:
     def _swap_refusal(self, instance: Instance, primary: int, secondary: int) -> str | None:
         """The hard limit that a failover to `primary` breaks, with the old one as secondary."""
         checker = self._kernels.checker(self._state)
-        online = self._state.cluster.nodes[secondary].online
-        left = LEFT_BEHIND if online else LEFT_BEHIND_OFFLINE
+        left = SECONDARY if self._state.cluster.nodes[secondary].online else ABANDONED
         return checker.primary_refusal(
-            instance, primary, checks_for(TAKEOVER, instance, FAILURE_LIMITS)
+            instance, primary, checks_for(PRIMARY, instance, FORCED_LIMITS)
         ) or checker.secondary_refusal(
-            instance, primary, secondary, checks_for(left, instance, FAILURE_LIMITS)
+            instance, primary, secondary, checks_for(left, instance, FORCED_LIMITS)
         )
 
     def _move(
@@ -122,7 +123,7 @@ class Simulation:
             refusals = refused_by_policy(state.cluster, group, instance)
         else:
             refusals = may_not_receive(state.cluster, node, targets)
-        best = next(kernel.singles(instance, targets, refusals, FAILURE_LIMITS).row(0), None)
+        best = next(kernel.singles(instance, targets, refusals, FORCED_LIMITS).row(0), None)
         if best is None:
             return False
         state.place(instance, best[1])

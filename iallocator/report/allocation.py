@@ -30,6 +30,12 @@ if TYPE_CHECKING:
 
 __all__ = ["WitnessedContext", "decide", "explain"]
 
+N1_MODES = {
+    "strict": "N+1 is strict: the failure of any node must be survived, whoever causes it.",
+    "off": "Global N+1 is not looked at.",
+}
+"""What is worth a note where N+1 is not judged as usual."""
+
 
 def explain(
     cluster: Cluster, request: Allocate, settings: Settings, response: Json
@@ -95,6 +101,8 @@ def _notes(settings: Settings, request: Allocate) -> list[str]:
         found.append(f"Restricted by {source} to {', '.join(allowed)}.")
     if settings.ignore_soft_errors:
         found.append("Soft limits are not looked at.")
+    if settings.n1 in N1_MODES:
+        found.append(N1_MODES[settings.n1])
     return found
 
 
@@ -107,10 +115,11 @@ def _verdict(first: GroupReport, group: GroupReport) -> str:
     if POLICY_RANK[group.alloc_policy] > POLICY_RANK[first.alloc_policy]:
         return f"{group.alloc_policy} comes after {first.alloc_policy}"
     mine, other = first.placements[0], group.placements[0]
-    if mine.rank and other.rank:
+    if mine.rank and other.rank and mine.rank != other.rank:
         return f"loses more possible allocations: {other.rank} against {mine.rank}"
-    if f"{mine.score:.8f}" == f"{other.score:.8f}":
-        return "the same score, but later in the order of groups"
+    equal = f"{mine.score:.8f}" == f"{other.score:.8f}"
+    if equal or (mine.rank and other.rank):
+        return "equal, but later in the order of groups"
     return f"score higher by {other.score - mine.score:.8f}"
 
 

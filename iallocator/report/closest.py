@@ -10,6 +10,7 @@ from __future__ import annotations
 from iallocator.filters.node import ALL_LIMITS
 from iallocator.report.policy import policy_breach
 from iallocator.report.prospect import Prospect
+from iallocator.report.words import quantity
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
     Amount = Callable[[View, View, Instance], float]
 
-__all__ = ["closest", "quantity"]
+__all__ = ["closest"]
 
 
 def closest(
@@ -69,7 +70,7 @@ class _Lack:
 
     def __init__(self, index: int, amounts: Sequence[tuple[float, float, str]]) -> None:
         self.index = index
-        self.texts = [f"{quantity(amount)} {unit}".lstrip() for amount, _, unit in amounts]
+        self.texts = [quantity(amount, unit) for amount, _, unit in amounts]
         self.part = sum(amount / asked for amount, asked, _ in amounts)
 
 
@@ -199,11 +200,6 @@ AS_SECONDARY = (
     *_DISKS,
 )  # fmt: skip
 """What a secondary can lack."""
-
-
-def quantity(amount: float) -> str:
-    """An amount with at most two decimals, none if there is no fraction."""
-    return f"{amount:.2f}".rstrip("0").rstrip(".")
 
 
 def _told(context: Context, lacks: Sequence[_Lack]) -> str:

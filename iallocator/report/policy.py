@@ -6,6 +6,8 @@ the first bound that breaks, of each interval.
 
 from __future__ import annotations
 
+from iallocator.report.words import quantity
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -41,9 +43,9 @@ def _interval_breach(interval: Interval, instance: Instance, exclusive: bool) ->
     for words, bound, sign in bounds:
         for actual, limit, unit in _measures(instance, bound, exclusive):
             if actual is None:
-                return f"a disk does not say its spindles, {words} {limit} {unit} are asked for"
+                return f"a disk does not say its spindles, {words} {limit} allowed"
             if sign * actual < sign * limit:
-                return f"{actual} {unit}, {words} {limit} allowed"
+                return f"{quantity(actual, unit)}, {words} {limit} allowed"
     return ""
 
 

@@ -113,14 +113,22 @@ def _comparison(page: Page, answer: Placed, rival: Placed, label: str) -> None:
     found = differences(answer, rival)
     page.say(_sentence(answer, rival, found))
     if answer.rank and rival.rank:
-        page.say(
-            "Exclusive storage, so ranked by allocations lost (per interval of the policy, "
-            f"largest disks first) and free disk left: {answer.rank} comes before {rival.rank}."
-        )
+        page.say(_rank_sentence(answer.rank, rival.rank))
     page.table(_statistics(found, label.removeprefix("group ")))
     zero = [one.mine.name for one in found if one.nothing]
     if zero:
         page.say(f"0 everywhere: {', '.join(zero)}", tone="faint")
+
+
+def _rank_sentence(mine: str, other: str) -> str:
+    """What decides where storage is exclusive."""
+    outcome = f"{mine} comes before {other}"
+    if mine == other:
+        outcome = f"both {mine}, and of equals the first is taken"
+    return (
+        "Exclusive storage, so what counts is allocations lost (per interval of the policy, "
+        f"largest disks first), then free disk left, not the score: {outcome}."
+    )
 
 
 def _sentence(answer: Placed, rival: Placed, found: Sequence[Difference]) -> str:

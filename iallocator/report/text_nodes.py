@@ -13,6 +13,9 @@ if TYPE_CHECKING:
 
 __all__ = ["tell_nodes"]
 
+SHOWN = 12
+"""How many nodes that have room are listed at most."""
+
 BEST = 2
 """How many placements are told of elsewhere: the best and the runner-up."""
 
@@ -57,7 +60,14 @@ def _possible(nodes: Iterable[NodeReport]) -> Iterator[str]:
                 by_role.setdefault(role.role, []).append(node.name)
     for name, names in by_role.items():
         words = "" if name == "only" else f" as {name}"
-        yield f"room for it{words}: {', '.join(names)}"
+        yield f"room for it{words}: {_some(names)}"
+
+
+def _some(names: list[str]) -> str:
+    """The first few of `names`, and how many more there are."""
+    shown = names if len(names) <= SHOWN else names[: SHOWN - 1]
+    more = len(names) - len(shown)
+    return ", ".join(shown) + (f" and {more} more" if more else "")
 
 
 def _refusals(nodes: Iterable[NodeReport]) -> Iterator[str]:
@@ -95,7 +105,9 @@ def _failure(refused: Unsurvived, instance: str) -> str:
     who = f"{refused.instance} ({refused.memory} MiB memory)"
     if refused.instance == instance:
         who = "the new instance itself"
-    already = "; so it is without the new instance, too" if refused.already else ""
+    already = ""
+    if refused.already:
+        already = "; so it is without the new instance, too (--n1 no-new would not count it)"
     return (
         f"{'/'.join(refused.nodes)} (score {refused.score:.8f}): FailN1: "
         f"if {refused.failing} failed, {who} would have no place: {refused.why}{already}"

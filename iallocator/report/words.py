@@ -6,7 +6,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from iallocator.model.instance import Instance
 
-__all__ = ["REASONS", "STATISTICS", "subject"]
+__all__ = ["REASONS", "STATISTICS", "quantity", "subject"]
 
 STATISTICS = {
     "free_mem": "free memory differs between nodes",
@@ -45,12 +45,20 @@ REASONS = {
 """What each reason of refusal is about."""
 
 
+def quantity(amount: float, unit: str) -> str:
+    """``3 virtual cpus``, ``1 virtual cpu``, ``0.5 virtual cpus``."""
+    if amount == 1:
+        for plural in ("cpus", "spindles", "disks"):
+            unit = unit.replace(plural, plural[:-1])
+    return f"{amount:.2f}".rstrip("0").rstrip(".") + f" {unit}"
+
+
 def subject(instance: Instance) -> str:
     """What an instance asks for, in one line."""
     parts = [
         instance.template,
-        f"{instance.memory} MiB memory",
-        f"{instance.vcpus} virtual cpu{'s' * (instance.vcpus != 1)}",
+        quantity(instance.memory, "MiB memory"),
+        quantity(instance.vcpus, "virtual cpus"),
     ]
     if instance.disk_sizes:
         sizes = " + ".join(map(str, instance.disk_sizes))

@@ -18,12 +18,19 @@ if TYPE_CHECKING:
 __all__ = ["job"]
 
 
-def job(cluster: Cluster, instance: Instance, steps: Sequence[Step]) -> list[Opcode]:
-    """The opcodes of one job that carries out `steps` in order."""
-    return [_opcode(cluster, instance, step) for step in steps]
+def job(
+    cluster: Cluster, instance: Instance, steps: Sequence[Step], like_hail: bool = False
+) -> list[Opcode]:
+    """The opcodes of one job that carries out `steps` in order.
+
+    Running instances migrate, others fail over.  hail lets all migrate but
+    forthcoming ones.
+    """
+    live = instance.running or (like_hail and not instance.forthcoming)
+    return [_opcode(cluster, instance, step, live) for step in steps]
 
 
-def _opcode(cluster: Cluster, instance: Instance, step: Step) -> Opcode:
+def _opcode(cluster: Cluster, instance: Instance, step: Step, live: bool) -> Opcode:
     kind, target = step
     name = cluster.nodes[target].name
     if kind == REPLACE_SECONDARY:
@@ -37,7 +44,7 @@ def _opcode(cluster: Cluster, instance: Instance, step: Step) -> Opcode:
             "remote_node": name,
         }
     target_node = {"target_node": name} if kind == FAILOVER_TO else {}
-    if instance.running:
+    if live:
         return {
             "OP_ID": "OP_INSTANCE_MIGRATE",
             "instance_name": instance.name,

@@ -28,6 +28,8 @@ def incomparable(document: Json, like_hail: bool = False) -> str:
     """
     if not like_hail and any(node["ndparams"].get("cpu_speed", 1) != 1 for node in document["nodes"].values()):
         return CPU_SPEED
+    if any(_unscored(node) for node in document["nodes"].values()):
+        return NO_NUMBER
     if any(one.get("group_name") for one in _batch(document["request"])):
         return OWN_GROUP
     balanced = (one.get("auto_balance", True) for one in document["instances"].values())
@@ -36,6 +38,12 @@ def incomparable(document: Json, like_hail: bool = False) -> str:
     if any(_judged_otherwise(document, name) for name in document["nodes"]):
         return START_N1
     return ""
+
+
+def _unscored(node: Json) -> bool:
+    """Tell whether hail divides by zero for a node: exclusive storage without spindles."""
+    exclusive = node["ndparams"]["exclusive_storage"]
+    return bool(exclusive) and _reports(node) and not node["total_spindles"]
 
 
 def _batch(request: Json) -> list[Json]:

@@ -117,7 +117,7 @@ def read(response: bytes, stderr: str = "") -> Answer:
         result=reply["result"],
         info=info,
         selected=selected["name"] if selected else "",
-        verdicts=_verdicts(info),
+        verdicts=() if counts else _verdicts(info),
         counts=(int(counts[1]), int(counts[2])) if counts else None,
     )
 

@@ -82,7 +82,8 @@ def _old() -> Json:
             del node[key]
     old_policy = policy(std=spec(1, 1, 1, 1, 1))
     del old_policy["minmax"], old_policy["disk-templates"]
-    document["ipolicy"] = old_policy | {"min": spec(1, 1, 1, 0, 1), "max": spec(9999, 8, 999999, 9, 9)}
+    sizes = {"min": spec(1, 1, 1, 0, 1), "max": spec(9999, 8, 999999, 9, 9)}
+    document["ipolicy"] = old_policy | sizes
     del document["nodegroups"]
     return document
 

@@ -1,0 +1,1 @@
+"""The program as people and Ganeti start it."""

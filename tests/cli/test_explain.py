@@ -1,0 +1,172 @@
+"""``iallocator explain`` as a person starts it."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.builders import allocate, as_bytes, cluster, instance
+
+ROOT = Path(__file__).parents[2]
+COMMAND = [sys.executable, "-m", "iallocator", "explain"]
+
+
+def run(request: Any, *options: str) -> subprocess.CompletedProcess[str]:
+    """Run the real command on `request`, which it reads from standard input."""
+    raw = request if isinstance(request, bytes) else as_bytes(request)
+    done = subprocess.run(
+        [*COMMAND, *options], input=raw, capture_output=True, cwd=ROOT, check=False
+    )
+    return subprocess.CompletedProcess(
+        done.args, done.returncode, done.stdout.decode(), done.stderr.decode()
+    )
+
+
+def lines(request: Any, *options: str) -> list[str]:
+    """Return the lines of the explanation, without their indentation."""
+    done = run(request, *options)
+    assert (done.returncode, done.stderr) == (0, "")
+    return [line.strip() for line in done.stdout.splitlines()]
+
+
+def on_terminal(request: dict[str, Any], path: Path, **environment: str) -> str:
+    """Return what the command writes to a terminal."""
+    path.write_bytes(as_bytes(request))
+    master, slave = pty.openpty()
+    variables = {k: v for k, v in os.environ.items() if k != "NO_COLOR"}
+    process = subprocess.Popen(
+        [*COMMAND, str(path)],
+        stdout=slave,
+        cwd=ROOT,
+        env={**variables, "TERM": "xterm", **environment},
+    )
+    os.close(slave)
+    parts = []
+    while chunk := _read(master):
+        parts.append(chunk)
+    os.close(master)
+    assert process.wait() == 0
+    return b"".join(parts).decode()
+
+
+def _read(descriptor: int) -> bytes:
+    try:
+        return os.read(descriptor, 65536)
+    except OSError:  # the other side of the terminal is closed
+        return b""
+
+
+def test_explain_possible_request_names_answer_and_runner_up() -> None:
+    """The answer, its score, and what it is compared with stand in the text."""
+    request = allocate(cluster(instances={"a": instance("node1", "node2")}))
+    found = lines(request)
+    assert found[0] == "allocate new"
+    assert "Answer: node3 with node2 as secondary, in group default" in found
+    assert "Answer node3/node2 and runner-up node2/node3" in found
+    assert found[-2].startswith("Request successful: Selected group: default, Group default")
+
+
+def test_explain_statistics_table_has_what_made_the_difference_first() -> None:
+    """The first row of the table is the largest difference, the last row the score."""
+    found = lines(allocate(cluster(instances={"a": instance("node1", "node2")})))
+    start = next(k for k, line in enumerate(found) if line.startswith("statistic"))
+    end = next(k for k, line in enumerate(found) if line.startswith("score "))
+    amounts = [abs(float(line.split()[-1])) for line in found[start + 1 : end]]
+    assert amounts == sorted(amounts, reverse=True)
+    assert amounts[0] > 0
+    assert found[end + 1].startswith("0 everywhere: ")
+
+
+def test_explain_refused_node_gives_reason_role_and_numbers() -> None:
+    """A node that cannot take an instance says why, in which role, with the numbers."""
+    request = allocate(cluster(changes={"node3": {"free_memory": 3120}}), memory=4096)
+    assert (
+        "node3: FailMem as secondary: could not take over its 4096 MiB memory, 3120 free"
+    ) in lines(request)
+
+
+def test_explain_impossible_request_ends_with_success() -> None:
+    """A request without solution is explained with exit status 0 and the closest node."""
+    found = lines(allocate(cluster(memory=1000), memory=4096))
+    assert "Answer: no place" in found
+    assert (
+        "Closest in group default: node1/node2: node1 lacks 3097 MiB memory, "
+        "node2 lacks 3097 MiB memory"
+    ) in " ".join(found)
+
+
+@pytest.mark.parametrize("raw", [b"", b"{", b"[]", b'{"request": {"type": "allocate"}}'])
+def test_explain_unusable_document_ends_with_two(raw: bytes) -> None:
+    """What cannot be understood is one line on stderr and exit status 2."""
+    done = run(raw)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("iallocator: ")
+    assert done.stderr.count("\n") == 1
+
+
+def test_explain_two_files_end_with_two() -> None:
+    """More than one request file is a mistake of the command line."""
+    assert run(b"", "one", "two").returncode == 2
+
+
+def test_explain_json_has_the_same_content() -> None:
+    """The JSON form has the response, the placements, the nodes and the comparisons."""
+    request = allocate(cluster(nodes={"default": 3, "spare": 2}))
+    found = json.loads(run(request, "--json").stdout)
+    assert set(found) == {"type", "response", "settings", "remarks", "decisions"}
+    (decision,) = found["decisions"]
+    assert decision["answer"]["nodes"] == found["response"]["result"]
+    assert [one["with"] for one in decision["comparisons"]] == ["runner-up", "group spare"]
+    assert {node["name"] for group in decision["groups"] for node in group["nodes"]} == set(
+        request["nodes"]
+    )
+    total = sum(term["contribution_after"] for term in decision["answer"]["terms"])
+    assert total == pytest.approx(found["response"]["solutions"][0]["score"], abs=1e-7)
+
+
+@pytest.mark.parametrize("form", [(), ("--json",)])
+def test_explain_again_gives_the_same_bytes(form: tuple[str, ...]) -> None:
+    """The same request is explained in the same words."""
+    request = allocate(cluster(nodes=4, instances={"a": instance("node1", "node2")}))
+    assert run(request, *form).stdout == run(request, *form).stdout
+
+
+def test_explain_long_names_are_shown_without_their_domain() -> None:
+    """A domain that all nodes share is said once; the response keeps it."""
+    request = allocate(cluster(nodes=2))
+    for name in list(request["nodes"]):
+        request["nodes"][f"{name}.example.com"] = request["nodes"].pop(name)
+    found = lines(request)
+    assert "Answer: node1 with node2 as secondary, in group default" in found
+    assert "(Names above without .example.com)" in found
+    assert "node1.example.com/node2.example.com" in " ".join(found[-3:])
+
+
+def test_explain_control_characters_do_not_reach_the_terminal() -> None:
+    """A name cannot steer the terminal of whoever asks."""
+    done = run(allocate(cluster(), name="bad\x1b[31m\nname"))
+    assert "\x1b" not in done.stdout
+    assert r"bad\x1b[31m\nname" in done.stdout
+
+
+def test_explain_terminal_gets_colours(tmp_path: Path) -> None:
+    """On a terminal the answer stands out."""
+    assert "\x1b[32m" in on_terminal(allocate(cluster()), tmp_path / "request.json")
+
+
+def test_explain_no_color_is_respected(tmp_path: Path) -> None:
+    """Who sets NO_COLOR gets none."""
+    written = on_terminal(allocate(cluster()), tmp_path / "request.json", NO_COLOR="1")
+    assert "\x1b" not in written
+
+
+def test_explain_pipe_gets_plain_text() -> None:
+    """Elsewhere than on a terminal there are no colours."""
+    assert "\x1b" not in run(allocate(cluster())).stdout

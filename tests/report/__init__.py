@@ -1,0 +1,1 @@
+"""Explanations as data, and the tables they are shown in."""
