@@ -26,7 +26,7 @@ class Context:
     chooses the form of the kernel.
     """
 
-    __slots__ = ("cluster", "kernels", "rules", "settings", "state")
+    __slots__ = ("cluster", "ignore_soft", "kernels", "rules", "settings", "state")
 
     def __init__(self, cluster: Cluster, settings: Settings, candidates: int) -> None:
         self.cluster = cluster
@@ -34,6 +34,7 @@ class Context:
         self.state = State(cluster)
         self.kernels = Kernels(self.state, candidates)
         self.rules = Rules(settings.n1)
+        self.ignore_soft = settings.ignore_soft_errors
 
     def kernel(self, scope: Sequence[int]) -> Kernel:
         """Scores over `scope`, as the state is now."""
@@ -52,11 +53,11 @@ class Context:
     @property
     def limits(self) -> int:
         """Which limits of nodes count for a new instance."""
-        return HARD_LIMITS if self.settings.ignore_soft_errors else ALL_LIMITS
+        return HARD_LIMITS if self.ignore_soft else ALL_LIMITS
 
     def move_limits(self, source: int) -> int:
         """Which limits count for a move off `source`: it is forced if that is not online."""
-        free = self.settings.ignore_soft_errors or not self.cluster.nodes[source].online
+        free = self.ignore_soft or not self.cluster.nodes[source].online
         return FORCED_LIMITS if free else ALL_LIMITS
 
     def all_nodes(self) -> range:

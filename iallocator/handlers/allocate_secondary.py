@@ -24,6 +24,10 @@ def allocate_secondary(context: Context, request: AllocateSecondary) -> Reply:
     group = cluster.group_of(instance)
     primary = instance.nodes[0]
     mirrored = instance.as_template("drbd")
+    judged = mirrored
+    if context.settings.like_hail:  # its N+1 still takes the instance for what it was
+        judged = instance.as_template("drbd")
+        judged.template = instance.template
     state.remove(instance, instance.nodes)
     nodes = group.nodes if context.settings.like_hail else eligible_nodes(context, group, None)
     others = [index for index in nodes if index != primary]
@@ -31,7 +35,9 @@ def allocate_secondary(context: Context, request: AllocateSecondary) -> Reply:
     if not others:
         return Reply(False, "No valid allocation solutions", [], [])
     bench = context.workbench(context.all_nodes())
-    found = place_in_group(context, bench, group, mirrored, [primary], False, others)
+    found = place_in_group(
+        context, bench, group, mirrored, [primary], secondaries=others, judged=judged
+    )
     offer.placements = [(score, cluster.node_names(nodes)) for score, nodes in found.best]
     offer.successes, offer.failures = found.successes, found.failures
     offer.shown_score = shown(found.best[0][0]) if found.best else ""

@@ -24,6 +24,8 @@ __all__ = ["change_group", "move_to_group"]
 def change_group(context: Context, request: ChangeGroup) -> Reply:
     """Move each instance to the best of the target groups, less those the instances are in."""
     cluster = context.cluster
+    if context.settings.like_hail:  # the option has no effect here
+        context.ignore_soft = False
     present = {cluster.group_of(instance).index for instance in request.instances}
     targets = cluster.groups if request.targets is None else request.targets
     groups = [group for group in targets if group.index not in present]
@@ -45,7 +47,7 @@ def move_to_group(context: Context, instance: Instance, groups: Sequence[Group])
         return Outcome(message=f"Instances of type {instance.template} cannot be relocated")
     if not groups:
         return Outcome(message="no groups for evacuation: no group is left to move to")
-    offers = collect_offers(context, Wish(instance, groups, by_losses=False))
+    offers = collect_offers(context, Wish(instance, groups, new=False))
     best = offers.best
     if best is None:
         return Outcome(message=offers.line or "no groups for evacuation: they have no nodes")

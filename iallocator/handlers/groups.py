@@ -32,11 +32,12 @@ class Wish:
         matter, and statistics run over that group only.
     allowed:
         Names of the nodes that may be used; None: all.
-    by_losses:
-        Whether groups with exclusive storage may rank by lost allocations.
+    new:
+        Whether the instance is new; one that only changes its group is not ranked by
+        lost allocations.
     """
 
-    __slots__ = ("allowed", "by_losses", "groups", "instance", "named")
+    __slots__ = ("allowed", "groups", "instance", "named", "new")
 
     def __init__(
         self,
@@ -44,9 +45,9 @@ class Wish:
         groups: Sequence[Group],
         named: bool = False,
         allowed: Sequence[str] | None = None,
-        by_losses: bool = True,
+        new: bool = True,
     ) -> None:
-        self.by_losses = by_losses
+        self.new = new
         self.instance = instance
         self.groups = [group for group in groups if group.nodes or named]
         self.named = named
@@ -103,7 +104,7 @@ def _ranked_by_losses(context: Context, wish: Wish) -> list[Group]:
 
     hail does so only if all groups that may be used are of that kind.
     """
-    if not wish.by_losses:
+    if not wish.new:
         return []
     dedicated = context.cluster.dedicated
     if not context.settings.like_hail:

@@ -71,20 +71,21 @@ def place_in_group(
     group: Group,
     instance: Instance,
     nodes: Sequence[int],
-    by_losses: bool,
+    by_losses: bool = False,
     secondaries: Sequence[int] | None = None,
+    judged: Instance | None = None,
 ) -> GroupPlacements:
     """Rank the placements of `instance` on `nodes` of `group`.
 
     For pairs `nodes` are the primaries, and the secondaries unless those are given.
+    N+1 looks at `instance`, unless `judged` is to be taken for it.
 
     The best that keeps N+1 is taken for every row (for pairs: for every primary);
     those that come before it count as FailN1.  With `by_losses` the rank is that of
     `iallocator.strategies.lost_allocations` instead of the score.
     """
     settings = context.settings
-    kernel, judge = bench.kernel, bench.judge
-    limits = context.limits
+    kernel, judge, limits = bench.kernel, bench.judge, context.limits
     refusals = refused_by_policy(context.cluster, group, instance)
     if instance.required_nodes == 2:
         seconds = nodes if secondaries is None else secondaries
@@ -105,7 +106,7 @@ def place_in_group(
     refused: Placement | None = None
     for number in range(candidates.rows()):
         for placement in candidates.row(number):
-            if accepts(instance, placement[1]):
+            if accepts(judged or instance, placement[1]):
                 best.append(placement)
                 break
             not_redundant += 1

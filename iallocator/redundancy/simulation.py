@@ -116,7 +116,7 @@ class Simulation:
         self, node: int, instance: Instance, targets: Sequence[int], scope: Sequence[int]
     ) -> bool:
         state = self._state
-        state.remove(instance, (node,))
+        state.remove(instance, state.where[instance.name])
         kernel = self._kernels.make(state, scope)
         if self._rules.recreates(instance):
             group = state.cluster.nodes[node].group

@@ -66,8 +66,12 @@ class WitnessedContext(Context):
         super().__init__(cluster, wanted, work)
         self._witnesses: dict[tuple[int, ...], Witness] = {}
 
+    def forget(self) -> None:
+        """Begin with new witnesses: what they know is about the state as it was."""
+        self._witnesses.clear()
+
     def judge(self, scope: Sequence[int]) -> Witness:
-        """The witness for `scope`, always the same."""
+        """The witness for `scope`, the same until `forget`."""
         key = tuple(scope)
         if key not in self._witnesses:
             self._witnesses[key] = Witness(self.state, self.kernels, self.rules, scope)
@@ -75,7 +79,8 @@ class WitnessedContext(Context):
 
 
 def decide(context: WitnessedContext, wish: Wish, notes: list[str]) -> Decision:
-    """Where the instance of `wish` goes as the state is now, and why; changes nothing."""
+    """Where the instance of `wish` goes as the state is now, and why; changes no state."""
+    context.forget()
     offers = collect_offers(context, wish)
     desk = _Desk(context, wish)
     groups = [desk.report(offer) for offer in offers.ranked]

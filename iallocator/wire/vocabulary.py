@@ -12,8 +12,6 @@ from functools import cache
 from jsonschema import Draft202012Validator
 from jsonschema.exceptions import ValidationError
 from jsonschema.validators import extend
-from referencing import Registry
-from referencing.jsonschema import DRAFT202012
 
 from iallocator.wire.fields import describe
 from iallocator.wire.schemas import load
@@ -26,28 +24,52 @@ if TYPE_CHECKING:
     Raw = dict[str, Any]
     Keyword = Callable[[Any, Any, Any, Raw], Iterator[ValidationError]]
 
-__all__ = ["request_validator", "validator_of"]
+__all__ = ["request_validator"]
 
 _missing: Any = object()
 """Stands where a required member should be; it is of no JSON type, so nothing fits."""
 
+_ANNOTATIONS = frozenset({"title", "description", "default"})
 _PLURALS = {"a string": "strings", "an object": "objects"}
 
 
+@cache
 def request_validator() -> Any:
     """The validator of whole request documents."""
-    return validator_of("request.schema.json")
+    return _Validator(_inlined("request.schema.json", load()))
 
 
-@cache
-def validator_of(reference: str) -> Any:
-    """The validator of what `reference` points to, e.g. ``response.schema.json``."""
-    resources = []
-    for name, content in load().items():
-        del content["$schema"]  # with it, jsonschema would go back to its own keywords
-        resources.append((name, DRAFT202012.create_resource(content)))
-    registry: Any = Registry().with_resources(resources)
-    return _Validator({"$ref": reference}, registry=registry)
+def _inlined(reference: str, schemas: dict[str, Raw]) -> Raw:
+    """The schema that `reference` means, its own references replaced by what they mean.
+
+    Without references left to resolve, validation takes half the time.
+    """
+    name, _, pointer = reference.partition("#")
+    schema = schemas[name]
+    for key in pointer.split("/")[1:]:
+        schema = schema[key]
+    result: Raw = _replaced(schema, name, schemas)
+    return result
+
+
+def _replaced(value: Any, home: str, schemas: dict[str, Raw]) -> Any:
+    """`value`, a part of the schema called `home`, without references."""
+    if isinstance(value, list):
+        return [_replaced(item, home, schemas) for item in value]
+    if not isinstance(value, dict):
+        return value
+    own = {
+        key: _replaced(item, home, schemas)
+        for key, item in value.items()
+        if key not in ("$schema", "$id", "$defs", "$ref")
+    }
+    if "$ref" not in value:
+        return own
+    reference = value["$ref"]
+    meant = _inlined(home + reference if reference.startswith("#") else reference, schemas)
+    if (meant.keys() & own.keys()) <= _ANNOTATIONS:
+        return {**meant, **own}
+    return {**own, "allOf": [meant, *own.get("allOf", [])]}
 
 
 def _complaint(expected: str, value: Any) -> ValidationError:
