@@ -8,6 +8,7 @@ problem).  1: nobody takes what goes to stdout.
 
 from __future__ import annotations
 
+import gc
 import sys
 
 from iallocator import __version__

@@ -9,7 +9,7 @@ from iallocator.scoring import Kernels
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from iallocator.model.cluster import Cluster
     from iallocator.options import Settings
@@ -22,13 +22,18 @@ __all__ = ["Context", "Workbench"]
 class Context:
     """The working set of one request.
 
-    ``candidates`` estimates how many placements the request scores, and with that
-    chooses the form of the kernel.
+    ``candidates`` says how many nodes and pairs of nodes will be scored for each
+    instance of the request; it chooses the form of the kernel.
     """
 
     __slots__ = ("cluster", "ignore_soft", "kernels", "rules", "settings", "state")
 
-    def __init__(self, cluster: Cluster, settings: Settings, candidates: int) -> None:
+    def __init__(
+        self,
+        cluster: Cluster,
+        settings: Settings,
+        candidates: Iterable[tuple[int, int]] = (),
+    ) -> None:
         self.cluster = cluster
         self.settings = settings
         self.state = State(cluster)

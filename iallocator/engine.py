@@ -5,11 +5,12 @@ from __future__ import annotations
 from iallocator.context import Context
 from iallocator.handlers import handler_for
 from iallocator.requests import (
-    Allocate,
+    AllocateSecondary,
     ChangeGroup,
     MultiAllocate,
     MultiEvacuate,
     NodeEvacuate,
+    Relocate,
 )
 from iallocator.wire.document import Reading, read_cluster
 from iallocator.wire.read import decode
@@ -52,18 +53,20 @@ def respond(raw: bytes, settings: Settings) -> Reply:
     return handler_for(request.kind)(context, request)
 
 
-def _candidates(cluster: Cluster, request: Request) -> int:
-    """About how many placements the request scores: one per node, or per pair, and instance."""
+def _candidates(cluster: Cluster, request: Request) -> list[tuple[int, int]]:
+    """Per instance that the request is about: how many nodes, and how many pairs, are scored."""
     instances: Sequence[Instance]
     if isinstance(request, MultiAllocate):
         instances = [wanted.instance for wanted in request.wanted]
     elif isinstance(request, NodeEvacuate | ChangeGroup):
         instances = request.instances
     elif isinstance(request, MultiEvacuate):
-        return sum(1 for i in cluster.instances if i.nodes[-1] in request.nodes) * len(cluster.nodes)
-    elif isinstance(request, Allocate):
-        instances = [request.instance]
+        affected = [i for i in cluster.instances if i.nodes[-1] in request.nodes]
+        return [(len(cluster.nodes), 0) for _ in affected]
     else:
-        return len(cluster.nodes)
-    sizes = [len(group.nodes) for group in cluster.groups]
-    return sum(size**i.required_nodes for i in instances for size in sizes)
+        instances = [request.instance]
+    single = isinstance(request, AllocateSecondary | Relocate) or (
+        isinstance(request, NodeEvacuate) and request.mode != "all"
+    )
+    pairs = 0 if single else sum(len(group.nodes) ** 2 for group in cluster.groups)
+    return [(len(cluster.nodes), pairs if i.required_nodes == 2 else 0) for i in instances]

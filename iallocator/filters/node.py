@@ -69,23 +69,23 @@ class Check:
 
 
 def _memory(b: View, a: View, i: Instance) -> str:
-    return f"needs {i.memory} MiB memory, {b.memory:g} free, and some must remain"
+    return f"needs {i.memory} MiB memory, {b.memory:.12g} free, and some must remain"
 
 
 def _memory_later(b: View, a: View, i: Instance) -> str:
-    return f"needs {i.memory} MiB memory, {b.memory_later:g} free with forthcoming instances"
+    return f"needs {i.memory} MiB memory, {b.memory_later:.12g} free with forthcoming instances"
 
 
 def _disk(b: View, a: View, i: Instance) -> str:
-    return f"needs {i.disk} MiB disk, {b.disk:g} free, and some must remain"
+    return f"needs {i.disk} MiB disk, {b.disk:.12g} free, and some must remain"
 
 
 def _less_disk_later(b: View, a: View, i: Instance) -> str:
-    return f"needs {i.disk} MiB disk, {b.disk_later:g} free with forthcoming instances"
+    return f"needs {i.disk} MiB disk, {b.disk_later:.12g} free with forthcoming instances"
 
 
 def _disk_reserve(b: View, a: View, i: Instance) -> str:
-    return f"would leave {a.disk:g} MiB of disk, {a.disk_reserve:g} are to be kept free"
+    return f"would leave {a.disk:.12g} MiB of disk, {a.disk_reserve:.12g} are to be kept free"
 
 
 def _unknown_spindles(b: View, a: View, i: Instance) -> str:
@@ -93,37 +93,41 @@ def _unknown_spindles(b: View, a: View, i: Instance) -> str:
 
 
 def _own_spindles(b: View, a: View, i: Instance) -> str:
-    return f"needs {i.spindles} spindles of its own, {b.free_spindles:g} free"
+    noun = "spindle" if i.spindles == 1 else "spindles"
+    return f"needs {i.spindles} {noun} of its own, {b.free_spindles:.12g} free"
 
 
 def _spindles(b: View, a: View, i: Instance) -> str:
-    return f"spindles in use would be {a.spindles:g}, the policy allows {a.high_spindles:g}"
+    return f"spindles in use would be {a.spindles:.12g}, the policy allows {a.high_spindles:.12g}"
 
 
 def _spindles_later(b: View, a: View, i: Instance) -> str:
     return (
-        f"spindles in use with forthcoming instances would be {a.spindles_later:g}, "
-        f"the policy allows {a.high_spindles:g}"
+        f"spindles in use with forthcoming instances would be {a.spindles_later:.12g}, "
+        f"the policy allows {a.high_spindles:.12g}"
     )
 
 
 def _n1(b: View, a: View, i: Instance) -> str:
     return (
-        f"{a.memory:g} MiB memory would remain free, {a.reserved:g} are reserved for failovers"
+        f"{a.memory:.12g} MiB memory would remain free, "
+        f"{a.reserved:.12g} are reserved for failovers"
     )
 
 
 def _cpus(b: View, a: View, i: Instance) -> str:
     return (
-        f"virtual cpus in use would be {a.cpus:g}, "
-        f"{a.total_cpus:g} cpus at ratio {a.vcpu_ratio:g} allow {a.vcpu_ratio * a.total_cpus:g}"
+        f"virtual cpus in use would be {a.cpus:.12g}, "
+        f"{a.total_cpus:.12g} cpus at ratio {a.vcpu_ratio:.12g} "
+        f"allow {a.vcpu_ratio * a.total_cpus:.12g}"
     )
 
 
 def _cpus_later(b: View, a: View, i: Instance) -> str:
     return (
-        f"virtual cpus in use with forthcoming instances would be {a.cpus_later:g}, "
-        f"{a.total_cpus:g} cpus at ratio {a.vcpu_ratio:g} allow {a.vcpu_ratio * a.total_cpus:g}"
+        f"virtual cpus in use with forthcoming instances would be {a.cpus_later:.12g}, "
+        f"{a.total_cpus:.12g} cpus at ratio {a.vcpu_ratio:.12g} "
+        f"allow {a.vcpu_ratio * a.total_cpus:.12g}"
     )
 
 
@@ -132,13 +136,13 @@ def _tags(b: View, a: View, i: Instance) -> str:
 
 
 def _failover(b: View, a: View, i: Instance) -> str:
-    return f"could not take over its {i.memory} MiB memory, {b.memory:g} free"
+    return f"could not take over its {i.memory} MiB memory, {b.memory:.12g} free"
 
 
 def _failover_later(b: View, a: View, i: Instance) -> str:
     return (
         f"could not take over its {i.memory} MiB memory, "
-        f"{b.memory_later:g} free with forthcoming instances"
+        f"{b.memory_later:.12g} free with forthcoming instances"
     )
 
 

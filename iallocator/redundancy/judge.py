@@ -7,7 +7,17 @@ candidate in place; the simulation.
 
 from __future__ import annotations
 
-from iallocator.redundancy.margin import LOST, SAFE, UNKNOWN, demand_of, verdict
+from iallocator.filters.migration import may_not_receive
+from iallocator.model.columns import MEMORY
+from iallocator.redundancy.margin import (
+    INFINITE,
+    LOST,
+    SAFE,
+    UNKNOWN,
+    Demand,
+    demand_of,
+    verdict,
+)
 from iallocator.redundancy.simulation import Simulation
 
 TYPE_CHECKING = False
@@ -37,10 +47,8 @@ class Judge:
         self._rules = rules
         self._scope = scope
         self._simulation = Simulation(state, kernels, rules, scope)
-        self._targets: dict[int, list[int]] = {}
-        self._before: dict[int, tuple[int, float]] = {}
+        self._watches: dict[int, _Watch] = {}
         self._survived: dict[int, bool] = {}
-        self._watched: dict[int, list[tuple[float, int]]] = {}
 
     def accepts(self, instance: Instance, nodes: tuple[int, ...]) -> bool:
         """Whether `instance` may be put on `nodes`, primary first."""
@@ -56,72 +64,132 @@ class Judge:
             return self._simulation.fail(node)
 
     def _refuter(self, instance: Instance, nodes: tuple[int, ...]) -> int | None:
-        """A node whose failure could not be survived with the candidate in place."""
-        group = self._state.cluster.nodes[nodes[0]].group
-        for node in self._critical(group, instance, nodes[0]):
-            if self._lost_with(node, instance, nodes) and (
-                self._rules.strict or self._survived_before(node)
-            ):
-                self._watched[group.index].insert(0, (-1, node))
-                return node
-        return None
+        """A node whose failure could not be survived with the candidate in place.
 
-    def _critical(self, group: Group, instance: Instance, primary: int) -> list[int]:
-        """The nodes whose failure has to be looked at with the candidate in place."""
-        watched = self._watched.get(group.index)
-        if watched is None:
-            watched = self._watched[group.index] = self._watch(group)
+        Only three kinds of failure can become so: those whose instances need a new
+        node and have little to spare; those that fail over to the new primary; and
+        that of the new primary itself.
+        """
+        watch = self._watch(self._state.cluster.nodes[nodes[0]].group)
         taken = instance.memory if instance.uses_memory else 0
-        critical = []
-        for slack, node in watched:
-            if slack >= taken:
+        for node, amount in watch.onto(nodes[0]):
+            if self._state.columns[MEMORY][nodes[0]] - taken - amount > 0:
                 break
-            critical.append(node)
-        if primary not in critical:
-            critical.append(primary)
-        failing = set(self._rules.failing(self._state.cluster, group, self._scope))
-        return [node for node in dict.fromkeys(critical) if node in failing]
+            if node in watch.failing and (self._rules.strict or self._survived_before([node])):
+                return node
+        critical: list[int] = []
+        if nodes[0] in watch.failing and not watch.takes_over(self._rules, instance, nodes):
+            critical.append(nodes[0])
+        for spare, node in watch.movers:
+            if spare >= taken:
+                break
+            if node != nodes[0]:
+                critical.append(node)
+        if watch.refuter in critical:  # likely this one's, too
+            critical.remove(watch.refuter)
+            if self._refuted([watch.refuter], instance, nodes) is not None:
+                return watch.refuter
+        watch.refuter = self._refuted(critical, instance, nodes)
+        return watch.refuter
 
-    def _watch(self, group: Group) -> list[tuple[float, int]]:
-        """(slack, node) of every failure to be survived, the most critical first."""
-        watched = []
-        for node in self._rules.failing(self._state.cluster, group, self._scope):
-            kind, slack = self._cheap_before(node)
-            if kind == LOST and not self._rules.strict:
-                continue
-            watched.append((slack if kind == SAFE else -1, node))
-        return sorted(watched)
-
-    def _cheap(self, node: int) -> tuple[int, float]:
-        group = self._state.cluster.nodes[node].group
-        targets = self._targets.get(group.index)
-        if targets is None:
-            targets = self._rules.targets(self._state.cluster, group)
-            self._targets[group.index] = targets
-        demand = demand_of(self._state, node, self._rules)
-        return verdict(self._state, node, demand, self._rules, targets)
-
-    def _cheap_before(self, node: int) -> tuple[int, float]:
-        found = self._before.get(node)
-        if found is None:
-            found = self._before[node] = self._cheap(node)
-        return found
-
-    def _lost_with(self, node: int, instance: Instance, nodes: tuple[int, ...]) -> bool:
+    def _refuted(
+        self, critical: Sequence[int], instance: Instance, nodes: tuple[int, ...]
+    ) -> int | None:
+        """The first of `critical` that fails unsurvivably because of the candidate."""
+        if not critical:
+            return None
         with self._state.trial():
             self._state.place(instance, nodes)
-            kind, _ = self._cheap(node)
-            return kind == LOST or (
-                kind == UNKNOWN and self._simulation.fail(node) is not None
-            )
+            lost = self._lost(critical)
+        if lost and not self._rules.strict:
+            lost = self._survived_before(lost)
+        return lost[0] if lost else None
 
-    def _survived_before(self, node: int) -> bool:
-        """Whether the failure of `node` could be survived without the candidate."""
-        survived = self._survived.get(node)
-        if survived is None:
-            kind, _ = self._cheap_before(node)
-            survived = kind == SAFE or (
-                kind == UNKNOWN and self._simulation.fail(node) is None
-            )
-            self._survived[node] = survived
-        return survived
+    def _lost(self, failing: Sequence[int]) -> list[int]:
+        """Those of `failing` that cannot be survived as the state is now."""
+        kinds = {node: _cheap(self._state, self._rules, node)[0] for node in failing}
+        lost = [node for node in failing if kinds[node] == LOST]
+        if lost and self._rules.strict:
+            return lost
+        unknown = [node for node in failing if kinds[node] == UNKNOWN]
+        for group in dict.fromkeys(self._state.cluster.nodes[node].group for node in unknown):
+            lost += self._simulation.lost([node for node in unknown if node in group.nodes])
+        return lost
+
+    def _survived_before(self, failing: Sequence[int]) -> list[int]:
+        """Those of `failing` that could be survived without the candidate."""
+        new = [node for node in failing if node not in self._survived]
+        lost = set(self._lost(new))
+        self._survived.update((node, node not in lost) for node in new)
+        return [node for node in failing if self._survived[node]]
+
+    def _watch(self, group: Group) -> _Watch:
+        watch = self._watches.get(group.index)
+        if watch is None:
+            failing = self._rules.failing(self._state.cluster, group, self._scope)
+            watch = self._watches[group.index] = _Watch(self._state, self._rules, failing)
+        return watch
+
+
+def _cheap(state: State, rules: Rules, node: int) -> tuple[int, float]:
+    """The cheap verdict on a node's failure, as the state is now."""
+    targets = rules.targets(state.cluster, state.cluster.nodes[node].group)
+    return verdict(state, node, demand_of(state, node, rules), rules, targets)
+
+
+class _Watch:
+    """What is known of the failures in a group before any candidate is placed.
+
+    Attributes
+    ----------
+    failing:
+        The nodes whose failure has to be survived.
+    movers:
+        (spare memory, node) of the failures where something needs a new node, the most
+        critical first; -1 where the cheap test does not tell.
+    refuter:
+        The node whose failure refuted the last candidate that was refused.
+    """
+
+    __slots__ = ("_demands", "_onto", "_state", "failing", "movers", "refuter")
+
+    def __init__(self, state: State, rules: Rules, failing: Sequence[int]) -> None:
+        self._state = state
+        self.failing = frozenset(failing)
+        self.refuter: int | None = None
+        self.movers: list[tuple[float, int]] = []
+        self._demands: dict[int, Demand] = {}
+        self._onto: dict[int, list[tuple[int, float]]] = {}
+        for node in failing:
+            targets = rules.targets(state.cluster, state.cluster.nodes[node].group)
+            demand = self._demands[node] = demand_of(state, node, rules)
+            kind, spare = verdict(state, node, demand, rules, targets)
+            if kind == LOST and not rules.strict:
+                continue
+            if kind != SAFE:
+                spare = -1
+            if spare != INFINITE:
+                self.movers.append((spare, node))
+            for secondary, amount in demand.failovers.items():
+                self._onto.setdefault(secondary, []).append((node, amount))
+        self.movers.sort()
+        for failovers in self._onto.values():
+            failovers.sort(key=_amount, reverse=True)
+
+    def onto(self, node: int) -> list[tuple[int, float]]:
+        """(failing node, MiB that fail over from there to `node`), the most first."""
+        return self._onto.get(node, [])
+
+    def takes_over(self, rules: Rules, instance: Instance, nodes: tuple[int, ...]) -> bool:
+        """Whether it is plain that the new primary's failure is survived: only failovers, and room."""
+        demand = self._demands[nodes[0]]
+        if rules.strict or len(nodes) < 2 or demand.movers or demand.intricate or demand.single:
+            return False
+        if may_not_receive(self._state.cluster, nodes[0], nodes[1:]):
+            return False
+        amount = demand.failovers.get(nodes[1], 0) + instance.memory
+        return self._state.columns[MEMORY][nodes[1]] - amount > 0
+
+
+def _amount(failover: tuple[int, float]) -> float:
+    return failover[1]

@@ -119,11 +119,12 @@ def demand_of(state: State, node: int, rules: Rules) -> Demand:
 def verdict(
     state: State, node: int, demand: Demand, rules: Rules, targets: Sequence[int]
 ) -> tuple[int, float]:
-    """`SAFE` or `LOST` if that is certain, else `UNKNOWN`; and with `SAFE` the slack.
+    """`SAFE` or `LOST` if that is certain, else `UNKNOWN`; and with `SAFE` the spare memory.
 
-    `targets` are the nodes of the group that may take over.  The slack is the memory
-    (MiB) that could vanish from any of them with the failure still survived.
-    Cost: proportional to their number, and only where something needs a new node.
+    `targets` are the nodes of the group that may take over.  The spare memory (MiB)
+    could vanish from any of them, and what needs a new node would still find one;
+    failovers to secondaries are another matter.
+    Cost: proportional to the targets, and only where something needs a new node.
     """
     if demand.single or _failovers_fail(state, node, demand, rules):
         return LOST, 0
@@ -131,9 +132,8 @@ def verdict(
         return UNKNOWN, 0
     memory = state.columns[MEMORY]
     failovers = demand.failovers
-    slack = min([memory[s] - amount - 1 for s, amount in failovers.items()], default=INFINITE)
     if not demand.movers:
-        return SAFE, slack
+        return SAFE, INFINITE
     refused = may_not_receive(state.cluster, node, targets)
     if refused:
         if demand.recreated:
@@ -151,7 +151,7 @@ def verdict(
     spare = closing - (demand.moved - need) - 1
     if spare < 0:
         return UNKNOWN, 0
-    return SAFE, 0 if demand.plain else min(slack, spare)
+    return SAFE, 0 if demand.plain else spare
 
 
 def _failovers_fail(state: State, node: int, demand: Demand, rules: Rules) -> bool:

@@ -25,15 +25,20 @@ class Rules:
     a failover needs no new disk.  ``off``: nothing is required.
     """
 
-    __slots__ = ("mode", "strict")
+    __slots__ = ("_targets", "mode", "strict")
 
     def __init__(self, mode: str) -> None:
         self.mode = mode
         self.strict = mode == "strict"
+        self._targets: dict[int, list[int]] = {}
 
     def targets(self, cluster: Cluster, group: Group) -> list[int]:
         """The nodes of `group` that may take over."""
-        return [i for i in group.nodes if self.strict or cluster.nodes[i].online]
+        targets = self._targets.get(group.index)
+        if targets is None:
+            targets = [i for i in group.nodes if self.strict or cluster.nodes[i].online]
+            self._targets[group.index] = targets
+        return targets
 
     def recreates(self, instance: Instance) -> bool:
         """Whether the instance is created anew when its node fails, and not moved.

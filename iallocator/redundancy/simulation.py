@@ -30,6 +30,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Simulation", "Stranded"]
 
+WORTH_ARRAYS = 1_000
+"""Moves × nodes from which on the array form is loaded: a move costs 50 µs per node without."""
+
 
 class Stranded:
     """A failure that cannot be survived: `instance` finds no place when `node` fails."""
@@ -60,25 +63,64 @@ class Simulation:
         """The first instance without a place if `node` fails, or None."""
         state = self._state
         group = state.cluster.nodes[node].group
-        primaries = sorted(state.primaries[node].values(), key=_order)
-        primaries = [
-            i for i in primaries if not i.forthcoming and state.where[i.name][0] == node
-        ]
         targets = [t for t in self._rules.targets(state.cluster, group) if t != node]
+        recreated = [i for i in self._primaries(node) if self._rules.recreates(i)]
         with state.trial():
-            for instance in primaries:
-                if instance.template == "drbd":
-                    stranded = self._failover(node, instance)
-                    if stranded is not None:
-                        return stranded
-            for instance in primaries:
-                if instance.template == "drbd" or self._rules.recreates(instance):
-                    continue
+            stranded = self.failovers_fail(node)
+            if stranded is not None:
+                return stranded
+            for instance in self.movers(node):
                 if not self._move(node, instance, targets, group.nodes):
                     return Stranded(node, instance, "no node has the memory for it")
-            for instance in sorted(filter(self._rules.recreates, primaries), key=_memory):
+            for instance in sorted(recreated, key=_memory):
                 if not self._move(node, instance, targets, self._scope):
                     return Stranded(node, instance, "no node has the memory and disk for it")
+        return None
+
+    def lost(self, failing: Sequence[int]) -> list[int]:
+        """Those of `failing`, nodes of one group, whose failure cannot be survived."""
+        if not failing:
+            return []
+        group = self._state.cluster.nodes[failing[0]].group
+        steps = sum(len(self._state.primaries[node]) for node in failing)
+        if steps * len(group.nodes) > WORTH_ARRAYS:
+            from iallocator.redundancy import batch
+
+            if batch.suits(self._state, group, self._rules):
+                fixed = self._kernels.fixed
+                return batch.lost_failures(self, self._state, fixed, self._rules, failing)
+        return [node for node in failing if self.fail(node) is not None]
+
+    def _primaries(self, node: int) -> list[Instance]:
+        """What runs on `node` and has to leave it, in the order in which it is moved."""
+        state = self._state
+        return sorted(
+            (
+                instance
+                for instance in state.primaries[node].values()
+                if not instance.forthcoming and state.where[instance.name][0] == node
+            ),
+            key=_order,
+        )
+
+    def movers(self, node: int) -> list[Instance]:
+        """The primaries of `node` on shared storage."""
+        return [
+            instance
+            for instance in self._primaries(node)
+            if instance.template != "drbd" and not self._rules.recreates(instance)
+        ]
+
+    def failovers_fail(self, node: int) -> Stranded | None:
+        """Let the drbd primaries of `node` fail over; the first that cannot, or None.
+
+        Changes the state: call it in a trial.
+        """
+        for instance in self._primaries(node):
+            if instance.template == "drbd":
+                stranded = self._failover(node, instance)
+                if stranded is not None:
+                    return stranded
         return None
 
     def _failover(self, node: int, instance: Instance) -> Stranded | None:

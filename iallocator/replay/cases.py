@@ -54,25 +54,28 @@ class Case:
 
 
 def find_cases(paths: Sequence[str]) -> list[Case]:
-    """The cases in `paths`, folders searched recursively, in the order of their names.
+    """The cases in `paths`, each once; those of a folder in the order of their names.
 
-    A stored response that is named is passed over, so that ``*.json`` may be written.
+    Folders are searched recursively.  A stored response that is named is passed over, so
+    that ``*.json`` may be written.
 
     Raises
     ------
     UsageError
-        If a path does not exist, or holds no request.
+        If a path does not exist, or there is no request.
     """
     found: dict[str, Case] = {}
     for path in paths:
+        if not os.path.exists(path):
+            raise UsageError(f"{path}: No such file or directory")
         requests = list(_requests_in(path)) if os.path.isdir(path) else [path]
         if not requests:
             raise UsageError(f"{path}: no request.json or *.request.json in it")
         for request in requests:
-            if not os.path.exists(request):
-                raise UsageError(f"{request}: No such file or directory")
             if not _is_response(request):
                 found.setdefault(os.path.realpath(request), case_of(request))
+    if not found:
+        raise UsageError(f"{' '.join(paths)}: no requests, only responses")
     return list(found.values())
 
 

@@ -10,8 +10,10 @@ from functools import partial
 from io import StringIO
 from time import perf_counter
 
+from iallocator.engine import respond
 from iallocator.errors import RequestError, UsageError
 from iallocator.files import read_file
+from iallocator.options import Settings, parse
 from iallocator.replay.cases import read_text
 from iallocator.replay.compare import differences
 
@@ -108,18 +110,16 @@ def answer_case(case: Case, options: Sequence[str] = ()) -> Answered:
     UsageError
         If the request or the options cannot be used at all.
     """
-    from iallocator.cli import answer
-
+    settings = Settings()
+    parse([*options, *case.options()], settings)
     raw = read_file(case.request)
-    words = [*options, *case.options()]
     complaints = StringIO()
-    document: dict[str, object]
     with redirect_stderr(complaints):
         try:
-            document = json.loads(answer(raw, words))
+            document = respond(raw, settings).document()
         except RequestError as error:
             document = {"error": str(error)}
-    return Answered(document, complaints.getvalue())
+    return Answered(json.loads(json.dumps(document)), complaints.getvalue())
 
 
 def pretty(document: object) -> str:

@@ -6,21 +6,19 @@ it refused; then every node is asked what it says to the instance.
 
 from __future__ import annotations
 
-from copy import copy
-
-from iallocator.context import Context
 from iallocator.handlers.allocate import wish_for
 from iallocator.handlers.groups import POLICY_RANK, collect_offers
 from iallocator.report.closest import closest
 from iallocator.report.contributions import Contributions
-from iallocator.report.explanation import Decision, GroupReport, Json, Placed
+from iallocator.report.explanation import Decision, GroupReport
+from iallocator.report.facts import Json, Placed
 from iallocator.report.limits import survey
-from iallocator.report.redundancy import Witness
+from iallocator.report.witnessed import WitnessedContext
 from iallocator.report.words import subject
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from iallocator.handlers.groups import Wish
     from iallocator.model.cluster import Cluster, Group
@@ -28,7 +26,7 @@ if TYPE_CHECKING:
     from iallocator.reply import GroupSolution
     from iallocator.requests import Allocate
 
-__all__ = ["WitnessedContext", "decide", "explain"]
+__all__ = ["decide", "explain", "nowhere", "request_notes"]
 
 N1_MODES = {
     "strict": "N+1 is strict: the failure of any node must be survived, whoever causes it.",
@@ -41,45 +39,35 @@ def explain(
     cluster: Cluster, request: Allocate, settings: Settings, response: Json
 ) -> list[Decision]:
     """The one decision of an ``allocate``."""
-    context = WitnessedContext(cluster, settings, request.instance.required_nodes)
-    notes = _notes(settings, request)
+    context = WitnessedContext(cluster, settings, [request.instance])
+    notes = request_notes(settings, request)
     wish = wish_for(context, request)
     if wish is None:
-        groups = [_left_out(group, response["info"]) for group in cluster.groups]
-        instance = request.instance
-        return [Decision(instance.name, subject(instance), None, groups, notes)]
+        return [nowhere(cluster, request, notes)]
     if request.recreated is not None and not settings.like_hail:
         context.state.remove(request.recreated, request.recreated.nodes)
         notes.append("The instance exists: what it uses now is free for it.")
     return [decide(context, wish, notes)]
 
 
-class WitnessedContext(Context):
-    """A context for asking again: at least two placements in each group, and a `Witness`."""
-
-    __slots__ = ("_witnesses",)
-
-    def __init__(self, cluster: Cluster, settings: Settings, required_nodes: int) -> None:
-        wanted = copy(settings)
-        wanted.top = max(2, settings.top)
-        work = sum(len(group.nodes) ** required_nodes for group in cluster.groups)
-        super().__init__(cluster, wanted, work)
-        self._witnesses: dict[tuple[int, ...], Witness] = {}
-
-    def forget(self) -> None:
-        """Begin with new witnesses: what they know is about the state as it was."""
-        self._witnesses.clear()
-
-    def judge(self, scope: Sequence[int]) -> Witness:
-        """The witness for `scope`, the same until `forget`."""
-        key = tuple(scope)
-        if key not in self._witnesses:
-            self._witnesses[key] = Witness(self.state, self.kernels, self.rules, scope)
-        return self._witnesses[key]
+def nowhere(cluster: Cluster, request: Allocate, notes: list[str]) -> Decision:
+    """The decision on a request that names a group that does not exist."""
+    why = f"group {request.group_name} does not exist"
+    groups = [_left_out(group, f"not asked: {why}") for group in cluster.groups]
+    instance = request.instance
+    return Decision(instance.name, subject(instance), None, groups, notes, reason=why)
 
 
-def decide(context: WitnessedContext, wish: Wish, notes: list[str]) -> Decision:
-    """Where the instance of `wish` goes as the state is now, and why; changes no state."""
+def decide(
+    context: WitnessedContext,
+    wish: Wish,
+    notes: list[str],
+    left_out: Mapping[str, str] | None = None,
+) -> Decision:
+    """Where the instance of `wish` goes as the state is now, and why; changes no state.
+
+    `left_out` says of groups that are not asked, by their uuids, why that is so.
+    """
     context.forget()
     offers = collect_offers(context, wish)
     desk = _Desk(context, wish)
@@ -90,11 +78,11 @@ def decide(context: WitnessedContext, wish: Wish, notes: list[str]) -> Decision:
     asked = {group.uuid for group in groups}
     why = f"only group {wish.groups[0].name} is asked for" if wish.named else "it has no nodes"
     others = [group for group in context.cluster.groups if group.uuid not in asked]
-    groups += [_left_out(group, why) for group in others]
+    groups += [_left_out(group, (left_out or {}).get(group.uuid, why)) for group in others]
     return Decision(wish.instance.name, subject(wish.instance), answer, groups, notes)
 
 
-def _notes(settings: Settings, request: Allocate) -> list[str]:
+def request_notes(settings: Settings, request: Allocate) -> list[str]:
     """What the request and the options ask for besides the instance."""
     found = []
     if request.group_name is not None:

@@ -7,26 +7,29 @@ of equals the first node in the order of the cluster.
 
 from __future__ import annotations
 
-from iallocator.filters.node import ALL_LIMITS
+from iallocator.filters.node import FORCED_LIMITS, HARD_LIMITS
 from iallocator.report.policy import policy_breach
 from iallocator.report.prospect import Prospect
 from iallocator.report.words import quantity
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Collection, Iterable, Sequence
 
     from iallocator.context import Context
     from iallocator.model.cluster import Group
     from iallocator.model.instance import Instance
     from iallocator.redundancy.judge import Judge
     from iallocator.redundancy.simulation import Stranded
+    from iallocator.report.limits import Seats
     from iallocator.scoring.candidates import Placement
     from iallocator.scoring.view import View
 
     Amount = Callable[[View, View, Instance], float]
+    _Amounts = dict[str, tuple[float, float, str]]
+    """Unit -> amount lacking, amount asked for, unit."""
 
-__all__ = ["closest"]
+__all__ = ["Search", "closest", "closest_move"]
 
 
 def closest(
@@ -55,12 +58,37 @@ def closest(
     admitted = [index for index in nodes if not breaches[index]]
     if not admitted:
         return next(iter(breaches.values()), "")
-    search = _Search(Prospect(context, instance))
+    search = Search(Prospect(context, instance))
     if instance.required_nodes == 1:
         found = search.single(admitted)
     else:
         found = search.pair(admitted, nodes)
     return _told(context, found)
+
+
+def closest_move(
+    context: Context,
+    seats: Seats,
+    barred: Collection[int] = (),
+    mirror: Prospect | None = None,
+    source: int | None = None,
+) -> str:
+    """One clause on what came closest to taking an instance in `seats` that is moved.
+
+    `barred` are nodes that no resource would help; for `mirror` and `source` see
+    `Search`.  "" if there is nothing to tell.
+    """
+    open_to = [index for index in seats.primaries if index not in barred]
+    search = Search(seats.prospect, mirror, source)
+    if not open_to:
+        told = [seats.refusals[index] for index in seats.primaries]
+        names = context.cluster.node_names(seats.primaries[:1])
+        return f"{names[0]}: {told[0].told}" if told else ""
+    if seats.secondaries is None:
+        return _told(context, search.single(open_to))
+    if not seats.secondaries:
+        return ""
+    return _told(context, search.pair(open_to, seats.secondaries))
 
 
 class _Lack:
@@ -78,11 +106,19 @@ def _part(lack: _Lack) -> float:
     return lack.part
 
 
-class _Search:
-    """The nearest placement by what single nodes lack."""
+class Search:
+    """The nearest placement by what single nodes lack.
 
-    def __init__(self, prospect: Prospect) -> None:
+    With `mirror`, what limits a first step, and the node `source`, a new primary must
+    become the secondary of that before.
+    """
+
+    def __init__(
+        self, prospect: Prospect, mirror: Prospect | None = None, source: int | None = None
+    ) -> None:
         self._prospect = prospect
+        self._mirror = mirror
+        self._source = source
 
     def single(self, nodes: Iterable[int]) -> list[_Lack]:
         """What the nearest node lacks."""
@@ -109,51 +145,80 @@ class _Search:
         return min(pairs, key=lambda pair: pair[0].part + pair[1].part, default=[])
 
     def _as_primary(self, index: int) -> _Lack:
-        failing = self._prospect.primary_failures(index)
-        reasons = {check.reason for check, _ in failing}
-        return self._lack(index, reasons, AS_PRIMARY, self._prospect.primary(index))
+        prospect = self._prospect
+        reasons = {check.reason for check, _ in prospect.primary_failures(index)}
+        counting = _counting(AS_PRIMARY, reasons, prospect.limits)
+        amounts = self._amounts(counting, prospect.primary(index))
+        if self._mirror is not None:
+            before = self._as_secondary_of(self._mirror, index, self._source)
+            amounts |= {
+                unit: lacking
+                for unit, lacking in before.items()
+                if unit not in amounts or lacking > amounts[unit]
+            }
+        return _Lack(index, list(amounts.values()))
 
     def _as_secondary(self, index: int, primary: int | None) -> _Lack:
-        failing = self._prospect.secondary_failures(index, primary)
-        reasons = {check.reason for check, _ in failing}
-        return self._lack(index, reasons, AS_SECONDARY, self._prospect.secondary(index, primary))
+        return _Lack(
+            index, list(self._as_secondary_of(self._prospect, index, primary).values())
+        )
 
-    def _lack(
-        self, index: int, reasons: set[str], measures: Sequence[_Measure], views: tuple[View, View]
-    ) -> _Lack:
+    def _as_secondary_of(self, prospect: Prospect, index: int, primary: int | None) -> _Amounts:
+        reasons = {check.reason for check, _ in prospect.secondary_failures(index, primary)}
+        counting = _counting(AS_SECONDARY, reasons, prospect.mirror_limits)
+        return self._amounts(counting, prospect.secondary(index, primary))
+
+    def _amounts(self, measures: Iterable[_Measure], views: tuple[View, View]) -> _Amounts:
         """Of every resource the largest amount that one of its limits asks for."""
         instance = self._prospect.instance
-        soft_ignored = self._prospect.limits != ALL_LIMITS
-        amounts: dict[str, tuple[float, float, str]] = {}
+        amounts: _Amounts = {}
         for measure in measures:
-            if measure.reason not in reasons or (measure.soft and soft_ignored):
-                continue
             amount = measure.amount(*views, instance)
             if amount > 0 and amount > amounts.get(measure.unit, (0.0,))[0]:
                 amounts[measure.unit] = (amount, measure.asked(instance), measure.unit)
-        return _Lack(index, list(amounts.values()))
+        return amounts
 
 
 class _Measure:
     """How much of a resource (`unit`) is missing where a limit counted as `reason` is broken.
 
-    ``asked`` names the attribute of the instance that says how much of it it takes.
+    ``asked`` names the attribute of the instance that says how much of it it takes;
+    ``soft`` and ``forced`` are those of the limit.
     """
 
-    __slots__ = ("_asked", "amount", "reason", "soft", "unit")
+    __slots__ = ("_asked", "amount", "forced", "reason", "soft", "unit")
 
     def __init__(
-        self, reason: str, unit: str, asked: str, amount: Amount, soft: bool = False
+        self,
+        reason: str,
+        unit: str,
+        asked: str,
+        amount: Amount,
+        *,
+        soft: bool = False,
+        forced: bool = True,
     ) -> None:
         self.reason = reason
         self.unit = unit
         self.amount = amount
         self.soft = soft
+        self.forced = forced and not soft
         self._asked = asked
 
     def asked(self, instance: Instance) -> float:
         """How much of it the instance asks for in all; 1 where that means nothing."""
         return float(getattr(instance, self._asked) or 1) if self._asked else 1.0
+
+
+def _counting(measures: Sequence[_Measure], reasons: set[str], limits: int) -> list[_Measure]:
+    """Those of `measures` that are about `reasons`, and about limits that count."""
+    return [
+        measure
+        for measure in measures
+        if measure.reason in reasons
+        and not (limits == HARD_LIMITS and measure.soft)
+        and not (limits == FORCED_LIMITS and not measure.forced)
+    ]
 
 
 _MEMORY, _DISK, _CPUS = "MiB memory", "MiB disk", "virtual cpus"
@@ -166,21 +231,22 @@ _N1 = _Measure(
 
 _DISKS = (
     _Measure("FailDisk", _DISK, "disk", lambda b, a, i: 1 - a.disk),
-    _Measure("FailDisk", _DISK, "disk", lambda b, a, i: 1 - a.disk_later),
+    _Measure("FailDisk", _DISK, "disk", lambda b, a, i: 1 - a.disk_later, forced=False),
     _Measure("FailDisk", _DISK, "disk", lambda b, a, i: a.disk_reserve - a.disk, soft=True),
-    _Measure("FailDisk", _SHARED, "spindle_use", lambda b, a, i: a.spindles - a.high_spindles),
+    _Measure("FailDisk", _SHARED, "spindle_use", lambda b, a, i: a.spindles - a.high_spindles,
+             forced=False),
     _Measure("FailDisk", _SHARED, "spindle_use",
-             lambda b, a, i: a.spindles_later - a.high_spindles),
+             lambda b, a, i: a.spindles_later - a.high_spindles, forced=False),
     _Measure("FailSpindles", _OWN, "spindles", lambda b, a, i: -a.exclusive * a.free_spindles),
     _Measure("FailSpindles", _OWN, "spindles",
-             lambda b, a, i: -a.exclusive * a.free_spindles_later),
+             lambda b, a, i: -a.exclusive * a.free_spindles_later, forced=False),
     _Measure("FailSpindles", "disk size in spindles (the disks do not say theirs)", "",
              lambda b, a, i: a.exclusive * (i.spindles is None)),
 )  # fmt: skip
 
 AS_PRIMARY = (
     _Measure("FailMem", _MEMORY, "memory", lambda b, a, i: 1 - a.memory),
-    _Measure("FailMem", _MEMORY, "memory", lambda b, a, i: 1 - a.memory_later),
+    _Measure("FailMem", _MEMORY, "memory", lambda b, a, i: 1 - a.memory_later, forced=False),
     _N1,
     *_DISKS,
     _Measure("FailCPU", _CPUS, "vcpus", lambda b, a, i: a.cpus - a.vcpu_ratio * a.total_cpus,

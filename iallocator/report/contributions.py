@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import sqrt
 
-from iallocator.report.explanation import DECIMALS, Json, Placed, Term
+from iallocator.report.facts import DECIMALS, Json, Placed, Term
 from iallocator.scoring.kernel import terms
 from iallocator.scoring.scalar import ScalarKernel
 from iallocator.scoring.statistics import STATISTICS
@@ -18,24 +18,43 @@ if TYPE_CHECKING:
     from iallocator.model.instance import Instance
     from iallocator.model.state import State
 
-__all__ = ["Contributions", "Difference", "difference_document", "differences"]
+__all__ = ["Contributions", "Difference", "difference_document", "differences", "standing"]
+
+
+def standing(state: State, scope: Sequence[int]) -> list[Term]:
+    """The statistics over the nodes in `scope` as `state` is now, before and after alike."""
+    kernel = ScalarKernel(state, scope, [capacities(node) for node in state.cluster.nodes])
+    values = terms(kernel.totals, (), sqrt)
+    return [
+        Term(s.name, s.weight, value / s.weight, value / s.weight)
+        for s, value in zip(STATISTICS, values)
+    ]
 
 
 class Contributions:
-    """The statistics over the nodes in `scope`, before and after a placement of `instance`."""
+    """The statistics over the nodes in `scope`, before and after a placement of `instance`.
 
-    def __init__(self, state: State, scope: Sequence[int], instance: Instance) -> None:
+    `before` is how they stood, if that is not as `state` is now.
+    """
+
+    def __init__(
+        self,
+        state: State,
+        scope: Sequence[int],
+        instance: Instance,
+        before: list[Term] | None = None,
+    ) -> None:
         fixed = [capacities(node) for node in state.cluster.nodes]
         self._kernel = ScalarKernel(state, scope, fixed)
-        self._before: list[float] = terms(self._kernel.totals, (), sqrt)
+        self._before = standing(state, scope) if before is None else before
         self._instance = instance
 
     def of(self, nodes: tuple[int, ...]) -> list[Term]:
         """Every term of the score once the instance is on `nodes`."""
         after = self._kernel.terms_of(self._instance, nodes)
         return [
-            Term(s.name, s.weight, old / s.weight, new / s.weight)
-            for s, old, new in zip(STATISTICS, self._before, after)
+            Term(old.name, old.weight, old.before, new / old.weight)
+            for old, new in zip(self._before, after)
         ]
 
     def score(self, nodes: tuple[int, ...]) -> float:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from importlib import import_module
 
 from iallocator.engine import read, respond
-from iallocator.report.explanation import Explanation, Json
+from iallocator.report.explanation import Explanation
+from iallocator.report.facts import Json
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

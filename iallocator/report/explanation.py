@@ -1,186 +1,20 @@
 """An explanation as data: what text and JSON are made from.
 
-Every class has ``document()``, its form in JSON; the keys are a contract.  Scores and
-contributions: lower is better.  Memory and disk are in MiB.
+Every class has ``document()``, its form in JSON; the keys are a contract.  The facts
+that it is made of are in `iallocator.report.facts`.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
 
-__all__ = [
-    "Decision",
-    "Explanation",
-    "GroupReport",
-    "Json",
-    "NodeReport",
-    "Placed",
-    "Refusal",
-    "RoleReport",
-    "Term",
-    "Unsurvived",
-]
+from iallocator.report.facts import Json, NodeReport, Placed, Unsurvived
 
-Json = dict[str, Any]
-DECIMALS = 10
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
-
-@dataclass(frozen=True, slots=True)
-class Term:
-    """One statistic of the score, before and after a placement.
-
-    ``before`` and ``after`` are the statistic itself; its contribution to the score
-    is that times ``weight``.
-    """
-
-    name: str
-    weight: float
-    before: float
-    after: float
-
-    @property
-    def contribution_before(self) -> float:
-        """What it adds to the score as things are."""
-        return self.weight * self.before
-
-    @property
-    def contribution_after(self) -> float:
-        """What it adds to the score with the instance in place."""
-        return self.weight * self.after
-
-    def document(self) -> Json:
-        """The term as JSON."""
-        return {
-            "name": self.name,
-            "weight": self.weight,
-            "before": round(self.before, DECIMALS),
-            "after": round(self.after, DECIMALS),
-            "contribution_before": round(self.contribution_before, DECIMALS),
-            "contribution_after": round(self.contribution_after, DECIMALS),
-        }
-
-
-@dataclass(frozen=True, slots=True)
-class Placed:
-    """A possible placement and what its score is made of.
-
-    ``rank`` is what it was ranked by where that is not the score, else "".
-    """
-
-    group: str
-    nodes: list[str]
-    score: float
-    terms: list[Term]
-    rank: str = ""
-
-    @property
-    def where(self) -> str:
-        """The nodes in one word, primary first."""
-        return "/".join(self.nodes)
-
-    def document(self) -> Json:
-        """The placement as JSON."""
-        found: Json = {"nodes": self.nodes, "score": round(self.score, DECIMALS)}
-        if self.rank:
-            found["rank"] = self.rank
-        return found | {"terms": [term.document() for term in self.terms]}
-
-
-@dataclass(frozen=True, slots=True)
-class Refusal:
-    """Why a node cannot take a role: what it is counted as, and the numbers.
-
-    ``beside`` names the primary for which alone it holds; "" if it holds for any.
-    ``placements`` is how many placements are counted under it.
-    """
-
-    reason: str
-    text: str
-    beside: str = ""
-    placements: int = 0
-
-    def document(self) -> Json:
-        """The refusal as JSON."""
-        found: Json = {"reason": self.reason, "text": self.text, "placements": self.placements}
-        return {**found, "beside": self.beside} if self.beside else found
-
-
-@dataclass(frozen=True, slots=True)
-class RoleReport:
-    """A node in one role: "primary", "secondary", or "only" for one-node templates.
-
-    ``placements`` counts those that pass every limit with the node in this role,
-    before global N+1 is looked at.
-    """
-
-    role: str
-    placements: int
-    refusals: list[Refusal] = field(default_factory=list)
-
-    @property
-    def lonely(self) -> bool:
-        """Whether the node could, if only another could beside it."""
-        return not self.placements and not self.refusals
-
-    def document(self) -> Json:
-        """The role as JSON."""
-        return {
-            "role": self.role,
-            "placements": self.placements,
-            "refusals": [refusal.document() for refusal in self.refusals],
-        }
-
-
-@dataclass(frozen=True, slots=True)
-class NodeReport:
-    """A node of a group: why it was not considered, or what each role says."""
-
-    name: str
-    excluded: list[str] = field(default_factory=list)
-    roles: list[RoleReport] = field(default_factory=list)
-
-    @property
-    def possible(self) -> bool:
-        """Whether some placement with the node passes every limit."""
-        return any(role.placements for role in self.roles)
-
-    def document(self) -> Json:
-        """The node as JSON."""
-        return {
-            "name": self.name,
-            "excluded": self.excluded,
-            "roles": [role.document() for role in self.roles],
-        }
-
-
-@dataclass(frozen=True, slots=True)
-class Unsurvived:
-    """A placement refused by global N+1.
-
-    If ``failing`` failed, ``instance`` would find no place, and ``why``.  ``already``
-    says that this is so without the placement, too.
-    """
-
-    nodes: list[str]
-    score: float
-    failing: str
-    instance: str
-    memory: int
-    why: str
-    already: bool
-
-    def document(self) -> Json:
-        """The refused placement as JSON."""
-        return {
-            "nodes": self.nodes,
-            "score": round(self.score, DECIMALS),
-            "failing_node": self.failing,
-            "stranded_instance": self.instance,
-            "stranded_memory": self.memory,
-            "why": self.why,
-            "already_without_it": self.already,
-        }
+__all__ = ["Decision", "Explanation", "GroupReport", "StepReport"]
 
 
 @dataclass(slots=True)
@@ -234,15 +68,56 @@ class GroupReport:
         }
 
 
+@dataclass(frozen=True, slots=True)
+class StepReport:
+    """One step of a move: what kind it is, its target node, and both in words."""
+
+    move: str
+    node: str
+    words: str
+
+    def document(self) -> Json:
+        """The step as JSON."""
+        return {"move": self.move, "node": self.node, "words": self.words}
+
+
 @dataclass(slots=True)
 class Decision:
-    """Where one instance goes, and why; ``groups`` in the order of their rank."""
+    """Where one instance goes, and why.
+
+    Attributes
+    ----------
+    answer:
+        Where it goes; None if it has no place, or stays where it is.
+    groups:
+        In the order of their rank; of a move the one group that it ends in.
+    present:
+        The nodes it is on, primary first; empty for a new instance.
+    steps:
+        What brings it from there to the answer; empty for a new instance.
+    reason:
+        Why it cannot be moved, in the words of the response; "" if it can.
+    choice:
+        How the group was chosen, for a move to another group.
+    elsewhere:
+        What the other groups offered because its own cannot take it.
+    """
 
     instance: str
     subject: str
     answer: Placed | None
     groups: list[GroupReport]
     notes: list[str] = field(default_factory=list)
+    present: list[str] = field(default_factory=list)
+    steps: list[StepReport] = field(default_factory=list)
+    reason: str = ""
+    choice: Decision | None = None
+    elsewhere: Decision | None = None
+
+    @property
+    def moves(self) -> bool:
+        """Whether the instance exists and is to be moved."""
+        return bool(self.present)
 
     @property
     def rivals(self) -> list[tuple[str, Placed]]:
@@ -257,6 +132,13 @@ class Decision:
                 found.append(("runner-up" if own else f"group {group.name}", others[0]))
         return found
 
+    def parts(self) -> Iterator[Decision]:
+        """The decision itself and those that are parts of it."""
+        yield self
+        for part in (self.choice, self.elsewhere):
+            if part is not None:
+                yield from part.parts()
+
     def document(self) -> Json:
         """The decision as JSON."""
         from iallocator.report.contributions import difference_document
@@ -266,11 +148,16 @@ class Decision:
             "instance": self.instance,
             "subject": self.subject,
             "notes": self.notes,
+            "present": self.present,
             "answer": {"group": answer.group, **answer.document()} if answer else None,
+            "steps": [step.document() for step in self.steps],
+            "reason": self.reason,
             "comparisons": [
                 difference_document(answer, rival, label) for label, rival in self.rivals if answer
             ],
             "groups": [group.document() for group in self.groups],
+            "choice": self.choice.document() if self.choice else None,
+            "elsewhere": self.elsewhere.document() if self.elsewhere else None,
         }
 
 

@@ -18,15 +18,33 @@ __all__ = ["Prospect"]
 
 
 class Prospect:
-    """What `instance` would make of single nodes, as the state of `context` is now."""
+    """What `instance` would make of single nodes, as the state of `context` is now.
 
-    def __init__(self, context: Context, instance: Instance) -> None:
+    Attributes
+    ----------
+    limits, mirror_limits:
+        Which limits count for primaries and for secondaries; those for a new
+        instance unless others are given; those for primaries count for both if
+        there are no other.
+    """
+
+    def __init__(
+        self,
+        context: Context,
+        instance: Instance,
+        *,
+        limits: int | None = None,
+        mirror_limits: int | None = None,
+        on_primary: tuple[Check, ...] = PRIMARY,
+        on_secondary: tuple[Check, ...] = SECONDARY,
+    ) -> None:
         self.instance = instance
-        self.limits = context.limits
+        self.limits = context.limits if limits is None else limits
+        self.mirror_limits = self.limits if mirror_limits is None else mirror_limits
         self._state = context.state
         self._checker = context.kernels.checker(context.state)
-        self._primary = checks_for(PRIMARY, instance, self.limits)
-        self._secondary = checks_for(SECONDARY, instance, self.limits)
+        self._primary = checks_for(on_primary, instance, self.limits)
+        self._secondary = checks_for(on_secondary, instance, self.mirror_limits)
 
     def primary(self, index: int) -> tuple[View, View]:
         """Node `index` before and after as the primary; of the tags what limits look at."""

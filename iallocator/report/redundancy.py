@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from iallocator.redundancy.judge import Judge
 from iallocator.redundancy.simulation import Simulation
-from iallocator.report.explanation import Unsurvived
+from iallocator.report.facts import Unsurvived
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -12,7 +12,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from iallocator.report.contributions import Difference
-    from iallocator.report.explanation import Decision, Explanation, GroupReport, Placed
+    from iallocator.report.explanation import Decision, Explanation, GroupReport
+    from iallocator.report.facts import Placed
 
 __all__ = ["render"]
 

@@ -8,7 +8,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from iallocator.report.explanation import GroupReport, NodeReport, RoleReport, Unsurvived
+    from iallocator.report.explanation import GroupReport
+    from iallocator.report.facts import NodeReport, RoleReport, Unsurvived
     from iallocator.report.table import Page
 
 __all__ = ["tell_nodes"]
@@ -80,7 +81,8 @@ def _told(role: RoleReport) -> Iterator[str]:
     words = "" if role.role == "only" else f" as {role.role}"
     for refusal in role.refusals:
         beside = f" of {refusal.beside}" if refusal.beside else ""
-        yield f"{refusal.reason}{words}{beside}: {refusal.text}"
+        where = f" {refusal.step}" if refusal.step else words + beside
+        yield f"{refusal.reason}{where}: {refusal.text}"
     if role.lonely:
         other = "secondary" if role.role == "primary" else "primary"
         yield f"could be {role.role}, but no other node can be {other} beside it"

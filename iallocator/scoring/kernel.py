@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     """Per statistic: what is added to its sum, and to its sum of squares."""
 
 __all__ = [
-    "DOMAINS", "LOCATION", "Totals", "after_primary", "after_secondary", "scope_group", "terms",
-    "values",
+    "DOMAINS", "LOCATION", "Totals", "after_primary", "after_secondary", "scope_group", "spread",
+    "terms", "values",
 ]  # fmt: skip
 
 LOCATION, DOMAINS = (
@@ -107,6 +107,15 @@ class Totals:
         return (self.offline if offline else self.online) or 1
 
 
+def spread(added: Quantity, square: Quantity, count: int) -> Quantity:
+    """The variance of `count` values with this sum and sum of squares."""
+    mean = added / count
+    mean_square = square / count
+    variance = mean_square - mean * mean
+    # what is left of two equal numbers is rounding, and its root would show
+    return variance * (variance > ROUNDING * mean_square)
+
+
 def terms(
     totals: Totals,
     changes: Iterable[Change],
@@ -127,12 +136,7 @@ def terms(
             square = square + more_square
         if statistic.spread:
             count = totals.count(statistic.offline)
-            mean = added / count
-            mean_square = square / count
-            variance = mean_square - mean * mean
-            # what is left of two equal numbers is rounding, and its root would show
-            variance = variance * (variance > ROUNDING * mean_square)
-            result.append(statistic.weight * sqrt(variance))
+            result.append(statistic.weight * sqrt(spread(added, square, count)))
         else:
             result.append(statistic.weight * added)
     return result

@@ -16,6 +16,7 @@ from iallocator.scoring.kernel import (
     after_primary,
     after_secondary,
     scope_group,
+    spread,
     terms,
     values,
 )
@@ -30,6 +31,9 @@ if TYPE_CHECKING:
     from iallocator.model.instance import Instance
     from iallocator.model.state import State
     from iallocator.scoring.candidates import Placement
+
+    Sparse = list[tuple[int, float, float]]
+    """The statistics that change: position, added to the sum, added to the sum of squares."""
     from iallocator.scoring.kernel import (
         DOMAINS,
         LOCATION,
@@ -60,6 +64,8 @@ class ScalarKernel:
         self._fixed = fixed
         self._group = scope_group(state.cluster, scope) if scope else None
         self._views: dict[int, View] = {}
+        self._seconds_of: Instance | None = None
+        self._seconds: dict[tuple[int, float], tuple[str | None, Sparse]] = {}
         views = [self.view(index) for index in scope]
         online = sum(1 for view in views if view.online)
         zero = [0.0] * len(STATISTICS)
@@ -98,7 +104,7 @@ class ScalarKernel:
         """The weighted terms of the score once `instance` is on `nodes`."""
         changes = [self._primary(instance, nodes[0])[1]]
         if len(nodes) > 1:
-            changes += self._second(instance, *nodes)
+            changes.append(_dense(self._second(instance, nodes[0], nodes[1], ())[1]))
         return terms(self.totals, changes, sqrt)
 
     def singles(
@@ -172,15 +178,14 @@ class ScalarKernel:
     ) -> list[Placement]:
         """The pairs of one primary that pass `checks` on the secondary; counts the others."""
         row: list[Placement] = []
-        first = self._primary(instance, primary)[1]
+        start = _Start(self.totals, self._primary(instance, primary)[1])
         for index in nodes:
-            reason = self.secondary_refusal(instance, primary, index, checks)
+            reason, change = self._second(instance, primary, index, checks)
             if reason is not None:
                 failures[reason] = failures.get(reason, 0) + 1
-                continue
-            changes = (first, *self._second(instance, primary, index))
-            score = round(sum(terms(self.totals, changes, sqrt)), DECIMALS)
-            row.append((score, (primary, index)))
+            else:
+                score = start.score(change)
+                row.append((round(score, DECIMALS), (primary, index)))
         return row
 
     def primary_refusal(
@@ -211,16 +216,29 @@ class ScalarKernel:
         peers = self.state.peers[index].get(primary, 0)
         return after_secondary(self.view(index), instance, peers, max)
 
-    def _second(self, instance: Instance, primary: int, index: int) -> list[Change]:
-        """What a secondary changes: at its node, and in failure domains shared with the primary."""
-        changes = [self._change(index, self._after(instance, primary, index))]
+    def _second(
+        self, instance: Instance, primary: int, index: int, checks: Sequence[Check]
+    ) -> tuple[str | None, Sparse]:
+        """Why node `index` cannot be the secondary, or what it changes then.
+
+        Most primaries reserve too little on a node to matter there: for those the
+        answer is worked out once.
+        """
+        peers = self.state.peers[index].get(primary, 0)
+        matters = instance.reserves and peers + instance.memory > self.state.reserved[index]
+        key = (index, peers if matters else -1)
+        if self._seconds_of is not instance:
+            self._seconds_of, self._seconds = instance, {}
+        known = self._seconds.get(key)
+        if known is None:
+            after = self._after(instance, primary, index)
+            reason = _refusal(checks, self.view(index), after, instance)
+            known = self._seconds[key] = reason, _sparse(self._change(index, after))
         nodes = self.state.cluster.nodes
-        shared = nodes[primary].locations & nodes[index].locations
-        if shared and not instance.forthcoming:
-            change: list[tuple[float, float]] = [(0.0, 0.0)] * len(STATISTICS)
-            change[LOCATION] = (len(shared), 0.0)
-            changes.append(change)
-        return changes
+        if nodes[index].locations and not instance.forthcoming and known[0] is None:
+            shared = len(nodes[primary].locations & nodes[index].locations)
+            return None, [*known[1], (LOCATION, shared, 0.0)]
+        return known
 
     def _change(self, index: int, after: View) -> Change:
         before = self._values.get(index)
@@ -230,6 +248,47 @@ class ScalarKernel:
             (new - old, new * new - old * old)
             for old, new in zip(before, values(after, self.totals.centres))
         ]
+
+
+class _Start:
+    """The score with a primary in place, ready to take one secondary after the other.
+
+    Only the few statistics that a secondary changes are worked out anew for each.
+    """
+
+    __slots__ = ("_count", "_squares", "_sums", "_terms", "_total")
+
+    def __init__(self, totals: Totals, first: Change) -> None:
+        self._count = totals.count(offline=False)
+        self._terms = terms(totals, (first,), sqrt)
+        self._total: float = sum(self._terms)
+        self._sums = [s + change[0] for s, change in zip(totals.sums, first)]
+        self._squares = [s + change[1] for s, change in zip(totals.squares, first)]
+
+    def score(self, second: Sparse) -> float:
+        """The score once the change of the secondary is made as well."""
+        total = self._total
+        for k, added, square in second:
+            statistic = STATISTICS[k]
+            if statistic.spread:
+                variance = spread(
+                    self._sums[k] + added, self._squares[k] + square, self._count
+                )
+                total += statistic.weight * sqrt(variance) - self._terms[k]
+            else:
+                total += statistic.weight * added
+        return total
+
+
+def _sparse(change: Change) -> Sparse:
+    return [(k, added, square) for k, (added, square) in enumerate(change) if added or square]
+
+
+def _dense(sparse: Sparse) -> Change:
+    change: list[tuple[float, float]] = [(0.0, 0.0)] * len(STATISTICS)
+    for k, added, square in sparse:
+        change[k] = (change[k][0] + added, change[k][1] + square)
+    return change
 
 
 _NO_CHANGE: Change = [(0.0, 0.0)] * len(STATISTICS)

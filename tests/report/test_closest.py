@@ -10,7 +10,7 @@ from iallocator.context import Context
 from iallocator.engine import read
 from iallocator.model.instance import Instance
 from iallocator.options import Settings
-from iallocator.report.closest import _Search
+from iallocator.report.closest import Search
 from iallocator.report.explain import explain
 from iallocator.report.explanation import Decision
 from iallocator.report.prospect import Prospect
@@ -80,7 +80,7 @@ def test_closest_refused_by_n1_names_failure_and_instance() -> None:
 def test_closest_generated_documents_lack_something_where_a_limit_breaks() -> None:
     """A node lacks something in a role if and only if some limit refuses it there."""
     for prospect, _, nodes in prospects(range(60)):
-        search = _Search(prospect)
+        search = Search(prospect)
         for index in nodes:
             lacking = search._as_primary(index).texts
             assert bool(lacking) == bool(prospect.primary_failures(index))
@@ -94,7 +94,7 @@ def test_closest_generated_documents_find_the_nearest_pair() -> None:
     for prospect, instance, nodes in prospects(range(200)):
         if instance.required_nodes == 1 or len(nodes) < 2:
             continue
-        search = _Search(prospect)
+        search = Search(prospect)
         found = sum(lack.part for lack in search.pair(nodes, nodes))
         every = [
             search._as_primary(p).part + search._as_secondary(s, p).part

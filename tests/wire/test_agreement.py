@@ -30,6 +30,9 @@ from .corpus import (
 UNREAD = {"version", "primary_ip", "secondary_ip", "master_candidate", "master_capable", "os",
           "hypervisor", "mode", "mac", "ssh_port"}  # fmt: skip
 
+ALIKE = {("nodes", "node2"), ("nodes", "node4"), ("nodes", "node5")}
+"""What has nothing that node1 and the offline node3 do not have."""
+
 
 def first_problem(raw: bytes) -> str | None:
     """What the parser says of `raw`; None if it accepts it."""
@@ -50,9 +53,18 @@ def disagreement(raw: bytes) -> str:
     return f"the parser says {first!r}, the schema {found!r}"
 
 
+def no_constant(name: str) -> None:
+    """Refuse NaN and Infinity, which are no JSON."""
+    raise AssertionError(f"{name} in a response")
+
+
 def damageable(age: str, kind: str) -> list[Path]:
     """The paths of a base document: all for the first kind, those of the request for the others."""
-    found = (path for path in paths(base(age, kind)) if path[-1] not in UNREAD)
+    found = (
+        path
+        for path in paths(base(age, kind))
+        if path[-1] not in UNREAD and path[:2] not in ALIKE
+    )
     return [path for path in found if kind == KINDS[0] or path[0] == "request"]
 
 
@@ -109,7 +121,7 @@ def test_answer_accepted_damage_is_complete(age: str, kind: str, path: Path) -> 
     """What the parser accepts is answered, however odd its numbers are."""
     for raw in damaged(base(age, kind), path):
         if first_problem(raw) is None:
-            response: dict[str, Any] = json.loads(answer(raw))
+            response: dict[str, Any] = json.loads(answer(raw), parse_constant=no_constant)
             assert set(response) >= {"success", "info", "result"}
 
 

@@ -1,0 +1,1 @@
+"""Benchmarks: whole processes, ours and the peer's in turn."""

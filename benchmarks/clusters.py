@@ -1,0 +1,223 @@
+"""Consistent clusters of any size, as request documents.
+
+Every node reports exactly what its instances leave free, so no memory and no disk
+is missing, and the peer and we read the same numbers.
+"""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+Json = dict[str, Any]
+
+__all__ = ["Shape", "allocate", "change_group", "document", "multi_allocate", "node_evacuate"]
+
+LOCAL = ("drbd", "plain")
+POLICY = {
+    "minmax": [
+        {
+            "min": {"memory-size": 128, "cpu-count": 1, "disk-size": 256, "disk-count": 0,
+                    "nic-count": 0, "spindle-use": 0},
+            "max": {"memory-size": 65536, "cpu-count": 32, "disk-size": 1048576, "disk-count": 16,
+                    "nic-count": 8, "spindle-use": 12},
+        }
+    ],
+    "std": {"memory-size": 1024, "cpu-count": 1, "disk-size": 10240, "disk-count": 1,
+            "nic-count": 1, "spindle-use": 1},
+    "disk-templates": ["drbd", "plain", "rbd", "sharedfile", "ext", "diskless"],
+    "vcpu-ratio": 64.0,
+    "spindle-ratio": 512.0,
+}  # fmt: skip
+
+
+class Shape:
+    """What a cluster looks like.
+
+    Attributes
+    ----------
+    groups, nodes:
+        Number of groups, and of nodes in each.
+    per_node:
+        Primary instances per node, on average.
+    template:
+        Disk template of all instances.
+    fullness:
+        Share of all memory that instances use, from 0 to 1.
+    """
+
+    def __init__(
+        self,
+        nodes: int,
+        template: str = "drbd",
+        *,
+        groups: int = 1,
+        per_node: int = 12,
+        fullness: float = 0.4,
+        seed: int = 1,
+    ) -> None:
+        self.nodes = nodes
+        self.template = template
+        self.groups = groups
+        self.per_node = per_node
+        self.fullness = fullness
+        self.seed = seed
+
+
+MEMORY = 131072
+DISK = 4 * 1024 * 1024
+SIZES = (0.5, 0.75, 1.0, 1.25, 1.5)
+
+
+def document(shape: Shape) -> Json:
+    """The cluster of `shape`, without a request."""
+    rng = random.Random(shape.seed)
+    groups = {f"uuid-{g:02}": _group(g) for g in range(shape.groups)}
+    nodes: dict[str, Json] = {}
+    instances: dict[str, Json] = {}
+    for number, uuid in enumerate(groups):
+        names = [f"node{number:02}-{n:04}.example.com" for n in range(shape.nodes)]
+        nodes |= {name: _node(uuid) for name in names}
+        for n in range(shape.nodes * shape.per_node):
+            name = f"instance{number:02}-{n:06}.example.com"
+            instances[name] = _instance(rng, shape, names, n)
+    _report(nodes, instances)
+    return {
+        "version": 2,
+        "cluster_name": "bench.example.com",
+        "cluster_tags": [],
+        "enabled_hypervisors": ["xen-pvm"],
+        "ipolicy": POLICY,
+        "nodegroups": groups,
+        "nodes": nodes,
+        "instances": instances,
+    }
+
+
+def _group(number: int) -> Json:
+    return {
+        "name": f"group{number:02}",
+        "alloc_policy": "preferred",
+        "networks": [],
+        "tags": [],
+        "ipolicy": POLICY,
+    }
+
+
+def _node(uuid: str) -> Json:
+    return {
+        "group": uuid,
+        "total_memory": MEMORY,
+        "reserved_memory": 1024,
+        "free_memory": MEMORY - 1024,
+        "total_disk": DISK,
+        "free_disk": DISK,
+        "total_spindles": 0,
+        "free_spindles": 0,
+        "total_cpus": 32,
+        "reserved_cpus": 1,
+        "i_pri_memory": 0,
+        "i_pri_up_memory": 0,
+        "tags": [],
+        "primary_ip": "192.0.2.1",
+        "secondary_ip": "192.0.2.2",
+        "offline": False,
+        "drained": False,
+        "master_candidate": True,
+        "master_capable": True,
+        "vm_capable": True,
+        "ndparams": {"exclusive_storage": False, "spindle_count": 1, "cpu_speed": 1,
+                     "oob_program": "", "ssh_port": 22},
+    }  # fmt: skip
+
+
+def _instance(rng: random.Random, shape: Shape, names: list[str], number: int) -> Json:
+    """The primaries go round the nodes; each node's secondaries are spread over the others."""
+    mean = MEMORY * shape.fullness / shape.per_node
+    memory = int(mean * rng.choice(SIZES)) // 64 * 64
+    size = rng.choice((5, 10, 20, 40)) * 1024
+    primary = number % len(names)
+    places = [names[primary]]
+    if shape.template == "drbd":
+        places.append(names[(primary + rng.randrange(1, len(names))) % len(names)])
+    return _described(memory, size, shape.template) | {
+        "nodes": places,
+        "admin_state": "up",
+    }
+
+
+def _described(memory: int, size: int, template: str) -> Json:
+    total = {"drbd": size + 128, "plain": size}.get(template, 0)
+    return {
+        "memory": memory,
+        "vcpus": 1,
+        "spindle_use": 1,
+        "disks": [{"size": size, "mode": "rw", "spindles": 1, "dev_type": template}],
+        "disk_space_total": total,
+        "disk_template": template,
+        "nics": [{"mac": "aa:00:00:00:00:01", "ip": None, "mode": "bridged", "link": "br0"}],
+        "tags": [],
+        "os": "debian",
+        "hypervisor": "xen-pvm",
+    }
+
+
+def _report(nodes: dict[str, Json], instances: dict[str, Json]) -> None:
+    """Let every node report what its instances leave."""
+    for instance in instances.values():
+        primary = nodes[instance["nodes"][0]]
+        primary["free_memory"] -= instance["memory"]
+        primary["i_pri_memory"] += instance["memory"]
+        primary["i_pri_up_memory"] += instance["memory"]
+        if instance["disk_template"] in LOCAL:
+            for name in instance["nodes"]:
+                nodes[name]["free_disk"] -= instance["disk_space_total"]
+    for node in nodes.values():
+        node["free_memory"] = max(0, node["free_memory"])
+        node["free_disk"] = max(0, node["free_disk"])
+
+
+def allocate(shape: Shape, memory: int = 2048, template: str | None = None) -> Json:
+    """A request for one new instance."""
+    kind = template or shape.template
+    request = _described(memory, 10240, kind) | {
+        "type": "allocate",
+        "name": "new.example.com",
+        "required_nodes": 2 if kind == "drbd" else 1,
+        "group_name": None,
+    }
+    return document(shape) | {"request": request}
+
+
+def multi_allocate(shape: Shape, count: int) -> Json:
+    """A request for `count` new instances."""
+    wanted = [
+        _described(2048, 10240, shape.template)
+        | {
+            "name": f"new{n:03}.example.com",
+            "required_nodes": 2 if shape.template == "drbd" else 1,
+            "group_name": None,
+        }
+        for n in range(count)
+    ]
+    return document(shape) | {"request": {"type": "multi-allocate", "instances": wanted}}
+
+
+def node_evacuate(shape: Shape, count: int, mode: str = "all") -> Json:
+    """A request to move `count` instances off the first node."""
+    whole = document(shape)
+    first = next(iter(whole["nodes"]))
+    names = [name for name, one in whole["instances"].items() if first in one["nodes"]]
+    others = [name for name in whole["instances"] if name not in names]
+    request = {"type": "node-evacuate", "instances": (names + others)[:count], "evac_mode": mode}
+    if len(names) >= count:
+        request["instances"] = names[:count]
+    return whole | {"request": request}
+
+
+def change_group(shape: Shape, count: int) -> Json:
+    """A request to move `count` instances of the first group to any other."""
+    whole = document(shape)
+    names = list(whole["instances"])[:count]
+    request = {"type": "change-group", "instances": names, "target_groups": []}
+    return whole | {"request": request}

@@ -1,0 +1,192 @@
+"""The facts of an explanation as data: placements, and what nodes say of them.
+
+Every class has ``document()``, its form in JSON; the keys are a contract.  Scores and
+contributions: lower is better.  Memory and disk are in MiB.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+__all__ = [
+    "DECIMALS",
+    "Json",
+    "NodeReport",
+    "Placed",
+    "Refusal",
+    "RoleReport",
+    "Term",
+    "Unsurvived",
+]
+
+Json = dict[str, Any]
+DECIMALS = 10
+"""Figures in JSON are rounded to this many decimals."""
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    """One statistic of the score, before and after a placement.
+
+    ``before`` and ``after`` are the statistic itself; its contribution to the score
+    is that times ``weight``.
+    """
+
+    name: str
+    weight: float
+    before: float
+    after: float
+
+    @property
+    def contribution_before(self) -> float:
+        """What it adds to the score as things are."""
+        return self.weight * self.before
+
+    @property
+    def contribution_after(self) -> float:
+        """What it adds to the score with the instance in place."""
+        return self.weight * self.after
+
+    def document(self) -> Json:
+        """The term as JSON."""
+        return {
+            "name": self.name,
+            "weight": self.weight,
+            "before": round(self.before, DECIMALS),
+            "after": round(self.after, DECIMALS),
+            "contribution_before": round(self.contribution_before, DECIMALS),
+            "contribution_after": round(self.contribution_after, DECIMALS),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """A possible placement and what its score is made of.
+
+    ``rank`` is what it was ranked by where that is not the score, else "".
+    """
+
+    group: str
+    nodes: list[str]
+    score: float
+    terms: list[Term]
+    rank: str = ""
+
+    @property
+    def where(self) -> str:
+        """The nodes in one word, primary first."""
+        return "/".join(self.nodes)
+
+    def document(self) -> Json:
+        """The placement as JSON."""
+        found: Json = {"nodes": self.nodes, "score": round(self.score, DECIMALS)}
+        if self.rank:
+            found["rank"] = self.rank
+        return found | {"terms": [term.document() for term in self.terms]}
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why a node cannot take a role: what it is counted as, and the numbers.
+
+    ``beside`` names the primary for which alone it holds; "" if it holds for any.
+    ``placements`` is how many placements are counted under it.  ``step`` is the step
+    of a move that fails, in words; "" if it is just the role.
+    """
+
+    reason: str
+    text: str
+    beside: str = ""
+    placements: int = 0
+    step: str = ""
+
+    @property
+    def told(self) -> str:
+        """Reason and text in one."""
+        step = f" {self.step}" if self.step else ""
+        return f"{self.reason}{step}: {self.text}"
+
+    def document(self) -> Json:
+        """The refusal as JSON."""
+        found: Json = {"reason": self.reason, "text": self.text, "placements": self.placements}
+        if self.beside:
+            found["beside"] = self.beside
+        return {**found, "step": self.step} if self.step else found
+
+
+@dataclass(frozen=True, slots=True)
+class RoleReport:
+    """A node in one role: "primary", "secondary", or "only" for one-node templates.
+
+    ``placements`` counts those that pass every limit with the node in this role,
+    before global N+1 is looked at.
+    """
+
+    role: str
+    placements: int
+    refusals: list[Refusal] = field(default_factory=list)
+
+    @property
+    def lonely(self) -> bool:
+        """Whether the node could, if only another could beside it."""
+        return not self.placements and not self.refusals
+
+    def document(self) -> Json:
+        """The role as JSON."""
+        return {
+            "role": self.role,
+            "placements": self.placements,
+            "refusals": [refusal.document() for refusal in self.refusals],
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class NodeReport:
+    """A node of a group: why it was not considered, or what each role says."""
+
+    name: str
+    excluded: list[str] = field(default_factory=list)
+    roles: list[RoleReport] = field(default_factory=list)
+
+    @property
+    def possible(self) -> bool:
+        """Whether some placement with the node passes every limit."""
+        return any(role.placements for role in self.roles)
+
+    def document(self) -> Json:
+        """The node as JSON."""
+        return {
+            "name": self.name,
+            "excluded": self.excluded,
+            "roles": [role.document() for role in self.roles],
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Unsurvived:
+    """A placement refused by global N+1.
+
+    If ``failing`` failed, ``instance`` would find no place, and ``why``.  ``already``
+    says that this is so without the placement, too.
+    """
+
+    nodes: list[str]
+    score: float
+    failing: str
+    instance: str
+    memory: int
+    why: str
+    already: bool
+
+    def document(self) -> Json:
+        """The refused placement as JSON."""
+        return {
+            "nodes": self.nodes,
+            "score": round(self.score, DECIMALS),
+            "failing_node": self.failing,
+            "stranded_instance": self.instance,
+            "stranded_memory": self.memory,
+            "why": self.why,
+            "already_without_it": self.already,
+        }

@@ -1,0 +1,1 @@
+"""How the house is built: who may import whom, what a start costs, what the README must name."""

@@ -1,0 +1,91 @@
+"""The imports of the package, read from its source without running it."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple
+
+__all__ = ["PACKAGE", "Import", "imports", "module_name", "room_of", "sources"]
+
+PACKAGE = Path(__file__).resolve().parents[2] / "iallocator"
+
+
+class Import(NamedTuple):
+    """One imported module.
+
+    ``typing`` says that only the type checker sees it, ``late`` that it happens inside
+    a function, ``line`` is where it stands, ``names`` are those taken out of it.
+    """
+
+    module: str
+    imported: str
+    line: int
+    typing: bool
+    late: bool
+    names: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        kind = " (for types)" if self.typing else ""
+        return f"{self.module}:{self.line} imports {self.imported}{kind}"
+
+
+def sources() -> dict[str, Path]:
+    """Every module of the package, with its file."""
+    return {module_name(path): path for path in sorted(PACKAGE.rglob("*.py"))}
+
+
+def module_name(path: Path) -> str:
+    """The dotted name of the module in the file at `path`."""
+    parts = path.relative_to(PACKAGE.parent).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def room_of(module: str) -> str:
+    """The package or module right below ``iallocator`` that holds `module`."""
+    parts = module.split(".")
+    return parts[1] if len(parts) > 1 else "__init__"
+
+
+@cache
+def imports() -> tuple[Import, ...]:
+    """All imports of the package, those inside functions too."""
+    return tuple(
+        found
+        for module, path in sources().items()
+        for found in _found(ast.parse(path.read_text()), module)
+    )
+
+
+def _found(
+    tree: ast.AST, module: str, typing: bool = False, late: bool = False
+) -> Iterator[Import]:
+    """The imports below `tree`, which is for the type checker only, or inside a function."""
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                yield Import(module, alias.name, node.lineno, typing, late)
+        elif isinstance(node, ast.ImportFrom):
+            assert not node.level, f"{module}: relative import in line {node.lineno}"
+            names = tuple(alias.asname or alias.name for alias in node.names)
+            for target in _targets(node):
+                yield Import(module, target, node.lineno, typing, late, names)
+        elif isinstance(node, ast.If) and _is_type_checking(node.test):
+            yield from _found(ast.Module(node.body, []), module, True, late)
+            yield from _found(ast.Module(node.orelse, []), module, typing, late)
+        else:
+            inside = isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+            yield from _found(node, module, typing, late or inside)
+
+
+def _targets(node: ast.ImportFrom) -> list[str]:
+    """The modules that ``from X import a, b`` loads: X, and a and b if they are modules."""
+    base = node.module or ""
+    below = [f"{base}.{alias.name}" for alias in node.names]
+    return [base, *(name for name in below if name in sources())]
+
+
+def _is_type_checking(test: ast.expr) -> bool:
+    return isinstance(test, ast.Name) and test.id == "TYPE_CHECKING"

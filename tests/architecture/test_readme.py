@@ -1,0 +1,47 @@
+"""The README names everything that a person can type."""
+
+from __future__ import annotations
+
+import re
+from importlib import import_module
+
+import pytest
+
+from iallocator.commands import COMMANDS
+from iallocator.options import COMMON
+
+from .imports import PACKAGE
+
+OPTIONS = sorted({name for option in COMMON for name in option.names})
+OF_COMMANDS = sorted(
+    {
+        (command, name)
+        for command in COMMANDS
+        for option in import_module(f"iallocator.commands.{command}").OPTIONS
+        for name in option.names
+    }
+)
+
+
+def named(word: str) -> bool:
+    """Whether `word` stands in the README, on its own and not as the start of another."""
+    text = (PACKAGE.parent / "README.md").read_text()
+    return re.search(rf"(?<![\w-]){re.escape(word)}(?![\w-])", text) is not None
+
+
+@pytest.mark.parametrize("command", sorted(COMMANDS))
+def test_command_is_named_in_the_readme(command: str) -> None:
+    """A command that nobody reads about is not there."""
+    assert named(f"iallocator {command}")
+
+
+@pytest.mark.parametrize("option", OPTIONS)
+def test_common_option_is_named_in_the_readme(option: str) -> None:
+    """An option that nobody reads about is not there."""
+    assert named(option)
+
+
+@pytest.mark.parametrize(("command", "option"), OF_COMMANDS)
+def test_option_of_a_command_is_named_in_the_readme(command: str, option: str) -> None:
+    """The options of single commands are told too."""
+    assert named(option), f"{option} of {command}"

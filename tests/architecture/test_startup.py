@@ -1,0 +1,62 @@
+"""The program lives for one request: it loads what this request needs, and nothing else."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from tests.builders import allocate, as_bytes, cluster
+
+from .imports import PACKAGE
+
+SLOW = (
+    "numpy", "orjson", "jsonschema", "dataclasses", "inspect", "typing", "argparse", "asyncio",
+    "email", "logging", "pathlib", "subprocess", "tempfile", "unittest", "urllib", "socket",
+)  # fmt: skip
+"""What a small request must not load; json itself brings re and enum."""
+
+SCRIPT = """
+import sys
+before = set(sys.modules)
+from iallocator.cli import main
+sys.argv = ["iallocator", *sys.argv[1:]]
+main()
+print(*sorted(set(sys.modules) - before), file=sys.stderr)
+"""
+
+
+def loaded(raw: bytes, *arguments: str) -> set[str]:
+    """The modules that a fresh process loads to answer the request `raw`."""
+    # -S: what the installation itself loads at start would hide what we load
+    command = [sys.executable, "-S", "-c", SCRIPT, *arguments]
+    done = subprocess.run(
+        command, input=raw, capture_output=True, check=True, cwd=PACKAGE.parent
+    )
+    assert b'"success":' in done.stdout
+    return set(done.stderr.decode().split())
+
+
+@pytest.mark.parametrize("template", ["plain", "drbd", "rbd"])
+def test_small_allocate_loads_nothing_slow(template: str) -> None:
+    """Answering a request about a few nodes loads none of the modules that take long."""
+    modules = loaded(as_bytes(allocate(cluster(nodes=4), disk_template=template)))
+    assert not {module.split(".")[0] for module in modules} & set(SLOW)
+
+
+def test_small_allocate_loads_only_its_own_handler() -> None:
+    """Handlers of other request types, and what explains or replays, stay on disk."""
+    modules = loaded(as_bytes(allocate(cluster(nodes=4))))
+    handlers = {m.split(".")[2] for m in modules if m.startswith("iallocator.handlers.")}
+    assert handlers == {"allocate", "groups", "placing"}
+    rooms = {m.split(".")[1] for m in modules if m.startswith("iallocator.")}
+    assert not rooms & {"report", "replay", "transition", "strategies"}
+
+
+def test_large_allocate_loads_the_array_library() -> None:
+    """The test above can fail: with many nodes numpy is worth its time."""
+    document = allocate(cluster(nodes=40))
+    command = [sys.executable, "-c", SCRIPT]
+    done = subprocess.run(command, input=as_bytes(document), capture_output=True, check=True)
+    assert "numpy" in done.stderr.decode().split()

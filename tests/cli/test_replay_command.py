@@ -1,0 +1,254 @@
+"""``iallocator replay`` as a person, or a program for continuous integration, starts it."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+
+from tests.builders import allocate, as_bytes, cluster, instance
+
+ROOT = Path(__file__).parents[2]
+Done = subprocess.CompletedProcess[str]
+
+
+def replay(*words: str | Path, **environment: str) -> Done:
+    """Run the command; whatever comes of it, stderr stays empty unless it ends with 2."""
+    command = [sys.executable, "-m", "iallocator", "replay", *map(str, words)]
+    done = subprocess.run(
+        command, capture_output=True, cwd=ROOT, check=False, env={**os.environ, **environment},
+        encoding=environment.get("PYTHONIOENCODING", "utf-8"), timeout=60,
+    )  # fmt: skip
+    assert bool(done.stderr) == (done.returncode == 2), done.stderr
+    return done
+
+
+def request(**members: Any) -> bytes:
+    """Return a request that is answered with node3."""
+    document = cluster(instances={"a": instance("node1"), "b": instance("node2")})
+    return as_bytes(allocate(document, disk_template="plain", **members))
+
+
+def store(folder: Path, raw: bytes | None = None, args: str = "", response: Any = None) -> Path:
+    """Store a case in `folder` and return it; `response` None: what the program says now."""
+    folder.mkdir(parents=True)
+    (folder / "request.json").write_bytes(request() if raw is None else raw)
+    if args:
+        (folder / "args").write_text(args)
+    if response is None:
+        replay("--update", folder)
+    else:
+        (folder / "response.json").write_text(json.dumps(response))
+    return folder
+
+
+def change(case: Path, **members: Any) -> None:
+    """Change members of the stored response."""
+    path = case / "response.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | members))
+
+
+@pytest.fixture
+def case(tmp_path: Path) -> Path:
+    """A case that passes."""
+    return store(tmp_path / "cases" / "plain")
+
+
+def test_replay_of_fixtures_passes() -> None:
+    """Every case that comes with the program is as stored, with and without processes."""
+    one, two = replay("fixtures"), replay("fixtures", "-j", "2")
+    assert one.returncode == 0
+    assert one.stdout.splitlines()[-1].endswith(" passed, 0 failed")
+    assert two.stdout == one.stdout
+
+
+def test_replay_of_same_answer_says_ok(case: Path) -> None:
+    """A case that is answered as stored passes."""
+    done = replay(case.parent)
+    assert done.stdout == f"ok                  {case}\n1 passed, 0 failed\n"
+    assert done.returncode == 0
+
+
+def test_replay_of_other_answer_shows_path_stored_and_now(case: Path) -> None:
+    """Every place that differs is told, with both values; the exit status is 1."""
+    change(case, result=["node1"], success=False, surplus=[1])
+    done = replay(case)
+    assert done.stdout.splitlines() == [
+        f"DIFFERS             {case}",
+        "    success: false → true",
+        '    result/0: "node1" → "node3"',
+        "    surplus: [1] → (absent)",
+        "0 passed, 1 failed",
+    ]
+    assert done.returncode == 1
+
+
+@pytest.mark.parametrize(("shift", "status"), [(4e-10, 0), (1e-8, 1)])
+def test_replay_compares_scores_to_eight_decimals(
+    case: Path, shift: float, status: int
+) -> None:
+    """What shows only behind the eighth decimal is no difference."""
+    stored = json.loads((case / "response.json").read_text())
+    stored["solutions"][0]["score"] += shift
+    change(case, solutions=stored["solutions"])
+    assert replay(case).returncode == status
+
+
+def test_replay_without_stored_response_fails(case: Path) -> None:
+    """A case that has nothing to be compared with does not pass."""
+    (case / "response.json").unlink()
+    done = replay(case)
+    assert done.stdout.startswith(f"no stored response  {case}\n")
+    assert done.returncode == 1
+
+
+def test_replay_of_unusable_response_fails(case: Path) -> None:
+    """A stored response that is no JSON is an error of this case, not of the command."""
+    (case / "response.json").write_text("{")
+    done = replay(case)
+    assert done.stdout.startswith(f"error               {case}\n    {case}/response.json: ")
+    assert done.returncode == 1
+
+
+def test_replay_with_update_stores_answers_and_says_what_changes(case: Path) -> None:
+    """Afterwards the case passes, and another update changes nothing."""
+    change(case, result=["node1"])
+    done = replay("--update", case)
+    assert done.stdout.splitlines() == [
+        f"updated             {case}",
+        '    result/0: "node1" → "node3"',
+        "1 passed, 0 failed (1 updated)",
+    ]
+    assert done.returncode == 0
+    stored = (case / "response.json").read_bytes()
+    assert replay("--update", case).stdout.startswith("ok ")
+    assert (case / "response.json").read_bytes() == stored
+    assert replay(case).returncode == 0
+
+
+def test_replay_with_update_mends_layout(case: Path) -> None:
+    """Stored responses have one layout, so that their diffs are about answers."""
+    stored = (case / "response.json").read_bytes()
+    change(case)
+    assert replay(case).returncode == 0
+    assert "only its layout" in replay("--update", case).stdout
+    assert (case / "response.json").read_bytes() == stored
+
+
+def test_replay_of_request_that_is_not_understood_expects_its_error(tmp_path: Path) -> None:
+    """The error is stored in place of a response, and compared like one."""
+    case = store(tmp_path / "broken", b"[]")
+    stored = json.loads((case / "response.json").read_text())
+    assert stored == {"error": "expected a JSON object, got an array"}
+    assert replay(case).returncode == 0
+    change(case, error="something else")
+    assert replay(case, "--keys", "success").returncode == 1
+
+
+def test_replay_gives_request_its_own_options(tmp_path: Path) -> None:
+    """Options stand beside the request, one a line or as words of a shell, with comments."""
+    args = "# not where it would go\n--restrict-allocation-to 'node1'\n--top=2\n"
+    case = store(tmp_path / "restricted", args=args)
+    stored = json.loads((case / "response.json").read_text())
+    assert stored["result"] == ["node1"]
+    assert "placements" in stored["solutions"][0]
+
+
+@pytest.mark.parametrize("args", ["--nonsense", "--top='1"])
+def test_replay_of_unusable_options_is_an_error(tmp_path: Path, args: str) -> None:
+    """Options that cannot be read fail the case, and the others are run."""
+    store(tmp_path / "a-broken", args=args, response={})
+    store(tmp_path / "b-sound")
+    done = replay(tmp_path)
+    assert done.stdout.startswith(f"error               {tmp_path / 'a-broken'}\n")
+    assert done.stdout.endswith(f"ok                  {tmp_path / 'b-sound'}\n1 passed, 1 failed\n")
+    assert done.returncode == 1
+
+
+def test_replay_passes_options_of_the_command_on(case: Path) -> None:
+    """What is said to the command counts for every request."""
+    done = replay(case, "--restrict-allocation-to", "node1,node2")
+    assert 'result/0: "node3" → "node1"' in done.stdout
+    assert done.returncode == 1
+
+
+def test_replay_with_keys_compares_only_these(tmp_path: Path) -> None:
+    """Answers of another program beside requests of any name are comparable in part."""
+    (tmp_path / "120000-allocate.abcd.request.json").write_bytes(request())
+    answered = {"success": True, "info": "in other words", "result": ["node3"]}
+    (tmp_path / "120000-allocate.abcd.response.json").write_text(json.dumps(answered))
+    assert replay(tmp_path).returncode == 1
+    done = replay(tmp_path, "--keys", "success,result")
+    assert done.stdout.startswith(f"ok                  {tmp_path}/120000-allocate.abcd\n")
+    assert done.returncode == 0
+
+
+def test_replay_of_named_files_takes_any_name(tmp_path: Path) -> None:
+    """A file that is named is a request whatever its name; responses beside it are not."""
+    (tmp_path / "one.json").write_bytes(request())
+    replay("--update", tmp_path / "one.json")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["one.json", "one.response.json"]
+    done = replay(*sorted(tmp_path.iterdir()), tmp_path / "one.json")
+    assert done.stdout.splitlines()[-1] == "1 passed, 0 failed"
+
+
+def test_replay_with_processes_keeps_the_order(tmp_path: Path) -> None:
+    """The output is that of one process, whoever is ready first."""
+    for name in "edcba":
+        store(tmp_path / name, response={"success": name})
+    one, three = replay(tmp_path), replay(tmp_path, "-j3")
+    assert one.stdout.count("DIFFERS") == 5
+    assert (three.stdout, three.returncode) == (one.stdout, 1)
+
+
+def test_replay_with_junit_writes_what_came_of_each(case: Path, tmp_path: Path) -> None:
+    """The file names every case, what differs in it, and the numbers."""
+    other = store(case.parent / "other", response={"success": "\x00 no"})
+    store(case.parent / "unusable", args="--nonsense", response={})
+    report = tmp_path / "junit.xml"
+    assert replay(case.parent, "--junit", report).returncode == 1
+    suite = ElementTree.parse(report).getroot()[0]
+    numbers = {key: suite.get(key) for key in ("tests", "failures", "errors")}
+    assert numbers == {"tests": "3", "failures": "1", "errors": "1"}
+    by_name = {found.get("name"): found for found in suite}
+    assert list(by_name) == ["other", "plain", "unusable"]
+    failure = by_name["other"].find("failure")
+    assert failure is not None
+    assert 'success: "\\u0000 no" → true' in (failure.text or "")
+    assert by_name["plain"].find("*") is None
+    assert by_name["unusable"].find("error") is not None
+    assert by_name["other"].get("classname") == str(other.parent)
+
+
+def test_replay_on_a_plain_terminal_still_prints(case: Path) -> None:
+    """Where the terminal has no arrow something else stands for it."""
+    change(case, success=False)
+    done = replay(case, PYTHONIOENCODING="ascii")
+    assert "success: false ? true" in done.stdout
+    assert done.returncode == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "complaint"),
+    [
+        ((), "replay needs requests"),
+        (("nowhere.json",), "nowhere.json: No such file or directory"),
+        (("schemas",), "schemas: no request.json or *.request.json in it"),
+        (("fixtures", "--keys", "sucess"), "--keys: expected some of success,info"),
+        (("fixtures", "--keys=info", "--update"), "--update stores whole responses"),
+        (("fixtures", "-j", "0"), "-j: expected a whole number from 1 on"),
+    ],
+)
+def test_replay_that_cannot_be_understood_says_why(words: tuple[str, ...], complaint: str) -> None:
+    """One line on stderr, exit status 2, and nothing is run."""
+    done = replay(*words)
+    assert done.returncode == 2
+    assert complaint in done.stderr
+    assert done.stderr.count("\n") == 1
+    assert done.stdout == ""

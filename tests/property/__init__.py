@@ -1,0 +1,1 @@
+"""What must hold for every document, generated or drawn."""

@@ -1,0 +1,78 @@
+"""Documents to ask, and what comes back, as plain data."""
+
+from __future__ import annotations
+
+import json
+from functools import lru_cache
+from random import Random
+from typing import Any
+
+from iallocator.cli import answer
+from iallocator.context import Context
+from iallocator.engine import read
+from iallocator.model.instance import Instance
+from iallocator.options import Settings
+from iallocator.requests import Allocate, MultiAllocate, Request
+from tests.conformance.documents import document
+
+Json = dict[str, Any]
+
+__all__ = [
+    "MOVES", "answered", "asked", "context_for", "newcomers", "response_to", "seeded", "shuffled",
+]  # fmt: skip
+
+MOVES = ("relocate", "node-evacuate", "change-group")
+"""Request types that move instances which exist."""
+
+
+@lru_cache(maxsize=2000)
+def seeded(seed: int, kind: str) -> Json:
+    """The generated document of that number; not to be changed."""
+    return document(seed, kind)
+
+
+def answered(request: Json, *options: str) -> Json:
+    """The response to `request`."""
+    found: Json = json.loads(answer(json.dumps(request).encode(), options))
+    return found
+
+
+@lru_cache(maxsize=10000)
+def response_to(seed: int, kind: str, *options: str) -> Json:
+    """The response to a generated document; not to be changed."""
+    return answered(seeded(seed, kind), *options)
+
+
+def context_for(request: Json, settings: Settings | None = None) -> tuple[Context, Request]:
+    """What a handler would get for `request`."""
+    settings = settings or Settings()
+    cluster, wanted = read(json.dumps(request).encode(), settings)
+    return Context(cluster, settings), wanted
+
+
+def newcomers(wanted: Request) -> list[Instance]:
+    """The new instances of a request."""
+    if isinstance(wanted, Allocate):
+        return [wanted.instance]
+    if isinstance(wanted, MultiAllocate):
+        return [one.instance for one in wanted.wanted]
+    return []
+
+
+def asked(request: Json) -> list[str]:
+    """The names of the instances that a request is about."""
+    raw = request["request"]
+    if "name" in raw:
+        return [raw["name"]]
+    return [one if isinstance(one, str) else one["name"] for one in raw["instances"]]
+
+
+def shuffled(value: Any, rng: Random) -> Any:
+    """`value` with the members of every object in another order."""
+    if isinstance(value, dict):
+        members = list(value.items())
+        rng.shuffle(members)
+        return {key: shuffled(item, rng) for key, item in members}
+    if isinstance(value, list):
+        return [shuffled(item, rng) for item in value]
+    return value

@@ -1,0 +1,296 @@
+"""The cluster, counted in the plainest way: nothing is kept, everything is added up each time.
+
+A second telling of the arithmetic, from its description and not from the package:
+sums over lists of instances, `statistics.pstdev` over lists of nodes.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from statistics import pstdev
+from typing import Any
+
+Json = dict[str, Any]
+
+__all__ = ["Plain", "Resident"]
+
+STATIC_KVM_MEMORY = 4096
+WITH_DISKS = ("drbd", "plain")
+
+
+class Resident:
+    """An instance as the document describes it, and where it is."""
+
+    def __init__(self, name: str, raw: Json, nodes: Iterable[str]) -> None:
+        self.name = name
+        self.nodes = list(nodes)
+        self.memory = int(raw["memory"])
+        self.vcpus = int(raw["vcpus"])
+        self.template = str(raw["disk_template"])
+        self.local = self.template in WITH_DISKS
+        self.disk = int(raw["disk_space_total"]) if self.local else 0
+        self.spindle_use = int(raw["spindle_use"]) if self.local else 0
+        known = [disk.get("spindles") for disk in raw["disks"]]
+        self.spindles_unknown = None in known
+        self.spindles = 0 if self.spindles_unknown else sum(known)
+        self.admin_state = str(raw.get("admin_state", "up"))
+        self.forthcoming = bool(raw.get("forthcoming", False))
+        self.balanced = bool(raw.get("auto_balance", True))
+        self.tags = list(raw["tags"])
+
+    @property
+    def runs(self) -> bool:
+        """Whether it takes memory."""
+        return self.admin_state == "up" and not self.forthcoming
+
+    @property
+    def fails_over(self) -> bool:
+        """Whether its secondary keeps memory free for it."""
+        return self.admin_state != "offline" and self.balanced and not self.forthcoming
+
+
+class Plain:
+    """A document, and the present places of its instances, which may be changed."""
+
+    def __init__(self, document: Json) -> None:
+        self.document = document
+        self.nodes: dict[str, Json] = document["nodes"]
+        self.groups: dict[str, Json] = document["nodegroups"]
+        self.before = [Resident(n, raw, raw["nodes"]) for n, raw in document["instances"].items()]
+        self.now = {one.name: one for one in self.before}
+
+    def put(self, name: str, raw: Json, nodes: Iterable[str]) -> None:
+        """Let the instance called `name` be on `nodes` from now on."""
+        self.now[name] = Resident(name, raw, nodes)
+
+    def take(self, name: str) -> None:
+        """Let the instance called `name` be nowhere."""
+        del self.now[name]
+
+    def online(self, node: str) -> bool:
+        """Whether the node takes instances."""
+        raw = self.nodes[node]
+        return not (raw["offline"] or raw["drained"] or not raw["vm_capable"])
+
+    def members(self, group: str) -> list[str]:
+        """The nodes of the group called `group`."""
+        (uuid,) = (uuid for uuid, raw in self.groups.items() if raw["name"] == group)
+        return [name for name, raw in self.nodes.items() if raw["group"] == uuid]
+
+    def number(self, node: str, key: str) -> int:
+        """What the node reports; nothing where it cannot be asked."""
+        return int(self.nodes[node].get(key, 0))
+
+    def policy(self, node: str) -> Json:
+        """The policy of the node's group."""
+        policy: Json = self.groups[self.nodes[node]["group"]]["ipolicy"]
+        return policy
+
+    def exclusive(self, node: str) -> bool:
+        """Whether disks there have their spindles for themselves."""
+        return bool(self.nodes[node]["ndparams"]["exclusive_storage"])
+
+    def primaries(self, node: str) -> list[Resident]:
+        """Who runs, or is to run, on the node."""
+        return _primaries(self.now.values(), node)
+
+    def secondaries(self, node: str) -> list[Resident]:
+        """Whose mirror the node holds."""
+        return _secondaries(self.now.values(), node)
+
+    # memory, MiB
+
+    def free_memory(self, node: str) -> int:
+        """What the instances leave, less what was missing when the document was written."""
+        missing = self._recorded(node, self.before) - self.number(node, "free_memory")
+        return self._recorded(node, self.now.values()) - max(0, missing)
+
+    def _recorded(self, node: str, instances: Iterable[Resident]) -> int:
+        kvm = self.document["enabled_hypervisors"][:1] == ["kvm"]
+        own = STATIC_KVM_MEMORY if kvm else self.number(node, "reserved_memory")
+        used = sum(i.memory for i in _primaries(instances, node) if i.runs)
+        return self.number(node, "total_memory") - own - used
+
+    def free_memory_later(self, node: str) -> int:
+        """The same once all run that could: from what the node reports."""
+        idle = sum(i.memory for i in _primaries(self.before, node) if not i.runs)
+        come = sum(i.memory for i in self.primaries(node))
+        gone = sum(i.memory for i in _primaries(self.before, node))
+        return self.number(node, "free_memory") - idle - (come - gone)
+
+    def reserved(self, node: str) -> int:
+        """What the failure of one other node may bring here at most."""
+        peers: Counter[str] = Counter()
+        for one in self.secondaries(node):
+            if one.fails_over:
+                peers[one.nodes[0]] += one.memory
+        return max(peers.values(), default=0)
+
+    def fails_n1(self, node: str) -> bool:
+        """Whether that would be too much."""
+        return self.free_memory(node) <= self.reserved(node)
+
+    # disk (MiB), spindles, cpus; `later`: with forthcoming instances
+
+    def free_disk(self, node: str, later: bool = False) -> int:
+        """What the disks that came and went leave of the reported free disk."""
+        before = sum(i.disk for i in _on(self.before, node) if not i.forthcoming)
+        now = sum(i.disk for i in self._counted(node, later))
+        return self.number(node, "free_disk") + before - now
+
+    def free_spindles(self, node: str, later: bool = False) -> int:
+        """Spindles that no disk has for itself."""
+        before = sum(i.spindles for i in _on(self.before, node) if not i.forthcoming)
+        now = sum(i.spindles for i in self._counted(node, later))
+        free = self.number(node, "free_spindles") + before - now
+        if later and self._spindles_unknown(node):
+            arrived = now - sum(i.spindles for i in _on(self.before, node))
+            return -1 - arrived  # nothing more fits beside what nobody can count
+        return free
+
+    def _spindles_unknown(self, node: str) -> bool:
+        """Whether an instance still to come does not say what it will take."""
+        return self.exclusive(node) and any(
+            one.forthcoming and one.spindles_unknown for one in _on(self.before, node)
+        )
+
+    def used_spindles(self, node: str, later: bool = False) -> int:
+        """Spindles in use where they are shared."""
+        return sum(i.spindle_use for i in self._counted(node, later))
+
+    def high_spindles(self, node: str) -> float:
+        """How many may be in use."""
+        count = self.nodes[node]["ndparams"]["spindle_count"]
+        return float(self.policy(node)["spindle-ratio"] * count)
+
+    def used_cpus(self, node: str, later: bool = False) -> int:
+        """Virtual cpus in use."""
+        here = [i for i in self.primaries(node) if later or not i.forthcoming]
+        used = sum(i.vcpus for i in here if i.admin_state != "offline")
+        return self.number(node, "reserved_cpus") + used
+
+    def _counted(self, node: str, later: bool) -> list[Resident]:
+        return [i for i in _on(self.now.values(), node) if later or not i.forthcoming]
+
+    # tags
+
+    def exclusion(self, one: Resident) -> set[str]:
+        """The tags of an instance that a node shall hold only once."""
+        return {t for t in one.tags if t.startswith(self._meaning("htools:iextags:"))}
+
+    def desired(self, one: Resident) -> set[str]:
+        """The locations that an instance wants."""
+        return {t for t in one.tags if t.startswith(self._meaning("htools:desiredlocation:"))}
+
+    def locations(self, node: str) -> set[str]:
+        """Where a node stands."""
+        kinds = tuple(kind + ":" for kind in self._meaning("htools:nlocation:"))
+        return {tag for tag in self.nodes[node]["tags"] if tag.startswith(kinds)}
+
+    def _meaning(self, kind: str) -> tuple[str, ...]:
+        tags = self.document["cluster_tags"]
+        return tuple(tag.removeprefix(kind) for tag in tags if tag.startswith(kind))
+
+    # the score
+
+    def score(self, scope: Iterable[str]) -> float:
+        """The cluster score over the nodes in `scope`; lower is better."""
+        return sum(weight * value for _, weight, value in self.terms(list(scope)))
+
+    def terms(self, scope: list[str]) -> Iterator[tuple[str, float, float]]:
+        """Name, weight and value of each of the twenty statistics."""
+        online = [node for node in scope if self.online(node)]
+        offline = [node for node in scope if not self.online(node)]
+        yield "free_mem", 0.5, _spread(self._memory_share(n) for n in online)
+        yield "free_disk", 0.5, _spread(self._disk_share(n, False) for n in online)
+        yield "n1_cnt", 1, sum(self._instances(n) for n in online if self.fails_n1(n))
+        yield "reserved_mem", 1, _spread(self._reserved_share(n) for n in online)
+        yield "offline_all", 4, sum(self._instances(n) for n in offline)
+        yield "offline_pri", 16, sum(len(_real(self.primaries(n))) for n in offline)
+        yield "vcpu_ratio", 0.5, _spread(self._cpu_share(n, False) for n in online)
+        for name in ("cpu_load", "mem_load", "net_load"):
+            yield name, 1, _spread(len(_real(self.primaries(n))) for n in online)
+        yield "disk_load", 1, _spread(self._instances(n) for n in online)
+        yield "pri_tags", 2, sum(self._conflicts(n) for n in online)
+        yield "spindles", 0.5, _spread(self._spindle_share(n, False) for n in online)
+        yield "free_mem_forth", 0.5, _spread(self._memory_share(n, True) for n in online)
+        yield "free_disk_forth", 0.5, _spread(self._disk_share(n, True) for n in online)
+        yield "vcpu_ratio_forth", 0.5, _spread(self._cpu_share(n, True) for n in online)
+        yield "spindles_forth", 0.5, _spread(self._spindle_share(n, True) for n in online)
+        yield "location", 1, sum(self._misplaced(n) for n in online)
+        yield "location_exclusion", 1, self._shared_domains(online)
+        yield "reserved_mem_total", 0.25, sum(self._reserved_share(n) for n in online)
+
+    def _instances(self, node: str) -> int:
+        return len(_real(self.primaries(node))) + len(_real(self.secondaries(node)))
+
+    def _memory_share(self, node: str, later: bool = False) -> float:
+        free = self.free_memory_later(node) if later else self.free_memory(node)
+        return _share(free, self.number(node, "total_memory"))
+
+    def _reserved_share(self, node: str) -> float:
+        return _share(self.reserved(node), self.number(node, "total_memory"))
+
+    def _disk_share(self, node: str, later: bool) -> float:
+        if self.exclusive(node):
+            total = self.number(node, "total_spindles")
+            return _share(self.free_spindles(node, later), total, without=1)
+        return _share(self.free_disk(node, later), self.number(node, "total_disk"), without=1)
+
+    def _cpu_share(self, node: str, later: bool) -> float:
+        speed = float(self.nodes[node]["ndparams"].get("cpu_speed", 1))
+        return _share(self.used_cpus(node, later), self.number(node, "total_cpus")) / speed
+
+    def _spindle_share(self, node: str, later: bool) -> float:
+        if self.exclusive(node):
+            return 0
+        return _share(self.used_spindles(node, later), self.high_spindles(node))
+
+    def _conflicts(self, node: str) -> int:
+        tags = Counter(tag for one in self.primaries(node) for tag in self.exclusion(one))
+        return sum(count - 1 for count in tags.values())
+
+    def _misplaced(self, node: str) -> int:
+        here = self.locations(node)
+        points = 0
+        for one in _real(self.primaries(node)):
+            points += len(self.desired(one) - here)
+            points += sum(len(here & self.locations(other)) for other in one.nodes[1:])
+        return points
+
+    def _shared_domains(self, online: list[str]) -> int:
+        pairs = Counter(
+            (location, tag)
+            for node in online
+            for one in _real(self.primaries(node))
+            for location in self.locations(node)
+            for tag in self.exclusion(one)
+        )
+        return sum(count - 1 for count in pairs.values())
+
+
+def _primaries(instances: Iterable[Resident], node: str) -> list[Resident]:
+    return [one for one in instances if one.nodes[0] == node]
+
+
+def _secondaries(instances: Iterable[Resident], node: str) -> list[Resident]:
+    return [one for one in instances if node in one.nodes[1:]]
+
+
+def _on(instances: Iterable[Resident], node: str) -> list[Resident]:
+    return [one for one in instances if node in one.nodes]
+
+
+def _real(instances: Iterable[Resident]) -> list[Resident]:
+    """Those that exist already."""
+    return [one for one in instances if not one.forthcoming]
+
+
+def _share(part: float, whole: float, without: float = 0) -> float:
+    return part / whole if whole else without
+
+
+def _spread(values: Iterable[float]) -> float:
+    found = list(values)
+    return pstdev(found) if found else 0

@@ -1,0 +1,141 @@
+"""Both forms of the kernel say the same, and what they say is the score of the state."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+import pytest
+
+from iallocator.context import Context
+from iallocator.filters.group import refused_by_policy
+from iallocator.filters.node import ALL_LIMITS, FORCED_LIMITS, HARD_LIMITS
+from iallocator.model.instance import Instance
+from iallocator.scoring.candidates import Candidates
+
+from .answers import context_for, newcomers, seeded
+
+if TYPE_CHECKING:
+    from iallocator.scoring import Kernel
+
+    Ask = Callable[[Kernel, Instance, "Setting"], Candidates]
+
+CHUNKS = [range(start, start + 50) for start in range(0, 200, 50)]
+LIMITS = (ALL_LIMITS, HARD_LIMITS, FORCED_LIMITS)
+
+
+class Setting(NamedTuple):
+    """What both kernels are asked about."""
+
+    nodes: Sequence[int]
+    refusals: dict[int, str]
+    limits: int
+
+
+def singles(kernel: Kernel, instance: Instance, setting: Setting) -> Candidates:
+    """Single nodes."""
+    return kernel.singles(instance, setting.nodes, setting.refusals, setting.limits)
+
+
+def pairs(kernel: Kernel, instance: Instance, setting: Setting) -> Candidates:
+    """Pairs of nodes."""
+    nodes = setting.nodes
+    return kernel.pairs(instance, nodes, nodes, setting.refusals, setting.limits)
+
+
+def uneven_pairs(kernel: Kernel, instance: Instance, setting: Setting) -> Candidates:
+    """Pairs whose nodes come from different lists, with limits of their own for secondaries."""
+    nodes = setting.nodes
+    first, second = nodes[: len(nodes) // 2 + 1], nodes[len(nodes) // 2 :]
+    return kernel.pairs(
+        instance, first, second, setting.refusals, setting.limits, FORCED_LIMITS
+    )
+
+
+def secondaries(kernel: Kernel, instance: Instance, setting: Setting) -> Candidates:
+    """Secondaries of an instance whose primary stays."""
+    nodes = setting.nodes
+    return kernel.secondaries(instance, nodes[0], nodes[1:], setting.limits)
+
+
+def subjects(seed: int) -> Iterator[tuple[Context, Instance]]:
+    """A new instance, and two that exist, taken off their nodes."""
+    context, wanted = context_for(seeded(seed, "allocate"))
+    (new,) = newcomers(wanted)
+    yield context, new
+    for instance in context.cluster.instances[:20:10]:
+        with context.state.trial():
+            context.state.remove(instance, instance.nodes)
+            yield context, instance
+
+
+def questions(seed: int) -> Iterator[tuple[Kernel, Kernel, Instance, Setting]]:
+    """Both kernels over the same scope, an instance, and where it might go."""
+    for context, instance in subjects(seed):
+        limits = LIMITS[seed % 3]
+        for group in context.cluster.groups:
+            if group.nodes:
+                refusals = refused_by_policy(context.cluster, group, instance)
+                for scope in (group.nodes, context.all_nodes()):
+                    setting = Setting(group.nodes, refusals, limits)
+                    yield *both(context, scope), instance, setting
+
+
+def both(context: Context, scope: Sequence[int]) -> tuple[Kernel, Kernel]:
+    """The kernel in its two forms, as the state is now."""
+    context.kernels.arrays = False
+    scalar = context.kernel(scope)
+    context.kernels.arrays = True
+    arrays = context.kernel(scope)
+    assert type(scalar) is not type(arrays)
+    return scalar, arrays
+
+
+@pytest.mark.parametrize("ask", [singles, pairs, uneven_pairs, secondaries])
+@pytest.mark.parametrize("seeds", CHUNKS, ids=str)
+def test_kernels_of_both_forms_agree(seeds: range, ask: Ask) -> None:
+    """Candidates, scores, failures and ranks are the same, one by one or all at once."""
+    feasible = 0
+    for seed in seeds:
+        for scalar, arrays, instance, setting in questions(seed):
+            one, other = ask(scalar, instance, setting), ask(arrays, instance, setting)
+            assert (one.feasible, one.failures) == (other.feasible, other.failures), seed
+            assert one.rows() == other.rows(), seed
+            for number in range(one.rows()):
+                compare(list(one.row(number)), list(other.row(number)), seed)
+            compare(list(one.ranked()), list(other.ranked()), seed)
+            compare(list(one.best()), list(other.best()), seed)
+            feasible += one.feasible
+    assert feasible > 100
+
+
+def compare(
+    one: list[tuple[float, tuple[int, ...]]], other: list[tuple[float, tuple[int, ...]]], seed: int
+) -> None:
+    """Check that two lists of placements name the same nodes with the same scores."""
+    assert [nodes for _, nodes in one] == [nodes for _, nodes in other], seed
+    gaps = [abs(a - b) for (a, _), (b, _) in zip(one, other, strict=True)]
+    assert max(gaps, default=0) < 1e-9, seed
+    scores = [score for score, _ in one]
+    assert scores == sorted(scores) or len({nodes[0] for _, nodes in one}) > 1, seed
+
+
+@pytest.mark.parametrize("ask", [singles, pairs])
+def test_kernel_score_of_a_candidate_equals_score_after_placing_it(ask: Ask) -> None:
+    """What is foreseen in constant time is what comes about."""
+    for seed in range(60):
+        for context, instance in subjects(seed):
+            context.kernels.arrays = bool(seed % 2)
+            scope = context.all_nodes()
+            found = ask(context.kernel(scope), instance, Setting(scope, {}, FORCED_LIMITS))
+            for score, nodes in list(found.ranked())[:6]:
+                with context.state.trial():
+                    context.state.place(instance, nodes)
+                    assert context.kernel(scope).score() == pytest.approx(score, abs=2e-9), seed
+
+
+def test_kernel_scores_of_both_forms_agree_as_things_are() -> None:
+    """The score without any change is the same in both forms."""
+    for seed in range(200):
+        for scalar, arrays, *_ in questions(seed):
+            assert scalar.score() == pytest.approx(arrays.score(), abs=1e-9), seed

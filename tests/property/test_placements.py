@@ -1,0 +1,172 @@
+"""Where instances are put: never where they must not be, and nobody is forgotten."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from tests.conformance.documents import KINDS
+
+from .answers import MOVES, asked, response_to, seeded
+from .limits import admits, broken_hard, broken_soft
+from .plain import Plain
+from .walk import Placement, follow
+
+Json = dict[str, Any]
+
+CHUNK = 40
+CHUNKS = [range(start, start + CHUNK) for start in range(0, 160, CHUNK)]
+OPTIONS: tuple[tuple[str, ...], ...] = ((), ("--n1=off", "--top=3", "--inter-group=yes"))
+
+
+def placed(seed: int, kind: str, options: Sequence[str] = ()) -> list[tuple[Placement, list[str]]]:
+    """The placements of a generated document, and the limits that each breaks."""
+    request = seeded(seed, kind)
+    plain = Plain(request)
+    found = []
+    for placement in follow(request, response_to(seed, kind, *options), plain):
+        present = plain.now.get(placement.name)
+        before = present.nodes if present else []
+        plain.put(placement.name, placement.raw, placement.nodes)
+        found.append((placement, broken_hard(plain, placement.name, before)))
+        plain.take(placement.name)
+        if present:
+            plain.now[placement.name] = present
+    return found
+
+
+@pytest.mark.parametrize("options", OPTIONS, ids=" ".join)
+@pytest.mark.parametrize("seeds", CHUNKS, ids=str)
+@pytest.mark.parametrize("kind", KINDS)
+def test_placement_of_any_request_breaks_no_hard_limit(
+    kind: str, seeds: range, options: tuple[str, ...]
+) -> None:
+    """What is left of memory, disk and spindles is more than nothing."""
+    wrong = [
+        f"{kind} {seed}: {placement.name} on {placement.nodes}: {problems}"
+        for seed in seeds
+        for placement, problems in placed(seed, kind, options)
+        if problems
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+@pytest.mark.parametrize("options", OPTIONS, ids=" ".join)
+@pytest.mark.parametrize("seeds", CHUNKS, ids=str)
+@pytest.mark.parametrize("kind", KINDS)
+def test_placement_of_any_request_is_on_online_nodes(
+    kind: str, seeds: range, options: tuple[str, ...]
+) -> None:
+    """No instance comes to a node that is offline, drained or not vm_capable."""
+    wrong: list[str] = []
+    for seed in seeds:
+        plain = Plain(seeded(seed, kind))
+        for placement, _ in placed(seed, kind, options):
+            present = plain.now.get(placement.name)
+            before = present.nodes if present else []
+            new = {node for node in placement.nodes if node not in before}
+            if placement.nodes[:1] != before[:1]:
+                new.add(placement.nodes[0])
+            bad = [node for node in sorted(new) if not plain.online(node)]
+            if bad:
+                wrong.append(f"{kind} {seed}: {placement.name} comes to {bad}")
+    assert not wrong, "\n".join(wrong)
+
+
+@pytest.mark.parametrize("seeds", CHUNKS, ids=str)
+@pytest.mark.parametrize("kind", ["allocate", "multi-allocate"])
+def test_placement_of_a_new_instance_breaks_no_soft_limit(kind: str, seeds: range) -> None:
+    """Ratios, exclusion tags, N+1 of the node and the policy hold for what is new."""
+    wrong: list[str] = []
+    for seed in seeds:
+        request = seeded(seed, kind)
+        plain = Plain(request)
+        for placement in follow(request, response_to(seed, kind, "--top=3"), plain):
+            problems = broken_soft(plain, placement.name, placement.raw, placement.nodes)
+            home = placement.nodes[0]
+            if not admits(plain.policy(home), placement.raw, plain.exclusive(home)):
+                problems.append("not admitted by the policy")
+            if problems:
+                wrong.append(f"{kind} {seed}: {placement.name} {placement.nodes}: {problems}")
+    assert not wrong, "\n".join(wrong)
+
+
+@pytest.mark.parametrize("seeds", CHUNKS, ids=str)
+@pytest.mark.parametrize("kind", MOVES[1:])
+def test_moved_and_failed_together_are_what_was_asked(kind: str, seeds: range) -> None:
+    """Every instance of the request either moves or is named as failed, once."""
+    for seed in seeds:
+        response = response_to(seed, kind)
+        moved, failed, jobs = response["result"]
+        told = [name for name, *_ in moved + failed]
+        assert sorted(told) == sorted(asked(seeded(seed, kind))), seed
+        assert len(jobs) == len(moved), seed
+
+
+@pytest.mark.parametrize("seeds", CHUNKS, ids=str)
+def test_allocated_and_failed_together_are_the_batch(seeds: range) -> None:
+    """Every instance of a batch is either placed or named as failed, once."""
+    for seed in seeds:
+        response = response_to(seed, "multi-allocate")
+        result = response["result"]
+        told = [name for name, _ in result[0]] + result[1] if response["success"] else []
+        if told:
+            assert sorted(told) == sorted(asked(seeded(seed, "multi-allocate"))), seed
+        else:
+            assert not any(entry["nodes"] for entry in response["solutions"])
+
+
+@pytest.mark.parametrize("options", [(), ("--inter-group=yes",)], ids=" ".join)
+@pytest.mark.parametrize("kind", MOVES[1:])
+def test_jobs_carried_out_lead_to_the_nodes_that_are_told(
+    kind: str, options: tuple[str, ...]
+) -> None:
+    """The opcodes of a job concern its instance and end where the result says."""
+    for seed in range(160):
+        request = seeded(seed, kind)
+        moved, _, jobs = response_to(seed, kind, *options)["result"]
+        for (name, group, nodes), job in zip(moved, jobs, strict=True):
+            assert {opcode["instance_name"] for opcode in job} == {name}, seed
+            assert carried_out(request["instances"][name]["nodes"], job) == nodes, seed
+            uuids = {request["nodes"][node]["group"] for node in nodes}
+            assert [request["nodegroups"][uuid]["name"] for uuid in uuids] == [group], seed
+
+
+def carried_out(nodes: list[str], job: list[Json]) -> list[str]:
+    """Where an instance on `nodes` is after the opcodes of `job`, as Ganeti does them."""
+    for opcode in job:
+        if opcode["OP_ID"] == "OP_INSTANCE_REPLACE_DISKS":
+            assert opcode["mode"] == "replace_new_secondary"
+            assert opcode["remote_node"] not in nodes
+            nodes = [nodes[0], opcode["remote_node"]]
+        else:
+            assert opcode["OP_ID"] in ("OP_INSTANCE_MIGRATE", "OP_INSTANCE_FAILOVER")
+            target = opcode.get("target_node")
+            nodes = nodes[::-1] if target is None else [target]
+    return nodes
+
+
+@pytest.mark.parametrize("kind", MOVES[1:])
+def test_jobs_migrate_running_instances_and_fail_over_the_others(kind: str) -> None:
+    """An instance that is up is never stopped; one that is not cannot migrate."""
+    for seed in range(160):
+        request = seeded(seed, kind)
+        for job in response_to(seed, kind)["result"][2]:
+            raw = request["instances"][job[0]["instance_name"]]
+            runs = raw["admin_state"] == "up" and not raw.get("forthcoming")
+            wrong = "OP_INSTANCE_FAILOVER" if runs else "OP_INSTANCE_MIGRATE"
+            assert wrong not in {opcode["OP_ID"] for opcode in job}, seed
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_refused_request_has_an_empty_result(kind: str) -> None:
+    """Without success there is nothing that Ganeti could read."""
+    refused = 0
+    for seed in range(160):
+        response = response_to(seed, kind)
+        if not response["success"]:
+            assert response["result"] == []
+            refused += 1
+    assert refused or kind in MOVES[1:]

@@ -1,0 +1,109 @@
+"""Scores: those reported are those that counting everything again gives, and they decide."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.conformance.documents import KINDS
+
+from .answers import response_to, seeded
+from .plain import Plain
+from .walk import follow
+
+Json = dict[str, Any]
+
+CHUNKS = [range(start, start + 40) for start in range(0, 160, 40)]
+OPTIONS: tuple[tuple[str, ...], ...] = ((), ("--n1=off", "--top=3", "--inter-group=yes"))
+RANKS = {"preferred": 0, "last_resort": 1, "unallocable": 2}
+
+
+@pytest.mark.parametrize("options", OPTIONS, ids=" ".join)
+@pytest.mark.parametrize("seeds", CHUNKS, ids=str)
+@pytest.mark.parametrize("kind", KINDS)
+def test_score_reported_equals_score_counted_again(
+    kind: str, seeds: range, options: tuple[str, ...]
+) -> None:
+    """Every score in a response is that of the cluster after the placement."""
+    wrong: list[str] = []
+    for seed in seeds:
+        request = seeded(seed, kind)
+        plain = Plain(request)
+        for found in follow(request, response_to(seed, kind, *options), plain):
+            present = plain.now.get(found.name)
+            plain.put(found.name, found.raw, found.nodes)
+            score = plain.score(found.scope)
+            plain.take(found.name)
+            if present:
+                plain.now[found.name] = present
+            if abs(score - found.score) > 1e-8:
+                wrong.append(f"{kind} {seed}: {found.name} {found.nodes} {found.score} != {score}")
+    assert not wrong, "\n".join(wrong)
+
+
+def dedicated(request: Json) -> bool:
+    """Whether some node has exclusive storage: then losses may decide, not scores."""
+    return any(node["ndparams"]["exclusive_storage"] for node in request["nodes"].values())
+
+
+def test_solutions_of_allocate_are_ranked_by_policy_then_score() -> None:
+    """Groups that can take the instance come first; preferred before last resort, then by score."""
+    compared = 0
+    for seed in range(300):
+        if dedicated(seeded(seed, "allocate")):
+            continue
+        solutions = response_to(seed, "allocate")["solutions"]
+        usable = [entry for entry in solutions if entry["nodes"]]
+        assert solutions[: len(usable)] == usable, seed
+        ranks = [(RANKS[entry["alloc_policy"]], entry["score"]) for entry in usable]
+        assert ranks == sorted(ranks), seed
+        compared += len(ranks) > 1
+    assert compared > 20
+
+
+def test_result_of_allocate_is_the_first_solution() -> None:
+    """What Ganeti reads is the best of what is listed."""
+    for seed in range(300):
+        response = response_to(seed, "allocate")
+        first = response["solutions"][:1]
+        assert response["result"] == (first[0]["nodes"] if first else []), seed
+        assert response["success"] is bool(response["result"]), seed
+
+
+@pytest.mark.parametrize("count", [2, 5])
+def test_top_placements_are_sorted_distinct_and_led_by_the_answer(count: int) -> None:
+    """With --top N a group lists its N best placements, the one that is taken first."""
+    listed = 0
+    for seed in range(200):
+        request = seeded(seed, "allocate")
+        response = response_to(seed, "allocate", f"--top={count}")
+        plain = response_to(seed, "allocate")
+        assert response["result"] == plain["result"], seed
+        for entry, alone in zip(response["solutions"], plain["solutions"], strict=True):
+            found = entry["placements"]
+            assert [one["nodes"] for one in found[:1]] == [alone["nodes"]][: len(found)], seed
+            assert len({tuple(one["nodes"]) for one in found}) == len(found) <= count, seed
+            assert len(found) == min(count, entry["successes"]) or plain_n1(alone), seed
+            scores = [one["score"] for one in found]
+            assert scores == sorted(scores) or dedicated(request), seed
+            listed += len(found) == count
+    assert listed > 50
+
+
+def plain_n1(entry: Json) -> bool:
+    """Whether N+1 refused a placement: then no more than those looked at are known."""
+    return "FailN1" in entry["failures"] or entry["successes"] > 0
+
+
+@pytest.mark.parametrize("kind", ["relocate", "node-evacuate", "change-group"])
+def test_top_alternatives_of_a_move_are_sorted_and_led_by_the_answer(kind: str) -> None:
+    """With --top N the best ways to move an instance are listed, the one that is taken first."""
+    for seed in range(100):
+        response = response_to(seed, kind, "--top=4")
+        assert response["result"] == response_to(seed, kind)["result"], seed
+        for entry in response["solutions"]:
+            ways = entry.get("alternatives", [])
+            assert [way["nodes"] for way in ways[:1]] == [entry["nodes"]][: len(ways)], seed
+            assert len({tuple(way["nodes"]) for way in ways}) == len(ways) <= 4, seed
+            assert [way["score"] for way in ways] == sorted(way["score"] for way in ways), seed

@@ -1,0 +1,189 @@
+"""The state: what is done can be undone, and counting again gives the same."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from copy import copy, deepcopy
+from random import Random
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from iallocator.context import Context
+from iallocator.model.columns import COLUMNS
+from iallocator.model.instance import Instance
+from iallocator.model.moves import FAILOVER, FAILOVER_TO, REPLACE_SECONDARY, Step, apply_steps
+from iallocator.model.state import State
+
+from .answers import context_for, newcomers, seeded
+from .plain import Plain
+
+
+def picture(state: State) -> dict[str, Any]:
+    """Everything that a state holds, in its order."""
+    return {
+        "columns": deepcopy(state.columns),
+        "reserved": copy(state.reserved),
+        "peers": deepcopy(state.peers),
+        "primaries": [list(names) for names in state.primaries],
+        "secondaries": [list(names) for names in state.secondaries],
+        "exclusion": deepcopy(state.exclusion),
+        "domains": copy(state.domains),
+        "where": copy(state.where),
+    }
+
+
+def substance(state: State) -> dict[str, Any]:
+    """The same without what only says that nothing is there, or who came first."""
+    found = picture(state)
+    found["exclusion"] = [_counted(tags) for tags in found["exclusion"]]
+    found["domains"] = _counted(found["domains"])
+    for role in ("primaries", "secondaries"):
+        found[role] = [sorted(names) for names in found[role]]
+    return found
+
+
+def _counted(counts: dict[Any, int]) -> dict[Any, int]:
+    return {key: count for key, count in counts.items() if count}
+
+
+def settled(seed: int) -> tuple[Context, list[Instance]]:
+    """A generated cluster with its state, and new instances that are on no node."""
+    context, wanted = context_for(seeded(seed, "multi-allocate"))
+    return context, newcomers(wanted)
+
+
+def somewhere(context: Context, instance: Instance, rng: Random) -> tuple[int, ...]:
+    """Nodes for `instance`, good or not; none if the cluster is too small."""
+    nodes = context.all_nodes()
+    if len(nodes) < instance.required_nodes:
+        return ()
+    return tuple(rng.sample(nodes, instance.required_nodes))
+
+
+def any_step(context: Context, instance: Instance, rng: Random) -> list[Step]:
+    """A move that `instance` can make from where it is."""
+    nodes = context.state.where[instance.name]
+    others = [index for index in context.all_nodes() if index not in nodes]
+    if instance.template != "drbd":
+        return [(FAILOVER_TO, rng.choice(others))] if others else []
+    steps: list[Step] = []
+    if others:
+        steps.append((REPLACE_SECONDARY, rng.choice(others)))
+    if steps or len(nodes) > 1:
+        steps.append((FAILOVER, steps[0][1] if steps else nodes[1]))
+    return steps
+
+
+def disturb(context: Context, new: list[Instance], rng: Random, count: int) -> None:
+    """Do `count` things: place, remove or move an instance."""
+    state = context.state
+    for _ in range(count):
+        instance = rng.choice([*new, *context.cluster.instances])
+        if instance.name not in state.where:
+            nodes = somewhere(context, instance, rng)
+            if nodes:
+                state.place(instance, nodes)
+        elif rng.random() < 0.3:
+            state.remove(instance, state.where[instance.name])
+        else:
+            apply_steps(state, instance, any_step(context, instance, rng))
+
+
+@settings(max_examples=150, deadline=None, derandomize=True)
+@given(seed=st.integers(0, 400), rng=st.randoms(use_true_random=False), count=st.integers(1, 12))
+def test_trial_of_any_moves_restores_the_state_exactly(
+    seed: int, rng: Random, count: int
+) -> None:
+    """After a trial everything is as it was, in the same order, trials inside it too."""
+    context, new = settled(seed)
+    before = picture(context.state)
+    with context.state.trial():
+        disturb(context, new, rng, count)
+        between = picture(context.state)
+        with context.state.trial():
+            disturb(context, new, rng, count)
+        assert picture(context.state) == between
+        disturb(context, new, rng, count)
+    assert picture(context.state) == before
+
+
+@settings(max_examples=100, deadline=None, derandomize=True)
+@given(seed=st.integers(0, 400), rng=st.randoms(use_true_random=False))
+def test_place_then_remove_restores_the_state(seed: int, rng: Random) -> None:
+    """New instances that come and go, in whatever order, leave nothing behind."""
+    context, new = settled(seed)
+    before = substance(context.state)
+    placed = [(one, nodes) for one in new if (nodes := somewhere(context, one, rng))]
+    for one, nodes in placed:
+        context.state.place(one, nodes)
+    for one, nodes in rng.sample(placed, len(placed)):
+        context.state.remove(one, nodes)
+    assert substance(context.state) == before
+
+
+@settings(max_examples=100, deadline=None, derandomize=True)
+@given(seed=st.integers(0, 400), rng=st.randoms(use_true_random=False))
+def test_moves_there_and_back_restore_the_state(seed: int, rng: Random) -> None:
+    """An instance that returns to its nodes finds everything as it left it."""
+    context, _ = settled(seed)
+    before = substance(context.state)
+    moved = rng.sample(context.cluster.instances, min(5, len(context.cluster.instances)))
+    for one in moved:
+        apply_steps(context.state, one, any_step(context, one, rng))
+    for one in moved:
+        context.state.remove(one, context.state.where[one.name])
+    for one in moved:
+        context.state.place(one, one.nodes)
+    assert substance(context.state) == before
+
+
+@pytest.mark.parametrize("count", [0, 1, 8])
+def test_state_after_any_moves_equals_counting_again(count: int) -> None:
+    """Every column of every node is what the document and the present places amount to."""
+    for seed in range(80):
+        context, new = settled(seed)
+        rng = Random(seed)
+        disturb(context, new, rng, count)
+        plain = counted_again(context, seed)
+        for node in context.cluster.nodes:
+            expected = dict(figures(plain, node.name))
+            row = dict(zip(COLUMNS, context.state.row(node.index), strict=True))
+            row["reserved"] = context.state.reserved[node.index]
+            differing = {k: (row[k], v) for k, v in expected.items() if row[k] != v}
+            assert not differing, f"{seed} {node.name}"
+
+
+def counted_again(context: Context, seed: int) -> Plain:
+    """The plain cluster with the instances where they are in the state."""
+    request = seeded(seed, "multi-allocate")
+    plain = Plain(request)
+    described = dict(request["instances"])
+    for raw in request["request"]["instances"]:
+        described[raw["name"]] = {**raw, "admin_state": "up"}
+    plain.now = {}
+    for name, nodes in context.state.where.items():
+        plain.put(name, described[name], context.cluster.node_names(nodes))
+    return plain
+
+
+def figures(plain: Plain, node: str) -> Iterator[tuple[str, float]]:
+    """The columns of a node, counted again; spindles only where they mean something."""
+    real = [one for one in plain.primaries(node) if not one.forthcoming]
+    mirrors = [one for one in plain.secondaries(node) if not one.forthcoming]
+    yield "memory", plain.free_memory(node)
+    yield "memory_later", plain.free_memory_later(node)
+    yield "reserved", plain.reserved(node)
+    yield "primaries", len(real)
+    yield "secondaries", len(mirrors)
+    yield "net_load", len(real)
+    yield "disk_load", len(real) + len(mirrors)
+    for later, suffix in ((False, ""), (True, "_later")):
+        yield "disk" + suffix, plain.free_disk(node, later)
+        yield "cpus" + suffix, plain.used_cpus(node, later)
+        if plain.exclusive(node):
+            yield "free_spindles" + suffix, plain.free_spindles(node, later)
+        else:
+            yield "spindles" + suffix, plain.used_spindles(node, later)

@@ -1,0 +1,1 @@
+"""The replay cases in ``fixtures``: every answer, and the ranking behind it."""

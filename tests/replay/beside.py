@@ -1,0 +1,75 @@
+"""Snapshots that are kept beside the case they belong to, and not beside the test."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from syrupy.data import SnapshotCollections
+from syrupy.extensions.single_file import SingleFileSnapshotExtension, WriteMode
+from syrupy.location import PyTestLocation
+from syrupy.types import SnapshotIndex
+
+FIXTURES = Path(__file__).parents[2] / "fixtures"
+
+
+class Beside(SingleFileSnapshotExtension):
+    """One text file in the folder of the case, which is the test's parameter ``case``.
+
+    The folder holds files that are no snapshots, so nothing in it is ever taken for a
+    snapshot that is not used any more: `discover_snapshots` finds none.
+    """
+
+    _write_mode = WriteMode.TEXT
+    stem = ""
+
+    @classmethod
+    def dirname(cls, *, test_location: PyTestLocation) -> str:
+        item: Any = test_location.item
+        return str(item.callspec.params["case"])
+
+    @classmethod
+    def discovery_dirname(cls, *, test_location: PyTestLocation) -> str:
+        return str(FIXTURES)
+
+    @classmethod
+    def get_file_basename(cls, *, test_location: PyTestLocation, index: SnapshotIndex) -> str:
+        return cls.stem
+
+    @classmethod
+    def matches_test_location(
+        cls, *, test_location: PyTestLocation, snapshot_location: str
+    ) -> bool:
+        return Path(snapshot_location).parent == Path(cls.dirname(test_location=test_location))
+
+    def discover_snapshots(
+        self, *, test_location: PyTestLocation, ignore_extensions: list[str] | None = None
+    ) -> SnapshotCollections:
+        return SnapshotCollections()
+
+
+class Response(Beside):
+    """``response.json``, which ``iallocator replay`` compares with as well."""
+
+    stem, file_extension = "response", "json"
+
+
+class Ranking(Beside):
+    """``ranking.txt``."""
+
+    stem, file_extension = "ranking", "txt"
+
+
+def all_cases() -> list[Path]:
+    """Return the folder of every case."""
+    return sorted(path.parent for path in FIXTURES.rglob("request.json"))
+
+
+def allocate_cases() -> list[Path]:
+    """Return the folder of every case that is about placing one new instance."""
+    return [case for case in all_cases() if case.parent.name == "allocate"]
+
+
+def case_id(case: Path) -> str:
+    """Return what tests of `case` are called."""
+    return str(case.relative_to(FIXTURES))

@@ -1,0 +1,189 @@
+"""Bad documents through the real command: one clear line, exit status 2, never a traceback."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+from builders import allocate, cluster, instance
+
+from .command import complaint, good, refusal, run
+from .corpus import as_raw, base
+
+LARGE = 500_000
+"""Bytes of padding that make a document large enough for the parser of large documents."""
+
+
+@pytest.mark.parametrize("padding", [0, LARGE], ids=["small", "large"])
+@pytest.mark.parametrize(
+    ("damage", "expected"),
+    [
+        (("instances", "web", "nodes", 0, "lost"),
+         'instances/web/nodes/0: expected a node of the document, got "lost"'),
+        (("nodes", "node1", "group", "lost"),
+         'nodes/node1/group: expected the uuid of a group in nodegroups, got "lost"'),
+        (("instances", "web", "nodes", 1, "node1"),
+         'instances/web/nodes/1: expected different nodes, got "node1" again'),
+        (("nodes", "node1", "free_memory", "12G"),
+         'nodes/node1/free_memory: expected an integer, got "12G"'),
+        (("nodes", "node1", "free_memory", -5),
+         "nodes/node1/free_memory: expected an integer from 0 to 9007199254740992, got -5"),
+        (("request", "memory", 2**53 + 1),
+         "request/memory: expected an integer from 0 to 9007199254740992, got 9007199254740993"),
+        (("request", "memory", 0.5),
+         "request/memory: expected an integer from 0 to 9007199254740992, got 0.5"),
+        (("request", "type", "guess"),
+         'request/type: expected one of "allocate", "multi-allocate", "allocate-secondary", '
+         '"relocate", "node-evacuate", "change-group", "multi-evacuate", got "guess"'),
+        (("request", "restrict-to-nodes", 0, "lost"),
+         'request/restrict-to-nodes/0: expected a node of the document, got "lost"'),
+        (("request", "required_nodes", 1), "request/required_nodes: expected 2 for drbd, got 1"),
+    ],
+)  # fmt: skip
+def test_command_damaged_value_is_named(
+    damage: tuple[Any, ...], expected: str, padding: int
+) -> None:
+    """Where, what was expected, what was found: whichever parser reads the document."""
+    *path, last, value = damage
+    changed = base("modern", "allocate") | {"padding": "x" * padding}
+    holder: Any = changed
+    for key in path:
+        holder = holder[key]
+    holder[last] = value
+    assert refusal(as_raw(changed)) == expected
+
+
+NESTED = b"[" * 100_000 + b"]" * 100_000
+
+
+@pytest.mark.parametrize("padding", [0, LARGE], ids=["small", "large"])
+@pytest.mark.parametrize(
+    ("raw", "expected"),
+    [
+        pytest.param(b'{"a": NaN}', "invalid JSON: ", id="nan"),
+        pytest.param(b'{"a": -Infinity}', "invalid JSON: ", id="infinity"),
+        pytest.param(b'{"a": ', "invalid JSON: ", id="cut-off"),
+        pytest.param(b"{} {}", "invalid JSON: ", id="two-documents"),
+        pytest.param(b"\xef\xbb\xbf{}", "invalid JSON: ", id="byte-order-mark"),
+        pytest.param(b'{"a\n": 1}', "invalid JSON: ", id="control-character"),
+        pytest.param(b'{"a": "\\ud800"}', "invalid JSON: ", id="lone-surrogate"),
+        pytest.param(b'{"\\uDC00": 1}', "invalid JSON: ", id="lone-surrogate-in-a-key"),
+        pytest.param(b'{"a": "\xed\xa0\x80"}', "invalid UTF-8: ", id="encoded-surrogate"),
+        pytest.param(b'{"a": "\xff"}', "invalid UTF-8: ", id="invalid-utf-8"),
+        pytest.param("{}".encode("utf-16"), "invalid UTF-8: ", id="utf-16"),
+        pytest.param(NESTED, "nested too deeply", id="nested"),
+        pytest.param(b'{"a":' + NESTED + b"}", "nested too deeply", id="nested-inside"),
+        pytest.param(b"[1]", "expected a JSON object, got an array", id="array"),
+        pytest.param(b'"x"', 'expected a JSON object, got "x"', id="string"),
+        pytest.param(b"null", "expected a JSON object, got null", id="null"),
+        pytest.param(b"", "expected a JSON document, got nothing", id="nothing"),
+        pytest.param(b"\n \n", "expected a JSON document, got nothing", id="blank"),
+        pytest.param(b"{}", "nodes: expected an object, but it is missing", id="empty-object"),
+    ],
+)
+def test_command_no_document_is_refused(raw: bytes, expected: str, padding: int) -> None:
+    """What is no JSON object is refused, whichever parser reads it, and --validate agrees."""
+    said = refusal(raw + b" " * padding)
+    assert said.startswith(expected)
+    done = run("--validate", stdin=raw + b" " * padding)
+    assert (done.returncode, done.stdout) == (2, b"")
+    assert f"iallocator: {said}\n" in done.stderr.decode()
+
+
+def test_command_number_beyond_all_floats_is_refused() -> None:
+    """A number that no float can hold is no size."""
+    raw = good().replace(b'"memory": 1024', b'"memory": 1e999')
+    assert refusal(raw).endswith("expected an integer from 0 to 9007199254740992, got inf")
+
+
+def test_command_number_with_thousands_of_digits_is_refused() -> None:
+    """Nor is one whose digits take a long time to read."""
+    raw = good().replace(b'"memory": 1024', b'"memory": 1' + b"0" * 100_000)
+    assert len(refusal(raw)) < 200
+
+
+@pytest.mark.parametrize("name", ["a\nb", "a\rb\x1b[31m\x00", "\u2028\u202e", "é", "x" * 100_000])
+@pytest.mark.parametrize("place", ["key", "value"])
+def test_command_odd_names_stay_on_one_line(name: str, place: str) -> None:
+    """Names in a document can break neither the line nor the terminal, nor fill the screen."""
+    changed = base("modern", "allocate")
+    if place == "key":
+        changed["nodes"][name] = {"group": 5}
+    else:
+        changed["instances"]["web"]["nodes"][0] = name
+    said = refusal(as_raw(changed))
+    assert "expected a" in said
+    assert said.isprintable()
+    assert len(said) < 1100
+
+
+def large(instances: int, damaged: bool = False) -> bytes:
+    """A document of about 300 bytes per instance, full to the brim."""
+    nodes = instances // 20
+    there = {
+        f"instance{n}": instance(f"node{n % nodes + 1}", f"node{(n + 1) % nodes + 1}", memory=1)
+        for n in range(instances)
+    }
+    if damaged:
+        there[f"instance{instances // 2}"]["nodes"][0] = "lost"
+    changed = cluster(nodes, instances=None if damaged else there)
+    return as_raw(allocate(changed | {"instances": there}, disk_template="plain"))
+
+
+def test_command_document_of_five_megabytes_is_answered(tmp_path: Path) -> None:
+    """A cluster far larger than any real one is read and answered."""
+    request = tmp_path / "request.json"
+    request.write_bytes(large(17_000))
+    assert request.stat().st_size > 5_000_000
+    done = run(str(request))
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert set(json.loads(done.stdout)) >= {"success", "info", "result"}
+
+
+def test_command_document_of_five_megabytes_damaged_is_refused() -> None:
+    """Its one damaged value is found."""
+    expected = 'instances/instance8500/nodes/0: expected a node of the document, got "lost"'
+    assert refusal(large(17_000, damaged=True)) == expected
+
+
+def test_command_deeply_nested_unknown_key_is_no_problem() -> None:
+    """What the parsers can read is ignored where the key is unknown."""
+    done = run(stdin=good(unknown=json.loads("[" * 500 + "]" * 500)))
+    assert (done.returncode, done.stderr) == (0, b"")
+
+
+def test_command_empty_file_is_refused(tmp_path: Path) -> None:
+    """An empty file is no document."""
+    (tmp_path / "empty").touch()
+    said = complaint(run(str(tmp_path / "empty")))
+    assert said == "expected a JSON document, got nothing"
+
+
+def test_command_directory_is_refused(tmp_path: Path) -> None:
+    """A directory is no file."""
+    assert complaint(run(str(tmp_path))) == f"{tmp_path}: Is a directory"
+
+
+@pytest.mark.parametrize("name", ["missing", "two\nlines", "", "b\udcff", "n" * 5000])
+def test_command_missing_file_is_refused(name: str, tmp_path: Path) -> None:
+    """A file that does not exist is named, whatever its name."""
+    said = complaint(run(str(tmp_path / name) if name else ""))
+    assert said.endswith(("No such file or directory", "File name too long"))
+
+
+@pytest.mark.skipif(os.getuid() == 0, reason="root may read everything")
+def test_command_forbidden_file_is_refused(tmp_path: Path) -> None:
+    """A file that may not be read is named."""
+    forbidden = tmp_path / "forbidden"
+    forbidden.write_bytes(good())
+    forbidden.chmod(0)
+    assert complaint(run(str(forbidden))) == f"{forbidden}: Permission denied"
+
+
+@pytest.mark.skipif(not os.path.exists("/proc/self/mem"), reason="Linux")
+def test_command_unreadable_file_is_refused() -> None:
+    """A file that opens, and then cannot be read, is named."""
+    assert complaint(run("/proc/self/mem")) == "/proc/self/mem: Input/output error"

@@ -1,0 +1,137 @@
+"""Bad command lines and broken streams: one clear line, the right status, never a traceback."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from .command import COMMAND, ENVIRONMENT, complaint, good, run
+from .corpus import DAMAGES, as_raw, base
+
+
+@pytest.mark.parametrize("arguments", [(), ("--validate",), ("--help",), ("--version",)])
+def test_command_nobody_reads_stdout_is_said(arguments: tuple[str, ...], tmp_path: Path) -> None:
+    """As in `| head -c0`: the reader is gone."""
+    request = tmp_path / "request.json"
+    request.write_bytes(good())
+    reader, writer = os.pipe()
+    os.close(reader)
+    done = run(str(request), *arguments, stdout=writer)
+    os.close(writer)
+    assert complaint(done, status=1) == "standard output: Broken pipe"
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="Linux")
+@pytest.mark.parametrize("arguments", [(), ("--validate",), ("--help",)])
+def test_command_stdout_is_full_is_said(arguments: tuple[str, ...], tmp_path: Path) -> None:
+    """An answer that cannot be written is no success."""
+    request = tmp_path / "request.json"
+    request.write_bytes(good())
+    with open("/dev/full", "wb") as full:
+        done = run(str(request), *arguments, stdout=full)
+    assert complaint(done, status=1) == "standard output: No space left on device"
+
+
+@pytest.mark.parametrize(
+    ("redirection", "raw", "status", "line"),
+    [
+        (">&-", good(), 1, b"iallocator: standard output is closed\n"),
+        ("<&-", good(), 2, b"iallocator: standard input is closed\n"),
+        ("2>&-", b"{}", 2, b""),
+    ],
+)
+def test_command_closed_stream_is_said(
+    redirection: str, raw: bytes, status: int, line: bytes
+) -> None:
+    """A stream that was closed from the start is no reason for a traceback either."""
+    shell = ["/bin/sh", "-c", f'exec "$@" {redirection}', "sh", *COMMAND]
+    done = subprocess.run(
+        shell, env=ENVIRONMENT, input=raw, capture_output=True, timeout=60, check=False
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (status, b"", line)
+
+
+def test_command_stdin_is_read_with_dash_and_without(tmp_path: Path) -> None:
+    """A file, - and nothing give the same answer."""
+    request = tmp_path / "request.json"
+    request.write_bytes(good())
+    answers = {run(*arguments, stdin=good()).stdout for arguments in [(), ("-",), (str(request),)]}
+    assert len(answers) == 1
+    assert json.loads(answers.pop())["success"] is True
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (["--guess"], "unknown option --guess; --help lists the options"),
+        (["--guess=2"], "unknown option --guess; --help lists the options"),
+        (["-x"], "unknown option -x; --help lists the options"),
+        (["--gu\ness"], r"unknown option --gu\ness; --help lists the options"),
+        (["--validate=yes"], "--validate takes no value, got 'yes'"),
+        (["--top"], "--top needs a value: N"),
+        (["--top", "many"], "--top: expected a whole number, got 'many'"),
+        (["--top=-1"], "--top: expected a whole number, got '-1'"),
+        (["--n1=sometimes"], "--n1: expected one of strict, no-new, off, got 'sometimes'"),
+        (["--restrict-allocation-to=a,,b"],
+         "--restrict-allocation-to: expected names with commas between them, got 'a,,b'"),
+        (["-", "-"], "one request file at most, got - -"),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("after", [False, True])
+def test_command_unusable_option_is_named(arguments: list[str], expected: str, after: bool) -> None:
+    """What is wrong with the command line is said, wherever it stands."""
+    ordered = ["-", *arguments] if after else [*arguments, *["-"][: arguments[-1] != "--top"]]
+    said = complaint(run(*ordered, stdin=good()))
+    assert said.startswith(expected)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("--top=2", "--ignore-soft-errors", "FILE"),
+        ("FILE", "--top=2", "--ignore-soft-errors"),
+        ("--top", "2", "FILE", "--ignore-soft-errors="),
+        ("--ignore-soft-errors=", "FILE", "--top", "2"),
+        ("--ignore-soft-errors", "--top", "2", "--", "FILE"),
+    ],
+)
+def test_command_options_in_any_place_and_form_are_the_same(
+    arguments: tuple[str, ...], tmp_path: Path
+) -> None:
+    """Before and after the file, with = and without, flags with an empty value."""
+    request = tmp_path / "request.json"
+    request.write_bytes(good())
+    usual = run(str(request), "--top=2", "--ignore-soft-errors")
+    done = run(*(str(request) if word == "FILE" else word for word in arguments))
+    assert (done.returncode, done.stdout, done.stderr) == (0, usual.stdout, b"")
+
+
+def test_validate_good_document_says_so(tmp_path: Path) -> None:
+    """A document without problems is valid, and is not answered."""
+    request = tmp_path / "a\nb.json"
+    request.write_bytes(good())
+    done = run("--validate", str(request))
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert done.stdout.decode() == f"{tmp_path}/a\\nb.json: valid\n"
+
+
+def test_validate_bad_document_lists_every_problem() -> None:
+    """One line per problem, sorted, each as the parser would say it."""
+    changed = base("modern", "allocate")
+    for damage in ("node-name-with-newline", "plain-on-two", "unknown-type"):
+        DAMAGES[damage](changed)
+    done = run("--validate", "-", stdin=as_raw(changed))
+    assert (done.returncode, done.stdout) == (2, b"")
+    assert done.stderr.decode().splitlines() == [
+        "iallocator: instances/plain/nodes: expected one node, got 2",
+        r'iallocator: instances/web/nodes/0: expected a node of the document, got "a\nb"',
+        r"iallocator: instances/web/nodes/1: expected a node of the document, "
+        r'got "\x00\u2028\xe9"',
+        'iallocator: request/type: expected one of "allocate", "multi-allocate", '
+        '"allocate-secondary", "relocate", "node-evacuate", "change-group", "multi-evacuate", '
+        r'got "re\nlocate"',
+    ]

@@ -1,0 +1,281 @@
+"""The published schemas: valid, complete, found everywhere, and true of what the program says."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conformance.documents import KINDS as GENERATED
+from conformance.documents import document
+from jsonschema import Draft202012Validator
+from referencing import Registry
+from referencing.jsonschema import DRAFT202012
+
+import iallocator
+from iallocator.cli import answer
+from iallocator.wire.schemas import directory, load
+from iallocator.wire.validate import problems
+from iallocator.wire.vocabulary import request_validator
+
+from .corpus import BASES, KINDS, Json, as_raw, base, combined, paths
+
+SCHEMAS = load()
+REQUESTS = [name for name in SCHEMAS if name != "response.schema.json"]
+ANSWERED = GENERATED
+"""Request types whose generated documents are answered here."""
+ROOT = Path(iallocator.__file__).parents[1]
+
+
+@cache
+def standard(reference: str) -> Draft202012Validator:
+    """Return a validator as anybody else would build it from the published files."""
+    registry: Any = Registry().with_resources(
+        (name, DRAFT202012.create_resource(content)) for name, content in SCHEMAS.items()
+    )
+    return Draft202012Validator({"$ref": reference}, registry=registry)
+
+
+def parts(value: Any, above: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Json]]:
+    """Yield every object in a schema, with the keys that lead to it."""
+    if isinstance(value, dict):
+        yield above, value
+    items = value.items() if isinstance(value, dict) else enumerate(value)
+    for key, item in items:
+        if isinstance(item, dict | list):
+            yield from parts(item, (*above, str(key)))
+
+
+@pytest.mark.parametrize("name", SCHEMAS)
+def test_schema_is_itself_valid(name: str) -> None:
+    """Every file is a JSON Schema 2020-12 that says what it is."""
+    schema = SCHEMAS[name]
+    Draft202012Validator.check_schema(schema)
+    assert schema["$schema"] == Draft202012Validator.META_SCHEMA["$id"]
+    assert schema["$id"] == name
+    assert schema["title"]
+    assert schema["description"]
+
+
+@pytest.mark.parametrize("name", SCHEMAS)
+def test_schema_references_lead_somewhere(name: str) -> None:
+    """Every $ref points to a definition that exists."""
+    for _, part in parts(SCHEMAS[name]):
+        if "$ref" in part:
+            target, _, pointer = part["$ref"].partition("#")
+            found = SCHEMAS[target or name]
+            for key in pointer.split("/")[1:]:
+                found = found[key]
+
+
+@pytest.mark.parametrize("name", SCHEMAS)
+def test_schema_properties_are_described(name: str) -> None:
+    """Every property has a description, its own or that of its definition."""
+    for above, part in parts(SCHEMAS[name]):
+        if {"if", "then", "else"} & set(above):
+            continue  # these repeat properties that stand elsewhere
+        for key, schema in part.get("properties", {}).items():
+            assert schema.get("description") or "$ref" in schema or "const" in schema, (name, key)
+
+
+@pytest.mark.parametrize("name", REQUESTS)
+def test_request_schema_required_members_have_a_type(name: str) -> None:
+    """What must be there says beside it what it must be, so that a complaint can say so too."""
+    for above, part in parts(SCHEMAS[name]):
+        if not {"if", "not"} & set(above):
+            assert set(part.get("required", ())) <= set(part.get("properties", ())), above
+
+
+@pytest.mark.parametrize("name", REQUESTS)
+def test_request_schema_has_no_alternatives(name: str) -> None:
+    """No anyOf or oneOf: their complaints cannot be clear, if/then/else can."""
+    assert not any({"anyOf", "oneOf"} & set(part) for _, part in parts(SCHEMAS[name]))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_request_schema_kind_has_its_own_file(kind: str) -> None:
+    """A request of each type is checked by the schema of that type."""
+    good = base("modern", kind)
+    assert standard("request.schema.json").is_valid(good)
+    assert standard(f"{kind}.schema.json").is_valid(good["request"])
+    good["request"] = {"type": kind}
+    assert not standard("request.schema.json").is_valid(good)
+
+
+@pytest.mark.parametrize("kind", GENERATED)
+def test_request_schema_generated_documents_fit(kind: str) -> None:
+    """Documents as Ganeti writes them are valid."""
+    for seed in range(25):
+        assert standard("request.schema.json").is_valid(document(seed, kind)), seed
+
+
+def _captures() -> list[Path]:
+    folder = os.environ.get("IALLOCATOR_CAPTURES")
+    found = Path(folder).iterdir() if folder else ()
+    return sorted(path for path in found if path.match("*.request.json") or path.match("hail-*"))
+
+
+@pytest.mark.parametrize("path", _captures(), ids=lambda path: path.name)
+def test_request_schema_captured_request_fits(path: Path) -> None:
+    """A real request, from the folder IALLOCATOR_CAPTURES, has no problem."""
+    assert problems(path.read_bytes()) == []
+
+
+@pytest.mark.parametrize("age", BASES)
+def test_request_schema_unknown_keys_are_allowed(age: str) -> None:
+    """Whatever Ganeti may add one day is no problem, wherever it stands."""
+    changed = base(age, "allocate")
+    objects = [changed]
+    for path in paths(changed):
+        found: Any = changed
+        for key in path:
+            found = found[key]
+        if isinstance(found, dict) and path[-1] not in ("nodes", "instances", "nodegroups"):
+            objects.append(found)
+    for found in objects:
+        found["from-the-future"] = [{"any": None}]
+    assert problems(as_raw(changed)) == []
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_request_validator_agrees_with_standard_keywords(kind: str) -> None:
+    """Our words for problems change nothing about what is one."""
+    for seed in range(60):
+        damaged = json.loads(combined(seed, kind).replace(b"1e999", b"1e300"))
+        assert request_validator().is_valid(damaged) == standard("request.schema.json").is_valid(
+            damaged
+        )
+
+
+DEFAULTS = [
+    (name, key, schema["default"])
+    for name in ("group", "node-parameters", "node", "disk", "instance-size", "instance", "policy",
+                 "new-instance")
+    for key, schema in SCHEMAS["cluster.schema.json"]["$defs"][name]["properties"].items()
+    if "default" in schema
+]  # fmt: skip
+
+
+def holders(changed: Json, name: str) -> list[Json]:
+    """Return everything in a document that the definition `name` describes."""
+    instances = list(changed["instances"].values())
+    return {
+        "group": list(changed["nodegroups"].values()),
+        "node-parameters": [node["ndparams"] for node in changed["nodes"].values()],
+        "node": list(changed["nodes"].values()),
+        "disk": [disk for one in instances for disk in one["disks"]],
+        "instance-size": [*instances, changed["request"]],
+        "instance": instances,
+        "policy": [changed["ipolicy"]],
+        "new-instance": [changed["request"]],
+    }[name]
+
+
+@pytest.mark.parametrize(("name", "key", "default"), DEFAULTS)
+def test_schema_default_is_what_absence_means(name: str, key: str, default: Any) -> None:
+    """A field that is absent is read as if it had the default that the schema states."""
+    changed = base("modern", "allocate")
+    changed["nodegroups"]["uuid-annex"]["alloc_policy"] = "preferred"
+    changed["nodes"]["node3"] = {**changed["nodes"]["node2"], **changed["nodes"]["node3"]}
+    for one in changed["instances"].values():
+        one.pop("admin_state")
+    for one in holders(changed, name):
+        one[key] = default
+    stated = answer(as_raw(changed))
+    for one in holders(changed, name):
+        del one[key]
+    assert answer(as_raw(changed)) == stated
+
+
+@pytest.mark.parametrize("arguments", [(), ("--top=3",), ("--n1=strict",), ("--compat=hail",)])
+@pytest.mark.parametrize("kind", ANSWERED)
+def test_response_schema_our_answers_fit(kind: str, arguments: tuple[str, ...]) -> None:
+    """What the program answers is what the schema promises."""
+    for seed in range(30):
+        response = json.loads(answer(as_raw(document(seed, kind)), arguments), parse_constant=int)
+        for reference in ("response.schema.json", f"response.schema.json#/$defs/{kind}"):
+            errors = [error.message for error in standard(reference).iter_errors(response)]
+            assert not errors, (seed, errors)
+
+
+MIGRATE = {"OP_ID": "OP_INSTANCE_MIGRATE"}
+
+
+@pytest.mark.parametrize(
+    ("kind", "result", "good"),
+    [
+        ("allocate", ["a", "b"], True),
+        ("allocate", [], False),
+        ("allocate", ["a", "a"], False),
+        ("multi-allocate", [[["i", ["a"]]], ["j"]], True),
+        ("multi-allocate", [[["i", ["a"]]], [["j", "FailMem"]]], False),
+        ("allocate-secondary", "a", True),
+        ("allocate-secondary", ["a"], False),
+        ("relocate", ["a"], True),
+        ("relocate", ["a", "b"], False),
+        ("node-evacuate", [[["i", "g", ["a"]]], [["j", None]], [[MIGRATE]]], True),
+        ("node-evacuate", [[["i", "g", ["a"]]], [], [[{"OP_ID": "OP_NODE_REMOVE"}]]], False),
+        ("change-group", [[], [["j", "why"]], []], True),
+        ("change-group", [[], []], False),
+        ("multi-evacuate", [["i", ["a"]]], True),
+        ("multi-evacuate", [["i", "a"]], False),
+    ],
+)  # fmt: skip
+def test_response_schema_result_is_what_ganeti_accepts(kind: str, result: Any, good: bool) -> None:
+    """The result of a success has the form that Ganeti's validator wants for that type."""
+    response = {"success": True, "info": "", "result": result}
+    assert standard(f"response.schema.json#/$defs/{kind}").is_valid(response) == good
+    response |= {"success": False, "result": []}
+    assert standard(f"response.schema.json#/$defs/{kind}").is_valid(response)
+
+
+def _run(code: str, *arguments: str, where: Path = ROOT) -> str:
+    """Return what Python code prints that imports the package from `where`."""
+    command = [sys.executable, "-c", code, *arguments]
+    environment = {"PYTHONPATH": str(where)}
+    done = subprocess.run(command, env=environment, cwd="/", capture_output=True, check=True)
+    return done.stdout.decode()
+
+
+@pytest.mark.parametrize("inside", [True, False])
+def test_schemas_are_found_beside_or_inside_the_package(inside: bool, tmp_path: Path) -> None:
+    """A checkout has them beside the package, a wheel inside."""
+    shutil.copytree(ROOT / "iallocator", tmp_path / "iallocator", ignore=lambda *_: ["schemas"])
+    target = tmp_path / "iallocator" / "schemas" if inside else tmp_path / "schemas"
+    shutil.copytree(directory(), target)
+    code = "from iallocator.wire.schemas import directory; print(directory())"
+    assert _run(code, where=tmp_path) == f"{target}\n"
+
+
+def test_schemas_missing_is_said_in_one_line(tmp_path: Path) -> None:
+    """An installation without schemas answers, but cannot validate, and says so."""
+    shutil.copytree(ROOT / "iallocator", tmp_path / "iallocator", ignore=lambda *_: ["schemas"])
+    good = tmp_path / "good.json"
+    good.write_bytes(as_raw(base("modern", "allocate")))
+    command = [sys.executable, "-m", "iallocator", "--validate", str(good)]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, check=False)
+    assert (done.returncode, done.stdout) == (2, b"")
+    assert done.stderr.startswith(b"iallocator: the schemas are missing: ")
+
+
+@pytest.mark.parametrize("age", BASES)
+def test_answer_small_document_loads_neither_jsonschema_nor_numpy(age: str, tmp_path: Path) -> None:
+    """What explains bad documents, and what is fast on large ones, costs a small one nothing."""
+    request = tmp_path / "request.json"
+    request.write_bytes(as_raw(base(age, "allocate")))
+    code = (
+        "import sys; from iallocator.cli import main; status = main(sys.argv[1:]);"
+        "print(status, *{name.partition('.')[0] for name in sys.modules})"
+    )
+    response, modules = _run(code, str(request)).splitlines()
+    assert json.loads(response)["info"]
+    loaded = set(modules.split())
+    assert "0" in loaded
+    assert not loaded & {"jsonschema", "referencing", "numpy", "orjson", "argparse"}
