@@ -21,6 +21,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from iallocator.reply import Reply
+
 __all__ = ["answer", "main"]
 
 LONGEST_LINE = 1000
@@ -31,6 +33,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the program with `arguments`, by default those of the process."""
     if arguments is None:
         arguments = sys.argv[1:]
+    gc.disable()  # the process ends before there is garbage worth collecting
     if sys.stdout is None:
         _complain("standard output is closed")
         return 1
@@ -67,7 +70,11 @@ def _run(arguments: list[str]) -> int:
     raw = read_file(path)
     if settings.validate:
         return _validate(path, raw)
-    sys.stdout.buffer.write(_answer(raw, settings))
+    reply = _reply(raw, settings)
+    if sys.stderr is not None:
+        for line in reply.remarks:
+            print(line, file=sys.stderr)
+    sys.stdout.buffer.write(_encoded(reply))
     return 0
 
 
@@ -90,6 +97,9 @@ def _run_command(name: str, arguments: list[str]) -> int:
     settings = module.Settings()
     positional = parse(arguments, settings, (*module.OPTIONS, *COMMON))
     positional.remove(name)
+    if settings.version:
+        print(f"iallocator {__version__}")
+        return 0
     if settings.help:
         lines = [f"usage: iallocator {name} {module.USAGE}", "", COMMANDS[name], ""]
         print("\n".join([*lines, *help_lines((*module.OPTIONS, *COMMON)), ""]), end="")
@@ -107,14 +117,19 @@ def answer(raw: bytes, arguments: Sequence[str] = ()) -> bytes:
     """
     settings = Settings()
     parse(arguments, settings)
-    return _answer(raw, settings)
+    return _encoded(_reply(raw, settings))
 
 
-def _answer(raw: bytes, settings: Settings) -> bytes:
+def _reply(raw: bytes, settings: Settings) -> Reply:
     from iallocator.engine import respond
+
+    return respond(raw, settings)
+
+
+def _encoded(reply: Reply) -> bytes:
     from iallocator.wire.write import encode
 
-    return encode(respond(raw, settings))
+    return encode(reply)
 
 
 def _complain(problem: str) -> None:

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from iallocator.model.cluster import Cluster
+    from iallocator.model.instance import Instance
     from iallocator.options import Settings
     from iallocator.redundancy.judge import Judge
     from iallocator.scoring import Kernel
@@ -23,10 +24,11 @@ class Context:
     """The working set of one request.
 
     ``candidates`` says how many nodes and pairs of nodes will be scored for each
-    instance of the request; it chooses the form of the kernel.
+    instance of the request; it chooses the form of the kernel.  ``leaving`` is the
+    instance whose room is free for its own new place.
     """
 
-    __slots__ = ("cluster", "ignore_soft", "kernels", "rules", "settings", "state")
+    __slots__ = ("cluster", "ignore_soft", "kernels", "leaving", "rules", "settings", "state")
 
     def __init__(
         self,
@@ -40,6 +42,7 @@ class Context:
         self.kernels = Kernels(self.state, candidates)
         self.rules = Rules(settings.n1)
         self.ignore_soft = settings.ignore_soft_errors
+        self.leaving: Instance | None = None
 
     def kernel(self, scope: Sequence[int]) -> Kernel:
         """Scores over `scope`, as the state is now."""
@@ -49,7 +52,7 @@ class Context:
         """N+1 as the state is now; `scope` as for the allocation."""
         from iallocator.redundancy.judge import Judge
 
-        return Judge(self.state, self.kernels, self.rules, scope)
+        return Judge(self.state, self.kernels, self.rules, scope, self.leaving)
 
     def workbench(self, scope: Sequence[int]) -> Workbench:
         """Kernel and judge for the state as it is now."""

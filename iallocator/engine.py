@@ -28,6 +28,12 @@ if TYPE_CHECKING:
 
 __all__ = ["read", "respond"]
 
+MISSING_MEMORY = 512
+"""MiB of memory that a node may lack before it is worth a warning."""
+
+MISSING_DISK = 1024
+"""The same for disk."""
+
 
 def reading_for(settings: Settings) -> Reading:
     """How `settings` want documents to be read."""
@@ -50,7 +56,35 @@ def respond(raw: bytes, settings: Settings) -> Reply:
     """The reply to the request document `raw`."""
     cluster, request = read(raw, settings)
     context = Context(cluster, settings, _candidates(cluster, request))
-    return handler_for(request.kind)(context, request)
+    remarks = _inconsistencies(context)
+    if settings.verbose:
+        remarks += _summary(cluster, request)
+    reply = handler_for(request.kind)(context, request)
+    reply.remarks = remarks
+    return reply
+
+
+def _inconsistencies(context: Context) -> list[str]:
+    """The nodes that report less than their instances explain, as far as it matters."""
+    lines: list[str] = []
+    for index, node in enumerate(context.cluster.nodes):
+        if node.offline or not node.vm_capable:
+            continue
+        memory, disk = context.state.missing(index)
+        if memory > MISSING_MEMORY or disk > MISSING_DISK:
+            lines.append(
+                f"  - node {node.name} is missing {memory:.0f} MB ram and {disk // 1024:.0f} GB disk"
+            )
+    return ["Warning: cluster has inconsistent data:", *lines] if lines else []
+
+
+def _summary(cluster: Cluster, request: Request) -> list[str]:
+    """What was read, for a person."""
+    online = sum(1 for node in cluster.nodes if node.online)
+    return [
+        f"read {len(cluster.groups)} groups, {len(cluster.nodes)} nodes ({online} online), "
+        f"{len(cluster.instances)} instances; request: {request.kind}"
+    ]
 
 
 def _candidates(cluster: Cluster, request: Request) -> list[tuple[int, int]]:

@@ -28,9 +28,11 @@ class Reply:
         What Ganeti reads, by request type; [] without success.
     solutions:
         The ranked alternatives, ready to be encoded.
+    remarks:
+        Lines for stderr: nothing of the answer, but worth knowing.
     """
 
-    __slots__ = ("info", "result", "solutions", "success")
+    __slots__ = ("info", "remarks", "result", "solutions", "success")
 
     def __init__(
         self, success: bool, info: str, result: Any, solutions: Sequence[dict[str, Any]]
@@ -39,6 +41,7 @@ class Reply:
         self.info = info
         self.result = result
         self.solutions = solutions
+        self.remarks: list[str] = []
 
     def document(self) -> dict[str, Any]:
         """The members of the response, in their order."""

@@ -23,13 +23,16 @@ COMMANDS = {
 
 
 def find_command(arguments: Sequence[str]) -> str:
-    """The command that `arguments` name as the first word that is no option, or ""."""
+    """The command among `arguments`, or "".
+
+    Options may stand before it; the value of an option that takes one is no command.
+    """
     from iallocator.options import COMMON
 
     with_value = {name for option in COMMON if option.read for name in option.names}
     previous = ""
     for word in arguments:
-        if not word.startswith("-") and previous not in with_value:
-            return word if word in COMMANDS else ""
+        if word in COMMANDS and previous not in with_value:
+            return word
         previous = word
     return ""

@@ -97,6 +97,14 @@ def _own_spindles(b: View, a: View, i: Instance) -> str:
     return f"needs {i.spindles} {noun} of its own, {b.free_spindles:.12g} free"
 
 
+def _own_spindles_later(b: View, a: View, i: Instance) -> str:
+    noun = "spindle" if i.spindles == 1 else "spindles"
+    return (
+        f"needs {i.spindles} {noun} of its own, "
+        f"{b.free_spindles_later:.12g} free with forthcoming instances"
+    )
+
+
 def _spindles(b: View, a: View, i: Instance) -> str:
     return f"spindles in use would be {a.spindles:.12g}, the policy allows {a.high_spindles:.12g}"
 
@@ -175,7 +183,7 @@ def _disk_later(soft: bool) -> tuple[Check, ...]:
         Check("FailDisk", lambda b, a, i: a.disk_later < a.disk_reserve, _disk_reserve, soft=True,
               local=True, later=True),
         Check("FailSpindles", lambda b, a, i: a.exclusive * (a.free_spindles_later < 0) > 0,
-              _own_spindles, soft=soft, local=True, later=True),
+              _own_spindles_later, soft=soft, local=True, later=True),
         Check("FailDisk", lambda b, a, i: a.spindles_later > a.high_spindles, _spindles_later,
               soft=soft, local=True, later=True),
     )  # fmt: skip

@@ -8,9 +8,10 @@ from iallocator.reply import Reply
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from iallocator.context import Context
+    from iallocator.reply import GroupSolution
     from iallocator.requests import Allocate
 
-__all__ = ["allocate", "wish_for"]
+__all__ = ["allocate", "policy_warning", "wish_for"]
 
 
 def allocate(context: Context, request: Allocate) -> Reply:
@@ -23,6 +24,7 @@ def allocate(context: Context, request: Allocate) -> Reply:
     if wish is None:
         return Reply(False, f"Group {request.group_name} does not exist", [], [])
     if request.recreated is not None and not context.settings.like_hail:
+        context.leaving = request.recreated
         context.state.remove(request.recreated, request.recreated.nodes)
     offers = collect_offers(context, wish)
     solutions = [offer.document(context.settings.top) for offer in offers.ranked]
@@ -30,10 +32,14 @@ def allocate(context: Context, request: Allocate) -> Reply:
     if best is None:
         return Reply(False, offers.line or "no group has nodes", [], solutions)
     selected = "" if wish.named else f"Selected group: {best.group}, "
-    warning = ""
-    if best.alloc_policy == "unallocable":
-        warning = f"; warning: the allocation policy of group {best.group} is unallocable"
-    return Reply(True, selected + offers.line + warning, best.placements[0][1], solutions)
+    return Reply(True, selected + offers.line + policy_warning(best), best.placements[0][1], solutions)
+
+
+def policy_warning(best: GroupSolution) -> str:
+    """What to add to ``info`` if the group is used against its allocation policy."""
+    if best.alloc_policy != "unallocable":
+        return ""
+    return f"; warning: the allocation policy of group {best.group} is unallocable"
 
 
 def wish_for(context: Context, request: Allocate) -> Wish | None:

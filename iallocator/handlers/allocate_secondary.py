@@ -33,7 +33,8 @@ def allocate_secondary(context: Context, request: AllocateSecondary) -> Reply:
     others = [index for index in nodes if index != primary]
     offer = GroupSolution(group.name, group.uuid, group.alloc_policy)
     if not others:
-        return Reply(False, "No valid allocation solutions", [], [])
+        nobody = "No valid allocation solutions, failure reasons: no other online node"
+        return Reply(False, nobody, [], [])
     bench = context.workbench(context.all_nodes())
     found = place_in_group(
         context, bench, group, mirrored, [primary], secondaries=others, judged=judged

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from iallocator.handlers.allocate import wish_for
+from iallocator.handlers.allocate import policy_warning, wish_for
 from iallocator.handlers.groups import collect_offers
 from iallocator.reply import Reply
 
@@ -22,11 +22,12 @@ def multi_allocate(context: Context, request: MultiAllocate) -> Reply:
     One that fits nowhere fails alone, by name.  hail fails the whole batch then.
     """
     allocated: list[tuple[str, list[str]]] = []
+    warnings: list[str] = []
     failed: list[tuple[str, str]] = []
     solutions: list[dict[str, Any]] = []
     for wanted in request.wanted:
         name = wanted.instance.name
-        entry, why = _place(context, wanted)
+        entry, why, warning = _place(context, wanted)
         solutions.append(entry)
         if why:
             failed.append((name, why))
@@ -34,33 +35,37 @@ def multi_allocate(context: Context, request: MultiAllocate) -> Reply:
                 return Reply(False, why, [], solutions)
         else:
             allocated.append((name, entry["nodes"]))
+            warnings.append(warning)
     info = (
         f"{len(failed)} instances failed to allocate and "
         f"{len(allocated)} were allocated successfully"
     )
-    info += "".join(f"; {name}: {why}" for name, why in failed)
+    info += "".join(f"; {name}: {why}" for name, why in failed) + "".join(dict.fromkeys(warnings))
     success = bool(allocated) or not failed
     result = [[list(pair) for pair in allocated], [name for name, _ in failed]]
     return Reply(success, info, result, solutions)
 
 
-def _place(context: Context, wanted: Allocate) -> tuple[dict[str, Any], str]:
-    """Place one instance on the state; its entry of ``solutions``, and why it failed."""
+def _place(context: Context, wanted: Allocate) -> tuple[dict[str, Any], str, str]:
+    """Place one instance on the state.
+
+    Its entry of ``solutions``, why it failed, and what to warn of.
+    """
     entry: dict[str, Any] = {"instance": wanted.instance.name}
     wish = wish_for(context, wanted)
     if wish is None:
         why = f"Group {wanted.group_name} does not exist"
-        return entry | {"nodes": [], "reason": why, "groups": []}, why
+        return entry | {"nodes": [], "reason": why, "groups": []}, why, ""
     offers = collect_offers(context, wish)
     groups = [offer.document(context.settings.top) for offer in offers.ranked]
     best = offers.best
     if best is None:
         why = offers.line or "no group has nodes"
-        return entry | {"nodes": [], "reason": why, "groups": groups}, why
+        return entry | {"nodes": [], "reason": why, "groups": groups}, why, ""
     context.state.place(wanted.instance, best.nodes[0])
     return entry | {
         "group": best.group,
         "nodes": best.placements[0][1],
         "score": round(best.placements[0][0], 8),
         "groups": groups,
-    }, ""
+    }, "", policy_warning(best)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from iallocator.filters.group import refused_by_policy
+from iallocator.filters.node import ALL_LIMITS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -89,7 +90,7 @@ def place_in_group(
     refusals = refused_by_policy(context.cluster, group, instance)
     if instance.required_nodes == 2:
         seconds = nodes if secondaries is None else secondaries
-        candidates = kernel.pairs(instance, nodes, seconds, refusals, limits)
+        candidates = kernel.pairs(instance, nodes, seconds, refusals, limits, ALL_LIMITS)
     else:
         candidates = kernel.singles(instance, nodes, refusals, limits)
     scores: dict[tuple[int, ...], float] = {}

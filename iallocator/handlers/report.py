@@ -67,9 +67,10 @@ def move_entry(context: Context, instance: Instance, outcome: Outcome) -> dict[s
 
 def _described(context: Context, move: Move) -> dict[str, Any]:
     cluster = context.cluster
+    steps = [{"move": kind, "node": cluster.nodes[target].name} for kind, target in move.steps]
     return {
         "group": cluster.nodes[move.nodes[0]].group.name,
         "nodes": cluster.node_names(move.nodes),
         "score": round(move.score, 8),
-        "moves": [{"move": kind, "node": cluster.nodes[target].name} for kind, target in move.steps],
+        "moves": steps,
     }

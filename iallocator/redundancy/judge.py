@@ -37,12 +37,19 @@ __all__ = ["Judge"]
 class Judge:
     """Judges placements of one instance on `state`, which it leaves as it is.
 
-    `scope` are the nodes over which the allocation's score runs.
+    `scope` are the nodes over which the allocation's score runs; `leaving` is an
+    instance that is off the state already, but was there before the request.
     """
 
     def __init__(
-        self, state: State, kernels: Kernels, rules: Rules, scope: Sequence[int]
+        self,
+        state: State,
+        kernels: Kernels,
+        rules: Rules,
+        scope: Sequence[int],
+        leaving: Instance | None = None,
     ) -> None:
+        self._leaving = leaving
         self._state = state
         self._rules = rules
         self._scope = scope
@@ -119,7 +126,10 @@ class Judge:
     def _survived_before(self, failing: Sequence[int]) -> list[int]:
         """Those of `failing` that could be survived without the candidate."""
         new = [node for node in failing if node not in self._survived]
-        lost = set(self._lost(new))
+        with self._state.trial():
+            if self._leaving is not None:
+                self._state.place(self._leaving, self._leaving.nodes)
+            lost = set(self._lost(new))
         self._survived.update((node, node not in lost) for node in new)
         return [node for node in failing if self._survived[node]]
 
@@ -181,7 +191,7 @@ class _Watch:
         return self._onto.get(node, [])
 
     def takes_over(self, rules: Rules, instance: Instance, nodes: tuple[int, ...]) -> bool:
-        """Whether it is plain that the new primary's failure is survived: only failovers, and room."""
+        """Whether the new primary's failure is plainly survived: only failovers, and room."""
         demand = self._demands[nodes[0]]
         if rules.strict or len(nodes) < 2 or demand.movers or demand.intricate or demand.single:
             return False

@@ -158,7 +158,7 @@ class Simulation:
         self, node: int, instance: Instance, targets: Sequence[int], scope: Sequence[int]
     ) -> bool:
         state = self._state
-        state.remove(instance, state.where[instance.name])
+        state.remove(instance, (node,))
         kernel = self._kernels.make(state, scope)
         if self._rules.recreates(instance):
             group = state.cluster.nodes[node].group

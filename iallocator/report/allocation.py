@@ -13,7 +13,7 @@ from iallocator.report.contributions import Contributions
 from iallocator.report.explanation import Decision, GroupReport
 from iallocator.report.facts import Json, Placed
 from iallocator.report.limits import survey
-from iallocator.report.witnessed import WitnessedContext
+from iallocator.report.witnessed import WitnessedContext, option_notes
 from iallocator.report.words import subject
 
 TYPE_CHECKING = False
@@ -27,12 +27,6 @@ if TYPE_CHECKING:
     from iallocator.requests import Allocate
 
 __all__ = ["decide", "explain", "nowhere", "request_notes"]
-
-N1_MODES = {
-    "strict": "N+1 is strict: the failure of any node must be survived, whoever causes it.",
-    "off": "Global N+1 is not looked at.",
-}
-"""What is worth a note where N+1 is not judged as usual."""
 
 
 def explain(
@@ -92,11 +86,7 @@ def request_notes(settings: Settings, request: Allocate) -> list[str]:
     if allowed is not None:
         source = "the request" if option is None else "--restrict-allocation-to"
         found.append(f"Restricted by {source} to {', '.join(allowed)}.")
-    if settings.ignore_soft_errors:
-        found.append("Soft limits are not looked at.")
-    if settings.n1 in N1_MODES:
-        found.append(N1_MODES[settings.n1])
-    return found
+    return found + option_notes(settings)
 
 
 def _left_out(group: Group, why: str) -> GroupReport:

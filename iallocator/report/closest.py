@@ -253,7 +253,7 @@ AS_PRIMARY = (
              soft=True),
     _Measure("FailCPU", _CPUS, "vcpus",
              lambda b, a, i: a.cpus_later - a.vcpu_ratio * a.total_cpus, soft=True),
-    _Measure("FailTags", "place free of its exclusion tags", "",
+    _Measure("FailTags", "places free of its exclusion tags", "",
              lambda b, a, i: a.conflicts - b.conflicts, soft=True),
 )  # fmt: skip
 """What a primary can lack; `iallocator.filters.node` has the limits themselves."""

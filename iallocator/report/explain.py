@@ -16,6 +16,12 @@ __all__ = ["EXPLAINERS", "explain"]
 
 EXPLAINERS = {
     "allocate": "iallocator.report.allocation",
+    "multi-allocate": "iallocator.report.batch",
+    "allocate-secondary": "iallocator.report.mirroring",
+    "relocate": "iallocator.report.relocation",
+    "node-evacuate": "iallocator.report.evacuation",
+    "change-group": "iallocator.report.group_change",
+    "multi-evacuate": "iallocator.report.multi_evacuation",
 }
 """Request type -> module, in which
 
@@ -23,7 +29,7 @@ EXPLAINERS = {
 
 says of every instance where it goes and why.  `cluster` is as the document has it
 and belongs to the explainer alone; `response` is what Ganeti would be told, and is
-not to be changed.  A type without explainer gets the response and a remark.
+not to be changed.
 """
 
 
@@ -37,14 +43,10 @@ def explain(raw: bytes, settings: Settings) -> Explanation:
     """
     response = respond(raw, settings).document()
     cluster, request = read(raw, settings)
-    name = EXPLAINERS.get(request.kind)
-    explanation = Explanation(request.kind, response, _chosen(settings), [])
-    if name is None:
-        explanation.remarks.append(f"Requests of type {request.kind} cannot be explained yet.")
-    else:
-        explainer = import_module(name)
-        explanation.decisions += explainer.explain(cluster, request, settings, response)
-    return explanation
+    explainer = import_module(EXPLAINERS[request.kind])
+    decisions = explainer.explain(cluster, request, settings, response)
+    remarks = [] if decisions else ["No instance is concerned: nothing is to be done."]
+    return Explanation(request.kind, response, _chosen(settings), decisions, remarks)
 
 
 def _chosen(settings: Settings) -> Json:
@@ -54,6 +56,7 @@ def _chosen(settings: Settings) -> Json:
         "compat": settings.compat,
         "ignore_soft_errors": settings.ignore_soft_errors,
         "ignore_dynu": settings.ignore_dynu,
+        "inter_group": settings.inter_group,
         "restrict_allocation_to": settings.restrict_allocation_to,
         "static_kvm_node_memory": settings.static_kvm_node_memory,
     }

@@ -96,7 +96,7 @@ class Decision:
     steps:
         What brings it from there to the answer; empty for a new instance.
     reason:
-        Why it cannot be moved, in the words of the response; "" if it can.
+        Why it cannot be moved or placed, where that is not for its groups to tell; else "".
     choice:
         How the group was chosen, for a move to another group.
     elsewhere:

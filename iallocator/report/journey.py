@@ -13,7 +13,7 @@ from iallocator.report.words import subject
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Collection, Iterable, Iterator
 
     from iallocator.context import Context
     from iallocator.handlers.moving import Move
@@ -45,7 +45,7 @@ def refused(context: Context, instance: Instance, reason: str) -> Decision:
 
 
 class Journey:
-    """What is known so far of moving `instance` to, or within, `group`.
+    """What is known so far of moving `instance` to, or within, `group`, not to nodes in `left`.
 
     Attributes
     ----------
@@ -59,7 +59,9 @@ class Journey:
         What is told of the group.
     """
 
-    def __init__(self, context: Context, instance: Instance, group: Group) -> None:
+    def __init__(
+        self, context: Context, instance: Instance, group: Group, left: Collection[int] = ()
+    ) -> None:
         nodes = context.cluster.nodes
         self.context = context
         self.instance = instance
@@ -69,6 +71,9 @@ class Journey:
         self.outcome = Outcome()
         self.report = GroupReport(group.name, group.uuid, group.alloc_policy)
         self._before = standing(context.state, group.nodes)
+        self._left: Collection[int] = ()
+        self.exclude(left, "is to be evacuated")
+        self._left = left
 
     @property
     def targets(self) -> list[int]:
@@ -76,9 +81,9 @@ class Journey:
         return [index for index in self.group.nodes if not self.excluded[index]]
 
     def exclude(self, nodes: Iterable[int], why: str) -> None:
-        """Take those of `nodes` that are in the group off the targets."""
+        """Take those of `nodes` that are in the group off the targets; evacuated ones are."""
         for index in nodes:
-            if index in self.excluded:
+            if index in self.excluded and index not in self._left:
                 self.excluded[index].append(why)
 
     def off(self) -> Off:

@@ -10,7 +10,7 @@ from iallocator.filters.node import FORCED_LIMITS
 from iallocator.handlers.moving import fail_over, move_anywhere, move_pair, move_secondary
 from iallocator.report.closest import closest_move
 from iallocator.report.journey import Journey
-from iallocator.report.limits import Seats
+from iallocator.report.limits import Seats, first_of
 from iallocator.report.prospect import Prospect
 from iallocator.report.steps import failover_refusal, step_refusals, tag_refusals
 
@@ -30,9 +30,8 @@ def tell_anywhere(
     context: Context, instance: Instance, group: Group, left: Collection[int] = ()
 ) -> Told:
     """Move an instance on shared storage within `group`; the nodes in `left` are no targets."""
-    journey = Journey(context, instance, group)
+    journey = Journey(context, instance, group, left)
     source = journey.present[0]
-    journey.exclude(left, "is to be evacuated")
     journey.exclude((source,), "holds it now")
     journey.outcome = move_anywhere(context, instance, journey.targets)
     with journey.off():
@@ -52,9 +51,8 @@ def tell_secondary(
 
     hail tests the limits of the primary, too.
     """
-    journey = Journey(context, instance, group)
+    journey = Journey(context, instance, group, left)
     primary, present = journey.present[0], journey.present[-1]
-    journey.exclude(left, "is to be evacuated")
     journey.exclude(journey.present[1:], "holds the mirror now")
     journey.exclude((primary,), "is the primary, which stays")
     journey.outcome = move_secondary(context, instance, journey.targets)
@@ -91,7 +89,8 @@ def tell_failover(context: Context, instance: Instance) -> Told:
         seats = Seats(prospect, [new], None, refusals)
         journey.survey(seats)
         if journey.outcome.best is None:
-            barred = () if prospect.primary_failures(new) else refusals
+            own = first_of(prospect.primary_failures(new))
+            barred = () if own == refusals.get(new) else refusals
             journey.report.closest = closest_move(context, seats, barred)
     return journey.told()
 
@@ -100,8 +99,7 @@ def tell_pair(
     context: Context, instance: Instance, group: Group, left: Collection[int] = ()
 ) -> Told:
     """Move both nodes of a drbd instance to others in `group`, none of those in `left`."""
-    journey = Journey(context, instance, group)
-    journey.exclude(left, "is to be evacuated")
+    journey = Journey(context, instance, group, left)
     journey.exclude(journey.present, "holds it now")
     journey.outcome = move_pair(context, instance, journey.targets)
     if len(journey.present) < 2:

@@ -56,7 +56,7 @@ def tag_refusals(context: Context, source: int, targets: Iterable[int]) -> dict[
 def failover_refusal(
     context: Context, instance: Instance, old: int, new: int
 ) -> dict[int, Refusal]:
-    """What speaks against the failover of an instance on `old` and `new`, for `new`, if anything."""
+    """What speaks against the failover from `old` to `new`, under `new`; empty if nothing does."""
     found = tag_refusals(context, old, (new,))
     if found:
         return found

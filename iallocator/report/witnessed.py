@@ -15,13 +15,22 @@ if TYPE_CHECKING:
     from iallocator.model.instance import Instance
     from iallocator.options import Settings
 
-__all__ = ["WitnessedContext"]
+__all__ = ["WitnessedContext", "limit_notes", "option_notes", "order_note", "scope_note"]
+
+N1_MODES = {
+    "strict": "N+1 is strict: the failure of any node must be survived, whoever causes it.",
+    "off": "Global N+1 is not looked at.",
+}
+"""What is worth a note where N+1 is not judged as usual."""
+
+NAMED = 3
+"""How many instances that went before are named at most."""
 
 
 class WitnessedContext(Context):
     """A context for asking again: at least two ways for each instance, and a `Witness`.
 
-    `instances` are those that the request is about.
+    `instances` are those that go to any node; without any, placements are few.
     """
 
     __slots__ = ("_witnesses",)
@@ -31,8 +40,8 @@ class WitnessedContext(Context):
     ) -> None:
         wanted = copy(settings)
         wanted.top = max(2, settings.top)
-        sizes = [len(group.nodes) for group in cluster.groups]
-        work = sum(size**i.required_nodes for i in instances for size in sizes)
+        pairs = sum(len(group.nodes) ** 2 for group in cluster.groups)
+        work = [(len(cluster.nodes), pairs if i.required_nodes == 2 else 0) for i in instances]
         super().__init__(cluster, wanted, work)
         self._witnesses: dict[tuple[int, ...], Witness] = {}
 
@@ -46,3 +55,40 @@ class WitnessedContext(Context):
         if key not in self._witnesses:
             self._witnesses[key] = Witness(self.state, self.kernels, self.rules, scope)
         return self._witnesses[key]
+
+
+def option_notes(settings: Settings) -> list[str]:
+    """What the options say of the limits for a new instance."""
+    found = []
+    if settings.ignore_soft_errors:
+        found.append("Soft limits are not looked at.")
+    if settings.n1 in N1_MODES:
+        found.append(N1_MODES[settings.n1])
+    return found
+
+
+def limit_notes(context: Context, instance: Instance) -> list[str]:
+    """What is worth saying of the limits for moving `instance` off its nodes."""
+    if context.ignore_soft:
+        return ["Soft limits are not looked at."]
+    nodes = context.cluster.nodes
+    lost = [nodes[i].name for i in context.state.where[instance.name] if not nodes[i].online]
+    if not lost:
+        return []
+    return [f"Not online: {' and '.join(lost)}. Moves off there are held to hard limits only."]
+
+
+def scope_note(context: Context, instance: Instance) -> list[str]:
+    """Which groups are not asked where an instance has to stay in its own."""
+    local = context.cluster.group_of(instance)
+    others = [g.name for g in context.cluster.groups if g is not local and g.nodes]
+    return [f"It stays in group {local.name}: not asked is {', '.join(others)}."] if others else []
+
+
+def order_note(names: Sequence[str], done: str = "moved") -> list[str]:
+    """What went before on the same state: the instances called `names` are `done`."""
+    if not names:
+        return []
+    told = ", ".join(names) if len(names) <= NAMED else f"{len(names)} instances"
+    verb = "is" if len(names) == 1 else "are"
+    return [f"As things are once {told} of this request {verb} {done}."]

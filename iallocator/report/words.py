@@ -48,7 +48,7 @@ REASONS = {
 def quantity(amount: float, unit: str) -> str:
     """``3 virtual cpus``, ``1 virtual cpu``, ``0.5 virtual cpus``."""
     if amount == 1:
-        for plural in ("cpus", "spindles", "disks"):
+        for plural in ("cpus", "spindles", "disks", "places"):
             unit = unit.replace(plural, plural[:-1])
     return f"{amount:.2f}".rstrip("0").rstrip(".") + f" {unit}"
 

@@ -123,7 +123,8 @@ class ArrayKernel:
 
     def _view(self, nodes: Sequence[int]) -> View:
         index = np.asarray(nodes, dtype=np.intp)
-        return View(list(self._columns[:, index]), list(self._fixed[:, index]), self._reserved[index])
+        columns, fixed = self._columns[:, index], self._fixed[:, index]
+        return View(list(columns), list(fixed), self._reserved[index])
 
     def score(self) -> float:
         """The score as things are."""

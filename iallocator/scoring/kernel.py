@@ -41,7 +41,7 @@ ROUNDING = 4e-15
 
 
 def values(view: View, centres: Sequence[float]) -> list[Quantity]:
-    """Per statistic the value of each node in `view`, less the centre; 0 where it does not count."""
+    """Per statistic what each node in `view` has, less the centre; 0 where it does not count."""
     online = view.online
     offline = 1 - online
     return [

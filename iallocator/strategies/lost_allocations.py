@@ -124,5 +124,6 @@ def room_for(size: Spec, node: Node, row: Sequence[float], reserved: float) -> i
         limits += [(allowed - row[column]) // size.cpus for column in (CPUS, CPUS_LATER)]
     if size.spindles and not node.exclusive_storage:
         allowed = node.high_spindles
-        limits += [(allowed - row[column]) // size.spindles for column in (SPINDLES, SPINDLES_LATER)]
+        used = (row[SPINDLES], row[SPINDLES_LATER])
+        limits += [(allowed - spindles) // size.spindles for spindles in used]
     return max(0, int(min(limits, default=0)))

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from iallocator.errors import RequestError
+from iallocator.wire.quick import dumps, loads
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, NoReturn
+    from typing import Any
 
 __all__ = ["decode"]
 
@@ -33,13 +34,11 @@ def decode(raw: bytes) -> dict[str, Any]:
 
 
 def _small(raw: bytes) -> Any:
-    import json
-
     try:
         document = raw.decode("utf-8")
-        value = json.loads(document, parse_constant=_no_constant)
+        value = loads(document)
         if "\\ud" in document or "\\uD" in document:
-            json.dumps(value, ensure_ascii=False).encode("utf-8")  # halves of surrogate pairs
+            dumps(value).encode("utf-8")  # halves of surrogate pairs
     except UnicodeEncodeError:
         raise RequestError("", "invalid JSON: half of a surrogate pair in a string") from None
     except UnicodeError as error:
@@ -50,9 +49,6 @@ def _small(raw: bytes) -> Any:
         raise RequestError("", f"invalid JSON: {error}") from None
     return value
 
-
-def _no_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is not a JSON number")
 
 
 def _large(raw: bytes) -> Any:

@@ -77,8 +77,9 @@ def _multi_allocate(raw: Raw, cluster: Cluster, reading: Reading) -> MultiAlloca
         except RequestError as error:
             raise error.below(f"instances/{position}") from None
         seen.add(name)
-        if reading.like_hail:
+        if reading.like_hail:  # it does not look for a group or nodes here
             one.instance.order = -1 - position
+            one.group_name = one.restrict_to = None
         wanted.append(one)
     return MultiAllocate(wanted)
 

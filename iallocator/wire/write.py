@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from iallocator.wire.quick import dumps
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from iallocator.reply import Reply
@@ -11,7 +13,4 @@ __all__ = ["encode"]
 
 def encode(reply: Reply) -> bytes:
     """The response document: compact JSON, one line."""
-    import json
-
-    text = json.dumps(reply.document(), separators=(",", ":"), ensure_ascii=False)
-    return text.encode("utf-8") + b"\n"
+    return dumps(reply.document()).encode("utf-8") + b"\n"

@@ -28,12 +28,12 @@ MAY_IMPORT = {
     # ^ all of the above but bytes and errors: what cannot be done is an answer
     "engine": "options model requests reply context wire handlers",  # bytes to reply
     "report": (
-        "options model requests reply filters scoring strategies redundancy context handlers "
-        "engine"
+        "options model requests reply filters transition scoring strategies redundancy context "
+        "handlers engine"
     ),  # looks at everything, changes nothing
     "replay": "errors files options engine",  # answers many documents, compares
     "commands": "__init__ errors files options engine report replay",  # one command: read, say
-    "cli": "__init__ errors files options wire engine commands",  # arguments in, status out
+    "cli": "__init__ errors files options reply wire engine commands",  # arguments in, status out
     "__main__": "cli",  # hands over
 }
 """Room -> the rooms that it may import, at run time or for types."""

@@ -170,3 +170,59 @@ def test_explain_no_color_is_respected(tmp_path: Path) -> None:
 def test_explain_pipe_gets_plain_text() -> None:
     """Elsewhere than on a terminal there are no colours."""
     assert "\x1b" not in run(allocate(cluster())).stdout
+
+
+HELD = {"drbd": instance("node1", "node2"), "plain": instance("node1")}
+
+REQUESTS: dict[str, dict[str, Any]] = {
+    "multi-allocate": {"instances": [allocate(cluster())["request"]]},
+    "allocate-secondary": {"name": "plain"},
+    "relocate": {"name": "drbd", "required_nodes": 1, "relocate_from": ["node2"]},
+    "node-evacuate": {"instances": ["drbd", "plain"], "evac_mode": "all"},
+    "change-group": {"instances": ["drbd"], "target_groups": []},
+    "multi-evacuate": {"evac_nodes": ["node2"]},
+}
+
+
+def request_of(kind: str, nodes: dict[str, int]) -> dict[str, Any]:
+    """Return a request of this type, on a cluster with these groups."""
+    request = {"type": kind, "disk_space_total": 1152, **REQUESTS[kind]}
+    return {**cluster(nodes, instances=HELD), "request": request}
+
+
+@pytest.mark.parametrize("kind", REQUESTS)
+def test_explain_every_type_names_instance_and_answer(kind: str) -> None:
+    """Every type of request is explained: the instance, the answer, who was asked."""
+    found = lines(request_of(kind, {"default": 4, "spare": 3}))
+    assert found[0].startswith(f"{kind} ")
+    assert any(line.startswith("Answer: node") for line in found)
+    assert any(line.startswith("Nodes of group ") for line in found)
+    assert "Response" in found
+
+
+@pytest.mark.parametrize("kind", REQUESTS)
+def test_explain_every_type_without_room_ends_with_success(kind: str) -> None:
+    """What cannot be done is explained with exit status 0 and a reason, in JSON too."""
+    request = request_of(kind, {"default": 2})
+    request["nodes"]["node2"] |= {"free_memory": 10, "free_disk": 10}
+    text = " ".join(lines(request))
+    assert "Answer: no place" in text or "Answer: it cannot be moved: " in text
+    found = json.loads(run(request, "--json").stdout)
+    assert found["decisions"][0]["answer"] is None
+
+
+def test_explain_move_lists_its_steps_in_order() -> None:
+    """The steps of a move are numbered."""
+    found = " ".join(lines(request_of("node-evacuate", {"default": 4})))
+    assert (
+        "Steps: 1. mirror to node3 instead; 2. migrate to node3; 3. mirror to node4 instead"
+    ) in found
+    assert "Disks of type plain are on node1 only" in found
+
+
+def test_explain_move_choice_and_offer_have_headings() -> None:
+    """Why the group, and what another group offers, stand under their own headings."""
+    found = lines(request_of("node-evacuate", {"default": 2, "spare": 2}))
+    assert "Other groups for drbd" in found
+    assert "Choice of the group for drbd" in found
+    assert "Offer: node3 with node4 as secondary, in group spare" in found

@@ -26,7 +26,8 @@ def incomparable(document: Json, like_hail: bool = False) -> str:
 
     With `like_hail` we read no more than hail does.
     """
-    if not like_hail and any(node["ndparams"].get("cpu_speed", 1) != 1 for node in document["nodes"].values()):
+    speeds = (node["ndparams"].get("cpu_speed", 1) for node in document["nodes"].values())
+    if not like_hail and any(speed != 1 for speed in speeds):
         return CPU_SPEED
     if any(_unscored(node) for node in document["nodes"].values()):
         return NO_NUMBER

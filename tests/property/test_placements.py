@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
+from tests.builders import cluster, instance
 from tests.conformance.documents import KINDS
 
-from .answers import MOVES, asked, response_to, seeded
+from .answers import MOVES, answered, asked, response_to, seeded
 from .limits import admits, broken_hard, broken_soft
 from .plain import Plain
 from .walk import Placement, follow
@@ -73,6 +74,18 @@ def test_placement_of_any_request_is_on_online_nodes(
             if bad:
                 wrong.append(f"{kind} {seed}: {placement.name} comes to {bad}")
     assert not wrong, "\n".join(wrong)
+
+
+@pytest.mark.parametrize("ailment", ["offline", "drained"])
+def test_failover_to_a_secondary_that_is_not_online_fails(ailment: str) -> None:
+    """An evacuated instance is not sent to a node that takes none, even if its mirror is there."""
+    document = cluster(
+        nodes=4, instances={"web": instance("node1", "node2")}, changes={"node2": {ailment: True}}
+    )
+    request = {"type": "node-evacuate", "instances": ["web"], "evac_mode": "primary-only"}
+    moved, failed, _ = answered({**document, "request": request})["result"]
+    assert moved == []
+    assert [name for name, _ in failed] == ["web"]
 
 
 @pytest.mark.parametrize("seeds", CHUNKS, ids=str)

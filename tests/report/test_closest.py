@@ -30,7 +30,7 @@ def prospects(seeds: range) -> Iterator[tuple[Prospect, Instance, list[int]]]:
     for seed in seeds:
         found, request = read(as_bytes(document(seed, "allocate")), Settings())
         assert isinstance(request, Allocate)
-        context = Context(found, Settings(), 1)
+        context = Context(found, Settings())
         for group in found.groups:
             nodes = [index for index in group.nodes if found.nodes[index].online]
             yield Prospect(context, request.instance), request.instance, nodes

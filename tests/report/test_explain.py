@@ -10,9 +10,10 @@ import pytest
 
 from iallocator.cli import answer
 from iallocator.commands.explain import Settings
+from iallocator.handlers import HANDLERS
 from iallocator.options import COMMON, parse
 from iallocator.report.contributions import differences
-from iallocator.report.explain import explain
+from iallocator.report.explain import EXPLAINERS, explain
 from iallocator.report.explanation import Decision, Explanation, GroupReport
 from iallocator.report.limits import counted
 from iallocator.report.words import STATISTICS as WORDS
@@ -264,12 +265,9 @@ def test_group_that_is_not_asked_says_why() -> None:
     assert obstacles == {"spare": "", "default": "only group spare is asked for"}
 
 
-def test_explain_type_without_explainer_gives_the_response() -> None:
-    """A type that cannot be explained yet is answered all the same, with a remark."""
-    found = explained(document(1, "relocate"))
-    assert found.decisions == []
-    assert found.remarks == ["Requests of type relocate cannot be explained yet."]
-    assert "success" in found.response
+def test_explainers_every_type_has_one() -> None:
+    """Whatever can be answered can be explained."""
+    assert set(EXPLAINERS) == set(HANDLERS)
 
 
 def test_document_any_order_of_keys_gives_the_same_explanation() -> None:

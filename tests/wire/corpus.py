@@ -9,7 +9,7 @@ from functools import cache
 from random import Random
 from typing import Any
 
-from builders import allocate, cluster, group, instance, policy, spec
+from tests.builders import allocate, cluster, group, instance, policy, spec
 
 Json = dict[str, Any]
 Path = tuple[str | int, ...]

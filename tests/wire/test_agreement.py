@@ -6,14 +6,14 @@ import json
 from typing import Any
 
 import pytest
-from conformance.documents import KINDS as GENERATED
-from conformance.documents import document
 
 from iallocator.cli import answer
 from iallocator.engine import read
 from iallocator.errors import RequestError
 from iallocator.options import Settings
 from iallocator.wire.validate import problems
+from tests.conformance.documents import KINDS as GENERATED
+from tests.conformance.documents import document
 
 from .corpus import (
     BASES,
@@ -61,9 +61,7 @@ def no_constant(name: str) -> None:
 def damageable(age: str, kind: str) -> list[Path]:
     """The paths of a base document: all for the first kind, those of the request for the others."""
     found = (
-        path
-        for path in paths(base(age, kind))
-        if path[-1] not in UNREAD and path[:2] not in ALIKE
+        path for path in paths(base(age, kind)) if path[-1] not in UNREAD and path[:2] not in ALIKE
     )
     return [path for path in found if kind == KINDS[0] or path[0] == "request"]
 

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from builders import allocate, cluster, instance
+
+from tests.builders import allocate, cluster, instance
 
 from .command import complaint, good, refusal, run
 from .corpus import as_raw, base

@@ -13,8 +13,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conformance.documents import KINDS as GENERATED
-from conformance.documents import document
 from jsonschema import Draft202012Validator
 from referencing import Registry
 from referencing.jsonschema import DRAFT202012
@@ -24,6 +22,8 @@ from iallocator.cli import answer
 from iallocator.wire.schemas import directory, load
 from iallocator.wire.validate import problems
 from iallocator.wire.vocabulary import request_validator
+from tests.conformance.documents import KINDS as GENERATED
+from tests.conformance.documents import document
 
 from .corpus import BASES, KINDS, Json, as_raw, base, combined, paths
 

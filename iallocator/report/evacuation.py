@@ -1,0 +1,95 @@
+"""Why instances leave nodes for others: the explanation of ``node-evacuate``."""
+
+from __future__ import annotations
+
+from iallocator.handlers.node_evacuate import evacuated_nodes
+from iallocator.model.moves import apply_steps
+from iallocator.report.group_change import tell_group
+from iallocator.report.journey import refused
+from iallocator.report.moving import tell_anywhere, tell_failover, tell_pair, tell_secondary
+from iallocator.report.witnessed import WitnessedContext, limit_notes, order_note
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from iallocator.handlers.moving import Move
+    from iallocator.model.cluster import Cluster
+    from iallocator.model.instance import Instance
+    from iallocator.options import Settings
+    from iallocator.report.explanation import Decision
+    from iallocator.report.facts import Json
+    from iallocator.report.journey import Told
+    from iallocator.requests import NodeEvacuate
+
+__all__ = ["explain"]
+
+
+def explain(
+    cluster: Cluster, request: NodeEvacuate, settings: Settings, response: Json
+) -> list[Decision]:
+    """One decision for each instance, on the state that the former left."""
+    context = WitnessedContext(cluster, settings, request.instances)
+    left = evacuated_nodes(request)
+    decisions = []
+    moved: list[str] = []
+    for instance in request.instances:
+        decision, move = _tell(context, instance, request.mode, left)
+        decision.notes += [*limit_notes(context, instance), *order_note(moved)]
+        if move is None:
+            move = _elsewhere(context, instance, decision)
+        decisions.append(decision)
+        if move is not None:
+            apply_steps(context.state, instance, move.steps)
+            moved.append(instance.name)
+    return decisions
+
+
+def _tell(
+    context: WitnessedContext, instance: Instance, mode: str, left: Collection[int]
+) -> Told:
+    """Move one instance within its group, as `mode` says."""
+    group = context.cluster.group_of(instance)
+    if not instance.mirrored:
+        reason = f"Instances of type {instance.template} cannot be relocated"
+        return refused(context, instance, reason), None
+    if instance.template != "drbd":
+        if mode == "secondary-only":
+            reason = f"Instances of type {instance.template} have no secondary to relocate"
+            return refused(context, instance, reason), None
+        return tell_anywhere(context, instance, group, left)
+    if mode == "primary-only":
+        return tell_failover(context, instance)
+    tell = tell_secondary if mode == "secondary-only" else tell_pair
+    return tell(context, instance, group, left)
+
+
+def _elsewhere(context: WitnessedContext, instance: Instance, decision: Decision) -> Move | None:
+    """Tell what the other groups offer to an instance that its own cannot take.
+
+    Returns the move there, if it is to be used.  As in the answer, other groups are not
+    looked at where the document has none, and not in hail's way.
+    """
+    settings = context.settings
+    local = context.cluster.group_of(instance)
+    others = [group for group in context.cluster.groups if group is not local and group.nodes]
+    if not instance.mirrored or not others:
+        return None
+    if settings.like_hail:
+        decision.notes.append("With --compat hail other groups are not asked.")
+        return None
+    left_out = {local.uuid: "its own group, which cannot take it"}
+    offer, move = tell_group(context, instance, others, left_out)
+    decision.elsewhere = offer
+    if offer.answer is None:
+        decision.notes.append("No other group can take it, either.")
+        return None
+    if settings.inter_group != "yes":
+        decision.notes.append(
+            f"Group {offer.answer.group} could take it on {offer.answer.where}; "
+            "--inter-group=yes would move it there."
+        )
+        return None
+    decision.notes.append("Its own group cannot take it; --inter-group=yes lets another do so.")
+    decision.answer, decision.steps, decision.reason = offer.answer, offer.steps, ""
+    return move

@@ -1,0 +1,114 @@
+"""Why an instance gets this secondary: the explanation of ``allocate-secondary``."""
+
+from __future__ import annotations
+
+from iallocator.handlers.placing import place_in_group
+from iallocator.report.closest import closest, closest_move
+from iallocator.report.contributions import Contributions, standing
+from iallocator.report.explanation import Decision, GroupReport
+from iallocator.report.facts import Placed
+from iallocator.report.limits import Seats, by_policy, exclusions, node_reports
+from iallocator.report.prospect import Prospect
+from iallocator.report.witnessed import WitnessedContext, option_notes, scope_note
+from iallocator.report.words import subject
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from iallocator.handlers.placing import GroupPlacements
+    from iallocator.model.cluster import Cluster
+    from iallocator.model.instance import Instance
+    from iallocator.options import Settings
+    from iallocator.report.facts import Json
+    from iallocator.report.redundancy import Witness
+    from iallocator.requests import AllocateSecondary
+
+__all__ = ["explain"]
+
+
+def explain(
+    cluster: Cluster, request: AllocateSecondary, settings: Settings, response: Json
+) -> list[Decision]:
+    """The one decision of an ``allocate-secondary``."""
+    instance = request.instance
+    context = WitnessedContext(cluster, settings, [])
+    desk = _Desk(context, instance)
+    decision = Decision(instance.name, subject(desk.mirrored), None, [desk.report])
+    decision.present = cluster.node_names(instance.nodes)
+    decision.notes.append(
+        f"It is of type {instance.template} now; its primary stays. "
+        "The score runs over all nodes."
+    )
+    decision.notes += option_notes(settings) + scope_note(context, instance)
+    desk.fill()
+    if desk.report.placements:
+        decision.answer = desk.report.placements[0]
+    else:
+        decision.reason = "no node can be the secondary"
+    return [decision]
+
+
+class _Desk:
+    """Takes `instance` off its node for good, and tells of the pairs that it could be on.
+
+    hail offers nodes that are not online, too; its N+1 takes the instance for what it was.
+    """
+
+    def __init__(self, context: WitnessedContext, instance: Instance) -> None:
+        cluster, like_hail = context.cluster, context.settings.like_hail
+        self.mirrored = self._judged = instance.as_template("drbd")
+        if like_hail:
+            self._judged = instance.as_template("drbd")
+            self._judged.template = instance.template
+        self._context = context
+        self._group = group = cluster.group_of(instance)
+        self._primary = instance.nodes[0]
+        self.report = GroupReport(group.name, group.uuid, group.alloc_policy)
+        self._excluded = {
+            index: [] if like_hail else exclusions(cluster.nodes[index], None)
+            for index in group.nodes
+        }
+        self._excluded[self._primary] = []
+        before = standing(context.state, context.all_nodes())
+        context.state.remove(instance, instance.nodes)
+        self._scores = Contributions(context.state, context.all_nodes(), self.mirrored, before)
+
+    def fill(self) -> None:
+        """Fill the report."""
+        context, group, report = self._context, self._group, self.report
+        seconds = [i for i in group.nodes if not self._excluded[i] and i != self._primary]
+        policy = by_policy(context, group, self.mirrored)
+        prospect = Prospect(context, self.mirrored)
+        seats = Seats(prospect, [self._primary], seconds, policy)
+        report.nodes = node_reports(context, group, seats, self._excluded)
+        if not seconds:
+            return
+        bench = context.workbench(context.all_nodes())
+        found = place_in_group(
+            context,
+            bench,
+            group,
+            self.mirrored,
+            [self._primary],
+            secondaries=seconds,
+            judged=self._judged,
+        )
+        report.successes, report.failures = found.successes, found.failures
+        report.placements = self._placements(found)
+        witness = context.judge(context.all_nodes())
+        report.unsurvived = witness.obstacles(self._judged, group, self._scores.score)
+        if not found.best:
+            report.closest = self._closest(found, witness) or closest_move(context, seats, policy)
+
+    def _placements(self, found: GroupPlacements) -> list[Placed]:
+        names = self._context.cluster.node_names
+        return [
+            Placed(self._group.name, names(nodes), score, self._scores.of(nodes))
+            for score, nodes in found.best
+        ]
+
+    def _closest(self, found: GroupPlacements, witness: Witness) -> str:
+        """What stood in the way where only N+1 did, else ""."""
+        if found.refused is None:
+            return ""
+        best = found.refused
+        return closest(self._context, witness, self._group, self._judged, (), refused=best)

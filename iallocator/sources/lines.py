@@ -1,0 +1,124 @@
+"""The lines of htools' text format: fields with ``|`` between them, sections with a blank line.
+
+Every complaint names the file and the line: ``cluster.data:12: memory: ...``.
+"""
+
+from __future__ import annotations
+
+from iallocator.errors import RequestError
+from iallocator.wire.fields import LARGEST, describe
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import NoReturn
+
+__all__ = ["Line", "sections"]
+
+
+class Line:
+    """One line, and where it stands.
+
+    Fields are asked for by position and by the name that they have in messages; one
+    that an older file does not have yet takes its default.
+    """
+
+    __slots__ = ("fields", "number", "path")
+
+    def __init__(self, path: str, number: int, text: str) -> None:
+        self.path = path
+        self.number = number
+        self.fields = text.split("|")
+
+    def fail(self, name: str, problem: str) -> NoReturn:
+        """Complain about the field called `name`."""
+        raise RequestError(f"{self.path}:{self.number}", f"{name}: {problem}")
+
+    def require(self, what: str, fewest: int) -> None:
+        """Complain unless there are `fewest` fields; `what` is what the line describes."""
+        if len(self.fields) < fewest:
+            problem = f"expected at least {fewest} fields, got {len(self.fields)}"
+            self.fail(what, problem)
+
+    def text(self, position: int, default: str = "") -> str:
+        """A field as it stands there."""
+        return self.fields[position] if position < len(self.fields) else default
+
+    def name(self, position: int, what: str) -> str:
+        """A field that must not be empty."""
+        value = self.text(position)
+        if not value:
+            self.fail(what, "expected a name, got an empty field")
+        return value
+
+    def one_of(self, position: int, what: str, choices: tuple[str, ...], default: str) -> str:
+        """A field that is one of `choices`."""
+        value = self.text(position, default)
+        if value not in choices:
+            self.fail(what, f"expected one of {', '.join(choices)}, got {describe(value)}")
+        return value
+
+    def flag(self, position: int, what: str, default: bool) -> bool:
+        """Y or N."""
+        return self.one_of(position, what, ("Y", "N"), "Y" if default else "N") == "Y"
+
+    def integer(
+        self, position: int, what: str, default: int | None = None, negative: bool = False
+    ) -> int:
+        """A whole number, `negative` only where that can happen to what is left over."""
+        if position >= len(self.fields) and default is not None:
+            return default
+        value = whole(self.text(position), negative)
+        if value is None:
+            expected = "a whole number" if negative else f"an integer from 0 to {LARGEST}"
+            self.fail(what, f"expected {expected}, got {describe(self.text(position))}")
+        return value
+
+    def number_of(self, position: int, what: str, default: float) -> float:
+        """A number that is not negative."""
+        text = self.text(position, str(default))
+        try:
+            value = float(text)
+        except ValueError:
+            value = -1.0
+        if not 0 <= value <= LARGEST:
+            self.fail(what, f"expected a number from 0 to {LARGEST}, got {describe(text)}")
+        return value
+
+    def names(self, position: int) -> list[str]:
+        """Names with commas between them."""
+        text = self.text(position)
+        return text.split(",") if text else []
+
+
+def whole(text: str, negative: bool = False) -> int | None:
+    """The number that `text` is, None if it is none or too large."""
+    digits = text[1:] if negative and text.startswith("-") else text
+    if not (digits.isascii() and digits.isdigit() and len(digits) <= len(str(LARGEST))):
+        return None
+    return int(text) if int(digits) <= LARGEST else None
+
+
+def sections(path: str, raw: bytes, count: int) -> list[list[Line]]:
+    """The first `count` sections of the text `raw`; those that are missing are empty.
+
+    Every blank line ends a section, so two of them enclose an empty one.
+
+    Raises
+    ------
+    RequestError
+        If it is no UTF-8, or there is nothing.
+    """
+    try:
+        lines = raw.decode("utf-8").split("\n")
+    except UnicodeError as error:
+        raise RequestError(path, f"invalid UTF-8: {error}") from None
+    if not raw.strip():
+        raise RequestError(path, "expected a cluster in htools' text format, got nothing")
+    found: list[list[Line]] = [[]]
+    for number, line in enumerate(lines, 1):
+        text = line.removesuffix("\r")
+        if text:
+            found[-1].append(Line(path, number, text))
+        else:
+            found.append([])
+    return (found + [[]] * count)[:count]

@@ -1,0 +1,115 @@
+"""Empty clusters from ``--simulate``: ``POLICY,NODES,DISK,MEMORY,CPUS[,SPINDLES]``."""
+
+from __future__ import annotations
+
+import re
+
+from iallocator.errors import UsageError
+from iallocator.model.cluster import Cluster, Group, Node
+from iallocator.sources.policies import default_policy
+from iallocator.sources.text import POLICIES, TextCluster
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from iallocator.wire.document import Reading
+
+__all__ = ["parse_size", "simulate"]
+
+MEBI = 1024**2
+
+UNITS = {
+    "": MEBI, "m": MEBI, "mib": MEBI, "M": 1000**2, "mb": 1000**2,
+    "g": 1024**3, "gib": 1024**3, "G": 1000**3, "gb": 1000**3,
+    "t": 1024**4, "tib": 1024**4, "T": 1000**4, "tb": 1000**4,
+}  # fmt: skip
+"""Unit -> bytes.  Longer ones in any case; of single letters the small ones are binary."""
+
+MOST_NODES = 100_000
+
+
+def parse_size(text: str) -> int | None:
+    """MiB, rounded down, from ``100``, ``16g``, ``1TiB``, or None.
+
+    As htools reads sizes: ``g`` and ``GiB`` are 1024^3 bytes, ``G`` and ``GB`` 1000^3.
+    """
+    match = re.fullmatch(r"([0-9]{1,15})\s*([A-Za-z]{0,3})", text)
+    if not match:
+        return None
+    number, unit = match.groups()
+    factor = UNITS.get(unit if len(unit) < 2 else unit.lower())
+    return int(number) * factor // MEBI if factor else None
+
+
+def simulate(specs: Sequence[str], reading: Reading) -> TextCluster:
+    """A cluster with one group per spec, and no instances.
+
+    Groups are ``group-01``, ... with the nodes ``node-01-001``, ...; as with htools the
+    spec given last is the first group.
+
+    Raises
+    ------
+    UsageError
+        If a spec is not understood.
+    """
+    groups: list[Group] = []
+    nodes: list[Node] = []
+    for number, spec in enumerate(reversed(specs), 1):
+        group, members = _group(number, spec)
+        groups.append(group)
+        nodes += members
+    master = nodes[0].name if nodes else ""
+    if reading.like_hail:
+        nodes.reverse()
+    else:
+        nodes.sort(key=lambda node: node.name)
+    cluster = Cluster("", [], groups, nodes, [])
+    return TextCluster(cluster, default_policy(), master)
+
+
+def _group(number: int, spec: str) -> tuple[Group, list[Node]]:
+    fields = spec.split(",")
+    if len(fields) not in (5, 6):
+        raise _error(spec, "5 or 6 fields: policy,nodes,disk,memory,cpus[,spindles]")
+    if fields[0] not in POLICIES:
+        raise _error(spec, f"a policy out of {', '.join(POLICIES)}, got {fields[0]!r}")
+    count, cpus = _count(spec, "nodes", fields[1]), _count(spec, "cpus", fields[4])
+    disk, memory = _size(spec, "disk", fields[2]), _size(spec, "memory", fields[3])
+    spindles = _count(spec, "spindles", fields[5]) if len(fields) > 5 else 1
+    policy = POLICIES[fields[0]]
+    group = Group(
+        number - 1, f"fake-uuid-{number:02}", f"group-{number:02}", default_policy(), policy
+    )
+    nodes = [
+        Node(
+            f"node-{number:02}-{position:03}",
+            group,
+            total_memory=memory,
+            reported_memory=memory,
+            total_disk=disk,
+            reported_disk=disk,
+            total_cpus=cpus,
+            reserved_cpus=1,
+            spindle_count=spindles,
+        )
+        for position in range(1, count + 1)
+    ]
+    return group, nodes
+
+
+def _count(spec: str, what: str, text: str) -> int:
+    if not (text.isascii() and text.isdigit() and int(text[:9]) <= MOST_NODES):
+        raise _error(spec, f"{what} as a number up to {MOST_NODES}, got {text!r}")
+    return int(text)
+
+
+def _size(spec: str, what: str, text: str) -> int:
+    size = parse_size(text)
+    if size is None:
+        raise _error(spec, f"{what} as a size like 512, 16g or 1TB, got {text!r}")
+    return size
+
+
+def _error(spec: str, expected: str) -> UsageError:
+    return UsageError(f"--simulate {spec}: expected {expected}")

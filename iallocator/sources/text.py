@@ -1,0 +1,217 @@
+"""Reading htools' text format, which ``hscan`` and ``hbal -S`` write.
+
+Five sections with a blank line between them; fields in brackets are missing in older
+files and have the defaults after the colon:
+
+=========  ==========================================================================
+groups     name, uuid, alloc policy, tags, [networks]
+nodes      name, memory: total, its own, free; disk: total, free; cpus, offline (Y, N,
+           or M for the master), group's uuid, [spindles: 1, tags, exclusive storage: N,
+           free spindles: 0, its own cpus: 1, cpu speed: 1]
+instances  name, memory, disk, vcpus, status, auto-balanced, primary, secondary,
+           template, tags, [spindle use: 1, spindles of its disks or ``-``: ``-``,
+           forthcoming: N]
+tags       those of the cluster, one a line
+policies   see `iallocator.sources.policies`
+=========  ==========================================================================
+
+A node that has ``?`` instead of a number is offline.  Unlike a document, the file
+knows the memory of hypervisors for sure, and whether an instance is auto-balanced.
+"""
+
+from __future__ import annotations
+
+from iallocator.model.cluster import Cluster, Group, Node
+from iallocator.model.instance import Instance
+from iallocator.model.policy import ALL_TEMPLATES
+from iallocator.model.tags import interpret_tags
+from iallocator.sources.lines import sections
+from iallocator.sources.policies import default_policy, read_policies
+from iallocator.wire.fields import describe
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from iallocator.model.policy import Policy
+    from iallocator.sources.lines import Line
+    from iallocator.wire.document import Reading
+
+__all__ = ["STATUS", "TextCluster", "read_text"]
+
+POLICIES = {
+    "preferred": "preferred", "last_resort": "last_resort", "unallocable": "unallocable",
+    "p": "preferred", "a": "last_resort", "u": "unallocable",
+}  # fmt: skip
+"""Alloc policies, and their abbreviations."""
+
+STATUS = {
+    "running": "up",
+    "ADMIN_down": "down",
+    "ADMIN_offline": "offline",
+    "USER_down": "down",
+    "ERROR_up": "up",
+    "ERROR_down": "down",
+    "ERROR_wrongnode": "up",
+    "ERROR_nodedown": "up",
+    "ERROR_nodeoffline": "up",
+}
+"""Status of an instance -> the state that decides what it takes."""
+
+
+class TextCluster:
+    """A cluster as a text file has it: with the policy of the whole, and the master node."""
+
+    __slots__ = ("cluster", "master", "policy")
+
+    def __init__(self, cluster: Cluster, policy: Policy, master: str = "") -> None:
+        self.cluster = cluster
+        self.policy = policy
+        self.master = master
+
+
+def read_text(raw: bytes, path: str, reading: Reading) -> TextCluster:
+    """The cluster in the text `raw`, which stands in the file at `path`.
+
+    Raises
+    ------
+    RequestError
+        At the first line that is not understood; it names the file and the line.
+    """
+    group_lines, node_lines, instance_lines, tag_lines, policy_lines = sections(path, raw, 5)
+    policies = read_policies(policy_lines)
+    groups = _groups(group_lines, {name: policy for name, (policy, _) in policies.items()}, reading)
+    _all_known(policies, groups)
+    nodes = [_node(line, groups) for line in _ordered(node_lines, "node", reading)]
+    index = {node.name: position for position, node in enumerate(nodes)}
+    instances: list[Instance] = []
+    for line in _ordered(instance_lines, "instance", reading):
+        instance = _instance(line, index, reading)
+        instance.order = len(instances)
+        instances.append(instance)
+    tags = ["|".join(line.fields) for line in tag_lines]
+    cluster = Cluster("", tags, list(groups.values()), nodes, instances)
+    interpret_tags(cluster)
+    policy = policies[""][0] if "" in policies else default_policy()
+    return TextCluster(cluster, policy, _master(node_lines))
+
+
+def _ordered(lines: Sequence[Line], what: str, reading: Reading) -> list[Line]:
+    """The lines in the order in which ties are broken, see `Reading.like_hail`."""
+    seen: set[str] = set()
+    for line in lines:
+        name = line.name(0, what)
+        if name in seen:
+            line.fail(what, f"expected each name once, got {describe(name)} again")
+        seen.add(name)
+    if reading.like_hail:
+        return list(lines)[::-1]
+    return sorted(lines, key=lambda line: line.text(0))
+
+
+def _groups(
+    lines: Sequence[Line], policies: dict[str, Policy], reading: Reading
+) -> dict[str, Group]:
+    by_uuid: dict[str, Line] = {}
+    names: set[str] = set()
+    for line in lines:
+        line.require("group", 4)
+        name, uuid = line.name(0, "group"), line.name(1, "uuid")
+        if name in names or uuid in by_uuid:
+            line.fail("group", f"expected each group once, got {describe(name)} again")
+        names.add(name)
+        by_uuid[uuid] = line
+    order = list(by_uuid)
+    if not reading.like_hail:
+        order.sort(key=lambda uuid: (by_uuid[uuid].text(0), uuid))
+    return {uuid: _group(by_uuid[uuid], index, policies) for index, uuid in enumerate(order)}
+
+
+def _group(line: Line, index: int, policies: dict[str, Policy]) -> Group:
+    name = line.text(0)
+    policy = policies.get(name) or default_policy()
+    alloc = POLICIES[line.one_of(2, "alloc policy", tuple(POLICIES), "preferred")]
+    return Group(index, line.text(1), name, policy, alloc, line.names(4), line.names(3))
+
+
+def _all_known(policies: dict[str, tuple[Policy, Line]], groups: dict[str, Group]) -> None:
+    names = {group.name for group in groups.values()}
+    for name, (_, line) in policies.items():
+        if name and name not in names:
+            line.fail("policy", f"expected a group of the file, got {describe(name)}")
+
+
+def _node(line: Line, groups: dict[str, Group]) -> Node:
+    line.require("node", 9)
+    uuid = line.text(8)
+    if uuid not in groups:
+        line.fail("group", f"expected the uuid of a group of the file, got {describe(uuid)}")
+    name, group, tags = line.text(0), groups[uuid], line.names(10)
+    if "?" in line.fields[1:7]:
+        return Node(name, group, offline=True, spindle_count=0, tags=tags)
+    exclusive = line.flag(11, "exclusive storage", False)
+    spindles = line.integer(9, "spindles", 1)
+    return Node(
+        name,
+        group,
+        offline=line.text(7) == "Y",
+        total_memory=line.integer(1, "total memory"),
+        reserved_memory=line.integer(2, "memory of the node itself"),
+        reported_memory=line.integer(3, "free memory", negative=True),
+        total_disk=line.integer(4, "total disk"),
+        reported_disk=line.integer(5, "free disk", negative=True),
+        total_cpus=line.integer(6, "cpus"),
+        reserved_cpus=line.integer(13, "cpus of the node itself", 1),
+        total_spindles=spindles if exclusive else 0,
+        free_spindles=line.integer(12, "free spindles", 0, negative=True),
+        spindle_count=spindles,
+        exclusive_storage=exclusive,
+        cpu_speed=line.number_of(14, "cpu speed", 1.0),
+        tags=tags,
+    )
+
+
+def _master(lines: Sequence[Line]) -> str:
+    """The name of the master node, or ""."""
+    return next((line.text(0) for line in lines if line.text(7) == "M"), "")
+
+
+def _instance(line: Line, index: dict[str, int], reading: Reading) -> Instance:
+    line.require("instance", 10)
+    template = line.one_of(8, "disk template", ALL_TEMPLATES, "")
+    disk = line.integer(2, "disk")
+    diskless = template == "diskless"
+    instance = Instance(
+        line.text(0),
+        line.integer(1, "memory"),
+        line.integer(3, "vcpus"),
+        disk,
+        [] if diskless else [disk],
+        template,
+        spindles=_spindles(line),
+        spindle_use=line.integer(10, "spindle use", 1),
+        admin_state=STATUS[line.one_of(4, "status", tuple(STATUS), "")],
+        forthcoming=line.flag(12, "forthcoming", False),
+        auto_balance=line.flag(5, "auto-balanced", True),
+        tags=line.names(9),
+        load=reading.load,
+    )
+    instance.nodes = _places(line, index, instance)
+    return instance
+
+
+def _spindles(line: Line) -> int | None:
+    return None if line.text(11, "-") == "-" else line.integer(11, "spindles")
+
+
+def _places(line: Line, index: dict[str, int], instance: Instance) -> tuple[int, ...]:
+    """Indices of the nodes an instance lives on."""
+    names = [line.text(6), line.text(7)] if line.text(7) else [line.text(6)]
+    for name, what in zip(names, ("primary", "secondary")):
+        if name not in index:
+            line.fail(what, f"expected a node of the file, got {describe(name)}")
+    if len(names) > instance.required_nodes:
+        line.fail("secondary", f"expected none for {instance.template}, got {describe(names[1])}")
+    if len(set(names)) != len(names):
+        line.fail("secondary", f"expected different nodes, got {describe(names[1])} again")
+    return tuple([index[name] for name in names])

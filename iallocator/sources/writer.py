@@ -1,0 +1,130 @@
+"""Writing a state in htools' text format; see `iallocator.sources.text` for the fields."""
+
+from __future__ import annotations
+
+from iallocator.errors import UsageError
+from iallocator.model.columns import DISK, FREE_SPINDLES, MEMORY_LATER
+from iallocator.sources.policies import default_policy, policy_line
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from iallocator.model.cluster import Cluster, Group, Node
+    from iallocator.model.instance import Instance
+    from iallocator.model.policy import Policy
+    from iallocator.model.state import State
+
+__all__ = ["write_text"]
+
+STATUS = {"up": "running", "down": "ADMIN_down", "offline": "ADMIN_offline"}
+
+
+def write_text(
+    cluster: Cluster,
+    state: State,
+    *,
+    policy: Policy | None = None,
+    master: str = "",
+    like_hail: bool = False,
+) -> str:
+    """The cluster in `state` as text that htools, and we, read to the same score.
+
+    Parameters
+    ----------
+    policy, master:
+        The policy of the whole cluster, and the name of its master node, if known.
+    like_hail:
+        Whether `cluster` was read as hail does: its lists then stand backwards.
+
+    Raises
+    ------
+    UsageError
+        If a name has characters that the format has no place for.
+
+    Notes
+    -----
+    The format knows only the sum of an instance's disks, one word for all reasons why
+    a node is not online, and no names of clusters.
+    """
+    step = -1 if like_hail else 1
+    instances = {name: i for held in state.primaries for name, i in held.items()}.values()
+    order = sorted(instances, key=lambda instance: instance.order)[::step]
+    policies = [policy_line("", policy or default_policy())]
+    parts = [
+        [_group_line(group) for group in cluster.groups],
+        [_node_line(node, state, node.name == master) for node in cluster.nodes[::step]],
+        [_instance_line(instance, cluster, state) for instance in order],
+        [_cell(tag, "\n\r") for tag in cluster.tags if tag],
+        [*policies, *(policy_line(_cell(g.name), g.policy) for g in cluster.groups)],
+    ]
+    return "\n".join("".join(line + "\n" for line in part) for part in parts)
+
+
+def _cell(text: str, forbidden: str = "|\n\r") -> str:
+    """`text`, if it can stand in a field."""
+    if any(char in text for char in forbidden):
+        raise UsageError(f"{text!r} cannot be written in htools' text format")
+    return text
+
+
+def _cells(texts: Iterable[str]) -> str:
+    return ",".join(_cell(text, "|\n\r,") for text in texts)
+
+
+def _line(*fields: object) -> str:
+    return "|".join(map(str, fields))
+
+
+def _group_line(group: Group) -> str:
+    return _line(
+        _cell(group.name), _cell(group.uuid), group.alloc_policy,
+        _cells(group.tags), _cells(sorted(group.networks)),
+    )  # fmt: skip
+
+
+def _node_line(node: Node, state: State, is_master: bool) -> str:
+    columns = state.columns
+    # what the node would report once all running primaries are here
+    sleeping = sum(i.memory for i in state.primaries[node.index].values() if not i.uses_memory)
+    exclusive = node.exclusive_storage
+    return _line(
+        _cell(node.name),
+        node.total_memory,
+        node.reserved_memory,
+        int(columns[MEMORY_LATER][node.index] + sleeping),
+        node.total_disk,
+        int(columns[DISK][node.index]),
+        node.total_cpus,
+        ("M" if is_master else "N") if node.online else "Y",
+        _cell(node.group.uuid),
+        node.total_spindles if exclusive else node.spindle_count,
+        _cells(node.tags),
+        _letter(exclusive),
+        int(columns[FREE_SPINDLES][node.index]),
+        node.reserved_cpus,
+        float(node.cpu_speed),
+    )
+
+
+def _instance_line(instance: Instance, cluster: Cluster, state: State) -> str:
+    names = cluster.node_names(state.where[instance.name])
+    return _line(
+        _cell(instance.name),
+        instance.memory,
+        instance.disk,
+        instance.vcpus,
+        STATUS[instance.admin_state],
+        _letter(instance.auto_balance),
+        names[0],
+        names[1] if len(names) > 1 else "",
+        instance.template,
+        _cells(instance.tags),
+        instance.spindle_use,
+        "-" if instance.spindles is None else instance.spindles,
+        _letter(instance.forthcoming),
+    )
+
+
+def _letter(value: bool) -> str:
+    return "Y" if value else "N"

@@ -1,0 +1,1 @@
+"""Why nodes and groups refuse."""

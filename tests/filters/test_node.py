@@ -1,0 +1,128 @@
+"""The limits of a node: where each begins, and which of several is told."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.builders import Json, allocate, cluster, instance
+from tests.property.answers import answered
+
+
+def failures(request: Json, *options: str) -> dict[str, int]:
+    """Reason -> how many candidates it refused, in the only group of `request`."""
+    found: dict[str, int] = answered(request, "--n1=off", *options)["solutions"][0]["failures"]
+    return found
+
+
+def one_node(change: Json | None = None, **members: Any) -> Json:
+    """A request for a plain instance of 1024 MiB memory and 1024 MiB disk, and one node."""
+    members = {"disk_template": "plain", **members}
+    return allocate(cluster(nodes=1, changes={"node1": change or {}}), **members)
+
+
+@pytest.mark.parametrize(
+    ("change", "members", "expected"),
+    [
+        ({"free_memory": 1025}, {}, {}),
+        ({"free_memory": 1024}, {}, {"FailMem": 1}),
+        ({"free_disk": 1025}, {}, {}),
+        ({"free_disk": 1024}, {}, {"FailDisk": 1}),
+        ({"free_disk": 0}, {"disk_template": "file"}, {}),
+        ({"free_disk": 0}, {"disk_template": "rbd"}, {}),
+        ({}, {"vcpus": 32}, {}),
+        ({}, {"vcpus": 33}, {"FailCPU": 1}),
+        ({"reserved_cpus": 1}, {"vcpus": 32}, {"FailCPU": 1}),
+        ({}, {"spindle_use": 32}, {}),
+        ({}, {"spindle_use": 33}, {"FailDisk": 1}),
+        ({}, {"spindle_use": 33, "disk_template": "rbd"}, {}),
+    ],
+)
+def test_node_limit_at_its_edge_refuses_one_more(
+    change: Json, members: dict[str, Any], expected: dict[str, int]
+) -> None:
+    """The last that fits, and the first that does not."""
+    assert failures(one_node(change, **members)) == expected
+
+
+EXCLUSIVE = {"ndparams": {"exclusive_storage": True, "spindle_count": 1}, "total_spindles": 9}
+
+
+@pytest.mark.parametrize(
+    ("free", "disk", "expected"),
+    [
+        (3, {"size": 1024, "spindles": 3}, {}),
+        (2, {"size": 1024, "spindles": 3}, {"FailSpindles": 1}),
+        (9, {"size": 1024, "spindles": None}, {"FailSpindles": 1}),
+        (9, {"size": 1024}, {"FailSpindles": 1}),
+    ],
+)
+def test_node_with_exclusive_storage_needs_spindles_enough(
+    free: int, disk: Json, expected: dict[str, int]
+) -> None:
+    """All free spindles may be used; disks that do not say theirs cannot be placed."""
+    assert failures(one_node({**EXCLUSIVE, "free_spindles": free}, disks=[disk])) == expected
+
+
+def test_node_with_several_limits_broken_tells_the_first() -> None:
+    """Memory before disk before spindles before cpus."""
+    hopeless: Json = {"free_memory": 10, "free_disk": 10}
+    members: Json = {"spindle_use": 40, "vcpus": 40}
+    assert failures(one_node(hopeless, **members)) == {"FailMem": 1}
+    assert failures(one_node({"free_disk": 10}, **members)) == {"FailDisk": 1}
+    assert failures(one_node({}, **members)) == {"FailDisk": 1}
+    assert failures(one_node({}, vcpus=40)) == {"FailCPU": 1}
+
+
+@pytest.mark.parametrize(
+    ("change", "members", "left"),
+    [
+        ({}, {"vcpus": 33}, {}),
+        ({}, {"spindle_use": 33}, {}),
+        ({"free_memory": 1024}, {}, {"FailMem": 1}),
+        ({"free_disk": 1024}, {}, {"FailDisk": 1}),
+    ],
+)
+def test_soft_limit_ignored_lets_pass_but_a_hard_one_does_not(
+    change: Json, members: dict[str, Any], left: dict[str, int]
+) -> None:
+    """With --ignore-soft-errors ratios do not count; memory and disk still do."""
+    assert failures(one_node(change, **members)) != {}
+    assert failures(one_node(change, **members), "--ignore-soft-errors") == left
+
+
+def test_exclusion_tag_that_is_there_already_refuses_the_node() -> None:
+    """Two primaries with one exclusion tag do not meet; a secondary does not count."""
+    resident = instance("node1", "node2", tags=["service:dns"])
+    document = cluster(2, instances={"dns1": resident}, tags=("htools:iextags:service",))
+    request = allocate(document, "dns2", disk_template="plain", tags=["service:dns"])
+    assert answered(request)["result"] == ["node2"]
+    assert failures(request) == {"FailTags": 1}
+    assert failures(request, "--ignore-soft-errors") == {}
+
+
+@pytest.mark.parametrize(("free", "expected"), [(4097, {}), (4096, {"FailMem": 2})])
+def test_secondary_without_memory_for_a_failover_refuses(
+    free: int, expected: dict[str, int]
+) -> None:
+    """A node is no more use as a mirror than as a primary: the instance must be able to run."""
+    document = cluster(2, memory=16384, changes={"node2": {"free_memory": free}})
+    assert failures(allocate(document, memory=4096)) == expected
+
+
+def test_node_that_fails_n1_already_may_take_more() -> None:
+    """Only what newly breaks N+1 of the node is refused."""
+    residents = {"a": instance("node2", "node1", memory=3000)}
+    for free, expected in ((4000, {"FailMem": 1}), (3000, {})):
+        document = cluster(2, instances=residents, changes={"node1": {"free_memory": free}})
+        request = allocate(document, disk_template="rbd", restrict=["node1"])
+        assert failures(request) == expected
+
+
+def test_forthcoming_instance_keeps_its_memory() -> None:
+    """What is still to come takes nothing yet, but nothing else gets its place."""
+    residents = {"soon": instance("node1", memory=7500, forthcoming=True)}
+    document = cluster(1, instances=residents, changes={"node1": {"free_memory": 8192}})
+    assert failures(allocate(document, disk_template="rbd")) == {"FailMem": 1}
+    assert failures(allocate(document, disk_template="rbd", memory=600)) == {}

@@ -1,0 +1,1 @@
+"""Our answers before Ganeti's own code."""

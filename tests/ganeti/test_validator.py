@@ -1,0 +1,78 @@
+"""Ganeti's own validation accepts every answer: success, partial failure and failure."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from iallocator.cli import answer
+from tests.conformance.documents import KINDS, document
+
+Json = dict[str, Any]
+
+VALIDATOR = Path(__file__).parents[1] / "e2e" / "validate.py"
+INTERPRETER = Path("/usr/bin/python3")
+SEEDS = range(60)
+MOVES = ("node-evacuate", "change-group")
+
+
+def validate(pairs: list[Json]) -> list[str | None]:
+    """What Ganeti objects to in each pair of request and response, or None."""
+    done = subprocess.run(
+        [INTERPRETER, VALIDATOR], input=json.dumps(pairs), capture_output=True, text=True,
+        check=False, timeout=120,
+    )  # fmt: skip
+    if done.returncode == 2:
+        pytest.skip(f"Ganeti's Python code is not installed: {done.stderr.strip()}")
+    assert done.returncode == 0, done.stderr
+    return list(json.loads(done.stdout))
+
+
+def pair(request: Json, *options: str) -> Json:
+    """A request and our response to it."""
+    response = json.loads(answer(json.dumps(request).encode(), options))
+    return {"request": request, "response": response}
+
+
+def outcome(kind: str, response: Json) -> str:
+    """Whether an answer is a success, a failure, or both in parts."""
+    result = response["result"]
+    if not response["success"]:
+        return "failure"
+    failed = result[1] if kind in (*MOVES, "multi-allocate") else []
+    return "partial" if failed else "success"
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("options", [(), ("--inter-group=yes",), ("--top=3", "--n1=off")], ids=str)
+def test_ganeti_accepts_every_answer(kind: str, options: tuple[str, ...]) -> None:
+    """No answer to a generated request is objected to, whatever became of it."""
+    pairs = [pair(document(seed, kind), *options) for seed in SEEDS]
+    objections = [
+        f"seed {seed}: {objection}"
+        for seed, objection in zip(SEEDS, validate(pairs), strict=True)
+        if objection and not _between_groups(pairs[seed], options)
+    ]
+    assert not objections, "\n".join(objections)
+    outcomes = {outcome(kind, one["response"]) for one in pairs}
+    assert "success" in outcomes
+    assert outcomes & {"partial", "failure"}
+
+
+def _between_groups(one: Json, options: tuple[str, ...]) -> bool:
+    """Whether the answer leaves the group because it was told to."""
+    return "--inter-group=yes" in options and any(
+        "remote" in entry for entry in one["response"]["solutions"]
+    )
+
+
+def test_ganeti_objects_to_pairs_in_the_failed_list() -> None:
+    """The check is one that can fail: hail's way to name failed instances is refused."""
+    request = document(1, "multi-allocate")
+    names = [one["name"] for one in request["request"]["instances"]]
+    response = {"success": True, "info": "", "result": [[], [[name, "no room"] for name in names]]}
+    assert validate([{"request": request, "response": response}])[0]

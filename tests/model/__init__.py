@@ -1,0 +1,1 @@
+"""The cluster model: policies, instances, tags, moves."""

@@ -1,0 +1,52 @@
+"""Model objects made directly, every test showing only what matters to it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from iallocator.model.cluster import Cluster, Group, Node
+from iallocator.model.instance import Instance
+from iallocator.model.policy import Interval, Policy, Spec
+
+__all__ = ["cluster", "instance", "policy", "spec"]
+
+
+def instance(template: str = "drbd", sizes: tuple[int, ...] = (1024,), **members: Any) -> Instance:
+    """An instance of 1000 MiB, 2 cpus and one disk; drbd takes 128 MiB more for each disk."""
+    own = 128 if template == "drbd" else 0
+    described: dict[str, Any] = {
+        "name": "web",
+        "memory": 1000,
+        "vcpus": 2,
+        "disk": sum(sizes) + own * len(sizes),
+        "spindles": 3,
+        "spindle_use": 1,
+    }
+    return Instance(disk_sizes=sizes, template=template, **{**described, **members})
+
+
+def spec(**members: int) -> Spec:
+    """A size of a policy."""
+    usual = {"memory": 1, "cpus": 1, "disk": 1, "disks": 0, "nics": 0, "spindles": 1}
+    return Spec(**{**usual, **members})
+
+
+def policy(*intervals: tuple[Spec, Spec], templates: tuple[str, ...] | None = None) -> Policy:
+    """A policy of these intervals, by default one that everything fits into."""
+    usual = (spec(), spec(memory=9999, cpus=99, disk=99999, disks=16, spindles=99))
+    found = [Interval(low, high) for low, high in intervals or (usual,)]
+    return Policy(found) if templates is None else Policy(found, templates=templates)
+
+
+def cluster(
+    nodes: int = 2, tags: tuple[str, ...] = (), node_tags: tuple[tuple[str, ...], ...] = (),
+    instances: tuple[Instance, ...] = (),
+) -> Cluster:  # fmt: skip
+    """Nodes of one group, called node1, node2, ..., with these tags each."""
+    group = Group(0, "uuid-default", "default", policy())
+    made = [
+        Node(f"node{k + 1}", group, total_memory=8192, reported_memory=8192,
+             tags=node_tags[k] if k < len(node_tags) else ())
+        for k in range(nodes)
+    ]  # fmt: skip
+    return Cluster("cluster.example.com", tags, [group], made, list(instances))

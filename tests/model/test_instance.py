@@ -1,0 +1,107 @@
+"""What an instance adds to its nodes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from iallocator.model.columns import COLUMNS
+from iallocator.model.instance import NO_LOAD
+
+from .make import instance
+
+
+def added(vector: tuple[float, ...]) -> dict[str, float]:
+    """The amounts of a vector that are not zero, by column."""
+    return {name: amount for name, amount in zip(COLUMNS, vector, strict=True) if amount}
+
+
+LATER = {"memory_later": -1000, "disk_later": -1152, "free_spindles_later": -3,
+         "spindles_later": 1, "cpus_later": 2}  # fmt: skip
+NOW = {"memory": -1000, "disk": -1152, "free_spindles": -3, "spindles": 1, "cpus": 2,
+       "primaries": 1}  # fmt: skip
+LOAD = {"cpu_load": 1, "memory_load": 1, "disk_load": 1, "net_load": 1}
+
+
+def test_primary_of_a_running_instance_gives_everything() -> None:
+    """Memory, disk, spindles and cpus, now and later; one primary; one unit of each load."""
+    assert added(instance().as_primary) == NOW | LOAD | LATER
+
+
+@pytest.mark.parametrize(
+    ("members", "without"),
+    [
+        ({"admin_state": "down"}, {"memory"}),
+        ({"admin_state": "offline"}, {"memory", "cpus", "cpus_later"}),
+        ({"load": NO_LOAD}, set(LOAD)),
+        ({"template": "rbd"}, {"disk", "disk_later", "spindles", "spindles_later"}),
+        ({"template": "file"}, {"disk", "disk_later", "spindles", "spindles_later"}),
+        ({"forthcoming": True}, set(NOW) | set(LOAD)),
+        ({"spindles": None}, {"free_spindles", "free_spindles_later"}),
+    ],
+)
+def test_primary_of_a_special_instance_gives_less(
+    members: dict[str, Any], without: set[str]
+) -> None:
+    """What is stopped, marked offline, without load, on shared storage or still to come."""
+    everything = added(instance(disk=1152).as_primary)
+    less = added(instance(**{"disk": 1152, **members}).as_primary)
+    assert less == {name: n for name, n in everything.items() if name not in without}
+
+
+def test_secondary_gives_disk_spindles_and_disk_load_only() -> None:
+    """A mirror takes neither memory nor cpus, not even later."""
+    assert added(instance().as_secondary) == {
+        "disk": -1152, "free_spindles": -3, "spindles": 1, "secondaries": 1, "disk_load": 1,
+        "disk_later": -1152, "free_spindles_later": -3, "spindles_later": 1,
+    }  # fmt: skip
+
+
+def test_secondary_of_a_forthcoming_instance_gives_only_later() -> None:
+    """It is not there yet, but room is kept for it."""
+    assert added(instance(forthcoming=True).as_secondary) == {
+        "disk_later": -1152, "free_spindles_later": -3, "spindles_later": 1,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("members", "expected"),
+    [
+        ({}, True),
+        ({"admin_state": "down"}, True),
+        ({"admin_state": "offline"}, False),
+        ({"forthcoming": True}, False),
+        ({"auto_balance": False}, False),
+    ],
+)
+def test_instance_reserves_memory_on_its_secondary_unless_marked_so(
+    members: dict[str, Any], expected: bool
+) -> None:
+    """A stopped instance may be started again; one that is offline will not."""
+    assert instance(**members).reserves is expected
+
+
+@pytest.mark.parametrize(
+    ("template", "mirrored", "nodes"),
+    [("drbd", True, 2), ("plain", False, 1), ("file", False, 1), ("rbd", True, 1),
+     ("ext", True, 1), ("sharedfile", True, 1), ("gluster", True, 1), ("blockdev", True, 1),
+     ("diskless", True, 1)],
+)  # fmt: skip
+def test_instance_of_a_template_needs_its_nodes_and_moves_if_mirrored(
+    template: str, mirrored: bool, nodes: int
+) -> None:
+    """Only drbd needs two nodes; plain and file cannot leave theirs."""
+    one = instance(template)
+    assert (one.mirrored, one.required_nodes) == (mirrored, nodes)
+
+
+def test_instance_as_another_template_keeps_all_else() -> None:
+    """A plain instance that becomes drbd has the same size, tags and place in the order."""
+    plain = instance("plain", tags=("a:b",), networks=("n",), admin_state="down", nodes=(4,))
+    plain.exclusion, plain.desired, plain.order = ("a:b",), frozenset({"c:d"}), 7
+    twin = plain.as_template("drbd")
+    changed = {"template", "nodes", "local", "shared", "as_primary", "as_secondary"}
+    for name in set(type(plain).__slots__) - changed:
+        assert getattr(twin, name) == getattr(plain, name), name
+    assert (twin.template, twin.nodes) == ("drbd", ())

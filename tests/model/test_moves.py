@@ -1,0 +1,71 @@
+"""Moves: where an instance is after them, and what that does to the state."""
+
+from __future__ import annotations
+
+import pytest
+
+from iallocator.model.moves import (
+    FAILOVER,
+    FAILOVER_TO,
+    REPLACE_SECONDARY,
+    Step,
+    apply_steps,
+    places_after,
+)
+from iallocator.model.state import State
+
+from .make import cluster, instance
+
+
+@pytest.mark.parametrize(
+    ("nodes", "steps", "expected"),
+    [
+        ((0, 1), [], (0, 1)),
+        ((0, 1), [(FAILOVER, 1)], (1, 0)),
+        ((0, 1), [(FAILOVER, 1), (FAILOVER, 0)], (0, 1)),
+        ((0, 1), [(REPLACE_SECONDARY, 2)], (0, 2)),
+        ((0, 1), [(FAILOVER, 1), (REPLACE_SECONDARY, 2)], (1, 2)),
+        ((0, 1), [(REPLACE_SECONDARY, 2), (FAILOVER, 2)], (2, 0)),
+        ((0, 1), [(REPLACE_SECONDARY, 2), (FAILOVER, 2), (REPLACE_SECONDARY, 3)], (2, 3)),
+        ((0,), [(FAILOVER_TO, 3)], (3,)),
+        ((0,), [(FAILOVER_TO, 3), (FAILOVER_TO, 1)], (1,)),
+        ((0,), [(REPLACE_SECONDARY, 1)], (0, 1)),
+    ],
+)
+def test_places_after_steps_follow_from_their_order(
+    nodes: tuple[int, ...], steps: list[Step], expected: tuple[int, ...]
+) -> None:
+    """A failover exchanges the roles, a replacement changes the mirror, the rest just moves."""
+    assert places_after(nodes, steps) == expected
+
+
+def test_steps_applied_to_a_state_move_what_the_instance_takes() -> None:
+    """Memory goes with the primary; the secondary keeps as much for a failover."""
+    one = instance(nodes=(0, 1))
+    state = State(cluster(nodes=3, instances=(one,)))
+    assert (state.columns[0], state.reserved) == ([7192, 8192, 8192], [0, 1000, 0])
+    assert apply_steps(state, one, [(FAILOVER, 1), (REPLACE_SECONDARY, 2)]) == (1, 2)
+    assert (state.columns[0], state.reserved) == ([8192, 7192, 8192], [0, 0, 1000])
+    assert state.where == {"web": (1, 2)}
+    assert [list(names) for names in state.primaries] == [[], ["web"], []]
+
+
+def test_steps_that_lead_back_leave_the_state_alone() -> None:
+    """Two failovers are none."""
+    one = instance(nodes=(0, 1))
+    state = State(cluster(instances=(one,)))
+    rows = [state.row(index) for index in (0, 1)]
+    assert apply_steps(state, one, [(FAILOVER, 1), (FAILOVER, 0)]) == (0, 1)
+    assert [state.row(index) for index in (0, 1)] == rows
+
+
+def test_reserved_memory_is_that_of_the_worst_peer() -> None:
+    """Failures come one at a time: sums per primary, the largest of them counts."""
+    made = [
+        instance(name=name, memory=memory, nodes=(primary, 2))
+        for name, memory, primary in (("a", 300, 0), ("b", 400, 0), ("c", 600, 1))
+    ]
+    state = State(cluster(nodes=3, instances=tuple(made)))
+    assert (state.peers[2], state.reserved[2]) == ({0: 700, 1: 600}, 700)
+    state.remove(made[0], (0, 2))
+    assert state.reserved[2] == 600

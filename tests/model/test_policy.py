@@ -1,0 +1,129 @@
+"""Instance policies: what lies inside, and which reason is given for what does not."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from iallocator.model.policy import Policy
+
+from .make import instance, policy, spec
+
+LOW = spec(memory=500, cpus=2, disk=1000, disks=1, spindles=2)
+HIGH = spec(memory=1500, cpus=4, disk=2000, disks=2, spindles=5)
+
+
+@pytest.mark.parametrize(
+    ("members", "reason"),
+    [
+        ({}, None),
+        ({"memory": 500}, None),
+        ({"memory": 499}, "FailMem"),
+        ({"memory": 1500}, None),
+        ({"memory": 1501}, "FailMem"),
+        ({"vcpus": 1}, "FailCPU"),
+        ({"vcpus": 2}, None),
+        ({"vcpus": 4}, None),
+        ({"vcpus": 5}, "FailCPU"),
+        ({"spindle_use": 1}, "FailSpindles"),
+        ({"spindle_use": 2}, None),
+        ({"spindle_use": 5}, None),
+        ({"spindle_use": 6}, "FailSpindles"),
+        ({"sizes": (1000,)}, None),
+        ({"sizes": (999,)}, "FailDisk"),
+        ({"sizes": (2000, 2000)}, None),
+        ({"sizes": (2000, 2001)}, "FailDisk"),
+        ({"sizes": ()}, "FailDiskCount"),
+        ({"sizes": (1500,) * 3}, "FailDiskCount"),
+    ],
+)
+def test_policy_at_the_ends_of_its_interval_includes_them(
+    members: dict[str, Any], reason: str | None
+) -> None:
+    """Smallest and largest size are admitted, one less or one more is refused."""
+    usual = {"vcpus": 3, "spindle_use": 3, "sizes": (1500,)}
+    assert policy((LOW, HIGH)).refuses(instance(**{**usual, **members}), False) == reason
+
+
+@pytest.mark.parametrize(
+    ("members", "reason"),
+    [
+        ({}, "FailMem"),
+        ({"memory": 1000}, "FailDisk"),
+        ({"memory": 1000, "sizes": (1500,) * 3}, "FailCPU"),
+        ({"memory": 1000, "sizes": (1500,) * 3, "vcpus": 3}, "FailSpindles"),
+        ({"memory": 1000, "sizes": (1500,) * 3, "vcpus": 3, "spindle_use": 3}, "FailDiskCount"),
+    ],
+)
+def test_policy_with_several_violations_gives_the_first_reason(
+    members: dict[str, Any], reason: str
+) -> None:
+    """Memory, disk sizes, cpus, spindles, number of disks: in this order."""
+    wrong = {"memory": 1501, "sizes": (9999,) * 3, "vcpus": 9, "spindle_use": 9}
+    assert policy((LOW, HIGH)).refuses(instance(**{**wrong, **members}), False) == reason
+
+
+def test_policy_below_the_minimum_is_told_before_above_the_maximum() -> None:
+    """All of the minimum is tested before the maximum: too few disks before too much memory."""
+    odd = instance(memory=9999, vcpus=3, spindle_use=3, sizes=())
+    assert policy((LOW, HIGH)).refuses(odd, False) == "FailDiskCount"
+
+
+def test_policy_with_exclusive_storage_counts_the_spindles_of_the_disks() -> None:
+    """There spindle_use does not matter; disks that do not say their spindles are refused."""
+    one = policy((LOW, HIGH))
+    usual: dict[str, Any] = {"vcpus": 3, "sizes": (1500,)}
+    assert one.refuses(instance(spindles=5, spindle_use=99, **usual), True) is None
+    assert one.refuses(instance(spindles=6, spindle_use=3, **usual), True) == "FailSpindles"
+    assert one.refuses(instance(spindles=None, spindle_use=3, **usual), True) == "FailSpindles"
+    assert one.refuses(instance(spindles=None, spindle_use=3, **usual), False) is None
+
+
+def test_policy_of_diskless_instances_looks_at_no_disk() -> None:
+    """Sizes and number of disks mean nothing to an instance without disks."""
+    bare = instance("diskless", sizes=(), vcpus=3, spindle_use=3)
+    assert policy((LOW, HIGH)).refuses(bare, False) is None
+
+
+def test_policy_with_two_intervals_admits_what_lies_in_either() -> None:
+    """Between the intervals it is refused, with the reason of the first."""
+    two = policy((spec(), spec(memory=500, cpus=9, disk=9999, disks=9, spindles=9)),
+                 (spec(memory=2000, cpus=4), spec(memory=4000, cpus=9, disk=9999, disks=9,
+                                                  spindles=9)))  # fmt: skip
+    assert two.refuses(instance(memory=500), False) is None
+    assert two.refuses(instance(memory=2000, vcpus=4), False) is None
+    assert two.refuses(instance(memory=1000), False) == "FailMem"
+    assert two.refuses(instance(memory=2000, vcpus=3), False) == "FailMem"
+
+
+def test_policy_that_forbids_the_template_refuses_with_fail_disk() -> None:
+    """A template that is not allowed is told after a wrong size."""
+    picky = policy((LOW, HIGH), templates=("plain", "rbd"))
+    fits: dict[str, Any] = {"vcpus": 3, "spindle_use": 3, "sizes": (1500,)}
+    assert picky.refuses(instance("drbd", **fits), False) == "FailDisk"
+    assert picky.refuses(instance("plain", **fits), False) is None
+    assert picky.refuses(instance("drbd", **{**fits, "vcpus": 9}), False) == "FailCPU"
+
+
+@pytest.mark.parametrize(
+    ("members", "reason"),
+    [
+        ({"memory": 127}, "FailMem"),
+        ({"memory": 128}, None),
+        ({"memory": 32768}, None),
+        ({"memory": 32769}, "FailMem"),
+        ({"vcpus": 8}, None),
+        ({"vcpus": 9}, "FailCPU"),
+        ({"sizes": (1023,)}, "FailDisk"),
+        ({"sizes": (1024 * 1024,) * 16}, None),
+        ({"sizes": (1024,) * 17}, "FailDiskCount"),
+        ({"spindle_use": 12}, None),
+        ({"spindle_use": 13}, "FailSpindles"),
+    ],
+)
+def test_default_policy_has_the_limits_of_the_default(
+    members: dict[str, Any], reason: str | None
+) -> None:
+    """A group without policy: 128 MiB to 32 GiB, 1 to 8 cpus, up to 16 disks of 1 GiB to 1 TiB."""
+    assert Policy().refuses(instance(**members), False) == reason

@@ -1,0 +1,78 @@
+"""What the tags of the cluster make of the tags of nodes and instances."""
+
+from __future__ import annotations
+
+import pytest
+
+from iallocator.model.tags import interpret_instance_tags, interpret_tags
+
+from .make import cluster, instance
+
+
+@pytest.mark.parametrize(
+    ("cluster_tags", "tags", "expected"),
+    [
+        (("htools:iextags:service",), ("service:dns", "owner:me"), ("service:dns",)),
+        (("htools:iextags:service",), ("services", "service", "my-service:dns"),
+         ("services", "service")),
+        (("htools:iextags:service:",), ("services", "service:dns"), ("service:dns",)),
+        (("htools:iextags:a", "htools:iextags:b"), ("b:1", "c:1", "a:1"), ("b:1", "a:1")),
+        (("htools:iextags:a", "htools:iextags:a:b"), ("a:b:1", "a:b:1"), ("a:b:1",)),
+        (("iextags:service", "owner:me"), ("service:dns", "owner:me"), ()),
+        ((), ("service:dns",), ()),
+        (("htools:iextags:service",), (), ()),
+    ],
+)  # fmt: skip
+def test_exclusion_tags_are_those_that_begin_with_a_named_prefix(
+    cluster_tags: tuple[str, ...], tags: tuple[str, ...], expected: tuple[str, ...]
+) -> None:
+    """The prefix is a plain beginning, colon or not; each tag counts once, in its order."""
+    one = instance(tags=tags)
+    interpret_instance_tags(one, cluster_tags)
+    assert one.exclusion == expected
+
+
+@pytest.mark.parametrize("kind", ["iextags", "desiredlocation"])
+def test_tag_kind_without_a_prefix_means_nothing(kind: str) -> None:
+    """An empty prefix would be the beginning of every tag; hail leaves it out."""
+    one = instance(tags=("service:dns",))
+    interpret_instance_tags(one, (f"htools:{kind}:",))
+    assert (one.exclusion, one.desired) == ((), frozenset())
+
+
+def test_desired_locations_are_those_that_begin_with_a_named_prefix() -> None:
+    """They are read from the instance's own tags."""
+    one = instance(tags=("rack:a", "power:1"))
+    interpret_instance_tags(one, ("htools:desiredlocation:rack",))
+    assert one.desired == {"rack:a"}
+
+
+def test_locations_of_nodes_need_the_prefix_and_a_colon() -> None:
+    """``rack`` names ``rack:a`` but neither ``racks:a`` nor ``rack`` itself."""
+    made = cluster(
+        tags=("htools:nlocation:rack", "htools:nlocation:power"),
+        node_tags=(("rack:a", "power:1", "owner:me"), ("racks:a", "rack")),
+    )
+    interpret_tags(made)
+    assert [node.locations for node in made.nodes] == [{"rack:a", "power:1"}, set()]
+
+
+def test_migration_tags_let_a_node_receive_from_its_like() -> None:
+    """A node receives what it has itself, and what an allowed pair adds; one way only."""
+    made = cluster(
+        nodes=3,
+        tags=("htools:migration:cpu", "htools:allowmigration:cpu:old::cpu:new"),
+        node_tags=(("cpu:old",), ("cpu:new",), ("other:x",)),
+    )
+    interpret_tags(made)
+    assert [node.migration for node in made.nodes] == [{"cpu:old"}, {"cpu:new"}, set()]
+    assert [node.receives for node in made.nodes] == [{"cpu:old"}, {"cpu:new", "cpu:old"}, set()]
+
+
+def test_tags_without_meaning_change_nothing() -> None:
+    """Where the cluster names no prefix, the tags of nodes and instances are just tags."""
+    one = instance(tags=("rack:a",))
+    made = cluster(tags=("owner:me",), node_tags=(("rack:a", "cpu:old"),), instances=(one,))
+    interpret_tags(made)
+    assert made.nodes[0].locations == made.nodes[0].migration == one.desired == frozenset()
+    assert one.exclusion == ()

@@ -1,0 +1,215 @@
+"""Documents of older Ganetis are answered as the modern ones that say the defaults."""
+
+from __future__ import annotations
+
+import json
+from copy import deepcopy
+from typing import Any
+
+import pytest
+
+from iallocator.cli import answer
+from iallocator.wire.validate import problems
+from tests.builders import Json, allocate, as_bytes, cluster, instance, policy
+
+LOW: Json = {
+    "memory-size": 128, "cpu-count": 1, "disk-size": 1024, "disk-count": 1, "nic-count": 1,
+    "spindle-use": 1,
+}  # fmt: skip
+HIGH: Json = {
+    "memory-size": 32768, "cpu-count": 8, "disk-size": 1048576, "disk-count": 16, "nic-count": 8,
+    "spindle-use": 12,
+}  # fmt: skip
+DEFAULTS: Json = policy(LOW, HIGH, **{"vcpu-ratio": 4, "spindle-ratio": 32}) | {
+    "disk-templates": [
+        "blockdev", "diskless", "drbd", "ext", "file", "gluster", "plain", "rbd", "sharedfile",
+    ],
+}  # fmt: skip
+"""The policy of documents that have none, as documented."""
+
+INSTANCES = {
+    "web": instance("node1", "node2", memory=2048),
+    "mail": instance("node2", "node3", memory=512, admin_state="down"),
+    "scratch": instance("node3", memory=256),
+    "shared": instance("node1", disk_template="sharedfile", memory=300),
+}
+
+REQUESTS: dict[str, Json] = {
+    "allocate": allocate({}, "new")["request"],
+    "allocate-much-memory": allocate({}, "new", memory=32769)["request"],
+    "allocate-little-disk": allocate({}, "new", disk=1023)["request"],
+    "allocate-many-cpus": allocate({}, "new", vcpus=9)["request"],
+    "allocate-many-spindles": allocate({}, "new", spindle_use=13)["request"],
+    "allocate-cpu-ratio": allocate({}, "new", vcpus=8)["request"],
+    "multi-allocate": {
+        "type": "multi-allocate",
+        "instances": [allocate({}, name)["request"] for name in ("new1", "new2")],
+    },
+    "allocate-secondary": {"type": "allocate-secondary", "name": "scratch"},
+    "relocate": {
+        "type": "relocate", "name": "web", "relocate_from": ["node2"], "required_nodes": 1,
+    },
+    "node-evacuate": {
+        "type": "node-evacuate", "instances": ["web", "mail", "shared"],
+        "evac_mode": "primary-only",
+    },
+    "change-group": {"type": "change-group", "instances": ["web"], "target_groups": []},
+    "multi-evacuate": {"type": "multi-evacuate", "evac_nodes": ["node2", "node3"]},
+}  # fmt: skip
+every_request = pytest.mark.parametrize("name", REQUESTS)
+
+
+def modern(name: str) -> Json:
+    """Return the document in which everything is said, with one of `REQUESTS`."""
+    document = cluster(4, memory=65536, cpus=4, instances=INSTANCES)
+    document["nodegroups"]["uuid-default"]["ipolicy"] = DEFAULTS
+    document["ipolicy"] = DEFAULTS
+    return deepcopy({**document, "request": REQUESTS[name]})
+
+
+def without_policy(document: Json) -> None:
+    """Ganeti before 2.6 had no policies."""
+    del document["ipolicy"]
+    for group in document["nodegroups"].values():
+        del group["ipolicy"]
+
+
+def with_group_policy_only(document: Json) -> None:
+    """The policy of the groups is enough."""
+    del document["ipolicy"]
+
+
+def with_cluster_policy_only(document: Json) -> None:
+    """Groups without a policy have that of the cluster."""
+    for group in document["nodegroups"].values():
+        del group["ipolicy"]
+
+
+def with_limits_in_policy(document: Json) -> None:
+    """Before 2.11 a policy had one interval, and no list of them."""
+    for owner in (document, *document["nodegroups"].values()):
+        own = owner["ipolicy"] = dict(owner["ipolicy"])
+        (interval,) = own.pop("minmax")
+        owner["ipolicy"] = {**own, **interval}
+
+
+def with_should_run(document: Json) -> None:
+    """Before 2.6 an instance should run or not; there was no third state."""
+    for one in document["instances"].values():
+        one["should_run"] = one.pop("admin_state") == "up"
+
+
+def without_spindle_use(document: Json) -> None:
+    """Before 2.6 nobody counted spindles."""
+    described = [document["request"], *document["request"].get("instances", [])]
+    for one in (*document["instances"].values(), *described):
+        if isinstance(one, dict):
+            one.pop("spindle_use", None)
+            for disk in one.get("disks", []):
+                disk.pop("spindles", None)
+
+
+def without_node_parameters(document: Json) -> None:
+    """Before 2.5 nodes had no parameters, and could all run instances."""
+    for node in document["nodes"].values():
+        for key in ("ndparams", "total_spindles", "free_spindles", "vm_capable"):
+            del node[key]
+
+
+def without_groups(document: Json) -> None:
+    """Before 2.4 there were no groups: one holds all nodes."""
+    del document["nodegroups"]
+    for node in document["nodes"].values():
+        del node["group"]
+
+
+def as_in_the_beginning(document: Json) -> None:
+    """All of it at once."""
+    with_should_run(document)
+    without_spindle_use(document)
+    without_node_parameters(document)
+    without_policy(document)
+    without_groups(document)
+
+
+AGES = (
+    without_policy, with_group_policy_only, with_cluster_policy_only, with_limits_in_policy,
+    with_should_run, without_spindle_use, without_node_parameters, without_groups,
+    as_in_the_beginning,
+)  # fmt: skip
+every_age = pytest.mark.parametrize("age", AGES)
+
+
+def response_to(document: Json) -> Json:
+    """Return the response, but for the uuid of the group, which old documents have not."""
+    response: Json = _without_uuid(json.loads(answer(as_bytes(document))))
+    return response
+
+
+def _without_uuid(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _without_uuid(item) for key, item in value.items() if key != "group_uuid"}
+    return [_without_uuid(item) for item in value] if isinstance(value, list) else value
+
+
+@every_age
+@every_request
+def test_old_document_has_the_answer_of_the_modern_one(name: str, age: Any) -> None:
+    """What an older Ganeti does not say is what it meant."""
+    old = modern(name)
+    age(old)
+    if name == "allocate-many-spindles" and age in (without_spindle_use, as_in_the_beginning):
+        pytest.skip("the request itself is about spindles")
+    assert response_to(old) == response_to(modern(name))
+
+
+@every_age
+@every_request
+def test_old_document_validated_has_no_problem(name: str, age: Any) -> None:
+    """The published contract allows what the parser reads."""
+    old = modern(name)
+    age(old)
+    assert problems(as_bytes(old)) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "tally"),
+    [
+        ("allocate-much-memory", "FailMem: 12"),
+        ("allocate-little-disk", "FailDisk: 12"),
+        ("allocate-many-cpus", "FailCPU: 12"),
+        ("allocate-many-spindles", "FailSpindles: 12"),
+    ],
+)
+def test_document_without_policy_has_the_documented_limits(name: str, tally: str) -> None:
+    """One MiB, cpu or spindle beyond the default is refused on all 12 pairs."""
+    old = modern(name)
+    without_policy(old)
+    info = response_to(old)["info"]
+    assert info.endswith(f"No valid allocation solutions, failure reasons: {tally}")
+
+
+@pytest.mark.parametrize("name", ["allocate", "allocate-cpu-ratio"])
+def test_document_without_policy_accepts_what_is_within(name: str) -> None:
+    """Usual sizes, and 8 virtual cpus on 4 at a ratio of 4."""
+    old = modern(name)
+    without_policy(old)
+    assert response_to(old)["success"]
+
+
+def test_document_without_any_state_takes_instances_for_running() -> None:
+    """Neither admin_state nor should_run: up, so that it migrates."""
+    old = modern("node-evacuate")
+    del old["instances"]["web"]["admin_state"]
+    (job, *_) = response_to(old)["result"][2]
+    assert [opcode["OP_ID"] for opcode in job] == ["OP_INSTANCE_MIGRATE"]
+
+
+def test_stopped_instance_of_old_document_fails_over() -> None:
+    """should_run is false: it cannot be migrated."""
+    old = modern("node-evacuate")
+    with_should_run(old)
+    jobs = response_to(old)["result"][2]
+    assert [job[0]["OP_ID"] for job in jobs] == [
+        "OP_INSTANCE_MIGRATE", "OP_INSTANCE_FAILOVER", "OP_INSTANCE_MIGRATE",
+    ]  # fmt: skip
