@@ -121,6 +121,10 @@ def answer(raw: bytes, arguments: Sequence[str] = ()) -> bytes:
 
 
 def _reply(raw: bytes, settings: Settings) -> Reply:
+    if settings.save_cluster or settings.print_instances or settings.print_nodes is not None:
+        from iallocator.report import before_after
+
+        return before_after.respond(raw, settings)
     from iallocator.engine import respond
 
     return respond(raw, settings)

@@ -63,6 +63,12 @@ class Context:
         """Which limits of nodes count for a new instance."""
         return HARD_LIMITS if self.ignore_soft else ALL_LIMITS
 
+    @property
+    def mirror_limits(self) -> int:
+        """Which limits count for the secondary of a new instance; hail ignores none there."""
+        free = self.ignore_soft and not self.settings.like_hail
+        return FORCED_LIMITS if free else ALL_LIMITS
+
     def move_limits(self, source: int) -> int:
         """Which limits count for a move off `source`: it is forced if that is not online."""
         free = self.ignore_soft or not self.cluster.nodes[source].online

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from iallocator.reply import Reply
     from iallocator.requests import Request
 
-__all__ = ["read", "respond"]
+__all__ = ["decide", "read", "reading_for", "respond"]
 
 MISSING_MEMORY = 512
 """MiB of memory that a node may lack before it is worth a warning."""
@@ -45,17 +45,31 @@ def reading_for(settings: Settings) -> Reading:
 
 
 def read(raw: bytes, settings: Settings) -> tuple[Cluster, Request]:
-    """Cluster and request of a document."""
+    """Cluster and request of a document; with ``-t`` or ``--simulate`` that cluster instead."""
     document = decode(raw)
     reading = reading_for(settings)
-    cluster = read_cluster(document, reading)
+    cluster = _other_cluster(settings, reading) or read_cluster(document, reading)
     return cluster, read_request(document, cluster, reading)
+
+
+def _other_cluster(settings: Settings, reading: Reading) -> Cluster | None:
+    """The cluster that takes the place of the document's, if one is asked for."""
+    if not (settings.text_data or settings.simulate):
+        return None
+    from iallocator.sources import substitute
+
+    other = substitute(settings, reading)
+    return other.cluster if other else None
 
 
 def respond(raw: bytes, settings: Settings) -> Reply:
     """The reply to the request document `raw`."""
-    cluster, request = read(raw, settings)
-    context = Context(cluster, settings, _candidates(cluster, request))
+    return decide(*read(raw, settings), settings)
+
+
+def decide(cluster: Cluster, request: Request, settings: Settings) -> Reply:
+    """The reply to `request`."""
+    context = Context(cluster, settings, candidates_of(cluster, request))
     remarks = _inconsistencies(context)
     if settings.verbose:
         remarks += _summary(cluster, request)
@@ -72,9 +86,8 @@ def _inconsistencies(context: Context) -> list[str]:
             continue
         memory, disk = context.state.missing(index)
         if memory > MISSING_MEMORY or disk > MISSING_DISK:
-            lines.append(
-                f"  - node {node.name} is missing {memory:.0f} MB ram and {disk // 1024:.0f} GB disk"
-            )
+            amounts = f"{memory:.0f} MB ram and {disk // 1024:.0f} GB disk"
+            lines.append(f"  - node {node.name} is missing {amounts}")
     return ["Warning: cluster has inconsistent data:", *lines] if lines else []
 
 
@@ -87,7 +100,7 @@ def _summary(cluster: Cluster, request: Request) -> list[str]:
     ]
 
 
-def _candidates(cluster: Cluster, request: Request) -> list[tuple[int, int]]:
+def candidates_of(cluster: Cluster, request: Request) -> list[tuple[int, int]]:
     """Per instance that the request is about: how many nodes, and how many pairs, are scored."""
     instances: Sequence[Instance]
     if isinstance(request, MultiAllocate):

@@ -30,9 +30,14 @@ class Option:
         Text to value; None for a flag, which takes none.
     metavar, help:
         For the help text.
+    bare:
+        What the option means without a value, if it may stand without; one must then
+        be attached: ``-pFIELDS``, ``--print-nodes=FIELDS``.
+    repeats:
+        Whether the values of every use are collected.
     """
 
-    __slots__ = ("help", "metavar", "names", "read", "target")
+    __slots__ = ("bare", "help", "metavar", "names", "read", "repeats", "target")
 
     def __init__(
         self,
@@ -41,12 +46,21 @@ class Option:
         help: str,
         read: Callable[[str], Any] | None = None,
         metavar: str = "",
+        bare: str | None = None,
+        repeats: bool = False,
     ) -> None:
         self.names = tuple(names.split())
         self.target = target
         self.help = help
         self.read = read
         self.metavar = metavar
+        self.bare = bare
+        self.repeats = repeats
+
+    @property
+    def takes_next(self) -> bool:
+        """Whether the next word is its value if none is attached."""
+        return self.read is not None and self.bare is None
 
 
 def whole(text: str) -> int:
@@ -62,6 +76,13 @@ def name_list(text: str) -> list[str]:
     if not all(found):
         raise ValueError("names with commas between them")
     return found
+
+
+def file_name(text: str) -> str:
+    """A name that can be opened."""
+    if not text or "\0" in text:
+        raise ValueError("the name of a file")
+    return text
 
 
 def choice(*values: str) -> Callable[[str], str]:
@@ -85,6 +106,11 @@ class Settings:
     static_kvm_node_memory: int = 4096
     restrict_allocation_to: list[str] | None = None
     inter_group: str = "no"
+    text_data: str = ""
+    simulate: Sequence[str] = ()
+    save_cluster: str = ""
+    print_nodes: str | None = None
+    print_instances: bool = False
     top: int = 1
     verbose: int = 0
     validate: bool = False
@@ -116,6 +142,19 @@ COMMON = (
            "evacuate to other groups what the local group cannot take: yes or no (default)",
            choice("yes", "no"), "ANSWER"),
     Option("--top", "top", "list the N best placements in each group", whole, "N"),
+    Option("--text-data -t", "text_data",
+           "take the cluster from this file in htools' text format", file_name, "FILE"),
+    Option("--simulate", "simulate",
+           "take an empty cluster, a group of policy,nodes,disk,memory,cpus[,spindles]; may repeat",
+           str, "SPEC", repeats=True),
+    Option("--save-cluster --save -S", "save_cluster",
+           "write the state before to FILE.pre-ialloc and after to FILE.post-ialloc, as text",
+           file_name, "FILE"),
+    Option("--print-nodes -p", "print_nodes",
+           "show the nodes before and after on stderr; +FIELDS adds to the usual ones",
+           str, "[=FIELDS]", bare=""),
+    Option("--print-instances", "print_instances",
+           "show the instances before and after on stderr"),
     Option("--validate", "validate",
            "check only: 'FILE: valid', or every problem on stderr and exit status 2"),
     Option("--verbose -v", "verbose", "say on stderr what was read; may repeat"),
@@ -164,11 +203,11 @@ def parse(
         if option.read is None:
             _set_flag(settings, option, name, value)
         else:
-            if not equals:
+            if not equals and option.takes_next:
                 if not rest:
                     raise UsageError(f"{name} needs a value: {option.metavar}")
                 value = rest.pop(0)
-            setattr(settings, option.target, _read(option, name, value))
+            _set_value(settings, option, _read(option, name, value or option.bare or ""))
         chosen.add(option.target)
     if getattr(settings, "n1_off", False):
         settings.n1 = "off"
@@ -184,6 +223,12 @@ def _set_flag(settings: Settings, option: Option, name: str, value: str) -> None
         settings.verbose += 1
     else:
         setattr(settings, option.target, True)
+
+
+def _set_value(settings: Settings, option: Option, value: Any) -> None:
+    if option.repeats:
+        value = [*getattr(settings, option.target), value]
+    setattr(settings, option.target, value)
 
 
 def _read(option: Option, name: str, value: str) -> Any:

@@ -29,7 +29,7 @@ def find_command(arguments: Sequence[str]) -> str:
     """
     from iallocator.options import COMMON
 
-    with_value = {name for option in COMMON if option.read for name in option.names}
+    with_value = {name for option in COMMON if option.takes_next for name in option.names}
     previous = ""
     for word in arguments:
         if word in COMMANDS and previous not in with_value:

@@ -126,7 +126,7 @@ def _n1(b: View, a: View, i: Instance) -> str:
 def _cpus(b: View, a: View, i: Instance) -> str:
     return (
         f"virtual cpus in use would be {a.cpus:.12g}, "
-        f"{a.total_cpus:.12g} cpus at ratio {a.vcpu_ratio:.12g} "
+        f"{round(a.total_cpus)} cpus at ratio {a.vcpu_ratio:.12g} "
         f"allow {a.vcpu_ratio * a.total_cpus:.12g}"
     )
 
@@ -134,7 +134,7 @@ def _cpus(b: View, a: View, i: Instance) -> str:
 def _cpus_later(b: View, a: View, i: Instance) -> str:
     return (
         f"virtual cpus in use with forthcoming instances would be {a.cpus_later:.12g}, "
-        f"{a.total_cpus:.12g} cpus at ratio {a.vcpu_ratio:.12g} "
+        f"{round(a.total_cpus)} cpus at ratio {a.vcpu_ratio:.12g} "
         f"allow {a.vcpu_ratio * a.total_cpus:.12g}"
     )
 
@@ -211,9 +211,9 @@ SECONDARY = (
     _shared_spindles(soft=False),
     Check("FailMem", lambda b, a, i: i.memory >= b.memory, _failover, soft=True),
     _N1,
+    *_disk_later(soft=False),
     Check("FailMem", lambda b, a, i: i.memory >= b.memory_later, _failover_later, soft=True,
           later=True),
-    *_disk_later(soft=False),
 )  # fmt: skip
 """For a node that would become the secondary of a drbd instance."""
 

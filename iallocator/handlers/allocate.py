@@ -32,7 +32,8 @@ def allocate(context: Context, request: Allocate) -> Reply:
     if best is None:
         return Reply(False, offers.line or "no group has nodes", [], solutions)
     selected = "" if wish.named else f"Selected group: {best.group}, "
-    return Reply(True, selected + offers.line + policy_warning(best), best.placements[0][1], solutions)
+    info = selected + offers.line + policy_warning(best)
+    return Reply(True, info, best.placements[0][1], solutions)
 
 
 def policy_warning(best: GroupSolution) -> str:

@@ -42,16 +42,28 @@ def change_group(context: Context, request: ChangeGroup) -> Reply:
 
 
 def move_to_group(context: Context, instance: Instance, groups: Sequence[Group]) -> Outcome:
-    """Choose the group as for a new instance, then move the instance there."""
+    """Choose the group as for a new instance, then move the instance there.
+
+    If the moves there cannot be made, the next group is tried; hail gives up then.
+    """
     if not instance.mirrored:
         return Outcome(message=f"Instances of type {instance.template} cannot be relocated")
     if not groups:
         return Outcome(message="no groups for evacuation: no group is left to move to")
     offers = collect_offers(context, Wish(instance, groups, new=False))
-    best = offers.best
-    if best is None:
+    if offers.best is None:
         return Outcome(message=offers.line or "no groups for evacuation: they have no nodes")
-    group = next(group for group in groups if group.uuid == best.uuid)
+    usable = offers.usable[:1] if context.settings.like_hail else offers.usable
+    outcomes = (_move_into(context, instance, groups, offer.uuid) for offer in usable)
+    first = next(outcomes)
+    return first if first.best else next((o for o in outcomes if o.best), first)
+
+
+def _move_into(
+    context: Context, instance: Instance, groups: Sequence[Group], uuid: str
+) -> Outcome:
+    """Move the instance to the best nodes of one of `groups`."""
+    group = next(group for group in groups if group.uuid == uuid)
     targets = eligible_nodes(context, group, None)
     move = move_pair if instance.template == "drbd" else move_anywhere
     return move(context, instance, targets)

@@ -107,6 +107,8 @@ def fail_over(context: Context, instance: Instance) -> Outcome:
     if len(present) < 2:
         return Outcome(message="Instance has no secondary to fail over to")
     old, new = present
+    if not _may_take_over(context, new):
+        return Outcome(message=f"Its secondary {context.cluster.nodes[new].name} is not online")
     reason = _failover_refusal(context, instance, old, new)
     if reason is not None:
         return Outcome(message=reason, failures={reason: 1})
@@ -135,6 +137,8 @@ def move_pair(context: Context, instance: Instance, targets: Sequence[int]) -> O
         )
     old, mirror = present
     if not cluster.nodes[old].online:
+        if not _may_take_over(context, mirror):
+            return _no_pair(f"its secondary {cluster.nodes[mirror].name} is not online", {})
         reason = _failover_refusal(context, instance, old, mirror)
         if reason is not None:
             return _no_pair(f"Failing over to the secondary: {reason}", {reason: 1})
@@ -186,6 +190,11 @@ def _step_refusals(
             if reason is not None:
                 refusals[index] = reason
     return refusals
+
+
+def _may_take_over(context: Context, node: int) -> bool:
+    """Whether Ganeti would let an instance fail over to the node; hail does not ask."""
+    return context.cluster.nodes[node].online or context.settings.like_hail
 
 
 def _failover_refusal(context: Context, instance: Instance, old: int, new: int) -> str | None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from iallocator.filters.group import refused_by_policy
-from iallocator.filters.node import ALL_LIMITS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -90,7 +89,9 @@ def place_in_group(
     refusals = refused_by_policy(context.cluster, group, instance)
     if instance.required_nodes == 2:
         seconds = nodes if secondaries is None else secondaries
-        candidates = kernel.pairs(instance, nodes, seconds, refusals, limits, ALL_LIMITS)
+        candidates = kernel.pairs(
+            instance, nodes, seconds, refusals, limits, context.mirror_limits
+        )
     else:
         candidates = kernel.singles(instance, nodes, refusals, limits)
     scores: dict[tuple[int, ...], float] = {}
@@ -116,7 +117,7 @@ def place_in_group(
     if not_redundant:
         failures["FailN1"] = not_redundant
     if settings.top > 1 and best:
-        best = list(_top(candidates, accepts, instance, settings.top))
+        best = list(_top(candidates, accepts, judged or instance, settings.top))
     return GroupPlacements(
         best, candidates.feasible - not_redundant, failures, refused, scores
     )

@@ -22,8 +22,10 @@ ALLOW_MIGRATION = "htools:allowmigration:"
 
 
 def _values(cluster_tags: Sequence[str], kind: str) -> tuple[str, ...]:
-    """What follows `kind` in the cluster tags that begin with it."""
-    return tuple(tag[len(kind) :] for tag in cluster_tags if tag.startswith(kind))
+    """What follows `kind` in the cluster tags that begin with it, where anything does."""
+    return tuple(
+        tag[len(kind) :] for tag in cluster_tags if tag.startswith(kind) and tag != kind
+    )
 
 
 def _below(tags: Iterable[str], prefixes: Sequence[str]) -> frozenset[str]:

@@ -15,6 +15,7 @@ from iallocator.redundancy.margin import (
     SAFE,
     UNKNOWN,
     Demand,
+    Room,
     demand_of,
     verdict,
 )
@@ -170,10 +171,15 @@ class _Watch:
         self.movers: list[tuple[float, int]] = []
         self._demands: dict[int, Demand] = {}
         self._onto: dict[int, list[tuple[int, float]]] = {}
+        rooms: dict[int, Room] = {}
         for node in failing:
-            targets = rules.targets(state.cluster, state.cluster.nodes[node].group)
+            group = state.cluster.nodes[node].group
+            targets = rules.targets(state.cluster, group)
+            if group.index not in rooms and targets:
+                rooms[group.index] = Room(state, targets)
             demand = self._demands[node] = demand_of(state, node, rules)
-            kind, spare = verdict(state, node, demand, rules, targets)
+            room = rooms.get(group.index)
+            kind, spare = verdict(state, node, demand, rules, targets, room)
             if kind == LOST and not rules.strict:
                 continue
             if kind != SAFE:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from iallocator.model.state import State
     from iallocator.redundancy.rules import Rules
 
-__all__ = ["LOST", "SAFE", "UNKNOWN", "Demand", "demand_of", "verdict"]
+__all__ = ["INFINITE", "LOST", "SAFE", "UNKNOWN", "Demand", "Room", "demand_of", "verdict"]
 
 SAFE, UNKNOWN, LOST = 0, 1, 2
 INFINITE = float("inf")
@@ -108,6 +108,8 @@ def demand_of(state: State, node: int, rules: Rules) -> Demand:
     for instance in state.primaries[node].values():
         nodes = state.where[instance.name]
         if nodes[0] != node:  # about to leave
+            demand.intricate |= rules.strict
+            demand.movers += rules.strict
             continue
         recreated = rules.recreates(instance)
         if recreated and group.policy.refuses(instance, False):
@@ -116,15 +118,56 @@ def demand_of(state: State, node: int, rules: Rules) -> Demand:
     return demand
 
 
+class Room:
+    """What the targets of a group can take, sorted: the sums of the cheap test in one look-up.
+
+    Of use where many failures are judged on the same state.
+    """
+
+    __slots__ = ("_above", "_capacities", "_memory", "_total", "members")
+
+    def __init__(self, state: State, targets: Sequence[int]) -> None:
+        self.members = frozenset(targets)
+        self._memory = state.columns[MEMORY]
+        self._capacities = sorted(self._memory[t] - 1 for t in targets)
+        self._above = [0.0]  # sums of the largest, one more at a time
+        for capacity in reversed(self._capacities):
+            self._above.append(self._above[-1] + capacity)
+        self._total = sum(c for c in self._capacities if c > 0)
+
+    def without(self, node: int, need: float) -> tuple[float, float, float]:
+        """Largest capacity, total capacity and closing sum for `need`, all without `node`.
+
+        `node` must be one of the targets.
+        """
+        from bisect import bisect_left
+
+        own = self._memory[node] - 1
+        last = self._capacities[-1]
+        if last == own:
+            last = self._capacities[-2] if len(self._capacities) > 1 else -INFINITE
+        count = len(self._capacities) - bisect_left(self._capacities, need)
+        closing = self._above[count] - count * (need - 1)
+        if own >= need:
+            closing -= own - need + 1
+        return last, self._total - max(0, own), closing
+
+
 def verdict(
-    state: State, node: int, demand: Demand, rules: Rules, targets: Sequence[int]
+    state: State,
+    node: int,
+    demand: Demand,
+    rules: Rules,
+    targets: Sequence[int],
+    room: Room | None = None,
 ) -> tuple[int, float]:
     """`SAFE` or `LOST` if that is certain, else `UNKNOWN`; and with `SAFE` the spare memory.
 
     `targets` are the nodes of the group that may take over.  The spare memory (MiB)
-    could vanish from any of them, and what needs a new node would still find one;
-    failovers to secondaries are another matter.
-    Cost: proportional to the targets, and only where something needs a new node.
+    could vanish from any of them, and what needs a new node would still find one; -1 if
+    disk matters as well.  Failovers to secondaries are another matter.
+    Cost: proportional to the targets, and only where something needs a new node; with
+    `room`, made of the same state and targets, one look-up where it can be used.
     """
     if demand.single or _failovers_fail(state, node, demand, rules):
         return LOST, 0
@@ -139,19 +182,23 @@ def verdict(
         if demand.recreated:
             return UNKNOWN, 0
         targets = [t for t in targets if t not in refused]
-    capacities = [memory[t] - failovers.get(t, 0) - 1 for t in targets if t != node]
     need = demand.largest
-    if not capacities or need > max(capacities):
-        return LOST, 0
-    if sum([c for c in capacities if c > 0]) < demand.moved:
+    if room is not None and not (refused or failovers or demand.plain) and node in room.members:
+        largest, total, closing = room.without(node, need)
+        capacities: list[float] = []
+    else:
+        capacities = [memory[t] - failovers.get(t, 0) - 1 for t in targets if t != node]
+        largest = max(capacities, default=-INFINITE)
+        total = sum([c for c in capacities if c > 0])
+        closing = sum([c - need + 1 for c in capacities if c >= need])
+    if need > largest or total < demand.moved:
         return LOST, 0
     if demand.plain and not _disk_suffices(state, node, demand, targets, capacities):
         return UNKNOWN, 0
-    closing = sum([c - need + 1 for c in capacities if c >= need])
     spare = closing - (demand.moved - need) - 1
     if spare < 0:
         return UNKNOWN, 0
-    return SAFE, 0 if demand.plain else spare
+    return SAFE, -1 if demand.plain else spare
 
 
 def _failovers_fail(state: State, node: int, demand: Demand, rules: Rules) -> bool:

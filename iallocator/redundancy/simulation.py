@@ -92,13 +92,18 @@ class Simulation:
         return [node for node in failing if self.fail(node) is not None]
 
     def _primaries(self, node: int) -> list[Instance]:
-        """What runs on `node` and has to leave it, in the order in which it is moved."""
+        """What runs on `node` and has to leave it, in the order in which it is moved.
+
+        An instance that the candidate takes elsewhere has left; hail moves it once
+        more, from where the candidate puts it.
+        """
         state = self._state
         return sorted(
             (
                 instance
                 for instance in state.primaries[node].values()
-                if not instance.forthcoming and state.where[instance.name][0] == node
+                if not instance.forthcoming
+                and (self._rules.strict or state.where[instance.name][0] == node)
             ),
             key=_order,
         )
@@ -128,18 +133,18 @@ class Simulation:
         nodes = state.where[instance.name]
         if len(nodes) < 2:
             return Stranded(node, instance, "it has no secondary")
-        secondary = nodes[1]
+        old, secondary = nodes
         name = state.cluster.nodes[secondary].name
         if not self._rules.strict and not state.cluster.nodes[secondary].online:
             return Stranded(node, instance, f"its secondary {name} is not online")
-        if may_not_receive(state.cluster, node, (secondary,)):
+        if may_not_receive(state.cluster, old, (secondary,)):
             return Stranded(node, instance, f"its secondary {name} lacks a migration tag")
         state.remove(instance, nodes)
         if self._rules.strict:
-            refusal = self._swap_refusal(instance, secondary, node)
+            refusal = self._swap_refusal(instance, secondary, old)
             if refusal is not None:
                 return Stranded(node, instance, f"its secondary {name} refuses it: {refusal}")
-        state.place(instance, (secondary, node))
+        state.place(instance, (secondary, old))
         if state.columns[MEMORY][secondary] <= 0:
             return Stranded(node, instance, f"its secondary {name} has not enough memory")
         return None
@@ -158,13 +163,14 @@ class Simulation:
         self, node: int, instance: Instance, targets: Sequence[int], scope: Sequence[int]
     ) -> bool:
         state = self._state
-        state.remove(instance, (node,))
+        source = state.where[instance.name][0]
+        state.remove(instance, (source,))
         kernel = self._kernels.make(state, scope)
         if self._rules.recreates(instance):
             group = state.cluster.nodes[node].group
             refusals = refused_by_policy(state.cluster, group, instance)
         else:
-            refusals = may_not_receive(state.cluster, node, targets)
+            refusals = may_not_receive(state.cluster, source, targets)
         best = next(kernel.singles(instance, targets, refusals, FORCED_LIMITS).row(0), None)
         if best is None:
             return False

@@ -30,17 +30,7 @@ if TYPE_CHECKING:
     from iallocator.model.instance import Instance
     from iallocator.model.state import State
     from iallocator.scoring.candidates import Placement
-    from iallocator.scoring.kernel import (
-        DOMAINS,
-        LOCATION,
-        Change,
-        Totals,
-        after_primary,
-        after_secondary,
-        scope_group,
-        terms,
-        values,
-    )
+    from iallocator.scoring.kernel import Change
     from iallocator.scoring.view import Quantity
 
     Floats = NDArray[np.float64]
@@ -248,7 +238,10 @@ class ArrayKernel:
             return None
         shared = np.array(
             [
-                [len(nodes[p].locations & nodes[s].locations) for s in secondaries]
+                [
+                    len(nodes[p].locations & nodes[s].locations) if nodes[p].online else 0
+                    for s in secondaries
+                ]
                 for p in primaries
             ],
             dtype=np.float64,

@@ -36,7 +36,7 @@ LOCATION, DOMAINS = (
 )
 """Positions of the statistics that depend on more than one node."""
 
-ROUNDING = 4e-15
+ROUNDING = 4e-14
 """A variance below this share of the mean square is zero that was rounded."""
 
 

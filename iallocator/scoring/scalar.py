@@ -34,17 +34,7 @@ if TYPE_CHECKING:
 
     Sparse = list[tuple[int, float, float]]
     """The statistics that change: position, added to the sum, added to the sum of squares."""
-    from iallocator.scoring.kernel import (
-        DOMAINS,
-        LOCATION,
-        Change,
-        Totals,
-        after_primary,
-        after_secondary,
-        scope_group,
-        terms,
-        values,
-    )
+    from iallocator.scoring.kernel import Change
 
 __all__ = ["ScalarKernel"]
 
@@ -152,7 +142,8 @@ class ScalarKernel:
             others = [index for index in secondaries if index != primary]
             reason = refusals.get(primary) or self.primary_refusal(instance, primary, on_primary)
             if reason is not None:
-                failures[reason] = failures.get(reason, 0) + len(others)
+                if others:
+                    failures[reason] = failures.get(reason, 0) + len(others)
                 rows.append([])
             else:
                 rows.append(self._row(instance, primary, others, on_secondary, failures))
@@ -235,7 +226,8 @@ class ScalarKernel:
             reason = _refusal(checks, self.view(index), after, instance)
             known = self._seconds[key] = reason, _sparse(self._change(index, after))
         nodes = self.state.cluster.nodes
-        if nodes[index].locations and not instance.forthcoming and known[0] is None:
+        counts = nodes[primary].online and not instance.forthcoming
+        if nodes[index].locations and counts and known[0] is None:
             shared = len(nodes[primary].locations & nodes[index].locations)
             return None, [*known[1], (LOCATION, shared, 0.0)]
         return known

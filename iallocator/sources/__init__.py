@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from iallocator.model.cluster import Cluster
     from iallocator.model.policy import Policy
     from iallocator.options import Settings
-    from iallocator.requests import Request
     from iallocator.sources.text import TextCluster
     from iallocator.wire.document import Reading
     from iallocator.wire.fields import Raw
@@ -38,24 +37,22 @@ class Source:
         The policy of the whole cluster.
     master:
         The name of the master node; "" if the source does not say.
-    request, document:
-        The request of a captured document that has one, and the document; else None.
+    document:
+        The captured document itself, if it comes from one; its request is not looked at.
     """
 
-    __slots__ = ("cluster", "document", "master", "policy", "request")
+    __slots__ = ("cluster", "document", "master", "policy")
 
     def __init__(
         self,
         cluster: Cluster,
         policy: Policy,
         master: str = "",
-        request: Request | None = None,
         document: Raw | None = None,
     ) -> None:
         self.cluster = cluster
         self.policy = policy
         self.master = master
-        self.request = request
         self.document = document
 
 
@@ -104,9 +101,6 @@ def _named(settings: Settings) -> list[str]:
 def _document(raw: bytes, reading: Reading) -> Source:
     from iallocator.wire.document import cluster_policy, read_cluster
     from iallocator.wire.read import decode
-    from iallocator.wire.request import read_request
 
     document = decode(raw)
-    cluster = read_cluster(document, reading)
-    request = read_request(document, cluster, reading) if document.get("request") else None
-    return Source(cluster, cluster_policy(document), "", request, document)
+    return Source(read_cluster(document, reading), cluster_policy(document), "", document)

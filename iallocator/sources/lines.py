@@ -10,6 +10,7 @@ from iallocator.wire.fields import LARGEST, describe
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from typing import NoReturn
 
 __all__ = ["Line", "sections"]
@@ -98,18 +99,20 @@ def whole(text: str, negative: bool = False) -> int | None:
     return int(text) if int(digits) <= LARGEST else None
 
 
-def sections(path: str, raw: bytes, count: int) -> list[list[Line]]:
-    """The first `count` sections of the text `raw`; those that are missing are empty.
+def sections(path: str, raw: bytes, kinds: Sequence[tuple[str, int]]) -> list[list[Line]]:
+    """The sections of the text `raw`, in their order; what follows them is left alone.
 
-    Every blank line ends a section, so two of them enclose an empty one.
+    Every blank line ends a section, so two of them enclose an empty one.  `kinds`:
+    what a line of each describes, and how many fields it has at least.  The last
+    section may be missing.
 
     Raises
     ------
     RequestError
-        If it is no UTF-8, or there is nothing.
+        If it is no UTF-8, a line is too short, or the file ends too early.
     """
     try:
-        lines = raw.decode("utf-8").split("\n")
+        lines = raw.decode("utf-8").removesuffix("\n").split("\n")
     except UnicodeError as error:
         raise RequestError(path, f"invalid UTF-8: {error}") from None
     if not raw.strip():
@@ -121,4 +124,10 @@ def sections(path: str, raw: bytes, count: int) -> list[list[Line]]:
             found[-1].append(Line(path, number, text))
         else:
             found.append([])
-    return (found + [[]] * count)[:count]
+    for (what, fewest), section in zip(kinds, found):
+        for line in section:
+            line.require(what, fewest)
+    if len(found) < len(kinds) - 1:
+        problem = f"expected at least {len(kinds) - 1} sections, got {len(found)}"
+        raise RequestError(path, f"{problem}; is it complete?")
+    return (found + [[]])[: len(kinds)]

@@ -35,7 +35,6 @@ def read_policies(lines: Sequence[Line]) -> dict[str, tuple[Policy, Line]]:
     """Name of a group, "" for the cluster -> its policy and the line; the last one counts."""
     found: dict[str, tuple[Policy, Line]] = {}
     for line in lines:
-        line.require("policy", 6)
         policy = Policy(
             _intervals(line),
             _spec(line, "standard size", line.text(1)),

@@ -39,6 +39,9 @@ if TYPE_CHECKING:
 
 __all__ = ["STATUS", "TextCluster", "read_text"]
 
+SECTIONS = (("group", 4), ("node", 9), ("instance", 10), ("tag", 1), ("policy", 6))
+"""What the lines of each section describe, and how many fields they have at least."""
+
 POLICIES = {
     "preferred": "preferred", "last_resort": "last_resort", "unallocable": "unallocable",
     "p": "preferred", "a": "last_resort", "u": "unallocable",
@@ -78,7 +81,7 @@ def read_text(raw: bytes, path: str, reading: Reading) -> TextCluster:
     RequestError
         At the first line that is not understood; it names the file and the line.
     """
-    group_lines, node_lines, instance_lines, tag_lines, policy_lines = sections(path, raw, 5)
+    group_lines, node_lines, instance_lines, tag_lines, policy_lines = sections(path, raw, SECTIONS)
     policies = read_policies(policy_lines)
     groups = _groups(group_lines, {name: policy for name, (policy, _) in policies.items()}, reading)
     _all_known(policies, groups)
@@ -115,7 +118,6 @@ def _groups(
     by_uuid: dict[str, Line] = {}
     names: set[str] = set()
     for line in lines:
-        line.require("group", 4)
         name, uuid = line.name(0, "group"), line.name(1, "uuid")
         if name in names or uuid in by_uuid:
             line.fail("group", f"expected each group once, got {describe(name)} again")
@@ -142,7 +144,6 @@ def _all_known(policies: dict[str, tuple[Policy, Line]], groups: dict[str, Group
 
 
 def _node(line: Line, groups: dict[str, Group]) -> Node:
-    line.require("node", 9)
     uuid = line.text(8)
     if uuid not in groups:
         line.fail("group", f"expected the uuid of a group of the file, got {describe(uuid)}")
@@ -177,7 +178,6 @@ def _master(lines: Sequence[Line]) -> str:
 
 
 def _instance(line: Line, index: dict[str, int], reading: Reading) -> Instance:
-    line.require("instance", 10)
     template = line.one_of(8, "disk template", ALL_TEMPLATES, "")
     disk = line.integer(2, "disk")
     diskless = template == "diskless"

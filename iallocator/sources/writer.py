@@ -32,6 +32,8 @@ def write_text(
 
     Parameters
     ----------
+    cluster, state:
+        What stays, and who is where.
     policy, master:
         The policy of the whole cluster, and the name of its master node, if known.
     like_hail:
@@ -101,7 +103,7 @@ def _node_line(node: Node, state: State, is_master: bool) -> str:
         node.total_spindles if exclusive else node.spindle_count,
         _cells(node.tags),
         _letter(exclusive),
-        int(columns[FREE_SPINDLES][node.index]),
+        int(columns[FREE_SPINDLES][node.index]) if exclusive else node.free_spindles,
         node.reserved_cpus,
         float(node.cpu_speed),
     )

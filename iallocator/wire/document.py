@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 
     from iallocator.wire.fields import Raw
 
-__all__ = ["DEFAULT_GROUP", "Reading", "new_instance", "read_cluster"]
+__all__ = ["DEFAULT_GROUP", "Reading", "cluster_policy", "new_instance", "read_cluster"]
 
 DEFAULT_GROUP = "00000000-0000-0000-0000-000000000000"
 """UUID of the group that documents without groups are given."""
@@ -123,7 +123,7 @@ def read_cluster(document: Raw, reading: Reading) -> Cluster:
         something the document does not have.
     """
     tags = strings(document, "cluster_tags", [])
-    policy = _policy(document, "ipolicy", Policy())
+    policy = cluster_policy(document)
     groups = _groups(document, policy, reading)
     hypervisors = strings(document, "enabled_hypervisors", [])
     node_memory = (
@@ -150,6 +150,11 @@ def read_cluster(document: Raw, reading: Reading) -> Cluster:
     )
     interpret_tags(cluster)
     return cluster
+
+
+def cluster_policy(document: Raw) -> Policy:
+    """The policy of the whole cluster."""
+    return _policy(document, "ipolicy", Policy())
 
 
 def _groups(document: Raw, policy: Policy, reading: Reading) -> dict[str, Group]:

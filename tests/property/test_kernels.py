@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     Ask = Callable[[Kernel, Instance, "Setting"], Candidates]
 
-CHUNKS = [range(start, start + 50) for start in range(0, 200, 50)]
+CHUNKS = [range(start, start + 50) for start in (0, 50, 100, 350)]
 LIMITS = (ALL_LIMITS, HARD_LIMITS, FORCED_LIMITS)
 
 

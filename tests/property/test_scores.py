@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
+from tests.builders import cluster, instance
 from tests.conformance.documents import KINDS
 
-from .answers import response_to, seeded
+from .answers import answered, response_to, seeded
 from .plain import Plain
 from .walk import follow
 
@@ -40,6 +41,25 @@ def test_score_reported_equals_score_counted_again(
             if abs(score - found.score) > 1e-8:
                 wrong.append(f"{kind} {seed}: {found.name} {found.nodes} {found.score} != {score}")
     assert not wrong, "\n".join(wrong)
+
+
+def test_secondary_of_an_offline_primary_is_not_judged_by_shared_locations() -> None:
+    """Locations count over online nodes: a primary that is not has none to share."""
+    document = cluster(
+        nodes=4,
+        instances={"web": instance("node1", "node4")},
+        changes={
+            "node1": {"tags": ["power:1"], "drained": True},
+            "node2": {"tags": ["power:1"]},
+            "node3": {"tags": ["power:2"]},
+        },
+        tags=("htools:nlocation:power",),
+    )
+    request = {"type": "relocate", "name": "web", "relocate_from": ["node4"]}
+    response = answered({**document, "request": request}, "--top=2")
+    first, second = response["solutions"][0]["alternatives"]
+    assert first["score"] == second["score"]
+    assert response["result"] == ["node2"], "the first of equals by name"
 
 
 def dedicated(request: Json) -> bool:

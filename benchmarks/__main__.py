@@ -1,0 +1,117 @@
+"""Measure all cases side by side with hail: ``python -m benchmarks [--pairs N] [--only TEXT]``.
+
+Writes ``benchmarks/RESULTS.md``, ``results.json`` and ``nodes.svg``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from benchmarks.cases import CASES, Case
+from benchmarks.measure import in_turn
+from benchmarks.plot import draw
+from benchmarks.profile import stages
+
+HERE = Path(__file__).parent
+HAIL = "/usr/lib/ganeti/iallocators/hail"
+
+
+def main() -> int:
+    """Measure, write the table, the numbers and the plot."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--plugin", required=True, help="the installed executable to measure")
+    parser.add_argument("--pairs", type=int, default=5, help="runs of each, in turn")
+    parser.add_argument("--limit", type=float, default=240, help="seconds that one run may take")
+    parser.add_argument("--only", default="", help="measure only the cases whose name has this")
+    parser.add_argument("--peerless", action="store_true", help="do not run hail")
+    options = parser.parse_args()
+    rows = []
+    with tempfile.TemporaryDirectory() as folder:
+        for case in CASES:
+            if options.only in case.name:
+                rows.append(_measure(case, Path(folder), options))
+                print(_line(rows[-1]), flush=True)
+    if options.only or options.peerless:
+        return 0
+    (HERE / "results.json").write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
+    (HERE / "RESULTS.md").write_text(_table(rows), encoding="utf-8")
+    (HERE / "nodes.svg").write_text(draw(rows), encoding="utf-8")
+    return 0
+
+
+def _measure(case: Case, folder: Path, options: Any) -> dict[str, Any]:
+    path = folder / "request.json"
+    path.write_text(json.dumps(case.document()), encoding="utf-8")
+    peerless = options.peerless or case.seconds >= 1
+    theirs = ["/bin/true"] if peerless else [HAIL, str(path)]
+    mine, peer, ratio = in_turn([options.plugin, str(path)], theirs, options.pairs, options.limit)
+    row = {
+        "name": case.name,
+        "ours_ms": round(mine.median * 1e3, 1),
+        "ours_mib": round(mine.peak_mib),
+        "target": case.target,
+        "limit_ms": case.seconds * 1e3,
+        "nodes": case.nodes,
+        "template": case.template,
+        "stages_ms": stages(path.read_bytes()),
+    }
+    if not peerless:
+        row |= {
+            "hail_ms": round(peer.median * 1e3, 1),
+            "hail_mib": round(peer.peak_mib),
+            "hail_stopped": peer.limited,
+            "ratio": round(ratio, 2),
+        }
+    return row
+
+
+def _line(row: dict[str, Any]) -> str:
+    return (
+        f"{row['name']:62} ours {row['ours_ms']:9.1f} ms {row['ours_mib']:5} MiB   "
+        f"hail {row.get('hail_ms', 0):10.1f} ms   ratio {row.get('ratio', 0):8.2f}"
+    )
+
+
+def _table(rows: list[dict[str, Any]]) -> str:
+    lines = [
+        "# Ours and hail, side by side",
+        "",
+        "Whole processes, run in turn on one machine; medians, and the median of the ratios pair",
+        "by pair. `make bench` measures again. Default options; 12 instances per node, roomy",
+        "unless said otherwise. A ratio of 10 means that hail takes ten times as long.",
+        "",
+        "| work | ours, ms | ours, MiB | hail, ms | hail, MiB | ratio | wanted |",
+        "|---|---:|---:|---:|---:|---:|---:|",
+    ]
+    for row in rows:
+        more = "> " if row.get("hail_stopped") else ""
+        wanted = f"{row['target']:.3g}" if row["target"] else ""
+        if row["limit_ms"]:
+            wanted = f"< {row['limit_ms']:.0f} ms"
+        hail = f"{more}{row['hail_ms']:.0f}" if "hail_ms" in row else ""
+        ratio = f"{more}{row['ratio']:.3g}" if "ratio" in row else ""
+        lines.append(
+            f"| {row['name']} | {row['ours_ms']:.0f} | {row['ours_mib']} | {hail} "
+            f"| {row.get('hail_mib', '')} | {ratio} | {wanted} |"
+        )
+    lines += ["", "## Where our time goes, ms", "", _stage_table(rows), ""]
+    return "\n".join(lines)
+
+
+def _stage_table(rows: list[dict[str, Any]]) -> str:
+    names = list(rows[0]["stages_ms"])
+    lines = [f"| work | {' | '.join(names)} |", "|---|" + "---:|" * len(names)]
+    lines += [
+        f"| {row['name']} | " + " | ".join(f"{row['stages_ms'][n]:.1f}" for n in names) + " |"
+        for row in rows
+    ]
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

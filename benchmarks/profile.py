@@ -1,0 +1,54 @@
+"""Where the time of one request goes, stage by stage, in a fresh interpreter."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from typing import Any
+
+__all__ = ["stages"]
+
+SCRIPT = """
+import gc, json, sys, time
+gc.disable()
+marks = [("start", time.perf_counter())]
+def mark(name): marks.append((name, time.perf_counter()))
+from iallocator.options import Settings
+from iallocator.engine import candidates_of, reading_for
+from iallocator.wire.read import decode
+from iallocator.wire.document import read_cluster
+from iallocator.wire.request import read_request
+from iallocator.context import Context
+from iallocator.handlers import handler_for
+from iallocator.wire.write import encode
+mark("imports")
+settings = Settings()
+raw = sys.stdin.buffer.read()
+mark("read")
+document = decode(raw); mark("decode")
+reading = reading_for(settings)
+cluster = read_cluster(document, reading)
+request = read_request(document, cluster, reading); mark("model")
+context = Context(cluster, settings, candidates_of(cluster, request)); mark("state")
+if context.kernels.arrays:
+    import iallocator.scoring.arrays
+mark("arrays")
+reply = handler_for(request.kind)(context, request); mark("answer")
+encode(reply); mark("encode")
+names = [name for name, _ in marks[1:] if name != "read"]
+took = {name: (b - a) * 1e3 for (_, a), (name, b) in zip(marks, marks[1:])}
+print(json.dumps({name: round(took[name], 2) for name in names}))
+"""
+
+
+def stages(raw: bytes) -> dict[str, Any]:
+    """Milliseconds by stage: imports, decode, model, state, arrays, answer, encode.
+
+    ``arrays`` is the loading of the array library, 0 where it is not needed; ``answer``
+    holds the kernel and the N+1 test.
+    """
+    done = subprocess.run(
+        [sys.executable, "-c", SCRIPT], input=raw, capture_output=True, check=True
+    )
+    return dict(json.loads(done.stdout))

@@ -1,0 +1,127 @@
+"""A plan as data: moves in order, with the score after each and the traffic they cause."""
+
+from __future__ import annotations
+
+from iallocator.model.moves import REPLACE_SECONDARY, places_after
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from iallocator.model.cluster import Cluster
+    from iallocator.model.instance import Instance
+    from iallocator.model.moves import Step
+
+__all__ = ["Plan", "PlannedMove", "traffic"]
+
+MIB_PER_GIB = 1024
+
+
+def traffic(instance: Instance, letters: Sequence[str]) -> int:
+    """MiB that travel between nodes: ``r`` copies the disks, a live migration the memory.
+
+    A failover of an instance that does not run copies nothing.
+    """
+    memory = instance.memory if instance.running else 0
+    return sum(instance.disk if letter == "r" else memory for letter in letters)
+
+
+class PlannedMove:
+    """One move of a plan.
+
+    Attributes
+    ----------
+    before, after:
+        The instance's nodes, primary first.
+    steps:
+        The elementary moves, in order.
+    notation:
+        The same as balancers write it: ``f r:node3 f``.
+    score:
+        Of the group or cluster that is balanced, after the move.
+    copied:
+        MiB that travel between nodes; see `traffic`.
+    """
+
+    __slots__ = ("after", "before", "copied", "instance", "notation", "score", "steps")
+
+    def __init__(
+        self,
+        instance: Instance,
+        before: tuple[int, ...],
+        steps: Sequence[Step],
+        notation: str,
+        score: float,
+        copied: int,
+    ) -> None:
+        self.instance = instance
+        self.before = before
+        self.steps = tuple(steps)
+        self.after = places_after(before, self.steps)
+        self.notation = notation
+        self.score = score
+        self.copied = copied
+
+    @property
+    def nodes(self) -> frozenset[int]:
+        """All nodes that the move touches."""
+        targets = [target for _, target in self.steps]
+        return frozenset((*self.before, *targets))
+
+    @property
+    def copies_disks(self) -> bool:
+        """Whether some step copies disks."""
+        return any(kind == REPLACE_SECONDARY for kind, _ in self.steps)
+
+
+class Plan:
+    """What a planner found.
+
+    Attributes
+    ----------
+    command:
+        The planner.
+    before, after:
+        Scores, lower is better.
+    moves:
+        In the order in which they are to be made.
+    reason:
+        Why the plan ends where it ends, for people.
+    """
+
+    __slots__ = ("before", "command", "moves", "reason")
+
+    def __init__(self, command: str, before: float) -> None:
+        self.command = command
+        self.before = before
+        self.moves: list[PlannedMove] = []
+        self.reason = ""
+
+    @property
+    def after(self) -> float:
+        """The score after the last move."""
+        return self.moves[-1].score if self.moves else self.before
+
+    @property
+    def copied(self) -> int:
+        """MiB that travel between nodes if all moves are made."""
+        return sum(move.copied for move in self.moves)
+
+    def document(self, cluster: Cluster, job_sets: Sequence[Sequence[int]]) -> dict[str, object]:
+        """As plain data; see ``schemas/plan.schema.json``."""
+        return {
+            "command": self.command,
+            "scores": {"before": self.before, "after": self.after},
+            "moves": [
+                {
+                    "instance": move.instance.name,
+                    "from": cluster.node_names(move.before),
+                    "to": cluster.node_names(move.after),
+                    "move": move.notation,
+                    "score": move.score,
+                    "copied_mib": move.copied,
+                }
+                for move in self.moves
+            ],
+            "job_sets": [list(job_set) for job_set in job_sets],
+        }

@@ -1,0 +1,1 @@
+"""Tests of other sources of clusters than request documents."""

@@ -1,0 +1,79 @@
+"""Clusters for these tests, and what is compared of them."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from pathlib import Path
+from typing import Any
+
+from iallocator.model.cluster import Cluster
+from iallocator.model.columns import MEMORY
+from iallocator.model.state import State
+from iallocator.scoring.scalar import ScalarKernel
+from iallocator.scoring.view import capacities
+from iallocator.sources.text import TextCluster, read_text
+from iallocator.wire.document import Reading, read_cluster
+from tests.conformance.documents import document
+
+Json = dict[str, Any]
+
+READING = Reading(static_kvm_memory=0)
+LIKE_HAIL = Reading(like_hail=True, static_kvm_memory=0)
+
+SMALL = """\
+default|uuid-default|preferred||
+
+node1|16384|512|14336|409600|307200|16|M|uuid-default|2|rack:a|N|0|1|1.0
+node2|16384|512|15872|409600|358400|16|N|uuid-default|2||N|0|1|1.0
+
+web|1024|51200|1|running|Y|node1|node2|drbd|service:web|1|-|N
+db|512|51200|2|ADMIN_down|N|node1||plain||1|2|N
+
+htools:iextags:service
+
+|128,1,1024,1,1,1|128,1,1024,1,1,1;32768,8,1048576,16,8,12|drbd,plain,rbd|4.0|32.0
+default|256,1,1024,1,1,1|128,1,1024,1,1,1;8192,4,1048576,16,8,12|plain,drbd|2.5|16.0
+"""
+"""Two nodes, two instances, every section."""
+
+
+def generated(seed: int, kind: str = "allocate", reading: Reading = READING) -> Cluster:
+    """The cluster of a generated document."""
+    return read_cluster(document(seed, kind), reading)
+
+
+def read(text: str, reading: Reading = READING) -> TextCluster:
+    """The cluster in `text`."""
+    return read_text(text.encode(), "cluster.data", reading)
+
+
+def score(state: State, scope: list[int]) -> float:
+    """Our score of the nodes in `scope`."""
+    fixed = [capacities(node) for node in state.cluster.nodes]
+    return ScalarKernel(state, scope, fixed).score()
+
+
+def judged_otherwise(state: State) -> bool:
+    """Tell whether htools 3.0 judges the N+1 of some node by another figure at the start."""
+    return any(
+        node.online
+        and (state.columns[MEMORY][node.index] <= state.reserved[node.index])
+        != (node.reported_memory < state.reserved[node.index])
+        for node in state.cluster.nodes
+    )
+
+
+def hbal_score(path: Path, group: str) -> float | None:
+    """The score that hbal gives a group of the cluster in the file, or None.
+
+    It has none for a group without nodes, and no number where exclusive storage has
+    no spindles: it divides by their number.
+    """
+    command = ["hbal", "-t", str(path), "-G", group, "-l", "0", "-v", "-v", "-v"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    found = re.search(r"Initial coefficients: overall (\S+)", done.stdout)
+    if found is None:
+        assert done.returncode == 0 or "empty" in done.stderr + done.stdout, done
+        return None
+    return None if found.group(1) == "NaN" else float(found.group(1))

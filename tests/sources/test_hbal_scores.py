@@ -1,0 +1,70 @@
+"""The same files, the same scores: hbal and our kernel side by side.
+
+``IALLOCATOR_PEER_DATA`` may name a folder with more text files (``*.data``).
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from iallocator.model.state import State
+from iallocator.sources.text import read_text
+from iallocator.sources.writer import write_text
+from tests.conformance.documents import KINDS
+
+from .clusters import READING, generated, hbal_score, judged_otherwise, score
+
+pytestmark = pytest.mark.skipif(not shutil.which("hbal"), reason="hbal is not installed")
+
+SEEDS = 25
+"""Clusters of each kind."""
+
+FOLDER = os.environ.get("IALLOCATOR_PEER_DATA")
+FILES = sorted(Path(FOLDER).glob("*.data")) if FOLDER else []
+
+
+def _compared(path: Path) -> Iterator[tuple[float, float]]:
+    """Score by hbal and by us, of every group in the file that has nodes."""
+    cluster = read_text(path.read_bytes(), str(path), READING).cluster
+    state = State(cluster)
+    if judged_otherwise(state):
+        return
+    for group in cluster.groups:
+        if group.nodes:
+            theirs = hbal_score(path, group.uuid)
+            if theirs is not None:
+                yield theirs, score(state, group.nodes)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_clusters_we_write_have_the_same_score_with_hbal(kind: str, tmp_path: Path) -> None:
+    """A generated cluster, written by us, is worth the same to hbal, to 8 decimals."""
+    compared = 0
+    for seed in range(SEEDS):
+        cluster = generated(seed, kind)
+        state = State(cluster)
+        path = tmp_path / f"{seed}.data"
+        path.write_text(write_text(cluster, state))
+        for theirs, ours in _compared(path):
+            assert ours == pytest.approx(theirs, abs=1.01e-8, rel=0), (kind, seed)
+            compared += 1
+    assert compared >= SEEDS
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_files_of_others_have_the_same_score_with_hbal(path: Path, tmp_path: Path) -> None:
+    """So is a file that we did not write, and what we write once we have read it."""
+    found = read_text(path.read_bytes(), path.name, READING)
+    copy = tmp_path / "copy.data"
+    text = write_text(
+        found.cluster, State(found.cluster), policy=found.policy, master=found.master
+    )
+    copy.write_text(text)
+    for file in (path, copy):
+        for theirs, ours in _compared(file):
+            assert ours == pytest.approx(theirs, abs=1.01e-8, rel=0)

@@ -1,0 +1,113 @@
+"""The one entry through which planners get their cluster."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+
+import pytest
+
+from iallocator import files
+from iallocator.errors import RequestError, UsageError
+from iallocator.options import Settings, parse
+from iallocator.sources import Source, load
+from tests.builders import allocate, as_bytes, cluster
+
+from .clusters import READING, SMALL
+
+ZSTD = b"\x28\xb5\x2f\xfd\x00"
+"""How a file compressed by zstd begins."""
+
+
+def loaded(*words: object) -> Source:
+    """What these words on the command line stand for."""
+    settings = Settings()
+    positional = parse([str(word) for word in words], settings)
+    return load(settings, positional, READING)
+
+
+def test_captured_document_is_loaded_with_its_policy(tmp_path: Path) -> None:
+    """The document's own policy comes with it, its request is not looked at."""
+    document = {**cluster(nodes=2), "request": "damaged"}
+    document["ipolicy"]["vcpu-ratio"] = 3.5
+    path = tmp_path / "request.json"
+    path.write_bytes(as_bytes(document))
+    found = loaded(path)
+    assert len(found.cluster.nodes) == 2
+    assert (found.policy.vcpu_ratio, found.master) == (3.5, "")
+    assert found.document == document
+
+
+@pytest.mark.parametrize("name", ["request.json.gz", "request"])
+def test_compressed_document_is_expanded(name: str, tmp_path: Path) -> None:
+    """Whatever it is called, its first bytes say that it is compressed."""
+    path = tmp_path / name
+    path.write_bytes(gzip.compress(as_bytes(allocate(cluster(nodes=3)))))
+    assert len(loaded(path).cluster.nodes) == 3
+
+
+def test_compressed_text_is_expanded(tmp_path: Path) -> None:
+    """Text files are no less welcome compressed."""
+    path = tmp_path / "cluster.data.gz"
+    path.write_bytes(gzip.compress(SMALL.encode()))
+    assert loaded("-t", path).master == "node1"
+
+
+@pytest.mark.parametrize("cut", [5, 40, -4])
+def test_damaged_compressed_file_is_refused(cut: int, tmp_path: Path) -> None:
+    """Half a file is not taken for a whole one."""
+    path = tmp_path / "request.json.gz"
+    path.write_bytes(gzip.compress(as_bytes(cluster(nodes=3)))[:cut])
+    with pytest.raises(UsageError, match=r"request\.json\.gz: damaged gzip file"):
+        loaded(path)
+
+
+def test_zstd_without_its_module_says_what_to_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The message names the file and the way out."""
+
+    def missing(name: str) -> None:
+        raise ImportError(name)
+
+    monkeypatch.setattr("importlib.import_module", missing)
+    path = tmp_path / "request.json.zst"
+    path.write_bytes(ZSTD)
+    with pytest.raises(UsageError, match=r"request\.json\.zst: compressed with zstd.*install"):
+        files.read_file(str(path))
+
+
+def test_simulated_cluster_is_loaded() -> None:
+    """Every spec is a group."""
+    found = loaded("--simulate", "p,2,1g,1g,2", "--simulate=u,3,1g,1g,2")
+    assert [len(group.nodes) for group in found.cluster.groups] == [3, 2]
+    assert found.document is None
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["one", "two"],
+        ["one", "--simulate", "p,2,1,1,1"],
+        ["-t", "one", "--simulate", "p,2,1,1,1"],
+    ],
+)
+def test_two_sources_exclude_each_other(words: list[str], tmp_path: Path) -> None:
+    """There is no way to work on two clusters, and none is chosen silently."""
+    with pytest.raises(UsageError, match="at most|exclude"):
+        loaded(*words)
+
+
+def test_missing_file_is_refused() -> None:
+    """The message names it."""
+    with pytest.raises(UsageError, match="/nowhere/cluster.data: No such file"):
+        loaded("-t", "/nowhere/cluster.data")
+
+
+def test_document_in_place_of_text_is_refused(tmp_path: Path) -> None:
+    """A file of the wrong kind is named, with the line."""
+    path = tmp_path / "request.json"
+    path.write_text(json.dumps(cluster(nodes=1)))
+    with pytest.raises(RequestError, match=r"request\.json:1: group"):
+        loaded("-t", path)

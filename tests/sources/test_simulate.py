@@ -1,0 +1,88 @@
+"""Empty clusters from ``--simulate``."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from iallocator.errors import UsageError
+from iallocator.model.state import State
+from iallocator.sources.simulate import parse_size, simulate
+from iallocator.sources.writer import write_text
+
+from .clusters import LIKE_HAIL, READING
+
+
+@pytest.mark.parametrize(
+    ("text", "mebibytes"),
+    [
+        ("100", 100), ("16m", 16), ("16MiB", 16), ("16mib", 16), ("16M", 15), ("16MB", 15),
+        ("1g", 1024), ("1GiB", 1024), ("100G", 95367), ("100GB", 95367), ("100gb", 95367),
+        ("1t", 1048576), ("1TiB", 1048576), ("1T", 953674), ("1tb", 953674), ("10 g", 10240),
+    ],
+)  # fmt: skip
+def test_size_is_read_as_htools_read_it(text: str, mebibytes: int) -> None:
+    """Small letters and the ending iB are binary, capitals and the ending B decimal."""
+    assert parse_size(text) == mebibytes
+
+
+@pytest.mark.parametrize("text", ["", "g", "1.5g", "-1g", "1k", "1b", "1gi", "1 g b", "0x1", "١"])
+def test_size_that_is_none_is_told_apart(text: str) -> None:
+    """What is no size is not taken for one."""
+    assert parse_size(text) is None
+
+
+def test_simulated_cluster_has_groups_and_nodes_as_asked() -> None:
+    """Names, sizes and policy; the master is the first node."""
+    found = simulate(["preferred,2,100G,16g,4,2"], READING)
+    (group,) = found.cluster.groups
+    assert (group.name, group.alloc_policy) == ("group-01", "preferred")
+    assert [node.name for node in found.cluster.nodes] == ["node-01-001", "node-01-002"]
+    node = found.cluster.nodes[0]
+    assert (node.total_memory, node.total_disk, node.total_cpus) == (16384, 95367, 4)
+    assert (node.spindle_count, node.reserved_cpus) == (2, 1)
+    assert found.master == "node-01-001"
+
+
+@pytest.mark.parametrize(
+    ("spec", "expected"),
+    [
+        ("preferred,2,1,1", "5 or 6 fields"),
+        ("pref,2,1,1,1", "a policy out of"),
+        ("p,x,1,1,1", "nodes as a number"),
+        ("p,1000000,1,1,1", "nodes as a number up to 100000"),
+        ("p,2,1q,1,1", "disk as a size"),
+        ("p,2,1,,1", "memory as a size"),
+        ("p,2,1,1,-1", "cpus as a number"),
+        ("p,2,1,1,1,x", "spindles as a number"),
+    ],
+)
+def test_spec_with_a_mistake_is_refused(spec: str, expected: str) -> None:
+    """The message shows the spec, and which part of it is wrong."""
+    with pytest.raises(UsageError, match=expected) as caught:
+        simulate([spec], READING)
+    assert f"--simulate {spec}: " in str(caught.value)
+
+
+@pytest.mark.skipif(not shutil.which("hspace"), reason="hspace is not installed")
+@pytest.mark.parametrize(
+    "specs",
+    [
+        ["preferred,2,100G,16g,4,2"],
+        ["p,3,1t,64GB,16"],
+        ["u,11,100MiB,512,4,2", "last_resort,2,7gb,16g,4,3"],
+        ["a,1,10g,2g,1", "p,12,10g,3g,2", "preferred,3,10T,4g,3"],
+    ],
+)
+def test_simulated_cluster_is_the_one_of_hspace(specs: list[str], tmp_path: Path) -> None:
+    """The same text as hspace saves, to the byte."""
+    options = [f"--simulate={spec}" for spec in specs]
+    command = ["hspace", *options, "-l", "0", "-S", str(tmp_path / "saved")]
+    subprocess.run(command, capture_output=True, check=False, timeout=60)
+    theirs = (tmp_path / "saved.tiered").read_text()
+    found = simulate(specs, LIKE_HAIL)
+    ours = write_text(found.cluster, State(found.cluster), master=found.master, like_hail=True)
+    assert ours == theirs

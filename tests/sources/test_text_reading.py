@@ -1,0 +1,168 @@
+"""Reading htools' text format: fields, older files, damage."""
+
+from __future__ import annotations
+
+import pytest
+
+from iallocator.errors import RequestError
+from iallocator.model.state import State
+
+from .clusters import LIKE_HAIL, SMALL, read
+
+
+def changed(old: str, new: str) -> str:
+    """`SMALL` with one piece of it replaced."""
+    assert SMALL.count(old) == 1, old
+    return SMALL.replace(old, new)
+
+
+def problem(text: str) -> str:
+    """What is said of a file that cannot be understood."""
+    with pytest.raises(RequestError) as caught:
+        read(text)
+    return str(caught.value)
+
+
+def test_text_with_every_section_gives_the_whole_cluster() -> None:
+    """Groups, nodes, instances, tags and policies arrive where they belong."""
+    found = read(SMALL)
+    cluster = found.cluster
+    node, other = cluster.nodes
+    assert (node.total_memory, node.reserved_memory, node.reported_memory) == (16384, 512, 14336)
+    assert (node.total_disk, node.reported_disk, node.total_cpus) == (409600, 307200, 16)
+    assert (node.spindle_count, node.reserved_cpus, node.tags) == (2, 1, ["rack:a"])
+    assert node.online and other.online
+    assert found.master == "node1"
+    assert cluster.tags == ["htools:iextags:service"]
+    assert found.policy.templates == ("drbd", "plain", "rbd")
+    policy = cluster.groups[0].policy
+    assert (policy.vcpu_ratio, policy.spindle_ratio, policy.standard.memory) == (2.5, 16.0, 256)
+    assert policy.intervals[0].high.memory == 8192
+    db, web = cluster.instances
+    assert (web.nodes, web.exclusion, web.spindles) == ((0, 1), ("service:web",), None)
+    assert (db.admin_state, db.auto_balance, db.spindles) == ("down", False, 2)
+
+
+def test_text_with_fewest_fields_takes_the_defaults() -> None:
+    """Files of the oldest versions are read as htools reads them."""
+    text = "g|u|preferred|\n\nn|100|0|90|200|150|4|N|u\n\ni|10|50|1|running|Y|n||plain|\n\n"
+    cluster = read(text).cluster
+    node, instance = cluster.nodes[0], cluster.instances[0]
+    assert (node.spindle_count, node.reserved_cpus, node.cpu_speed) == (1, 1, 1.0)
+    assert not node.exclusive_storage
+    assert (instance.spindle_use, instance.spindles, instance.forthcoming) == (1, None, False)
+    assert cluster.groups[0].policy.vcpu_ratio == 4.0
+
+
+def test_text_with_more_sections_than_known_ignores_them() -> None:
+    """What follows the policies is left alone, as htools do."""
+    assert read(SMALL + "\nsomething|else\n").cluster.instances
+
+
+def test_text_with_windows_line_ends_is_read_the_same() -> None:
+    """A file that passed through another system is no obstacle."""
+    assert len(read(SMALL.replace("\n", "\r\n")).cluster.instances) == 2
+
+
+@pytest.mark.parametrize("field", range(1, 7))
+def test_node_with_a_question_mark_is_offline(field: int) -> None:
+    """A node that could not be asked counts as offline and without capacity."""
+    fields = ["node2", "16384", "512", "15872", "409600", "358400", "16"]
+    line = "|".join(fields)
+    fields[field] = "?"
+    node = read(changed(line, "|".join(fields))).cluster.nodes[1]
+    assert node.offline and not node.online
+    assert (node.total_memory, node.total_disk, node.total_cpus) == (0, 0, 0)
+
+
+def test_node_with_exclusive_storage_has_its_spindles() -> None:
+    """The same field holds a count for one kind of storage and a total for the other."""
+    line = "2||N|0|1|1.0"
+    node = read(changed(line, "12||Y|7|1|1.0")).cluster.nodes[1]
+    assert node.exclusive_storage
+    assert (node.total_spindles, node.free_spindles) == (12, 7)
+
+
+def test_node_that_reports_less_than_nothing_is_read() -> None:
+    """What is left over can be negative in files that htools wrote."""
+    cluster = read(changed("|15872|", "|-5|")).cluster
+    assert State(cluster).columns[0][1] == -5
+
+
+@pytest.mark.parametrize(
+    ("status", "state"),
+    [
+        ("running", "up"), ("ERROR_up", "up"), ("ERROR_wrongnode", "up"),
+        ("ERROR_nodedown", "up"), ("ERROR_nodeoffline", "up"), ("ADMIN_down", "down"),
+        ("USER_down", "down"), ("ERROR_down", "down"), ("ADMIN_offline", "offline"),
+    ],
+)  # fmt: skip
+def test_instance_status_decides_what_it_takes(status: str, state: str) -> None:
+    """An instance takes memory unless it is known to be down."""
+    cluster = read(changed("ADMIN_down", status)).cluster
+    assert cluster.instances[0].admin_state == state
+
+
+def test_reading_orders_nodes_and_instances_by_name() -> None:
+    """Of equals the first name wins, wherever it stands."""
+    cluster = read(SMALL.replace("node1|", "nodeX|").replace("uuid-nodeX", "")).cluster
+    assert [node.name for node in cluster.nodes] == ["node2", "nodeX"]
+    assert [instance.name for instance in cluster.instances] == ["db", "web"]
+
+
+def test_reading_like_hail_goes_by_the_file_backwards() -> None:
+    """The last of equals wins: the lists stand in that order."""
+    cluster = read(SMALL, LIKE_HAIL).cluster
+    assert [node.name for node in cluster.nodes] == ["node2", "node1"]
+    assert [instance.name for instance in cluster.instances] == ["db", "web"]
+
+
+DAMAGE = [
+    ("default|uuid-default|preferred||", "default|uuid-default", "1: group: expected at least 4"),
+    ("|preferred|", "|sometimes|", "1: alloc policy: expected one of"),
+    ("16384|512|14336", "16384|512|much", "3: free memory: expected a whole number"),
+    ("16384|512|14336", "-1|512|14336", "3: total memory: expected an integer from 0"),
+    ("16|M|uuid-default", "16|M|nowhere", "3: group: expected the uuid"),
+    ("node2|16384|512|15872|409600|358400|16|N|uuid-default|2||N|0|1|1.0", "node2|16384|512",
+     "4: node: expected at least 9 fields, got 3"),
+    ("node2|16384", "node1|16384", "4: node: expected each name once"),
+    ("2||N|0|1|1.0", "2||n|0|1|1.0", "4: exclusive storage: expected one of Y, N"),
+    ("2||N|0|1|1.0", "2||N|0|1|nan", "4: cpu speed: expected a number"),
+    ("|node2|drbd", "|node9|drbd", "6: secondary: expected a node of the file"),
+    ("|node2|drbd", "|node1|drbd", "6: secondary: expected different nodes"),
+    ("|node2|drbd", "|node2|drbd8", "6: disk template: expected one of"),
+    ("|node1||plain", "|node1|node2|plain", "7: secondary: expected none for plain"),
+    ("|running|Y|", "|running|y|", "6: auto-balanced: expected one of Y, N"),
+    ("|running|Y|", "|flying|Y|", "6: status: expected one of"),
+    ("web|1024", "|1024", "6: instance: expected a name"),
+    ("db|512|51200", "db|512|51200.5", "7: disk: expected an integer"),
+    ("default|256,1,1024,1,1,1|128", "default|256,1,1024,1,1|128", "12: standard size: expected"),
+    ("default|256", "other|256", "12: policy: expected a group of the file"),
+    ("1;8192,4,1048576,16,8,12", "1", "12: sizes: expected pairs"),
+    ("|plain,drbd|", "|plain,drbd8|", "12: disk templates: expected names out of"),
+    ("|2.5|16.0", "|2.5", "12: policy: expected at least 6 fields"),
+    ("|2.5|16.0", "|x|16.0", "12: vcpu ratio: expected a number"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("old", "new", "expected"), DAMAGE)
+def test_text_with_damage_names_file_line_and_field(old: str, new: str, expected: str) -> None:
+    """One line says what is wrong, and where to look."""
+    said = problem(changed(old, new))
+    assert said.startswith(f"cluster.data:{expected}")
+    assert "\n" not in said
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("", "cluster.data: expected a cluster"),
+        ("\n\n\n", "cluster.data: expected a cluster"),
+        ('{"version": 2}\n', "cluster.data:1: group: expected at least 4 fields"),
+        (SMALL.split("\n\nweb")[0], "cluster.data: expected at least 4 sections, got 2"),
+        ("\n" + SMALL, "cluster.data:2: node: expected at least 9 fields"),
+    ],
+)
+def test_text_that_is_none_is_refused(text: str, expected: str) -> None:
+    """Files of another kind are told apart at their first line."""
+    assert problem(text).startswith(expected)

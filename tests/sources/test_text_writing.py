@@ -1,0 +1,112 @@
+"""Writing htools' text format: what is written reads as the same cluster."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from iallocator.errors import UsageError
+from iallocator.model.columns import COLUMNS
+from iallocator.model.state import State
+from iallocator.sources.writer import write_text
+from iallocator.wire.document import Reading
+from tests.conformance.documents import KINDS
+
+from .clusters import LIKE_HAIL, READING, SMALL, generated, read, score
+
+seeds = st.integers(0, 10_000)
+kinds = st.sampled_from(KINDS)
+
+
+def same_state(state: State, other: State) -> None:
+    """Fail unless both have the same instances on the same nodes, with the same left over."""
+    assert state.where == other.where
+    assert state.reserved == other.reserved
+    exclusive = [node.exclusive_storage for node in state.cluster.nodes]
+    for name, old, new in zip(COLUMNS, state.columns, other.columns):
+        if "free_spindles" in name:
+            old, new = ([v for v, e in zip(c, exclusive) if e] for c in (old, new))  # noqa: PLW2901
+        assert old == new, name
+
+
+def shaken(state: State, seed: int) -> None:
+    """Move some instances, so that the state is no longer the one that was reported."""
+    nodes = [node.index for node in state.cluster.nodes if node.online]
+    for number, instance in enumerate(state.cluster.instances[:6]):
+        places = instance.nodes
+        others = [index for index in nodes if index not in places]
+        if not others or not all(state.cluster.nodes[index].online for index in places):
+            continue
+        state.remove(instance, places)
+        target = others[(seed + number) % len(others)]
+        state.place(instance, (target, *places[1:]))
+
+
+@settings(max_examples=60, deadline=None)
+@given(seeds, kinds, st.sampled_from([READING, LIKE_HAIL]))
+def test_cluster_written_and_read_is_in_the_same_state(
+    seed: int, kind: str, reading: Reading
+) -> None:
+    """Document to cluster to text to cluster: the same state, the same score in every group."""
+    cluster = generated(seed, kind, reading)
+    state = State(cluster)
+    text = write_text(cluster, state, like_hail=reading.like_hail)
+    again = State(read(text, reading).cluster)
+    same_state(state, again)
+    for group in cluster.groups:
+        if group.nodes:
+            assert score(state, group.nodes) == score(again, group.nodes)
+
+
+@settings(max_examples=60, deadline=None)
+@given(seeds, kinds)
+def test_state_after_moves_written_and_read_is_the_same(seed: int, kind: str) -> None:
+    """What the nodes would report once the moves are done is what is written."""
+    cluster = generated(seed, kind)
+    state = State(cluster)
+    shaken(state, seed)
+    again = State(read(write_text(cluster, state)).cluster)
+    same_state(state, again)
+    every = list(range(len(cluster.nodes)))
+    assert score(state, every) == score(again, every)
+
+
+@settings(max_examples=30, deadline=None)
+@given(seeds, kinds)
+def test_text_read_and_written_again_is_the_same_text(seed: int, kind: str) -> None:
+    """Nothing gets lost that the format has a place for."""
+    cluster = generated(seed, kind)
+    text = write_text(cluster, State(cluster))
+    found = read(text)
+    again = write_text(
+        found.cluster, State(found.cluster), policy=found.policy, master=found.master
+    )
+    assert again == text
+
+
+def test_small_text_keeps_policy_and_master() -> None:
+    """What the model of a cluster does not hold is passed on beside it."""
+    found = read(SMALL, LIKE_HAIL)
+    text = write_text(
+        found.cluster, State(found.cluster), policy=found.policy, master=found.master,
+        like_hail=True,
+    )  # fmt: skip
+    assert text == SMALL
+
+
+@pytest.mark.parametrize("name", ["a|b", "a\nb"])
+def test_name_that_would_break_the_format_is_not_written(name: str) -> None:
+    """A file that cannot be read again is worse than none."""
+    cluster = read(SMALL).cluster
+    cluster.groups[0].name = name
+    with pytest.raises(UsageError, match="cannot be written"):
+        write_text(cluster, State(cluster))
+
+
+def test_tag_with_a_comma_is_not_written() -> None:
+    """It would be read as two."""
+    cluster = read(SMALL).cluster
+    cluster.nodes[0].tags = ["a,b"]
+    with pytest.raises(UsageError, match="cannot be written"):
+        write_text(cluster, State(cluster))
