@@ -10,7 +10,7 @@ PLUGINDIR ?= /usr/lib/ganeti/iallocators
 LIBDIR ?= /usr/lib/iallocator
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check lint types conformance install-plugin e2e clean
+.PHONY: help demo test check lint types conformance bench install-plugin e2e clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "%-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -27,13 +27,18 @@ lint: $(STAMP) ## ruff
 	$(BIN)/ruff check .
 
 types: $(STAMP) ## mypy --strict
-	$(BIN)/mypy --strict iallocator tests/conformance
+	$(BIN)/mypy --strict
 
 conformance: $(STAMP) ## compare with hail on SEEDS generated documents of each kind
 	$(BIN)/python -m tests.conformance --seeds $(SEEDS) -j $(JOBS)
 
 e2e: ## a virtual Ganeti cluster that uses the plugin (root; Debian packages)
 	tests/e2e/make-e2e
+
+bench: $(STAMP) ## measure side by side with hail; writes benchmarks/RESULTS.md
+	rm -rf build/bench
+	tools/install-plugin "$(BIN)/python" "$(CURDIR)/build/bench" "$(LIBDIR)" "$(PLUGINDIR)"
+	$(BIN)/python -m benchmarks --plugin "$(CURDIR)/build/bench$(PLUGINDIR)/iallocator"
 
 install-plugin: $(STAMP) ## install the program where Ganeti looks (DESTDIR, PLUGINDIR, LIBDIR)
 	tools/install-plugin "$(BIN)/python" "$(DESTDIR)" "$(LIBDIR)" "$(PLUGINDIR)"

@@ -44,7 +44,7 @@ def _row(instance: Instance, state: State) -> list[str]:
         names[1] if len(names) > 1 else "",
         "Y" if instance.auto_balance else "N",
         str(instance.vcpus),
-        str(instance.memory),
-        str(instance.disk // 1024),
+        f"{instance.memory:5}",
+        f"{instance.disk // 1024:5}",
         *(decimal(load, 3) for load in instance.load),
     ]

@@ -125,8 +125,8 @@ def sections(path: str, raw: bytes, kinds: Sequence[tuple[str, int]]) -> list[li
         else:
             found.append([])
     for (what, fewest), section in zip(kinds, found):
-        for line in section:
-            line.require(what, fewest)
+        for one in section:
+            one.require(what, fewest)
     if len(found) < len(kinds) - 1:
         problem = f"expected at least {len(kinds) - 1} sections, got {len(found)}"
         raise RequestError(path, f"{problem}; is it complete?")

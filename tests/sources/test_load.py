@@ -95,13 +95,13 @@ def test_simulated_cluster_is_loaded() -> None:
 )
 def test_two_sources_exclude_each_other(words: list[str], tmp_path: Path) -> None:
     """There is no way to work on two clusters, and none is chosen silently."""
-    with pytest.raises(UsageError, match="at most|exclude"):
+    with pytest.raises(UsageError, match=r"at most|exclude"):
         loaded(*words)
 
 
 def test_missing_file_is_refused() -> None:
     """The message names it."""
-    with pytest.raises(UsageError, match="/nowhere/cluster.data: No such file"):
+    with pytest.raises(UsageError, match=r"/nowhere/cluster\.data: No such file"):
         loaded("-t", "/nowhere/cluster.data")
 
 

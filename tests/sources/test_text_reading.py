@@ -31,7 +31,8 @@ def test_text_with_every_section_gives_the_whole_cluster() -> None:
     assert (node.total_memory, node.reserved_memory, node.reported_memory) == (16384, 512, 14336)
     assert (node.total_disk, node.reported_disk, node.total_cpus) == (409600, 307200, 16)
     assert (node.spindle_count, node.reserved_cpus, node.tags) == (2, 1, ["rack:a"])
-    assert node.online and other.online
+    assert node.online
+    assert other.online
     assert found.master == "node1"
     assert cluster.tags == ["htools:iextags:service"]
     assert found.policy.templates == ("drbd", "plain", "rbd")
@@ -71,7 +72,8 @@ def test_node_with_a_question_mark_is_offline(field: int) -> None:
     line = "|".join(fields)
     fields[field] = "?"
     node = read(changed(line, "|".join(fields))).cluster.nodes[1]
-    assert node.offline and not node.online
+    assert node.offline
+    assert not node.online
     assert (node.total_memory, node.total_disk, node.total_cpus) == (0, 0, 0)
 
 
