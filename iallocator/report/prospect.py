@@ -23,9 +23,8 @@ class Prospect:
     Attributes
     ----------
     limits, mirror_limits:
-        Which limits count for primaries and for secondaries; those for a new
-        instance unless others are given; those for primaries count for both if
-        there are no other.
+        Which limits count for primaries and for secondaries: those for a new
+        instance if none are given; if only those for primaries are, they count for both.
     """
 
     def __init__(
@@ -40,7 +39,9 @@ class Prospect:
     ) -> None:
         self.instance = instance
         self.limits = context.limits if limits is None else limits
-        self.mirror_limits = self.limits if mirror_limits is None else mirror_limits
+        if mirror_limits is None:
+            mirror_limits = context.mirror_limits if limits is None else limits
+        self.mirror_limits = mirror_limits
         self._state = context.state
         self._checker = context.kernels.checker(context.state)
         self._primary = checks_for(on_primary, instance, self.limits)
