@@ -54,9 +54,13 @@ def _expand_zstd(path: str, raw: bytes) -> bytes:
         except ImportError:
             continue
         try:
-            if name == "zstandard":  # its short form needs the size in the header
-                return bytes(module.ZstdDecompressor().decompressobj().decompress(raw))
-            return bytes(module.decompress(raw))
+            if name != "zstandard":
+                return bytes(module.decompress(raw))
+            stream = module.ZstdDecompressor().decompressobj()  # the short form needs the size
+            expanded = bytes(stream.decompress(raw))
+            if not stream.eof:
+                raise EOFError("it ends too early")
+            return expanded
         except Exception as error:  # each of them has an error of its own
             raise UsageError(f"{path}: damaged zstd file: {error}") from None
     raise UsageError(

@@ -248,7 +248,7 @@ def _adopt_compat(settings: Settings) -> None:
 def help_lines(table: Sequence[Option]) -> list[str]:
     """The options of `table`, one a line, aligned."""
     left = [
-        ", ".join(option.names) + (f" {option.metavar}" if option.metavar else "")
+        ", ".join(option.names) + (" " if option.takes_next else "") + option.metavar
         for option in table
     ]
     width = max(map(len, left))

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 __all__ = ["COMMANDS", "find_command"]
 
 COMMANDS = {
+    "balance": "which instances to move so that all nodes carry their share",
     "explain": "why the answer to a request is what it is",
     "replay": "run stored requests again and compare with the stored answers",
 }

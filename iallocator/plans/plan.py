@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from iallocator.model.moves import REPLACE_SECONDARY, places_after
+from iallocator.model.moves import apply_steps, places_after
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -11,10 +11,9 @@ if TYPE_CHECKING:
     from iallocator.model.cluster import Cluster
     from iallocator.model.instance import Instance
     from iallocator.model.moves import Step
+    from iallocator.model.state import State
 
-__all__ = ["Plan", "PlannedMove", "traffic"]
-
-MIB_PER_GIB = 1024
+__all__ = ["Plan", "PlannedMove", "replay", "traffic"]
 
 
 def traffic(instance: Instance, letters: Sequence[str]) -> int:
@@ -68,10 +67,16 @@ class PlannedMove:
         targets = [target for _, target in self.steps]
         return frozenset((*self.before, *targets))
 
-    @property
-    def copies_disks(self) -> bool:
-        """Whether some step copies disks."""
-        return any(kind == REPLACE_SECONDARY for kind, _ in self.steps)
+    def document(self, cluster: Cluster) -> dict[str, object]:
+        """As plain data; see ``schemas/plan.schema.json``."""
+        return {
+            "instance": self.instance.name,
+            "from": cluster.node_names(self.before),
+            "to": cluster.node_names(self.after),
+            "move": self.notation,
+            "score": self.score,
+            "copied_mib": self.copied,
+        }
 
 
 class Plan:
@@ -87,15 +92,25 @@ class Plan:
         In the order in which they are to be made.
     reason:
         Why the plan ends where it ends, for people.
+    interrupted:
+        Whether someone interrupted the planner.
     """
 
-    __slots__ = ("before", "command", "moves", "reason")
+    __slots__ = ("before", "command", "interrupted", "moves", "reason")
 
     def __init__(self, command: str, before: float) -> None:
         self.command = command
         self.before = before
         self.moves: list[PlannedMove] = []
         self.reason = ""
+        self.interrupted = False
+
+    def stop_at_best(self) -> None:
+        """Keep what was found before an interruption: the moves up to the lowest score."""
+        self.interrupted = True
+        self.reason = "interrupted"
+        while self.moves and self.after > min([self.before, *(m.score for m in self.moves)]):
+            self.moves.pop()
 
     @property
     def after(self) -> float:
@@ -107,21 +122,8 @@ class Plan:
         """MiB that travel between nodes if all moves are made."""
         return sum(move.copied for move in self.moves)
 
-    def document(self, cluster: Cluster, job_sets: Sequence[Sequence[int]]) -> dict[str, object]:
-        """As plain data; see ``schemas/plan.schema.json``."""
-        return {
-            "command": self.command,
-            "scores": {"before": self.before, "after": self.after},
-            "moves": [
-                {
-                    "instance": move.instance.name,
-                    "from": cluster.node_names(move.before),
-                    "to": cluster.node_names(move.after),
-                    "move": move.notation,
-                    "score": move.score,
-                    "copied_mib": move.copied,
-                }
-                for move in self.moves
-            ],
-            "job_sets": [list(job_set) for job_set in job_sets],
-        }
+
+def replay(state: State, moves: Sequence[PlannedMove]) -> None:
+    """Carry out `moves` on `state`."""
+    for move in moves:
+        apply_steps(state, move.instance, move.steps)

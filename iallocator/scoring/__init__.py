@@ -60,7 +60,7 @@ PER_INSTANCE = 2_500
 
 def arrays_pay(candidates: Iterable[tuple[int, int]]) -> bool:
     """Whether arrays are quicker for this work: per instance, its nodes and its pairs of nodes."""
-    saved = sum(50 * nodes + 4 * pairs - PER_INSTANCE for nodes, pairs in candidates)
+    saved = sum(30 * nodes + 4 * pairs - PER_INSTANCE for nodes, pairs in candidates)
     return saved > LOADING
 
 

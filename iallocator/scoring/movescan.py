@@ -12,21 +12,26 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from iallocator.filters.migration import may_not_receive
+from iallocator.scoring.candidates import DECIMALS
 from iallocator.scoring.kernel import terms
 from iallocator.scoring.movekinds import KINDS
 from iallocator.scoring.moveshifts import Block
-from iallocator.scoring.movestore import MoveStore, Twins
-from iallocator.scoring.movetable import Crowd, CrowdView, NodeTable
+from iallocator.scoring.movestore import MoveStore
+from iallocator.scoring.movetable import Crowd, NodeTable
 from iallocator.scoring.movetags import MoveTags, tags_matter
-from iallocator.scoring.statistics import STATISTICS
+from iallocator.scoring.movetwins import find_twins
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from iallocator.model.instance import Instance
     from iallocator.model.state import State
     from iallocator.scoring.movekinds import MoveKind, MoveRules
     from iallocator.scoring.movetable import Floats, Whole
+    from iallocator.scoring.movetwins import Twins
+
+    Measure = Callable[[Floats, Floats], Floats]
+    _Keyed = tuple[float, tuple[int, int, int], "FoundMove"]
 
 __all__ = ["FoundMove", "MoveScan"]
 
@@ -93,27 +98,69 @@ class MoveScan:
         for scan in self._scans:
             scan.refresh(np.array(positions, dtype=np.intp))
 
-    def best(self) -> FoundMove | None:
-        """The move after which the score is lowest; of equals the first."""
-        present = self.score()
-        bounds = [
-            (store, scan, store.bounds(self.table.totals, present))
-            for scan in self._scans
-            for store in scan.stores
-        ]
+    def set_prices(self, price: Callable[[Instance, Sequence[str]], float]) -> None:
+        """Let `price` say what an instance costs for the letters of a kind of move."""
+        for scan in self._scans:
+            for store in scan.stores:
+                costs = [price(i, store.kind.letters) for i in scan.instances]
+                store.prices = np.array(costs, dtype=np.float64).reshape(-1, 1)
+
+    def best(
+        self, measure: Measure = lambda scores, prices: scores, budget: float = np.inf
+    ) -> FoundMove | None:
+        """The move whose measure is lowest, of those that cost at most `budget`.
+
+        `measure` makes a number of scores and prices; it must not fall when the
+        score rises.  By default it is the score itself.  Of equals the first wins.
+        """
+        bounds = self._bounds(measure, budget)
         limit = np.inf
-        slack = SLACK * max(1.0, abs(present))
-        for store, _, bound in bounds:
+        for scan, store, bound in bounds:
             first = np.array([bound.argmin()], dtype=np.intp)
-            limit = min(limit, float(store.rounded(first, self.table.totals)[0]))
+            if np.isfinite(bound.ravel()[first[0]]):
+                limit = min(limit, float(scan.measured(store, first, measure)[0]))
         if not np.isfinite(limit):
             return None
-        found: list[tuple[float, tuple[int, int, int], FoundMove]] = []
-        for store, scan, bound in bounds:
+        slack = SLACK * max(1.0, abs(limit), abs(self.score()))
+        found: list[_Keyed] = []
+        for scan, store, bound in bounds:
             moves = np.flatnonzero(bound.ravel() <= limit + slack)
             if moves.size:
-                found += scan.lowest(store, moves)
-        return min(found, key=lambda one: one[:2])[2]
+                found.append(scan.lowest(store, moves, measure))
+        return min(found, key=_key)[2]
+
+    def lowest(self, count: int, each: int) -> list[FoundMove]:
+        """Moves with low scores, best first: about `count`, at most `each` of an instance."""
+        measure: Measure = lambda scores, prices: scores
+        found: list[_Keyed] = []
+        for scan, store, bound in self._bounds(measure, np.inf):
+            flat = bound.ravel()
+            near = np.argpartition(flat, min(count * each, flat.size) - 1)[: count * each]
+            moves = near[np.isfinite(flat[near])]
+            found += [scan.lowest(store, moves[k : k + 1], measure) for k in range(moves.size)]
+        found.sort(key=_key)
+        taken: dict[str, int] = {}
+        chosen = []
+        for *_, move in found:
+            name = move.instance.name
+            taken[name] = taken.get(name, 0) + 1
+            if taken[name] <= each:
+                chosen.append(move)
+        return chosen[:count]
+
+    def _bounds(
+        self, measure: Measure, budget: float
+    ) -> list[tuple[_CrowdScan, MoveStore, Floats]]:
+        """Per kind of moves what their measures are not below."""
+        present = self.score()
+        found = []
+        for scan in self._scans:
+            for store in scan.stores:
+                bound = measure(store.bounds(self.table.totals, present), store.prices)
+                if np.isfinite(budget):
+                    bound = np.where(store.prices <= budget, bound, np.inf)
+                found.append((scan, store, bound))
+        return found
 
 
 class _CrowdScan:
@@ -234,66 +281,36 @@ class _CrowdScan:
                 if part.size:
                     yield p, s, part
 
-    def lowest(
-        self, store: MoveStore, moves: Whole
-    ) -> list[tuple[float, tuple[int, int, int], FoundMove]]:
-        """The best of `moves` (flat positions), keyed by score and the order of ties."""
+    @property
+    def instances(self) -> Sequence[Instance]:
+        """In the order of the rows."""
+        return self._crowd.instances
+
+    def measured(self, store: MoveStore, moves: Whole, measure: Measure) -> Floats:
+        """The measures of the moves at these flat positions, rounded for comparison."""
         scores = store.rounded(moves, self._table.totals)
-        best = scores.min()
+        return np.round(measure(scores, store.prices_of(moves)), DECIMALS)
+
+    def lowest(self, store: MoveStore, moves: Whole, measure: Measure) -> _Keyed:
+        """The best of `moves` (flat positions), with its measure and its place among ties."""
+        measures = self.measured(store, moves, measure)
+        best = measures.min()
         width = store.shape[1]
-        ties = [
+        position, column, row = min(
             (self._order[row], column if store.kind.targeted else -1, row)
-            for row, column in (divmod(int(m), width) for m in moves[scores == best])
-        ]
-        position, column, row = min(ties)
+            for row, column in (divmod(int(m), width) for m in moves[measures == best])
+        )
         instance = self._crowd.instances[row]
         before = self._table.state.where[instance.name]
         target = int(self._targets[column]) if store.kind.targeted else self._secondary[row]
-        move = FoundMove(
-            float(best), instance, before, store.kind, self._table.nodes[target]
-        )
-        return [(float(best), (position, column, KINDS.index(store.kind)), move)]
+        cell = np.array([row * width + max(column, 0)], dtype=np.intp)
+        score = float(store.rounded(cell, self._table.totals)[0])
+        move = FoundMove(score, instance, before, store.kind, self._table.nodes[target])
+        return float(best), (position, column, KINDS.index(store.kind)), move
 
 
-def find_twins(table: NodeTable, crowds: Sequence[Crowd], tagged: bool) -> Twins:
-    """Which statistics moves can change, and which of them always change alike.
-
-    Found by trying: columns that are equal on all nodes, and to which all instances
-    add equal amounts, get equal random numbers; what is equal then is always equal.
-    """
-    rng = np.random.default_rng(1)
-    shape = table.reserved.size
-    leaders: dict[bytes, int] = {}
-    columns: list[Floats] = []
-    for k, column in enumerate(table.columns):
-        amounts = [v for c in crowds for v in (c.as_primary[k], c.as_secondary[k])]
-        key = column.tobytes() + b"".join(b"-" if v is None else v.tobytes() for v in amounts)
-        twin = leaders.setdefault(key, k)
-        if twin != k:
-            columns.append(columns[twin])
-        elif any(v is not None for v in amounts):
-            columns.append(column + rng.random(shape))
-        else:
-            columns.append(column)
-    probe = CrowdView(columns, list(table.fixed), table.reserved + rng.random(shape))
-    groups: dict[int, list[int]] = {}
-    seen: dict[tuple[bytes, bool, bool], int] = {}
-    for k, statistic in enumerate(STATISTICS):
-        value = np.asarray(np.broadcast_to(statistic.value(probe), shape), dtype=np.float64)
-        fixed = np.array_equal(value, _present(table, k))
-        tag = tagged and statistic.name in ("pri_tags", "location", "location_exclusion")
-        if fixed and not tag and statistic.name != "n1_cnt":
-            continue
-        alone = b"" if statistic.spread else bytes([k])
-        leader = seen.setdefault((value.tobytes() + alone, statistic.spread, statistic.offline), k)
-        groups.setdefault(leader, []).append(k)
-    return Twins(groups)
-
-
-def _present(table: NodeTable, k: int) -> Floats:
-    view = table.view(np.arange(table.reserved.size, dtype=np.intp))
-    value = STATISTICS[k].value(view)
-    return np.asarray(np.broadcast_to(value, table.reserved.size), dtype=np.float64)
+def _key(one: _Keyed) -> tuple[float, tuple[int, int, int]]:
+    return one[:2]
 
 
 def _migration(table: NodeTable) -> Floats | None:

@@ -24,23 +24,10 @@ if TYPE_CHECKING:
     from iallocator.scoring.movekinds import MoveKind
     from iallocator.scoring.moveshifts import Shift
     from iallocator.scoring.movetable import Floats, Whole
+    from iallocator.scoring.movetwins import Twins
     from iallocator.scoring.view import Quantity
 
-__all__ = ["MoveStore", "Twins"]
-
-
-class Twins:
-    """Statistics that always change alike, each group led by its first.
-
-    ``groups``: leader -> all of its group; only statistics that moves can change.
-    """
-
-    def __init__(self, groups: dict[int, list[int]]) -> None:
-        self.groups = groups
-        self.leaders = list(groups)
-        self.spreads = [k for k in groups if STATISTICS[k].spread]
-        self.sums = [k for k in groups if not STATISTICS[k].spread]
-        self.weights = {k: sum(STATISTICS[j].weight for j in group) for k, group in groups.items()}
+__all__ = ["MoveStore"]
 
 
 class MoveStore:
@@ -53,6 +40,8 @@ class MoveStore:
         ``sums`` has only those that were ever not 0.
     linear:
         What all other statistics add to the score; infinite for forbidden moves.
+    prices:
+        Per instance what the move costs, in any unit, shape (instances, 1).
     """
 
     def __init__(self, kind: MoveKind, twins: Twins, shape: tuple[int, int]) -> None:
@@ -62,6 +51,7 @@ class MoveStore:
         self.squares: Floats = np.zeros((len(twins.spreads), *shape))
         self.sums: dict[int, Floats] = {}
         self.linear: Floats = np.full(shape, np.inf)
+        self.prices: Floats = np.zeros((shape[0], 1))
         self._low = [0.0] * len(twins.spreads)
         self._high = [0.0] * len(twins.spreads)
         self._widest: dict[int, tuple[float, float]] = {}
@@ -154,6 +144,11 @@ class MoveStore:
         for term in terms(totals, (change,), np.sqrt):
             score = score + term
         return score
+
+    def prices_of(self, moves: Whole) -> Floats:
+        """What the moves at these flat positions cost."""
+        price: Floats = self.prices[moves // self.shape[1], 0]
+        return price
 
     def rounded(self, moves: Whole, totals: Totals) -> Floats:
         """As `scores`, rounded for comparison."""

@@ -106,7 +106,7 @@ def _free_memory(document: Json, name: str) -> int:
 
 
 def _runs(instance: Json) -> bool:
-    return instance["admin_state"] == "up" and not instance.get("forthcoming")
+    return instance.get("admin_state", "up") == "up" and not instance.get("forthcoming")
 
 
 def _reserved_for_peers(document: Json, name: str) -> int:
@@ -120,4 +120,4 @@ def _reserved_for_peers(document: Json, name: str) -> int:
 
 
 def _will_fail_over(instance: Json) -> bool:
-    return instance["admin_state"] != "offline" and not instance.get("forthcoming")
+    return instance.get("admin_state", "up") != "offline" and not instance.get("forthcoming")

@@ -16,6 +16,7 @@ from iallocator.cli import answer
 from iallocator.model.state import State
 from iallocator.report.instances import instance_list
 from iallocator.sources.writer import write_text
+from tests.architecture.test_startup import loaded as modules_loaded
 from tests.builders import allocate, as_bytes, cluster, instance
 from tests.conformance.documents import KINDS, document
 from tests.conformance.oracle import HAIL
@@ -217,6 +218,8 @@ def test_saved_states_are_those_of_hail(kind: str, tmp_path: Path) -> None:
         for moment in ("pre", "post"):
             saved = [Path(f"{base}.{moment}-ialloc").read_text() for base in (ours, theirs)]
             after = moment == "post"
+            if after and not saved[1]:
+                continue  # hail has no state after some of its answers
             assert _fields(saved[0], after) == _fields(saved[1], after), (kind, seed, moment)
         compared += 1
     assert compared >= 4
@@ -251,3 +254,10 @@ def test_compressed_request_is_answered(tmp_path: Path) -> None:
     packed.write_bytes(gzip.compress(path.read_bytes()))
     assert run(str(packed)).stdout == run(str(path)).stdout
     assert run("-", stdin=packed.read_bytes()).stdout == run(str(path)).stdout
+
+
+def test_request_without_these_options_loads_no_sources() -> None:
+    """Who does not ask for them does not wait for them."""
+    raw = as_bytes(allocate(cluster(nodes=3, instances={"web": WEB})))
+    unwanted = {"iallocator.sources", "iallocator.report", "gzip", "decimal", "iallocator.replay"}
+    assert not modules_loaded(raw) & unwanted

@@ -111,3 +111,18 @@ def test_document_in_place_of_text_is_refused(tmp_path: Path) -> None:
     path.write_text(json.dumps(cluster(nodes=1)))
     with pytest.raises(RequestError, match=r"request\.json:1: group"):
         loaded("-t", path)
+
+
+@pytest.mark.parametrize("keep_size", [True, False])
+def test_document_compressed_by_zstd_is_expanded(keep_size: bool, tmp_path: Path) -> None:
+    """With a module for it, zstd is as good as gzip, and as strict."""
+    zstandard = pytest.importorskip("zstandard")
+    packed = zstandard.ZstdCompressor(write_content_size=keep_size).compress(
+        as_bytes(cluster(nodes=3))
+    )
+    path = tmp_path / "request.json.zst"
+    path.write_bytes(packed)
+    assert len(loaded(path).cluster.nodes) == 3
+    path.write_bytes(packed[:-9])
+    with pytest.raises(UsageError, match=r"request\.json\.zst: damaged zstd file"):
+        loaded(path)

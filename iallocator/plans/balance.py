@@ -1,0 +1,195 @@
+"""Balancing: greedy steps, each the one move that lowers the score most.
+
+Where no single move helps, `Limits.lookahead` lets two instances move together.  With
+a traffic limit, moves are chosen by what they gain, and once more by what they gain
+per MiB; the plan that ends lower is kept.
+"""
+
+from __future__ import annotations
+
+from iallocator.model.moves import apply_steps
+from iallocator.plans.limits import lowest_score
+from iallocator.plans.plan import Plan, PlannedMove, traffic
+from iallocator.scoring.movescan import MoveScan
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from iallocator.model.instance import Instance
+    from iallocator.model.state import State
+    from iallocator.plans.limits import Limits
+    from iallocator.scoring.movekinds import MoveRules
+    from iallocator.scoring.movescan import FoundMove, Measure
+
+    Progress = Callable[[Plan], None]
+
+__all__ = ["Arena", "Balancer", "balance"]
+
+NOTHING = 1e-10
+"""A gain below this is rounding."""
+
+FIRST_MOVES = 60
+"""Moves with which an exchange may begin, the best single ones."""
+
+PER_INSTANCE = 4
+"""How many of them may be of the same instance."""
+
+EXCHANGE_GAIN = 0.001
+"""The least that an exchange of two instances must gain."""
+
+
+class Arena:
+    """What is balanced: the nodes of `scope` in `state`, `instances` that may move.
+
+    `fixed` holds the capacities of every node of the cluster.  The order of `scope`
+    and `instances` decides ties.
+    """
+
+    def __init__(
+        self,
+        state: State,
+        scope: Sequence[int],
+        fixed: Sequence[tuple[float, ...]],
+        instances: Sequence[Instance],
+        rules: MoveRules,
+    ) -> None:
+        self.state = state
+        self.scope = scope
+        self.fixed = fixed
+        self.instances = instances
+        self.rules = rules
+
+    def scan(self) -> MoveScan:
+        """All moves, as the state is now."""
+        scan = MoveScan(self.state, self.scope, self.fixed, self.instances, self.rules)
+        scan.set_prices(traffic)
+        return scan
+
+
+class Balancer:
+    """Makes one plan, changing the state as it goes; `plan` is always what is found so far."""
+
+    def __init__(self, arena: Arena, limits: Limits, progress: Progress) -> None:
+        self._state = arena.state
+        self._scan = arena.scan()
+        self._limits = limits
+        self._floor = limits.min_score + lowest_score(arena.state, arena.scope)
+        self._progress = progress
+        self._score = self._scan.score()
+        self.plan = Plan("balance", self._score)
+
+    def run(self, by_value: bool = False) -> Plan:
+        """Move until nothing helps, a limit is reached or someone interrupts; see `Plan.reason`."""
+        try:
+            self._run(by_value)
+        except KeyboardInterrupt:
+            self.plan.stop_at_best()
+        return self.plan
+
+    def _run(self, by_value: bool) -> None:
+        while not self._stopped():
+            found = self._scan.best(self._measure(by_value), self._budget())
+            if found is not None and self._helps(self._score - found.score):
+                self._make(found)
+            elif not (self._limits.lookahead and self._exchange()) and not self.plan.reason:
+                self.plan.reason = self._why_not(found)
+
+    def _measure(self, by_value: bool) -> Measure:
+        present = self._score
+        if by_value:
+            return lambda scores, prices: (scores - present) / (prices + 1)
+        return lambda scores, prices: scores
+
+    def _budget(self) -> float:
+        if self._limits.cost is None:
+            return float("inf")
+        return self._limits.cost - self.plan.copied
+
+    def _stopped(self) -> bool:
+        limits, plan = self._limits, self.plan
+        if limits.max_length is not None and len(plan.moves) >= limits.max_length:
+            plan.reason = "the longest plan allowed"
+        elif self._score <= self._floor:
+            plan.reason = "the score is as low as it needs to be"
+        elif limits.expired():
+            plan.reason = "time is up"
+        return bool(plan.reason)
+
+    def _helps(self, gain: float) -> bool:
+        wanted = self._limits.gain_wanted(self._score)
+        return gain > NOTHING and gain >= wanted
+
+    def _why_not(self, found: FoundMove | None) -> str:
+        if found is not None and self._score - found.score > NOTHING:
+            return "no move gains enough"
+        return "no move lowers the score"
+
+    def _make(self, found: FoundMove) -> None:
+        """Carry out a move, and note it."""
+        steps = found.kind.steps(found.before, found.target)
+        target = self._state.cluster.nodes[found.target].name
+        apply_steps(self._state, found.instance, steps)
+        self._scan.refresh([*found.before, found.target])
+        self._score = self._scan.score()
+        copied = traffic(found.instance, found.kind.letters)
+        notation = found.kind.notation(target)
+        self.plan.moves.append(
+            PlannedMove(found.instance, found.before, steps, notation, self._score, copied)
+        )
+        self._progress(self.plan)
+
+    def _unmake(self, found: FoundMove) -> None:
+        """Take back the last move."""
+        present = self._state.where[found.instance.name]
+        self._state.remove(found.instance, present)
+        self._state.place(found.instance, found.before)
+        self.plan.moves.pop()
+        self._scan.refresh([*found.before, found.target])
+        self._score = self._scan.score()
+
+    def _exchange(self) -> bool:
+        """Make the two moves of different instances that help most together."""
+        limits = self._limits
+        left = None if limits.max_length is None else limits.max_length - len(self.plan.moves)
+        if left is not None and left < 2:
+            return False
+        start = self._score
+        wanted = max(EXCHANGE_GAIN, limits.gain_wanted(start))
+        best: tuple[float, FoundMove] | None = None
+        progress, self._progress = self._progress, lambda plan: None
+        try:
+            for first in self._scan.lowest(FIRST_MOVES, PER_INSTANCE):
+                if limits.expired():
+                    break
+                if traffic(first.instance, first.kind.letters) > self._budget():
+                    continue
+                self._make(first)
+                second = self._scan.best(budget=self._budget())
+                self._unmake(first)
+                if second is not None and second.score <= start - wanted:
+                    best = min(best or (second.score, first), (second.score, first), key=_score)
+        finally:
+            self._progress = progress
+        if best is None:
+            return False
+        self._make(best[1])
+        second = self._scan.best(budget=self._budget())
+        assert second is not None
+        self._make(second)
+        return True
+
+
+def _score(candidate: tuple[float, FoundMove]) -> float:
+    return candidate[0]
+
+
+def balance(arena: Arena, limits: Limits, progress: Progress = lambda plan: None) -> Plan:
+    """The best plan for `arena`, whose state it leaves as it was."""
+    plans = []
+    for by_value in (False,) if limits.cost is None else (False, True):
+        with arena.state.trial():
+            plans.append(Balancer(arena, limits, progress).run(by_value))
+        if plans[-1].interrupted:
+            break
+    return min(plans, key=lambda plan: plan.after)

@@ -1,0 +1,69 @@
+"""Executing a plan on the model, step by step: no step may break a hard limit."""
+
+from __future__ import annotations
+
+from iallocator.filters.node import ABANDONED, FORCED_LIMITS, PRIMARY, SECONDARY, checks_for
+from iallocator.model.moves import places_after
+from iallocator.scoring.view import View, capacities
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from iallocator.model.instance import Instance
+    from iallocator.model.state import State
+    from iallocator.plans.plan import PlannedMove
+
+__all__ = ["verify"]
+
+
+def verify(state: State, moves: Iterable[PlannedMove]) -> list[str]:
+    """What is wrong with a plan that begins at `state`; an empty list if nothing is.
+
+    After each elementary step every node with a new role must be online (but for the
+    old primary of a failover) and within its hard limits.  `state` is left as it is.
+    """
+    problems: list[str] = []
+    with state.trial():
+        for number, move in enumerate(moves, start=1):
+            instance = move.instance
+            if state.where.get(instance.name) != move.before:
+                problems.append(f"move {number}: {instance.name} is not where the plan has it")
+                break
+            for step in move.steps:
+                before = state.where[instance.name]
+                after = places_after(before, [step])
+                problems += (
+                    f"move {number}: {instance.name}: {problem}"
+                    for problem in _execute(state, instance, before, after)
+                )
+    return problems
+
+
+def _execute(
+    state: State, instance: Instance, before: tuple[int, ...], after: tuple[int, ...]
+) -> Iterator[str]:
+    """Carry out one step; say what is wrong then."""
+    nodes = state.cluster.nodes
+    state.remove(instance, before)
+    empty = {index: _view(state, index) for index in after}
+    state.place(instance, after)
+    for role, index in enumerate(after):
+        node = nodes[index]
+        if before[role : role + 1] == (index,):
+            continue  # it has this role already
+        left_behind = index in before and role == 1
+        if not node.online and not left_behind:
+            yield f"{node.name} is not online"
+        kind = PRIMARY if role == 0 else SECONDARY if node.online else ABANDONED
+        for check in checks_for(kind, instance, FORCED_LIMITS):
+            full = _view(state, index)
+            if check.fails(empty[index], full, instance):
+                yield f"{node.name}: {check.numbers(empty[index], full, instance)}"
+    if len({nodes[index].group.index for index in after}) > 1:
+        yield "its nodes are in two groups"
+
+
+def _view(state: State, index: int) -> View:
+    node = state.cluster.nodes[index]
+    return View(state.row(index), capacities(node), state.reserved[index])

@@ -1,0 +1,61 @@
+"""Run `hbal` on a text file, and read the plan it prints."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from tests.conformance import oracle
+
+__all__ = ["HbalPlan", "as_text", "hbal", "installed"]
+
+_MOVE = re.compile(r"\s*\d+\. (\S+)\s+(\S+)\s+=> (\S+)\s+([\d.e-]+) a=(.*)")
+_INITIAL = re.compile(r"Initial score: ([\d.]+)")
+
+
+class HbalPlan(NamedTuple):
+    """What hbal found: the score before, per move its instance, score and notation, all output."""
+
+    before: float
+    moves: list[tuple[str, float, str]]
+    output: str
+
+    @property
+    def scores(self) -> list[float]:
+        """The score before, and after each move that gained anything."""
+        scores = [self.before, *(score for _, score, _ in self.moves)]
+        while len(scores) > 1 and scores[-2] - scores[-1] < 1e-8:
+            scores.pop()  # hbal makes moves whose gain is rounding
+        return scores
+
+
+def installed() -> bool:
+    """Tell whether the peers are there to compare with."""
+    return oracle.installed() and shutil.which("hbal") is not None
+
+
+def as_text(document: dict[str, Any], folder: Path) -> Path:
+    """Return the cluster of a document as a text file, written by hail."""
+    path = folder / "document.json"
+    path.write_text(json.dumps(document))
+    command = [str(oracle.HAIL), str(path), "-S", str(folder / "cluster")]
+    subprocess.run(command, capture_output=True, check=False, timeout=60)
+    return folder / "cluster.pre-ialloc"
+
+
+def hbal(path: Path, *options: str) -> HbalPlan | None:
+    """Return hbal's plan for a text file; None if it finds nothing to work on."""
+    done = subprocess.run(
+        ["hbal", "-t", str(path), *options],
+        capture_output=True, text=True, check=False, timeout=600,
+    )  # fmt: skip
+    initial = _INITIAL.search(done.stdout)
+    if not initial:
+        return None
+    lines = map(_MOVE.match, done.stdout.splitlines())
+    moves = [(m[1], float(m[4]), m[5].strip()) for m in lines if m]
+    return HbalPlan(float(initial[1]), moves, done.stdout)
