@@ -19,10 +19,11 @@ from iallocator.sources.writer import write_text
 from tests.architecture.test_startup import loaded as modules_loaded
 from tests.builders import allocate, as_bytes, cluster, instance
 from tests.conformance.documents import KINDS, document
+from tests.conformance.fairness import incomparable
 from tests.conformance.oracle import HAIL
 from tests.wire.command import Done, complaint, run
 
-from .clusters import LIKE_HAIL, SMALL, generated, judged_otherwise, read
+from .clusters import LIKE_HAIL, SMALL, generated, read
 
 hail_only = pytest.mark.skipif(not HAIL.exists(), reason="hail is not installed")
 
@@ -142,8 +143,7 @@ def test_request_with_another_cluster_is_answered_as_hail_does(kind: str, tmp_pa
     path, saved, compared = tmp_path / "request.json", tmp_path / "saved", 0
     for seed in range(12):
         found = document(seed, kind)
-        state = State(generated(seed, kind, LIKE_HAIL))
-        if judged_otherwise(state) or _diskless_moves(found, kind):
+        if incomparable(found, like_hail=True) or _diskless_moves(found, kind):
             continue
         path.write_text(json.dumps(found))
         _hail(str(path), "-S", str(saved))

@@ -29,13 +29,16 @@ FILES = sorted(Path(FOLDER).glob("*.data")) if FOLDER else []
 
 
 def _compared(path: Path) -> Iterator[tuple[float, float]]:
-    """Score by hbal and by us, of every group in the file that has nodes."""
+    """Score by hbal and by us, of every group in the file that has an online node.
+
+    Where all are offline, hbal counts nothing at all, not even what is lost there.
+    """
     cluster = read_text(path.read_bytes(), str(path), READING).cluster
     state = State(cluster)
     if judged_otherwise(state):
         return
     for group in cluster.groups:
-        if group.nodes:
+        if any(cluster.nodes[index].online for index in group.nodes):
             theirs = hbal_score(path, group.uuid)
             if theirs is not None:
                 yield theirs, score(state, group.nodes)
