@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from iallocator.model.cluster import Group
     from iallocator.model.instance import Instance
 
-__all__ = ["Offers", "Wish", "collect_offers", "shown"]
+__all__ = ["Offers", "Wish", "collect_offers", "ranked_by_losses", "shown"]
 
 POLICY_RANK = {"preferred": 0, "last_resort": 1, "unallocable": 2}
 
@@ -94,12 +94,12 @@ def collect_offers(context: Context, wish: Wish) -> Offers:
     """Ask every group of `wish` for its best placements."""
     scope: Sequence[int] = wish.groups[0].nodes if wish.named else context.all_nodes()
     bench = context.workbench(scope)
-    by_losses = _ranked_by_losses(context, wish)
+    by_losses = ranked_by_losses(context, wish)
     offers = [_offer(context, wish, group, bench, group in by_losses) for group in wish.groups]
     return Offers(offers, wish.named, last_wins=context.settings.like_hail)
 
 
-def _ranked_by_losses(context: Context, wish: Wish) -> list[Group]:
+def ranked_by_losses(context: Context, wish: Wish) -> list[Group]:
     """The groups where lost allocations decide: those with exclusive storage throughout.
 
     hail does so only if all groups that may be used are of that kind.

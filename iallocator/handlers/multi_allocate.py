@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from iallocator.handlers.allocate import policy_warning, wish_for
-from iallocator.handlers.groups import collect_offers
+from iallocator.handlers.groups import collect_offers, ranked_by_losses
 from iallocator.reply import Reply
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from typing import Any
 
     from iallocator.context import Context
@@ -27,7 +28,7 @@ def multi_allocate(context: Context, request: MultiAllocate) -> Reply:
     solutions: list[dict[str, Any]] = []
     for wanted in request.wanted:
         name = wanted.instance.name
-        entry, why, warning = _place(context, wanted)
+        entry, why, warning = _place(context, wanted, solutions)
         solutions.append(entry)
         if why:
             failed.append((name, why))
@@ -46,8 +47,10 @@ def multi_allocate(context: Context, request: MultiAllocate) -> Reply:
     return Reply(success, info, result, solutions)
 
 
-def _place(context: Context, wanted: Allocate) -> tuple[dict[str, Any], str, str]:
-    """Place one instance on the state.
+def _place(
+    context: Context, wanted: Allocate, before: Sequence[dict[str, Any]]
+) -> tuple[dict[str, Any], str, str]:
+    """Place one instance on the state, after those `before`.
 
     Its entry of ``solutions``, why it failed, and what to warn of.
     """
@@ -56,6 +59,9 @@ def _place(context: Context, wanted: Allocate) -> tuple[dict[str, Any], str, str
     if wish is None:
         why = f"Group {wanted.group_name} does not exist"
         return entry | {"nodes": [], "reason": why, "groups": []}, why, ""
+    if before and context.settings.like_hail and ranked_by_losses(context, wish):
+        # where lost allocations decide, hail knows only the first instance's group from then on
+        wish.groups = [group for group in wish.groups if group.name == before[0]["group"]]
     offers = collect_offers(context, wish)
     groups = [offer.document(context.settings.top) for offer in offers.ranked]
     best = offers.best

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from iallocator.filters.node import ABANDONED, FORCED_LIMITS, PRIMARY, SECONDARY, checks_for
+from iallocator.filters.node import FORCED_LIMITS, PRIMARY, SECONDARY, checks_for
 from iallocator.model.moves import places_after
 from iallocator.scoring.view import View, capacities
 
@@ -21,7 +21,8 @@ def verify(state: State, moves: Iterable[PlannedMove]) -> list[str]:
     """What is wrong with a plan that begins at `state`; an empty list if nothing is.
 
     After each elementary step every node with a new role must be online (but for the
-    old primary of a failover) and within its hard limits.  `state` is left as it is.
+    old primary of a failover) and within its hard limits; disks that were on the node
+    before ask for nothing.  `state` is left as it is.
     """
     problems: list[str] = []
     with state.trial():
@@ -52,12 +53,13 @@ def _execute(
         node = nodes[index]
         if before[role : role + 1] == (index,):
             continue  # it has this role already
-        left_behind = index in before and role == 1
-        if not node.online and not left_behind:
+        was_here = index in before
+        if not node.online and not (was_here and role == 1):
             yield f"{node.name} is not online"
-        kind = PRIMARY if role == 0 else SECONDARY if node.online else ABANDONED
-        for check in checks_for(kind, instance, FORCED_LIMITS):
-            full = _view(state, index)
+        full = _view(state, index)
+        for check in checks_for(SECONDARY if role else PRIMARY, instance, FORCED_LIMITS):
+            if was_here and check.local:
+                continue  # its disks are there already
             if check.fails(empty[index], full, instance):
                 yield f"{node.name}: {check.numbers(empty[index], full, instance)}"
     if len({nodes[index].group.index for index in after}) > 1:

@@ -31,7 +31,7 @@ def incomparable(document: Json, like_hail: bool = False) -> str:
         return CPU_SPEED
     if any(_unscored(node) for node in document["nodes"].values()):
         return NO_NUMBER
-    if any(one.get("group_name") for one in _batch(document["request"])):
+    if not like_hail and any(one.get("group_name") for one in _batch(document["request"])):
         return OWN_GROUP
     balanced = (one.get("auto_balance", True) for one in document["instances"].values())
     if not like_hail and not all(balanced):

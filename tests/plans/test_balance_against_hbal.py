@@ -178,7 +178,10 @@ def test_balance_with_utilisation_scores_as_hbal(
             continue
         text = as_text(raw, tmp_path)
         loads = tmp_path / "loads"
-        lines = [f"{n} {k % 5 / 4} {k % 3 / 2} {k % 7 / 8} 1" for k, n in enumerate(raw["instances"])]
+        lines = [
+            f"{name} {k % 5 / 4} {k % 3 / 2} {k % 7 / 8} 1"
+            for k, name in enumerate(raw["instances"])
+        ]
         loads.write_text("\n".join(lines) + "\n")
         group = next(iter(raw["nodegroups"].values()))["name"]
         options = ("-U", str(loads), "-G", group)
@@ -210,7 +213,7 @@ def test_balance_commands_are_those_of_hbal(capsys: pytest.CaptureFixture[str]) 
         main(["balance", "--compat=hail", "-C", "-t", str(path)])
         mine = capsys.readouterr().out
         commands = [
-            [line.strip() for line in text.splitlines() if line.strip().startswith(("gnt-", "echo"))]
+            [line.strip() for line in text.splitlines() if line.lstrip()[:4] in ("gnt-", "echo")]
             for text in (mine, peer.output)
         ]
         assert commands[0] == commands[1]

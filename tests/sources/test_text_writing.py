@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from iallocator.errors import UsageError
@@ -64,6 +64,8 @@ def test_cluster_written_and_read_is_in_the_same_state(
 def test_state_after_moves_written_and_read_is_the_same(seed: int, kind: str) -> None:
     """What the nodes would report once the moves are done is what is written."""
     cluster = generated(seed, kind)
+    # where it is not known what they will take, the start alone decides what is left
+    assume(not any(i.forthcoming and i.spindles is None for i in cluster.instances))
     state = State(cluster)
     shaken(state, seed)
     again = State(read(write_text(cluster, state)).cluster)
