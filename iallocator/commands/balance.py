@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from iallocator.model.cluster import Cluster
+    from iallocator.model.state import State
     from iallocator.plans.balancing import GroupPlan, Wishes
     from iallocator.plans.plan import Plan
 
@@ -109,7 +110,7 @@ def run(settings: Settings, positional: Sequence[str]) -> int:
     try:
         if settings.dynu_file and not settings.ignore_dynu:
             _read_loads(cluster, settings.dynu_file)
-        plans, _ = balance_cluster(
+        plans, before, after = balance_cluster(
             cluster, _wishes(settings), _progress(), settings.verify_plan
         )
     except LookupError as error:
@@ -117,12 +118,30 @@ def run(settings: Settings, positional: Sequence[str]) -> int:
     except KeyboardInterrupt:
         return INTERRUPTED
     _say_progress("")
+    _show_states(before, after, settings)
     _write(cluster, plans, settings)
     for problem in (problem for one in plans for problem in one.problems):
         print(f"iallocator: {problem}", file=sys.stderr)
     if any(one.plan.interrupted for one in plans):
         return INTERRUPTED
     return 1 if any(one.problems for one in plans) else 0
+
+
+def _show_states(before: State, after: State, settings: Settings) -> None:
+    """The lists of nodes and instances that were asked for, and the text files, both moments."""
+    if settings.print_nodes is None and not (settings.print_instances or settings.save_cluster):
+        return
+    from iallocator.report.before_after import show_state
+
+    moments = (("Initial", "original", before), ("Final", "balanced", after))
+    for moment, suffix, state in moments:
+        show_state(state, settings, moment)
+        if settings.save_cluster:
+            from iallocator.files import write_file
+            from iallocator.sources.writer import write_text
+
+            text = write_text(state.cluster, state, like_hail=settings.like_hail)
+            write_file(f"{settings.save_cluster}.{suffix}", text)
 
 
 def _wishes(settings: Settings) -> Wishes:

@@ -91,8 +91,8 @@ def balance_cluster(
     wishes: Wishes,
     progress: Callable[[Plan], None] = lambda plan: None,
     check: bool = False,
-) -> tuple[list[GroupPlan], State]:
-    """The plans for one group or all, and the state after them.
+) -> tuple[list[GroupPlan], State, State]:
+    """The plans for one group or all, and the states before and after them.
 
     A cluster of several groups has its worst group balanced that can be improved.
     `check`: execute every plan on the model.
@@ -119,7 +119,7 @@ def balance_cluster(
             plans = [found]
         if plan.interrupted or (plan.moves and not wishes.all_groups):
             break
-    return plans, state
+    return plans, State(cluster), state
 
 
 def _known(cluster: Cluster, wishes: Wishes) -> None:

@@ -68,7 +68,7 @@ class Judge:
         if node is None:
             return None
         with self._state.trial():
-            self._state.place(instance, nodes)
+            self._try_out(instance, nodes)
             return self._simulation.fail(node)
 
     def _refuter(self, instance: Instance, nodes: tuple[int, ...]) -> int | None:
@@ -107,11 +107,19 @@ class Judge:
         if not critical:
             return None
         with self._state.trial():
-            self._state.place(instance, nodes)
+            self._try_out(instance, nodes)
             lost = self._lost(critical)
         if lost and not self._rules.strict:
             lost = self._survived_before(lost)
         return lost[0] if lost else None
+
+    def _try_out(self, instance: Instance, nodes: tuple[int, ...]) -> None:
+        """Place the candidate; hail still takes one that moves for where it was."""
+        where = self._state.where
+        present = where.get(instance.name)
+        self._state.place(instance, nodes)
+        if self._rules.strict and present is not None:
+            where[instance.name] = present
 
     def _lost(self, failing: Sequence[int]) -> list[int]:
         """Those of `failing` that cannot be survived as the state is now."""

@@ -94,8 +94,8 @@ class Simulation:
     def _primaries(self, node: int) -> list[Instance]:
         """What runs on `node` and has to leave it, in the order in which it is moved.
 
-        An instance that the candidate takes elsewhere has left; hail moves it once
-        more, from where the candidate puts it.
+        An instance that the candidate takes elsewhere has left; hail moves it all the
+        same, off the node where it was, whichever of its nodes fails.
         """
         state = self._state
         return sorted(
