@@ -12,6 +12,7 @@ from benchmarks.clusters import (
     change_group,
     multi_allocate,
     node_evacuate,
+    not_redundant,
 )
 
 __all__ = ["CASES", "Case"]
@@ -67,16 +68,16 @@ CASES = (
     _allocate(160, "drbd", 8),
     _allocate(320, "drbd", 20),
     Case(
-        "allocate, 120 nodes rbd, tight (97 % full)",
-        lambda: allocate(Shape(120, "rbd", fullness=0.97, seed=3)),
+        "allocate, 120 nodes rbd, tight (98 % full)",
+        lambda: allocate(Shape(120, "rbd", fullness=0.98, seed=3)),
     ),
     Case(
         "a refusal, 120 nodes rbd: no room",
         lambda: allocate(Shape(120, "rbd", fullness=0.9, seed=3), memory=60000),
     ),
     Case(
-        "a refusal for hail only, 120 nodes rbd: the group is not N+1",
-        lambda: allocate(Shape(120, "rbd", fullness=0.985, seed=3)),
+        "a refusal by hail, 120 nodes rbd: the group is not N+1",
+        lambda: not_redundant(Shape(120, "rbd")),
         200,
     ),
     Case(

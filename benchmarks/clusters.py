@@ -11,7 +11,10 @@ from typing import Any
 
 Json = dict[str, Any]
 
-__all__ = ["Shape", "allocate", "change_group", "document", "multi_allocate", "node_evacuate"]
+__all__ = [
+    "Shape", "allocate", "change_group", "document", "multi_allocate", "node_evacuate",
+    "not_redundant",
+]  # fmt: skip
 
 LOCAL = ("drbd", "plain")
 POLICY = {
@@ -187,6 +190,19 @@ def allocate(shape: Shape, memory: int = 2048, template: str | None = None) -> J
         "group_name": None,
     }
     return document(shape) | {"request": request}
+
+
+def not_redundant(shape: Shape) -> Json:
+    """A request for one new instance in a group where one failure cannot be survived.
+
+    One instance is larger than what any other node has free.
+    """
+    whole = allocate(shape)
+    name, instance = list(whole["instances"].items())[-1]
+    node = whole["nodes"][instance["nodes"][0]]
+    instance["memory"] += node["free_memory"] - 4096
+    node["free_memory"] = 4096
+    return whole
 
 
 def multi_allocate(shape: Shape, count: int) -> Json:

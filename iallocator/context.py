@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from iallocator.model.cluster import Cluster
     from iallocator.model.instance import Instance
     from iallocator.options import Settings
-    from iallocator.redundancy.judge import Judge
+    from iallocator.redundancy.judge import Demands, Judge
     from iallocator.scoring import Kernel
 
 __all__ = ["Context", "Workbench"]
@@ -28,7 +28,7 @@ class Context:
     instance whose room is free for its own new place.
     """
 
-    __slots__ = ("cluster", "ignore_soft", "kernels", "leaving", "rules", "settings", "state")
+    __slots__ = ("cluster", "demands", "ignore_soft", "kernels", "leaving", "rules", "settings", "state")
 
     def __init__(
         self,
@@ -43,6 +43,7 @@ class Context:
         self.rules = Rules(settings.n1)
         self.ignore_soft = settings.ignore_soft_errors
         self.leaving: Instance | None = None
+        self.demands: Demands = {}
 
     def kernel(self, scope: Sequence[int]) -> Kernel:
         """Scores over `scope`, as the state is now."""
@@ -52,7 +53,7 @@ class Context:
         """N+1 as the state is now; `scope` as for the allocation."""
         from iallocator.redundancy.judge import Judge
 
-        return Judge(self.state, self.kernels, self.rules, scope, self.leaving)
+        return Judge(self.state, self.kernels, self.rules, scope, self.leaving, self.demands)
 
     def workbench(self, scope: Sequence[int]) -> Workbench:
         """Kernel and judge for the state as it is now."""

@@ -16,10 +16,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from iallocator.model.cluster import Cluster
-    from iallocator.model.state import State
-    from iallocator.plans.balancing import GroupPlan, Wishes
+    from iallocator.plans.balancing import Balanced, Wishes
     from iallocator.plans.plan import Plan
+    from iallocator.plans.scope import Load
 
 __all__ = ["OPTIONS", "USAGE", "Settings", "run"]
 
@@ -104,13 +103,14 @@ def run(settings: Settings, positional: Sequence[str]) -> int:
     """Balance the cluster in the file (- or none: stdin), print the plan."""
     from iallocator.engine import reading_for
     from iallocator.plans.balancing import balance_cluster
+    from iallocator.plans.scope import set_loads
     from iallocator.sources import load
 
     cluster = load(settings, positional, reading_for(settings)).cluster
     try:
         if settings.dynu_file and not settings.ignore_dynu:
-            _read_loads(cluster, settings.dynu_file)
-        plans, before, after = balance_cluster(
+            set_loads(cluster, _loads(settings.dynu_file))
+        done = balance_cluster(
             cluster, _wishes(settings), _progress(), settings.verify_plan
         )
     except LookupError as error:
@@ -118,8 +118,9 @@ def run(settings: Settings, positional: Sequence[str]) -> int:
     except KeyboardInterrupt:
         return INTERRUPTED
     _say_progress("")
-    _show_states(before, after, settings)
-    _write(cluster, plans, settings)
+    _show_states(done, settings)
+    _write(done, settings)
+    plans = done.plans
     for problem in (problem for one in plans for problem in one.problems):
         print(f"iallocator: {problem}", file=sys.stderr)
     if any(one.plan.interrupted for one in plans):
@@ -127,13 +128,13 @@ def run(settings: Settings, positional: Sequence[str]) -> int:
     return 1 if any(one.problems for one in plans) else 0
 
 
-def _show_states(before: State, after: State, settings: Settings) -> None:
+def _show_states(done: Balanced, settings: Settings) -> None:
     """The lists of nodes and instances that were asked for, and the text files, both moments."""
     if settings.print_nodes is None and not (settings.print_instances or settings.save_cluster):
         return
     from iallocator.report.before_after import show_state
 
-    moments = (("Initial", "original", before), ("Final", "balanced", after))
+    moments = (("Initial", "original", done.before), ("Final", "balanced", done.after))
     for moment, suffix, state in moments:
         show_state(state, settings, moment)
         if settings.save_cluster:
@@ -185,12 +186,11 @@ def _clock(seconds: float | None) -> Callable[[], bool]:
     return lambda: monotonic() >= end
 
 
-def _read_loads(cluster: Cluster, path: str) -> None:
-    """Take the dynamic utilisation from a file, as hbal does."""
+def _loads(path: str) -> dict[str, Load]:
+    """The dynamic utilisation in a file, by instance; hbal's format."""
     from iallocator.files import read_file
-    from iallocator.plans.scope import set_loads
 
-    loads: dict[str, tuple[float, float, float, float]] = {}
+    loads: dict[str, Load] = {}
     lines = read_file(path).decode("utf-8", "replace").splitlines()
     for number, line in enumerate(lines, start=1):
         words = line.split()
@@ -203,7 +203,7 @@ def _read_loads(cluster: Cluster, path: str) -> None:
             raise UsageError(
                 f"{path}: line {number}: expected an instance and four numbers, got {line!r}"
             ) from None
-    set_loads(cluster, loads)
+    return loads
 
 
 def _progress() -> Callable[[Plan], None]:
@@ -219,10 +219,11 @@ def _say_progress(text: str) -> None:
         print(f"\r\x1b[K{text}", end="", file=sys.stderr, flush=True)
 
 
-def _write(cluster: Cluster, plans: Sequence[GroupPlan], settings: Settings) -> None:
+def _write(done: Balanced, settings: Settings) -> None:
     """The plan in the form that was asked for."""
     from iallocator.plans.telling import command_lines, plan_document, plan_lines
 
+    cluster, plans = done.cluster, done.plans
     if settings.json:
         import json
 

@@ -24,8 +24,6 @@ __all__ = ["change_group", "move_to_group"]
 def change_group(context: Context, request: ChangeGroup) -> Reply:
     """Move each instance to the best of the target groups, less those the instances are in."""
     cluster = context.cluster
-    if context.settings.like_hail:  # the option has no effect here
-        context.ignore_soft = False
     present = {cluster.group_of(instance).index for instance in request.instances}
     targets = cluster.groups if request.targets is None else request.targets
     groups = [group for group in targets if group.index not in present]
@@ -66,4 +64,9 @@ def _move_into(
     group = next(group for group in groups if group.uuid == uuid)
     targets = eligible_nodes(context, group, None)
     move = move_pair if instance.template == "drbd" else move_anywhere
-    return move(context, instance, targets)
+    asked = context.ignore_soft
+    if context.settings.like_hail:  # it ignores soft errors for the choice of the group only
+        context.ignore_soft = False
+    outcome = move(context, instance, targets)
+    context.ignore_soft = asked
+    return outcome

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from iallocator.filters.node import Check
     from iallocator.model.instance import Instance
     from iallocator.model.moves import Step
+    from iallocator.scoring import Kernel
     from iallocator.scoring.candidates import Candidates
 
 __all__ = ["Move", "Outcome", "fail_over", "move_anywhere", "move_pair", "move_secondary"]
@@ -147,7 +148,7 @@ def move_pair(context: Context, instance: Instance, targets: Sequence[int]) -> O
     with state.trial():
         state.remove(instance, present)
         kernel = context.kernel(cluster.nodes[targets[0]].group.nodes)
-        refusals = _step_refusals(context, instance, (old, mirror), targets)
+        refusals = _step_refusals(context, kernel, instance, (old, mirror), targets)
         limits = context.move_limits(old)
         found = kernel.pairs(instance, targets, targets, refusals, limits)
     outcome = _outcome(
@@ -170,7 +171,11 @@ def _no_pair(why: str, failures: dict[str, int]) -> Outcome:
 
 
 def _step_refusals(
-    context: Context, instance: Instance, present: tuple[int, int], targets: Sequence[int]
+    context: Context,
+    kernel: Kernel,
+    instance: Instance,
+    present: tuple[int, int],
+    targets: Sequence[int],
 ) -> dict[int, str]:
     """Why a target cannot be the new primary, before its own limits as primary count.
 
@@ -178,17 +183,20 @@ def _step_refusals(
     primary there, which keeps the mirror.  The instance is off its nodes now.
     """
     old, mirror = present
-    checker = context.kernels.checker(context.state)
-    as_mirror = checks_for(SECONDARY, instance, context.move_limits(mirror))
-    left = _left_behind(context, instance, old)
     refusals = may_not_receive(context.cluster, old, targets)
+    limits = context.move_limits(mirror)
+    refusals = kernel.mirror_refusals(instance, old, targets, limits) | refusals
+    checker = context.kernels.checker(context.state)
+    left = _left_behind(context, instance, old)
+    peers = context.state.peers[old]
+    keeps: dict[float, str | None] = {}  # by what the old primary reserves for the new one
     for index in targets:
-        if index not in refusals:
-            reason = checker.secondary_refusal(
-                instance, old, index, as_mirror
-            ) or checker.secondary_refusal(instance, index, old, left)
-            if reason is not None:
-                refusals[index] = reason
+        amount = peers.get(index, 0)
+        if amount not in keeps:
+            keeps[amount] = checker.secondary_refusal(instance, index, old, left)
+        reason = keeps[amount]
+        if reason is not None and index not in refusals:
+            refusals[index] = reason
     return refusals
 
 

@@ -46,6 +46,8 @@ class State:
         Per node, primary -> MiB of the instances that reserve memory here.
     where:
         Instance name -> the nodes it is on now, primary first.
+    revisions:
+        Per node, how often it has changed for good: trials do not count.
     primaries, secondaries:
         Per node, the instances it holds in that role, keyed by name.
     exclusion:
@@ -63,6 +65,7 @@ class State:
         "peers",
         "primaries",
         "reserved",
+        "revisions",
         "secondaries",
         "where",
     )
@@ -78,6 +81,7 @@ class State:
         self.exclusion: list[dict[str, int]] = [{} for _ in range(count)]
         self.domains: dict[tuple[int, str, str], int] = {}
         self.where: dict[str, tuple[int, ...]] = {}
+        self.revisions = [0] * count
         self._journal: list[_SavedNode | _SavedPlace] | None = None
         self._start()
 
@@ -271,7 +275,9 @@ class State:
             self.where[name] = nodes
 
     def _touch(self, index: int) -> None:
-        if self._journal is not None:
+        if self._journal is None:
+            self.revisions[index] += 1
+        else:
             self._journal.append(_SavedNode(self, index))
 
     def instances_on(self, index: int) -> Iterator[Instance]:

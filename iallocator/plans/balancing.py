@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from iallocator.plans.limits import Limits
     from iallocator.plans.plan import Plan
 
-__all__ = ["GroupPlan", "Wishes", "balance_cluster"]
+__all__ = ["Balanced", "GroupPlan", "Wishes", "balance_cluster"]
 
 
 class Wishes:
@@ -86,13 +86,25 @@ class GroupPlan:
         self.problems = problems
 
 
+class Balanced:
+    """The plans for one group or several, and the states of the cluster around them."""
+
+    def __init__(
+        self, cluster: Cluster, plans: list[GroupPlan], before: State, after: State
+    ) -> None:
+        self.cluster = cluster
+        self.plans = plans
+        self.before = before
+        self.after = after
+
+
 def balance_cluster(
     cluster: Cluster,
     wishes: Wishes,
     progress: Callable[[Plan], None] = lambda plan: None,
     check: bool = False,
-) -> tuple[list[GroupPlan], State, State]:
-    """The plans for one group or all, and the states before and after them.
+) -> Balanced:
+    """Balance one group, or all.
 
     A cluster of several groups has its worst group balanced that can be improved.
     `check`: execute every plan on the model.
@@ -119,7 +131,7 @@ def balance_cluster(
             plans = [found]
         if plan.interrupted or (plan.moves and not wishes.all_groups):
             break
-    return plans, State(cluster), state
+    return Balanced(cluster, plans, State(cluster), state)
 
 
 def _known(cluster: Cluster, wishes: Wishes) -> None:

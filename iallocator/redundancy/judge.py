@@ -25,6 +25,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    Demands = dict[int, tuple[int, Demand | None]]
+    """Node -> its revision, and what its failure asks for then."""
+
     from iallocator.model.cluster import Group
     from iallocator.model.instance import Instance
     from iallocator.model.state import State
@@ -40,6 +43,7 @@ class Judge:
 
     `scope` are the nodes over which the allocation's score runs; `leaving` is an
     instance that is off the state already, but was there before the request.
+    `demands` remembers between the judges of one request what failures ask.
     """
 
     def __init__(
@@ -49,8 +53,10 @@ class Judge:
         rules: Rules,
         scope: Sequence[int],
         leaving: Instance | None = None,
+        demands: Demands | None = None,
     ) -> None:
         self._leaving = leaving
+        self._demands: Demands = {} if demands is None else demands
         self._state = state
         self._rules = rules
         self._scope = scope
@@ -146,7 +152,8 @@ class Judge:
         watch = self._watches.get(group.index)
         if watch is None:
             failing = self._rules.failing(self._state.cluster, group, self._scope)
-            watch = self._watches[group.index] = _Watch(self._state, self._rules, failing)
+            watch = _Watch(self._state, self._rules, failing, self._demands)
+            self._watches[group.index] = watch
         return watch
 
 
@@ -172,7 +179,9 @@ class _Watch:
 
     __slots__ = ("_demands", "_onto", "_state", "failing", "movers", "refuter")
 
-    def __init__(self, state: State, rules: Rules, failing: Sequence[int]) -> None:
+    def __init__(
+        self, state: State, rules: Rules, failing: Sequence[int], demands: Demands
+    ) -> None:
         self._state = state
         self.failing = frozenset(failing)
         self.refuter: int | None = None
@@ -185,7 +194,11 @@ class _Watch:
             targets = rules.targets(state.cluster, group)
             if group.index not in rooms and targets:
                 rooms[group.index] = Room(state, targets)
-            demand = self._demands[node] = demand_of(state, node, rules)
+            revision, demand = demands.get(node, (-1, None))
+            if demand is None or revision != state.revisions[node]:
+                demand = demand_of(state, node, rules)
+                demands[node] = state.revisions[node], demand
+            self._demands[node] = demand
             room = rooms.get(group.index)
             kind, spare = verdict(state, node, demand, rules, targets, room)
             if kind == LOST and not rules.strict:

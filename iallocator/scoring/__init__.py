@@ -47,6 +47,12 @@ if TYPE_CHECKING:
             """Every node as the secondary of an instance whose primary stays."""
 
 
+        def mirror_refusals(
+            self, instance: Instance, primary: int, nodes: Sequence[int], limits: int
+        ) -> dict[int, str]:
+            """Why some nodes cannot be the secondary of an instance on `primary`."""
+
+
 __all__ = ["Kernels", "arrays_pay"]
 
 

@@ -72,6 +72,20 @@ class ArrayCandidates(Candidates):
                 return
             yield self._placement(number, position)
 
+    def ranked(self) -> Iterator[Placement]:
+        flat = self._scores.ravel()
+        if not flat.size:
+            return
+        width = self._scores.shape[1]
+        first = int(flat.argmin())  # the first of equals: by row, then by column
+        if not np.isfinite(flat[first]):
+            return
+        yield self._placement(*divmod(first, width))
+        for position in np.argsort(flat, kind="stable")[1:].tolist():
+            if not np.isfinite(flat[position]):
+                return
+            yield self._placement(*divmod(position, width))
+
     def _placement(self, number: int, position: int) -> Placement:
         return (
             float(self._scores[number, position]),
@@ -157,6 +171,18 @@ class ArrayKernel:
         """Every node of `nodes` as the secondary of an instance that stays on `primary`."""
         checks = checks_for(SECONDARY, instance, limits)
         return self._pairs(instance, [primary], nodes, {}, (), checks)
+
+    def mirror_refusals(
+        self, instance: Instance, primary: int, nodes: Sequence[int], limits: int
+    ) -> dict[int, str]:
+        """Why some of `nodes` cannot be the secondary; see `ScalarKernel.mirror_refusals`."""
+        before = self._view(nodes)
+        peers = self._peers([primary], nodes)[0]
+        after = after_secondary(before, instance, peers, np.maximum)
+        reasons = _Reasons(len(nodes), {}, ())
+        reasons.apply(checks_for(SECONDARY, instance, limits), before, after, instance)
+        codes = reasons.codes.tolist()
+        return {node: reasons.names[code] for node, code in zip(nodes, codes) if code}
 
     def _pairs(
         self,

@@ -159,6 +159,14 @@ class ScalarKernel:
             [self._row(instance, primary, nodes, checks, failures)], failures
         )
 
+    def mirror_refusals(
+        self, instance: Instance, primary: int, nodes: Sequence[int], limits: int
+    ) -> dict[int, str]:
+        """Why some of `nodes` cannot be the secondary of an instance on `primary`."""
+        checks = checks_for(SECONDARY, instance, limits)
+        reasons = {node: self.secondary_refusal(instance, primary, node, checks) for node in nodes}
+        return {node: reason for node, reason in reasons.items() if reason is not None}
+
     def _row(
         self,
         instance: Instance,
