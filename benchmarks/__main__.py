@@ -27,7 +27,7 @@ def main() -> int:
     parser.add_argument("--plugin", required=True, help="the installed executable to measure")
     parser.add_argument("--pairs", type=int, default=5, help="runs of each, in turn")
     parser.add_argument("--limit", type=float, default=240, help="seconds that one run may take")
-    parser.add_argument("--only", default="", help="measure only the cases whose names have one of these (commas)")
+    parser.add_argument("--only", default="", help="only cases named like one of these: A,B,...")
     parser.add_argument("--peerless", action="store_true", help="do not run hail")
     options = parser.parse_args()
     rows = []

@@ -198,7 +198,7 @@ def not_redundant(shape: Shape) -> Json:
     One instance is larger than what any other node has free.
     """
     whole = allocate(shape)
-    name, instance = list(whole["instances"].items())[-1]
+    instance = list(whole["instances"].values())[-1]
     node = whole["nodes"][instance["nodes"][0]]
     instance["memory"] += node["free_memory"] - 4096
     node["free_memory"] = 4096

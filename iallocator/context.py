@@ -28,7 +28,16 @@ class Context:
     instance whose room is free for its own new place.
     """
 
-    __slots__ = ("cluster", "demands", "ignore_soft", "kernels", "leaving", "rules", "settings", "state")
+    __slots__ = (
+        "cluster",
+        "demands",
+        "ignore_soft",
+        "kernels",
+        "leaving",
+        "rules",
+        "settings",
+        "state",
+    )
 
     def __init__(
         self,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from itertools import pairwise
+from pathlib import Path
 
 import pytest
 
@@ -160,7 +161,7 @@ def test_balance_command_with_an_unknown_name_says_which(
 
 
 def test_balance_command_of_several_groups_balances_the_worst(
-    tmp_path, capsys: pytest.CaptureFixture[str]  # type: ignore[no-untyped-def]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Of two groups the lopsided one is balanced; with --all-groups both are looked at."""
     document = build(

@@ -211,16 +211,17 @@ def test_balance_of_peer_data_scores_as_hbal(
     assert difference(ours(capsys, "-t", str(path)), peer) == ""
 
 
-def test_balance_commands_are_those_of_hbal(capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("path", _peer_files("hbal-*.data"), ids=lambda path: str(path.stem))
+def test_balance_commands_are_those_of_hbal(
+    path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     """-C prints hbal's commands in hbal's job sets."""
-    paths = _peer_files("hbal-*.data")
-    for path in paths:
-        peer = hbal(path, "-C")
-        assert peer is not None
-        main(["balance", "--compat=hail", "-C", "-t", str(path)])
-        mine = capsys.readouterr().out
-        commands = [
-            [line.strip() for line in text.splitlines() if line.lstrip()[:4] in ("gnt-", "echo")]
-            for text in (mine, peer.output)
-        ]
-        assert commands[0] == commands[1]
+    peer = hbal(path, "-C")
+    assert peer is not None
+    main(["balance", "--compat=hail", "-C", "-t", str(path)])
+    mine = capsys.readouterr().out
+    commands = [
+        [line.strip() for line in text.splitlines() if line.lstrip()[:4] in ("gnt-", "echo")]
+        for text in (mine, peer.output)
+    ]
+    assert commands[0] == commands[1]
