@@ -24,12 +24,15 @@ HAIL = "/usr/lib/ganeti/iallocators/hail"
 def main() -> int:
     """Measure, write the table, the numbers and the plot."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--plugin", required=True, help="the installed executable to measure")
+    parser.add_argument("--plugin", default="iallocator", help="the executable to measure")
     parser.add_argument("--pairs", type=int, default=5, help="runs of each, in turn")
     parser.add_argument("--limit", type=float, default=240, help="seconds that one run may take")
     parser.add_argument("--only", default="", help="only cases named like one of these: A,B,...")
+    parser.add_argument("--stages", action="store_true", help="only profile, keep the times")
     parser.add_argument("--peerless", action="store_true", help="do not run hail")
     options = parser.parse_args()
+    if options.stages:
+        return _write(_profiled())
     rows = []
     with tempfile.TemporaryDirectory() as folder:
         for case in CASES:
@@ -40,10 +43,24 @@ def main() -> int:
         return 0
     if options.only:
         rows = _merged(rows)
+    return _write(rows)
+
+
+def _write(rows: list[dict[str, Any]]) -> int:
     (HERE / "results.json").write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
     (HERE / "RESULTS.md").write_text(_table(rows), encoding="utf-8")
     (HERE / "nodes.svg").write_text(draw(rows), encoding="utf-8")
     return 0
+
+
+def _profiled() -> list[dict[str, Any]]:
+    """The stored rows with their stages measured again."""
+    documents = {case.name: case.document for case in CASES}
+    stored = json.loads((HERE / "results.json").read_text(encoding="utf-8"))
+    rows = [row for row in stored if row["name"] in documents]
+    for row in rows:
+        row["stages_ms"] = stages(json.dumps(documents[row["name"]]()).encode())
+    return rows
 
 
 def _merged(new: list[dict[str, Any]]) -> list[dict[str, Any]]:
