@@ -29,7 +29,7 @@ def main() -> int:
     parser.add_argument("--limit", type=float, default=240, help="seconds that one run may take")
     parser.add_argument("--only", default="", help="only cases named like one of these: A,B,...")
     parser.add_argument("--stages", action="store_true", help="only profile, keep the times")
-    parser.add_argument("--peerless", action="store_true", help="do not run hail")
+    parser.add_argument("--peerless", action="store_true", help="do not run hail, keep its times")
     options = parser.parse_args()
     if options.stages:
         return _write(_profiled())
@@ -39,8 +39,6 @@ def main() -> int:
             if any(text in case.name for text in options.only.split(",")):
                 rows.append(_measure(case, Path(folder), options))
                 print(_line(rows[-1]), flush=True)
-    if options.peerless:
-        return 0
     if options.only:
         rows = _merged(rows)
     return _write(rows)
@@ -66,7 +64,12 @@ def _profiled() -> list[dict[str, Any]]:
 def _merged(new: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """The stored rows, those measured again replaced, in the order of the cases."""
     stored = json.loads((HERE / "results.json").read_text(encoding="utf-8"))
-    by_name = {row["name"]: row for row in [*stored, *new]}
+    by_name = {row["name"]: row for row in stored}
+    for row in new:
+        kept = {k: v for k, v in by_name.get(row["name"], {}).items() if k.startswith("hail_")}
+        merged = by_name[row["name"]] = kept | row
+        if "ratio" not in row and "hail_ms" in merged:
+            merged["ratio"] = round(merged["hail_ms"] / merged["ours_ms"], 2)
     return [by_name[case.name] for case in CASES if case.name in by_name]
 
 
