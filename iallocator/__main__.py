@@ -1,8 +1,6 @@
 """``python -m iallocator``."""
 
-import sys
-
-from iallocator.cli import main
+from iallocator.cli import run
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    run()
