@@ -31,7 +31,7 @@ class GroupPlacements:
     failures:
         Reason -> how many it refused.
     refused:
-        The best placement that was refused by global N+1, if any.
+        The first placement, by row and then by rank, that global N+1 refused, if any.
     """
 
     __slots__ = ("_scores", "best", "failures", "refused", "successes")
