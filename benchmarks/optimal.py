@@ -1,0 +1,66 @@
+"""How far placing greedily is from the optimum, and what the proof costs.
+
+    python -m benchmarks.optimal
+
+Batches of new instances of mixed sizes on generated clusters, each answered with
+``--optimal``.  Prints a Markdown table.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import re
+import statistics
+import time
+from typing import Any
+
+from benchmarks.clusters import Shape, multi_allocate
+from iallocator.cli import answer
+
+CASES = (
+    (6, "rbd", 3), (10, "rbd", 3), (10, "rbd", 4), (20, "rbd", 4), (6, "drbd", 2), (10, "drbd", 2),
+)  # fmt: skip
+"""Nodes, template, instances in the batch."""
+
+CLUSTERS = 10
+LIMIT = 20
+TOLD = re.compile(r"score ([\d.]+), (proved)?.*greedy ([\d.]+), gap ([\d.]+)")
+
+
+def batch(nodes: int, template: str, count: int, seed: int) -> dict[str, Any]:
+    """A batch of mixed sizes on a cluster that is half full."""
+    rng = random.Random(seed)
+    shape = Shape(nodes, template, per_node=6, fullness=0.3 + 0.3 * rng.random(), seed=seed)
+    document = multi_allocate(shape, count)
+    for wanted in document["request"]["instances"]:
+        wanted["memory"] = rng.choice((1024, 4096, 8192, 16384))
+        wanted["vcpus"] = rng.choice((1, 2, 4))
+    return document
+
+
+def main() -> None:
+    """Measure every case and print the table."""
+    print("| nodes | template | instances | proved | greedy is the optimum | mean gap | "
+          "largest gap | median time |")
+    print("|---|---|---|---|---|---|---|---|")
+    for nodes, template, count in CASES:
+        gaps, times, proved = [], [], 0
+        for seed in range(CLUSTERS):
+            raw = json.dumps(batch(nodes, template, count, seed)).encode()
+            start = time.perf_counter()
+            info = json.loads(answer(raw, ["--optimal", f"--time-limit={LIMIT}"]))["info"]
+            times.append(time.perf_counter() - start)
+            told = TOLD.search(info)
+            assert told, info
+            proved += told[2] is not None
+            gaps.append(float(told[4]) / float(told[3]))
+        equal = sum(gap < 1e-7 for gap in gaps)
+        print(
+            f"| {nodes} | {template} | {count} | {proved}/{CLUSTERS} | {equal}/{CLUSTERS} | "
+            f"{statistics.mean(gaps):.2%} | {max(gaps):.2%} | {statistics.median(times):.2f} s |"
+        )
+
+
+if __name__ == "__main__":
+    main()

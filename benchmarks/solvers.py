@@ -1,0 +1,174 @@
+"""Which solver the exact search should use: HiGHS against CP-SAT on the same problems.
+
+    python -m benchmarks.solvers
+
+Both packages (``highspy``, ``ortools``) must be installed; each runs in a process of its
+own, because they cannot be loaded together.  Measured, medians over the problems of
+each size: seconds to the first answer, seconds to the proof that there is
+none; and once for each package: size on disk with what it needs, seconds to import.
+Writes ``benchmarks/SOLVERS.md``.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import statistics
+import subprocess
+import sys
+import time
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from iallocator.search import highs
+from iallocator.search.problem import FOUND, IMPOSSIBLE, Choice, Kind, Problem
+
+REPORT = Path(__file__).with_name("SOLVERS.md")
+SIZES = ((5, 10), (10, 30), (20, 60), (40, 120))
+"""Nodes and instances of the problems."""
+
+PER_SIZE = 12
+LIMIT = 30.0
+PACKAGES = {"HiGHS": ("highspy", "highspy"), "CP-SAT": ("ortools", "ortools.sat.python.cp_model")}
+
+
+def problem(nodes: int, instances: int, seed: int) -> Problem:
+    """A batch of instances whose sizes add up to nearly what the nodes have left."""
+    rng = random.Random(seed)
+    made = Problem()
+    sizes = [(rng.choice((1, 2, 3, 4, 6, 8)) * 1024, rng.randint(1, 4)) for _ in range(instances)]
+    tightness = rng.choice((0.93, 0.97, 0.99, 1.01))
+    memory_each = sum(memory for memory, _ in sizes) / nodes / tightness
+    cpus_each = sum(cpus for _, cpus in sizes) / nodes / 0.9
+    for node in range(nodes):
+        made.at_most(("memory", node), round(memory_each * rng.uniform(0.8, 1.2)))
+        made.at_most(("cpus", node), round(cpus_each + 1))
+    kinds: dict[tuple[int, int], list[str]] = {}
+    for number, size in enumerate(sizes):
+        kinds.setdefault(size, []).append(f"i{number}")
+    for (memory, cpus), members in kinds.items():
+        choices = [
+            Choice(node, 0.0, {("memory", node): memory, ("cpus", node): cpus})
+            for node in range(nodes)
+        ]
+        made.kinds.append(Kind(members, choices))
+    return made
+
+
+def solve_cp_sat(task: Problem, seconds: float) -> str:
+    """The status that CP-SAT comes to."""
+    from ortools.sat.python import cp_model
+
+    model = cp_model.CpModel()
+    used: dict[Any, list[Any]] = {}
+    for number, kind in enumerate(task.kinds):
+        count = len(kind.members)
+        variables = [model.new_int_var(0, count, f"{number}-{k}") for k in range(len(kind.choices))]
+        model.add(sum(variables) == count)
+        for variable, choice in zip(variables, kind.choices):
+            for row, amount in choice.uses.items():
+                used.setdefault(row, []).append(int(amount) * variable)
+    for row, terms in used.items():
+        if row in task.bounds:
+            model.add(sum(terms) <= int(task.bounds[row][1]))
+    solver = cp_model.CpSolver()
+    solver.parameters.max_time_in_seconds = seconds
+    solver.parameters.num_workers = 1
+    status = solver.solve(model)
+    known = {cp_model.OPTIMAL: FOUND, cp_model.FEASIBLE: FOUND, cp_model.INFEASIBLE: IMPOSSIBLE}
+    return known.get(status, "time out")
+
+
+def timed(solver: str, task: Problem) -> tuple[str, float]:
+    """The status and the seconds that it took."""
+    start = time.perf_counter()
+    if solver == "HiGHS":
+        status = highs.solve(task, LIMIT).status
+    else:
+        status = solve_cp_sat(task, LIMIT)
+    return status, time.perf_counter() - start
+
+
+def installed_size(package: str) -> float:
+    """MiB on disk of a package and everything that it requires."""
+    seen: set[str] = set()
+    waiting, size = [package], 0
+    while waiting:
+        name = waiting.pop().lower().replace("_", "-")
+        if name in seen:
+            continue
+        seen.add(name)
+        try:
+            dist = metadata.distribution(name)
+        except metadata.PackageNotFoundError:
+            continue
+        size += sum(file.size or 0 for file in dist.files or ())
+        for line in dist.requires or ():
+            if "extra ==" not in line:
+                words = "".join(c if c.isalnum() or c in "-_." else " " for c in line)
+                waiting.append(words.split()[0])
+    return size / 2**20
+
+
+def import_seconds(module: str) -> float:
+    """Median of the seconds that a new interpreter takes to import a module."""
+    times = []
+    for _ in range(5):
+        start = time.perf_counter()
+        subprocess.run([sys.executable, "-c", f"import {module}"], check=True)
+        times.append(time.perf_counter() - start)
+    return statistics.median(times)
+
+
+def _results(solver: str) -> list[list[tuple[str, float]]]:
+    """Per size the status and the seconds of every problem, from a process of its own."""
+    command = [sys.executable, "-m", "benchmarks.solvers", solver]
+    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    results: list[list[tuple[str, float]]] = json.loads(done.stdout)
+    return results
+
+
+def measure(solver: str) -> None:
+    """Print the results of one solver as JSON."""
+    timed(solver, problem(2, 2, 0))  # loads what it needs
+    tasks = [[problem(*size, seed) for seed in range(PER_SIZE)] for size in SIZES]
+    print(json.dumps([[timed(solver, task) for task in of_size] for of_size in tasks]))
+
+
+def main() -> None:
+    """Measure and write the report."""
+    lines = [
+        "# Solvers for the exact search",
+        "",
+        "`python -m benchmarks.solvers`: batches on nearly full nodes, one thread each.",
+        "",
+        "| | HiGHS (`highspy`) | CP-SAT (`ortools`) |",
+        "|---|---|---|",
+    ]
+    sizes = [f"{installed_size(package):.0f} MiB" for package, _ in PACKAGES.values()]
+    starts = [f"{import_seconds(module):.2f} s" for _, module in PACKAGES.values()]
+    lines += [f"| on disk, with what it needs | {' | '.join(sizes)} |"]
+    lines += [f"| import | {' | '.join(starts)} |"]
+    results = {solver: _results(solver) for solver in PACKAGES}
+    for size, (nodes, instances) in enumerate(SIZES):
+        found: dict[tuple[str, str], list[float]] = {}
+        for solver, sizes_of in results.items():
+            for status, took in sizes_of[size]:
+                found.setdefault((solver, status), []).append(took)
+        for status, what in ((FOUND, "first answer"), (IMPOSSIBLE, "proof of impossibility")):
+            cells = [
+                f"{statistics.median(times):.3f} s ({len(times)})" if times else "none"
+                for times in (found.get((solver, status), []) for solver in PACKAGES)
+            ]
+            lines.append(f"| {what}, {nodes} nodes, {instances} instances | {' | '.join(cells)} |")
+        late = [str(len(found.get((solver, "time out"), []))) for solver in PACKAGES]
+        if any(count != "0" for count in late):
+            lines.append(f"| no answer in {LIMIT:.0f} s, {nodes} nodes | {' | '.join(late)} |")
+    lines += ["", "In brackets: how many of the problems it was. ", ""]
+    REPORT.write_text("\n".join(line.rstrip() for line in lines))
+    print(REPORT.read_text())
+
+
+if __name__ == "__main__":
+    measure(sys.argv[1]) if sys.argv[1:] else main()

@@ -1,0 +1,1 @@
+"""Exact search: the problem, the solver, the refinement."""
