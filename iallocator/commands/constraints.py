@@ -1,0 +1,92 @@
+"""``iallocator constraints``: what binds the placements of a document, and where it comes from."""
+
+from __future__ import annotations
+
+import sys
+
+from iallocator import options
+from iallocator.constraints.primitive import KINDS, MUST, SHOULD
+from iallocator.options import Option, choice
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from iallocator.constraints.primitive import Constraint
+
+__all__ = ["OPTIONS", "USAGE", "Settings", "run"]
+
+USAGE = "[OPTIONS] [FILE]"
+
+OPTIONS = (
+    Option("--json", "json", "write the constraints as one JSON document"),
+    Option("--instance", "instance", "only those of this instance", str, "NAME"),
+    Option("--strength", "strength", "only those that must, or should, hold", choice(MUST, SHOULD),
+           "must|should"),
+    Option("--kind", "kind", "only those of this kind", choice(*KINDS), "|".join(KINDS)),
+)
+
+
+class Settings(options.Settings):
+    """The settings of every request, and what to list."""
+
+    json: bool = False
+    instance: str = ""
+    strength: str = ""
+    kind: str = ""
+
+
+def run(settings: Settings, positional: Sequence[str]) -> int:
+    """List the constraints of the document in the file (- or none: stdin)."""
+    from iallocator.constraints.finding import relations_of
+    from iallocator.constraints.listing import constraints_of, wanted_by
+    from iallocator.engine import reading_for, request_in
+    from iallocator.sources import load
+
+    source = load(settings, positional, reading_for(settings))
+    wanted = wanted_by(request_in(source.document, source.cluster, settings))
+    new = [request.instance for request in wanted]
+    relations = relations_of(source.cluster, new, settings.tag_prefix)
+    problems: list[str] = []
+    every = constraints_of(source.cluster, wanted, relations, settings, problems)
+    found = [
+        c
+        for c in every
+        if settings.instance in ("", c.instance)
+        and settings.strength in ("", c.strength)
+        and settings.kind in ("", c.kind)
+    ]
+    unusable = [*(relations.unusable if relations else ())]
+    unusable += [p.removeprefix("Warning: ") for p in problems if "priority:" not in p]
+    if settings.json:
+        _write_json(found, unusable)
+    else:
+        _write_table(found, unusable)
+    return 0
+
+
+def _write_json(found: Sequence[Constraint], unusable: Sequence[str]) -> None:
+    import json
+
+    document = {
+        "constraints": [constraint.document() for constraint in found],
+        "unusable": list(unusable),
+    }
+    print(json.dumps(document, ensure_ascii=False, indent=2))
+
+
+def _write_table(found: Sequence[Constraint], unusable: Sequence[str]) -> None:
+    from iallocator.report.table import Column, Page, Table, wants_colour
+
+    table = Table(
+        Column("instance"), Column("kind"), Column("strength"), Column("weight", number=True),
+        Column("what"), Column("from"),
+    )  # fmt: skip
+    for c in found:
+        weight = "" if c.must else f"{c.weight:g}"
+        table.add(c.instance, c.kind, c.strength, weight, c.what, c.origin)
+    page = Page(wants_colour(sys.stdout))
+    page.table(table, indent=0)
+    for tag in unusable:
+        page.say(f"not usable: {tag}", "bad", indent=0)
+    sys.stdout.write(page.text())

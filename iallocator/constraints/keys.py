@@ -1,0 +1,165 @@
+"""Placement keys as tags.
+
+=====================  ========================================================
+cluster, instance      ``iallocator:key:NAME:VALUE:WEIGHT`` (customer)
+cluster, instance      ``iallocator:syskey:NAME:VALUE:WEIGHT`` (system)
+cluster, instance      ``iallocator:specialkey:NAME:VALUE:WEIGHT``, NAME one of
+                       ``ram``, ``cpu``, ``load``
+node                   ``iallocator:key:NAME:VALUE``
+node                   ``iallocator:stickykey:NAME:VALUE:WEIGHT``
+node                   ``iallocator:ram-contention:RATIO``
+node                   ``iallocator:cpu-contention:RATIO``
+=====================  ========================================================
+
+No name holds a colon; ``iallocator:`` is the usual prefix.  A tag that is not understood
+has no influence but a remark.
+"""
+
+from __future__ import annotations
+
+from iallocator.model.keys import SPECIAL, PlacementKey
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from iallocator.model.cluster import Cluster, Node
+    from iallocator.model.instance import Instance
+
+__all__ = ["NodeTags", "ResourceTags"]
+
+LARGEST = 2**53
+RESOURCE_KINDS = ("key", "syskey", "specialkey")
+DIGITS = frozenset("0123456789.+-eE")
+
+
+class ResourceTags:
+    """Reads the tags of clusters or instances; each text is looked at once."""
+
+    def __init__(self, prefix: str, level: int, remarks: list[str]) -> None:
+        self._prefix = prefix
+        self._level = level
+        self._remarks = remarks
+        self._known: dict[str, PlacementKey | None] = {}
+
+    def of_cluster(self, cluster: Cluster) -> list[PlacementKey]:
+        """The keys of the cluster, in the order of its tags."""
+        return self._keys(cluster.tags, "the cluster")
+
+    def of_instance(self, instance: Instance) -> list[PlacementKey]:
+        """The keys of an instance, in the order of its tags."""
+        return self._keys(instance.tags, f"instance {instance.name}") if instance.tags else []
+
+    def _keys(self, tags: Sequence[str], owner: str) -> list[PlacementKey]:
+        """The keys among `tags`; `owner` has them."""
+        known = self._known
+        found: list[PlacementKey] = []
+        for tag in tags:
+            if tag in known:
+                key = known[tag]
+            else:
+                key = known[tag] = self._read(tag, owner)
+            if key is not None:
+                found.append(key)
+        return found
+
+    def _read(self, tag: str, owner: str) -> PlacementKey | None:
+        kind, body = _split(tag, self._prefix)
+        if kind not in RESOURCE_KINDS:
+            return None
+        try:
+            name, value, weight = _parts(body, "NAME", "VALUE", "WEIGHT")
+            if kind == "specialkey":
+                if name not in SPECIAL:
+                    raise ValueError("ram, cpu or load")
+                name = SPECIAL[name]
+            elif kind == "syskey" and name.startswith("_"):
+                raise ValueError("a name without _ in front, those are customer keys")
+            key = PlacementKey(name, _number(value), _number(weight), kind != "key", self._level)
+        except ValueError as error:
+            self._remarks.append(_remark(tag, owner, str(error)))
+            return None
+        return key
+
+
+class NodeTags:
+    """What the tags of one node say.
+
+    Attributes
+    ----------
+    keys:
+        (name, value), sticky ones too.
+    sticky:
+        The sticky keys as tags for an instance: what is compared with its system keys
+        here is a system key there, a reserved one is a customer key.
+    ram_contention, cpu_contention:
+        Ratios above 0; None if no tag says.
+    """
+
+    __slots__ = ("cpu_contention", "keys", "ram_contention", "sticky")
+
+    def __init__(self, prefix: str, node: Node, remarks: list[str]) -> None:
+        self.keys: list[tuple[str, float]] = []
+        self.sticky: list[str] = []
+        self.ram_contention: float | None = None
+        self.cpu_contention: float | None = None
+        for tag in node.tags:
+            kind, body = _split(tag, prefix)
+            try:
+                self._read(prefix, kind, body)
+            except ValueError as error:
+                remarks.append(_remark(tag, f"node {node.name}", str(error)))
+
+    def _read(self, prefix: str, kind: str, body: str) -> None:
+        if kind == "key":
+            name, value = _parts(body, "NAME", "VALUE")
+            self.keys.append((name, _number(value)))
+        elif kind == "stickykey":
+            name, value, weight = _parts(body, "NAME", "VALUE", "WEIGHT")
+            self.keys.append((name, _number(value)))
+            _number(weight)
+            own = "key" if name.startswith("_") else "syskey"
+            self.sticky.append(f"{prefix}{own}:{body}")
+        elif kind == "ram-contention":
+            self.ram_contention = _ratio(body)
+        elif kind == "cpu-contention":
+            self.cpu_contention = _ratio(body)
+        elif kind in RESOURCE_KINDS:
+            raise ValueError("key or stickykey on a node")
+
+
+def _split(tag: str, prefix: str) -> tuple[str, str]:
+    """The kind and the rest of one of our tags; ("", "") for others."""
+    if not tag.startswith(prefix):
+        return "", ""
+    kind, _, body = tag[len(prefix) :].partition(":")
+    return kind, body
+
+
+def _parts(body: str, *wanted: str) -> list[str]:
+    parts = body.split(":")
+    if len(parts) != len(wanted) or not parts[0]:
+        raise ValueError(":".join(wanted))
+    return parts
+
+
+def _number(text: str) -> float:
+    """A decimal number from -2^53 to 2^53."""
+    try:
+        value = float(text) if DIGITS.issuperset(text) else None
+    except ValueError:
+        value = None
+    if value is None or not -LARGEST <= value <= LARGEST:
+        raise ValueError(f"a number, got {text!r}")
+    return value
+
+
+def _ratio(text: str) -> float:
+    value = _number(text)
+    if value <= 0:
+        raise ValueError(f"a number above 0, got {text!r}")
+    return value
+
+
+def _remark(tag: str, owner: str, expected: str) -> str:
+    return f"Warning: tag {tag!r} of {owner} does not count: expected {expected}"

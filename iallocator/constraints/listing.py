@@ -1,0 +1,154 @@
+"""Every constraint that a document, its tags, its request and the options express.
+
+For people and programs that want to see what placements are bound by, and why; the
+limits of nodes are listed per instance, by what it needs.
+"""
+
+from __future__ import annotations
+
+from iallocator.constraints.attributes import Facts
+from iallocator.constraints.listed import Listed
+from iallocator.constraints.primitive import APART, CAPACITY, LOCATION, MUST, SHOULD, Constraint
+from iallocator.model.tags import DESIRED, EXCLUSION, MIGRATION
+from iallocator.model.tags import LOCATION as LOCATIONS
+from iallocator.requests import Allocate, MultiAllocate
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from iallocator.constraints.relations import Relations
+    from iallocator.model.cluster import Cluster
+    from iallocator.model.instance import Instance
+    from iallocator.options import Settings
+    from iallocator.requests import Request
+
+__all__ = ["constraints_of", "wanted_by"]
+
+EXCLUSION_WEIGHT = 2.0
+LOCATION_WEIGHT = 1.0
+"""What the statistics ``pri_tags`` and ``location`` add to the score for each."""
+
+
+def constraints_of(
+    cluster: Cluster,
+    wanted: Sequence[Allocate],
+    relations: Relations | None,
+    settings: Settings,
+    problems: list[str],
+) -> Iterator[Constraint]:
+    """All constraints: of nodes, then instance by instance; those of `wanted` new ones last.
+
+    Tags that cannot be understood are added to `problems`, in words.
+    """
+    instances = [*cluster.instances, *(request.instance for request in wanted)]
+    sharing = _sharing(instances)
+    asked = {request.instance.name: request for request in wanted}
+    new = [request.instance for request in wanted]
+    facts = Facts(cluster, new, problems, settings.tag_prefix)
+    listed = Listed(cluster, facts, settings)
+    for node in cluster.nodes:
+        yield from listed.of_node(node)
+    for instance in instances:
+        yield from _capacities(instance)
+        yield from _roles(cluster, instance)
+        if instance.name in asked:
+            yield from _whitelist(asked[instance.name], settings)
+        yield from listed.of_instance(instance)
+        yield from _locations(cluster, instance)
+        yield from _exclusions(instance, sharing, settings)
+        if relations is not None:
+            yield from relations.of(instance.name)
+
+
+def wanted_by(request: Request | None) -> list[Allocate]:
+    """The new instances of a request."""
+    if isinstance(request, MultiAllocate):
+        return list(request.wanted)
+    return [request] if isinstance(request, Allocate) else []
+
+
+def _capacities(instance: Instance) -> Iterator[Constraint]:
+    needs = [("memory", instance.memory, "MiB"), ("vcpus", instance.vcpus, "")]
+    if instance.local:
+        needs.append(("disk_space_total", instance.disk, "MiB"))
+    for name, amount, unit in needs:
+        if amount:
+            what = f"needs {amount} {unit} of {name.partition('_')[0]}".replace("  ", " ")
+            yield Constraint(CAPACITY, MUST, instance.name, what, f"member {name}")
+
+
+def _roles(cluster: Cluster, instance: Instance) -> Iterator[Constraint]:
+    """A mirrored instance has two roles, which must be on different nodes of one group."""
+    if instance.required_nodes == 2:
+        for role, other in (("primary", "secondary"), ("secondary", "primary")):
+            what = f"{role} on another node than the {other}"
+            yield Constraint(
+                APART, MUST, instance.name, what, "disk template drbd", other=instance.name
+            )
+    if instance.nodes and not instance.mirrored:
+        home = cluster.nodes[instance.nodes[0]].name
+        yield Constraint(
+            LOCATION, MUST, instance.name, f"stays on {home}", f"disk template {instance.template}"
+        )
+
+
+def _whitelist(request: Allocate, settings: Settings) -> Iterator[Constraint]:
+    name = request.instance.name
+    if settings.restrict_allocation_to is not None:
+        nodes = ", ".join(settings.restrict_allocation_to)
+        yield Constraint(LOCATION, MUST, name, f"on {nodes}", "option --restrict-allocation-to")
+    elif request.restrict_to is not None:
+        nodes = ", ".join(request.restrict_to)
+        yield Constraint(LOCATION, MUST, name, f"on {nodes}", "member restrict-to-nodes")
+    if request.group_name is not None:
+        yield Constraint(
+            LOCATION, MUST, name, f"in group {request.group_name}", "member group_name"
+        )
+
+
+def _locations(cluster: Cluster, instance: Instance) -> Iterator[Constraint]:
+    name = instance.name
+    for network in instance.networks:
+        what = f"in a group with network {network}"
+        yield Constraint(LOCATION, MUST, name, what, "member nics")
+    for tag in sorted(instance.desired):
+        yield Constraint(
+            LOCATION, SHOULD, name, f"on a node tagged {tag}", f"cluster tag {DESIRED}...",
+            weight=LOCATION_WEIGHT,
+        )  # fmt: skip
+    if instance.required_nodes == 2 and any(tag.startswith(LOCATIONS) for tag in cluster.tags):
+        yield Constraint(
+            APART, SHOULD, name, "primary and secondary in different locations",
+            f"cluster tag {LOCATIONS}...", other=name, weight=LOCATION_WEIGHT,
+        )  # fmt: skip
+    needed = cluster.nodes[instance.nodes[0]].migration if instance.nodes else ()
+    for tag in sorted(needed):
+        yield Constraint(
+            LOCATION, MUST, name, f"moves only to nodes that receive {tag}",
+            f"cluster tag {MIGRATION}...",
+        )  # fmt: skip
+
+
+def _sharing(instances: Sequence[Instance]) -> dict[str, list[str]]:
+    """Exclusion tag -> the instances that have it."""
+    sharing: dict[str, list[str]] = {}
+    for instance in instances:
+        for tag in instance.exclusion:
+            sharing.setdefault(tag, []).append(instance.name)
+    return sharing
+
+
+def _exclusions(
+    instance: Instance, sharing: dict[str, list[str]], settings: Settings
+) -> Iterator[Constraint]:
+    """Instances with an exclusion tag in common: a new place must not join them."""
+    strength = SHOULD if settings.ignore_soft_errors else MUST
+    for tag in instance.exclusion:
+        for other in sharing[tag]:
+            if other != instance.name:
+                yield Constraint(
+                    APART, strength, instance.name, f"apart from {other}",
+                    f"cluster tag {EXCLUSION}..., tag {tag}", other=other,
+                    weight=EXCLUSION_WEIGHT if strength == SHOULD else 0.0,
+                )  # fmt: skip

@@ -1,0 +1,165 @@
+"""Which instances belong together, apart, after one another: what that means for a candidate."""
+
+from __future__ import annotations
+
+from iallocator.constraints.primitive import APART, ORDER, TOGETHER
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Mapping, Sequence
+
+    from iallocator.constraints.primitive import Constraint
+    from iallocator.model.cluster import Cluster, Node
+    from iallocator.model.instance import Instance
+
+    Where = Mapping[str, tuple[int, ...]]
+    """Instance name -> its nodes, primary first."""
+
+__all__ = ["Relations"]
+
+
+class Relations:
+    """The constraints between instances of a cluster.
+
+    All questions are about primaries: that is where an instance runs.  Those that are
+    nowhere yet bind nobody.  `keep_running` are never stopped to make room; `stuck` cannot
+    be stopped, and must not be by force.
+    """
+
+    __slots__ = (
+        "_bound", "cluster", "constraints", "keep_running", "priorities", "stuck", "unusable",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        constraints: Sequence[Constraint],
+        priorities: Mapping[str, int],
+        unusable: Sequence[str],
+        keep_running: Collection[str] = (),
+        stuck: Collection[str] = (),
+    ) -> None:
+        self.keep_running = keep_running
+        self.stuck = stuck
+        self.cluster = cluster
+        self.constraints = constraints
+        self.priorities = priorities
+        self.unusable = unusable
+        self._bound: dict[str, list[Constraint]] = {}
+        for constraint in constraints:
+            self._bound.setdefault(constraint.instance, []).append(constraint)
+
+    def of(self, instance: str, kind: str = "") -> list[Constraint]:
+        """The constraints that bind `instance`, of one kind or all."""
+        found = self._bound.get(instance, [])
+        return [c for c in found if c.kind == kind] if kind else found
+
+    def broken(
+        self, instance: str, node: int, where: Where, pending: Collection[str] = ()
+    ) -> list[Constraint]:
+        """The constraints that `instance` on `node` would break, as the others are.
+
+        `pending` are instances whose place is not decided: they bind nobody yet.
+        """
+        return [
+            constraint
+            for constraint in self._bound.get(instance, ())
+            if constraint.other in where
+            and constraint.other not in pending
+            and _breaks(constraint, self.cluster.nodes[node], self._home(constraint, where))
+        ]
+
+    def refusals(
+        self,
+        instance: str,
+        nodes: Iterable[int],
+        where: Where,
+        pending: Collection[str] = (),
+    ) -> dict[int, Constraint]:
+        """Those of `nodes` that break a must of `instance`, and the first that they break."""
+        refused: dict[int, Constraint] = {}
+        if instance in self._bound:
+            for node in nodes:
+                musts = (c for c in self.broken(instance, node, where, pending) if c.must)
+                first = next(musts, None)
+                if first is not None:
+                    refused[node] = first
+        return refused
+
+    def costs(
+        self,
+        instance: str,
+        nodes: Iterable[int],
+        where: Where,
+        pending: Collection[str] = (),
+    ) -> dict[int, float]:
+        """What `instance` on each of `nodes` costs by the shoulds it breaks, where it costs."""
+        if instance not in self._bound:
+            return {}
+        sums = {
+            node: sum(c.weight for c in self.broken(instance, node, where, pending) if not c.must)
+            for node in nodes
+        }
+        return {node: cost for node, cost in sums.items() if cost > 0}
+
+    def sites(self, node: int, domain: str) -> list[str]:
+        """The failure domains of that prefix that a node is in; "": itself."""
+        return _sites(self.cluster.nodes[node], domain)
+
+    def disjoint(self, domain: str) -> bool:
+        """Whether no node is in two failure domains of that prefix."""
+        return all(len(_sites(node, domain)) == 1 for node in self.cluster.nodes)
+
+    def _home(self, constraint: Constraint, where: Where) -> Node:
+        return self.cluster.nodes[where[constraint.other][0]]
+
+    def in_order(self, instances: Sequence[Instance]) -> list[Instance]:
+        """`instances` by priority, higher first; those after another follow it; else as given."""
+        ranked = sorted(instances, key=lambda i: -self.priorities.get(i.name, 0))
+        names = {instance.name for instance in instances}
+        placed: dict[str, Instance] = {}
+
+        def put(instance: Instance, path: tuple[str, ...]) -> None:
+            if instance.name in placed or instance.name in path:
+                return
+            for constraint in self.of(instance.name, ORDER):
+                if constraint.other in names:
+                    put(by_name[constraint.other], (*path, instance.name))
+            placed[instance.name] = instance
+
+        by_name = {instance.name: instance for instance in instances}
+        for instance in ranked:
+            put(instance, ())
+        return list(placed.values())
+
+    def group_of(self, instance: str, among: Sequence[str]) -> list[str]:
+        """Those of `among` that must be on one node with `instance`, itself among them.
+
+        In the order of `among`; bonds of bonds count, bonds to failure domains do not.
+        """
+        colour = {instance}
+        open_ends = [instance]
+        while open_ends:
+            for bond in self.of(open_ends.pop(), TOGETHER):
+                if bond.must and not bond.domain and bond.other not in colour:
+                    colour.add(bond.other)
+                    open_ends.append(bond.other)
+        return [name for name in among if name in colour]
+
+
+def _breaks(constraint: Constraint, node: Node, home: Node) -> bool:
+    if constraint.kind == TOGETHER:
+        return not _same(node, home, constraint.domain)
+    return constraint.kind == APART and _same(node, home, constraint.domain)
+
+
+def _same(one: Node, other: Node, domain: str) -> bool:
+    """Whether two nodes are one, or share a failure domain of that prefix."""
+    return one is other or not set(_sites(one, domain)).isdisjoint(_sites(other, domain))
+
+
+def _sites(node: Node, domain: str) -> list[str]:
+    """The failure domains of `node`; one without any is its own, and so is every one for ""."""
+    prefix = domain + ":"
+    found = [tag for tag in node.tags if tag.startswith(prefix)] if domain else []
+    return found or [f"node {node.name}"]

@@ -1,0 +1,42 @@
+"""The tags of nodes on standby: powered down though healthy, to be powered on at any time."""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable
+
+    from iallocator.model.cluster import Node
+
+__all__ = ["AUTO", "is_standby", "retag", "standby_tags", "wake_rank"]
+
+PREFIX = "htools:standby:"
+
+AUTO = PREFIX + "auto"
+"""The tag of nodes that a planner powered down."""
+
+PRIORITY = PREFIX + "priority:"
+
+LAST = float("inf")
+
+
+def standby_tags(node: Node) -> list[str]:
+    """The tags that allow to power the node down and on."""
+    return [tag for tag in node.tags if tag.startswith(PREFIX)]
+
+
+def is_standby(node: Node) -> bool:
+    """Whether the node is off, and can be powered on."""
+    healthy = node.offline and node.vm_capable and not node.drained
+    return healthy and bool(standby_tags(node))
+
+
+def wake_rank(node: Node) -> float:
+    """The number in ``htools:standby:priority:N``, the lowest of several; without any the last."""
+    numbers = [tag[len(PRIORITY) :] for tag in node.tags if tag.startswith(PRIORITY)]
+    return min((int(n) for n in numbers if n.isascii() and n.isdigit()), default=LAST)
+
+
+def retag(node: Node, added: Iterable[str], removed: Collection[str]) -> None:
+    """Give the node other tags."""
+    node.tags = [*(tag for tag in node.tags if tag not in removed), *added]

@@ -1,0 +1,1 @@
+"""Constraints between instances, and how they are listed."""

@@ -1,0 +1,203 @@
+"""Bonds between instances in balancing and squeezing plans."""
+
+from __future__ import annotations
+
+import json
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from iallocator.cli import main
+from tests import builders
+from tests.constraints.worlds import broken_musts, random_document
+
+Json = dict[str, Any]
+
+
+def _plan(
+    document: Json, tmp_path: Path, capsys: pytest.CaptureFixture[str], command: str, *options: str
+) -> Json:
+    """Return the plan of `command` for `document`; it must pass its own check."""
+    path = tmp_path / "cluster.json"
+    path.write_bytes(builders.as_bytes(document))
+    status = main([command, "--json", "--verify-plan", *options, str(path)])
+    captured = capsys.readouterr()
+    assert status == 0, captured.err
+    plan: Json = json.loads(captured.out)
+    return plan
+
+
+def _crowded(tags: dict[str, list[str]], nodes: int = 3) -> Json:
+    """Return a cluster with instances a to d on node1, nothing elsewhere."""
+    instances = {
+        name: builders.instance("node1", memory=2048, disk_template="rbd", tags=tags.get(name, []))
+        for name in "abcd"
+    }
+    return builders.cluster(nodes=nodes, memory=16384, instances=instances)
+
+
+def _homes(document: Json, plan: Json) -> dict[str, str]:
+    homes = {name: one["nodes"][0] for name, one in document["instances"].items()}
+    return homes | {move["instance"]: move["to"][0] for move in plan["moves"]}
+
+
+def test_balance_leaves_those_together_that_must_be(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Neither of a pair is moved alone, the others are."""
+    pair = ["iallocator:colocate:must:web"]
+    document = _crowded({"a": pair, "b": pair})
+    plan = _plan(document, tmp_path, capsys, "balance")
+    homes = _homes(document, plan)
+    assert homes["a"] == homes["b"] == "node1"
+    assert {homes["c"], homes["d"]} == {"node2", "node3"}
+
+
+def test_balance_keeps_racks_apart(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """What must be in another rack than an instance that stays does not go to its rack."""
+    apart = ["iallocator:separate:must:db:rack"]
+    instances = {
+        "a": builders.instance("node1", memory=2048, disk_template="rbd", tags=apart),
+        "b": builders.instance(
+            "node3", memory=1024, disk_template="rbd", tags=apart, auto_balance=False
+        ),
+        "big": builders.instance("node1", memory=9216, disk_template="rbd", auto_balance=False),
+        "other": builders.instance("node2", memory=4096, disk_template="rbd", auto_balance=False),
+    }
+    document = builders.cluster(nodes=4, memory=16384, instances=instances)
+    for number, name in enumerate(document["nodes"]):
+        document["nodes"][name]["tags"] = [f"rack:{number // 2}"]
+    free = _plan(document, tmp_path, capsys, "balance", "--tag-prefix=other:")
+    assert _homes(document, free)["a"] == "node4"
+    kept = _plan(document, tmp_path, capsys, "balance")
+    assert _homes(document, kept)["a"] == "node2"
+
+
+def test_balance_weighs_a_wish_against_the_score(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A dear wish is kept; a cheap one is broken, with its price in the plan."""
+    dear = ["iallocator:colocate:should:web:50"]
+    cheap = ["iallocator:colocate:should:web:0.001"]
+    document = _crowded(dict.fromkeys("abcd", dear))
+    assert _plan(document, tmp_path, capsys, "balance")["moves"] == []
+    document = _crowded(dict.fromkeys("abcd", cheap))
+    plan = _plan(document, tmp_path, capsys, "balance")
+    first = plan["moves"][0]
+    assert len(first["broken"]) == 3
+    assert all(text.endswith("costs 0.001") for text in first["broken"])
+    assert "together with" in first["broken"][0]
+
+
+def test_balance_moves_for_a_wish_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """What is dear enough is mended though the bare score rises; hbal's way knows none of it."""
+    apart = ["iallocator:separate:should:db:20"]
+    instances = {
+        "a": builders.instance("node1", memory=2048, disk_template="rbd", tags=apart),
+        "b": builders.instance("node1", memory=2048, disk_template="rbd", tags=apart),
+        "big": builders.instance("node2", memory=4096, disk_template="rbd", auto_balance=False),
+    }
+    document = builders.cluster(nodes=2, memory=16384, instances=instances)
+    assert _plan(document, tmp_path, capsys, "balance", "--compat=hail")["moves"] == []
+    plan = _plan(document, tmp_path, capsys, "balance")
+    homes = _homes(document, plan)
+    assert homes["a"] != homes["b"]
+    assert plan["scores"]["after"] < plan["scores"]["before"] - 15
+
+
+def test_squeeze_keeps_apart_what_must_be(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A node stays powered whose instance has no node that it may share."""
+    apart = ["iallocator:separate:must:db"]
+    instances = {
+        name: builders.instance(f"node{k}", memory=1024, disk_template="rbd", tags=apart)
+        for k, name in enumerate("abc", start=1)
+    }
+    document = builders.cluster(nodes=4, memory=65536, cpus=64, instances=instances)
+    for node in document["nodes"].values():
+        node["tags"] = ["htools:standby:auto"]
+    free = _plan(document, tmp_path, capsys, "squeeze", "--tag-prefix=other:")
+    assert len(free["nodes"]) == 3
+    kept = _plan(document, tmp_path, capsys, "squeeze")
+    assert kept["nodes"] == ["node4"]
+    reasons = {entry["node"]: entry["reason"] for entry in kept["kept"]}
+    assert "has no other place" in reasons["node2"], reasons
+
+
+@pytest.mark.parametrize("command", ["balance", "squeeze"])
+def test_no_plan_breaks_a_must_that_held(
+    command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """After every move of plans for generated clusters every must holds that held before."""
+    chances = random.Random(5)
+    moves = bound = 0
+    for _ in range(25):
+        document = random_document(chances)
+        options = ["--lookahead"] if command == "balance" and chances.random() < 0.3 else []
+        plan = _plan(document, tmp_path, capsys, command, *options)
+        homes = {name: one["nodes"][0] for name, one in document["instances"].items()}
+        held = broken_musts(document, homes)
+        for move in plan["moves"]:
+            homes[move["instance"]] = move["to"][0]
+            now = broken_musts(document, homes)
+            assert now <= held, (move, now - held)
+            held = now
+            moves += 1
+            bound += bool(document["instances"][move["instance"]]["tags"])
+    assert moves > 15
+    assert bound > 4
+
+
+def test_order_of_keys_changes_no_plan(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The same plan, whatever the order in which nodes and instances are written."""
+    chances = random.Random(11)
+    for _ in range(10):
+        document = random_document(chances)
+        plan = _plan(document, tmp_path, capsys, "balance")
+        for part in ("nodes", "instances"):
+            names = list(document[part])
+            chances.shuffle(names)
+            document[part] = {name: document[part][name] for name in names}
+        assert _plan(document, tmp_path, capsys, "balance") == plan
+
+
+def test_scan_after_moves_is_as_a_new_one() -> None:
+    """What is kept from step to step is what a look at everything finds."""
+    from iallocator.constraints.finding import relations_of
+    from iallocator.constraints.tying import ties_of
+    from iallocator.model.moves import apply_steps
+    from iallocator.model.state import State
+    from iallocator.plans.scope import movable
+    from iallocator.scoring.movekinds import MoveRules
+    from iallocator.scoring.movescan import MoveScan
+    from iallocator.scoring.view import capacities
+    from tests.constraints.worlds import load
+
+    chances = random.Random(3)
+    steps = 0
+    for _ in range(25):
+        cluster = load(random_document(chances))
+        group = cluster.groups[0]
+        fixed = [capacities(node) for node in cluster.nodes]
+        state = State(cluster)
+        ties = ties_of(relations_of(cluster))
+        instances = movable(cluster, group)
+        scan = MoveScan(state, group.nodes, fixed, instances, MoveRules(), ties)
+        for _ in range(6):
+            found = scan.best()
+            if found is None:
+                break
+            apply_steps(state, found.instance, found.kind.steps(found.before, found.target))
+            scan.refresh([*found.before, found.target])
+            fresh = MoveScan(state, group.nodes, fixed, instances, MoveRules(), ties)
+            one, other = scan.best(), fresh.best()
+            assert scan.score() == pytest.approx(fresh.score(), abs=1e-9)
+            assert (one is None) == (other is None)
+            if one is not None and other is not None:
+                assert one.score == pytest.approx(other.score, abs=2e-8)
+            assert found.score == pytest.approx(scan.score(), abs=2e-8)
+            steps += 1
+    assert steps > 60

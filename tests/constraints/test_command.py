@@ -1,0 +1,157 @@
+"""``iallocator constraints``: everything that binds placements, with its origin."""
+
+from __future__ import annotations
+
+import json
+import random
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+
+from iallocator.cli import main
+from tests import builders
+from tests.constraints.worlds import random_document
+
+SCHEMAS = Path(__file__).parents[2] / "schemas"
+
+ODD = [
+    "iallocator:score:nowhere:3", "iallocator:utilization:gpu:many", "iallocator:colocate:may:x",
+    "iallocator:order:after:", "iallocator:stickiness:x",
+]  # fmt: skip
+
+
+def _listed(
+    document: dict[str, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str], *options: str
+) -> list[dict[str, Any]]:
+    """Return what the command lists for `document`."""
+    path = tmp_path / "request.json"
+    path.write_bytes(builders.as_bytes(document))
+    assert main(["constraints", "--json", *options, str(path)]) == 0
+    found: list[dict[str, Any]] = json.loads(capsys.readouterr().out)["constraints"]
+    return found
+
+
+def test_every_source_is_listed_with_its_origin(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Sizes, roles, whitelist, exclusion tags and relations each name where they come from."""
+    tags = ["ex:1", "iallocator:separate:should:web:2"]
+    document = builders.cluster(
+        nodes=3,
+        tags=("htools:iextags:ex",),
+        instances={"old": builders.instance("node1", "node2", tags=tags)},
+    )
+    request = builders.allocate(document, memory=2048)
+    request["request"] |= {"tags": tags, "restrict-to-nodes": ["node1", "node3"]}
+    new = request["request"]["name"]
+    found = _listed(request, tmp_path, capsys, "--instance", new)
+    assert {c["instance"] for c in found} == {new}
+    origins = {(c["kind"], c["strength"], c["origin"]) for c in found}
+    assert ("capacity", "must", "member memory") in origins
+    assert ("location", "must", "member restrict-to-nodes") in origins
+    assert ("apart", "must", "cluster tag htools:iextags:..., tag ex:1") in origins
+    relation = next(c for c in found if c["origin"].endswith("web:2"))
+    assert relation["strength"] == "should"
+    assert (relation["other"], relation["weight"]) == ("old", 2.0)
+
+
+def test_an_option_replaces_the_whitelist_of_the_request(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What the option overrules is not listed."""
+    request = builders.allocate(builders.cluster(nodes=3), memory=2048)
+    request["request"]["restrict-to-nodes"] = ["node1"]
+    found = _listed(request, tmp_path, capsys, "--restrict-allocation-to", "node2,node3")
+    (location,) = (c for c in found if c["kind"] == "location")
+    assert location["what"] == "on node2, node3"
+    assert location["origin"] == "option --restrict-allocation-to"
+
+
+def test_ignoring_soft_errors_turns_exclusion_into_a_should(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The strength is the one that counts under the options given."""
+    document = builders.cluster(
+        nodes=3,
+        tags=("htools:iextags:ex",),
+        instances={name: builders.instance("node1", "node2", tags=["ex:1"]) for name in ("a", "b")},
+    )
+    found = _listed(document, tmp_path, capsys, "--ignore-soft-errors")
+    pairs = {(c["instance"], c["other"], c["strength"]) for c in found if "iextags" in c["origin"]}
+    assert pairs == {("a", "b", "should"), ("b", "a", "should")}
+
+
+def test_tags_of_nodes_and_instances_are_listed_with_what_they_mean(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Scores, capacities, stickiness, maintenance, pools, marks, fencing: each with its origin."""
+    tags = [
+        "iallocator:score:node2:7", "iallocator:score:node3:-INFINITY", "iallocator:stickiness:4",
+        "iallocator:utilization:gpu:2", "iallocator:keep-running", "iallocator:priority:3",
+        "iallocator:pool:external:nas", "iallocator:order:should-after:db",
+    ]  # fmt: skip
+    instances = {
+        "web": builders.instance("node1", disk_template="ext", tags=tags),
+        "db": builders.instance("node4", disk_template="rbd"),
+    }
+    document = builders.cluster(nodes=5, instances=instances)
+    nodes = document["nodes"]
+    nodes["node1"]["tags"] = ["iallocator:score:5", "iallocator:utilization:gpu:4",
+                              "iallocator:pool:external:nas"]  # fmt: skip
+    nodes["node2"]["tags"] = ["iallocator:maintenance"]
+    nodes["node4"]["offline"] = True
+    found = {(c["instance"], c["kind"], c["strength"], c["what"], c["origin"])
+             for c in _listed(document, tmp_path, capsys)}  # fmt: skip
+    assert found >= {
+        ("*", "location", "should", "on node1, score 5", "tag iallocator:score:5 of node1"),
+        ("*", "capacity", "must", "at most 4 of gpu on node1",
+         "tag iallocator:utilization:gpu:4 of node1"),
+        ("*", "location", "must", "nothing new on node2, what is there stays",
+         "tag iallocator:maintenance of node2"),
+        ("*", "location", "must", "nothing new on node4", "node node4: offline"),
+        ("web", "location", "should", "on node2, score 7", "tag iallocator:score:node2:7"),
+        ("web", "location", "must", "not on node3", "tag iallocator:score:node3:-INFINITY"),
+        ("web", "location", "should", "stays on node1, score 4", "tag iallocator:stickiness:4"),
+        ("web", "location", "must", "on nodes that reach external/nas",
+         "tag iallocator:pool:external:nas"),
+        ("web", "capacity", "must", "needs 2 of gpu", "tag iallocator:utilization:gpu:2"),
+        ("web", "order", "must", "is not stopped to make room", "tag iallocator:keep-running"),
+        ("web", "order", "should", "starts after db", "tag iallocator:order:should-after:db"),
+        ("web", "priority", "should", "priority 3", "tag iallocator:priority:3"),
+        ("db", "order", "must", "starts elsewhere after the fencing of node4",
+         "node node4: offline"),
+    }  # fmt: skip
+
+
+def test_kind_and_strength_choose_what_is_listed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Both filters together with the name of an instance."""
+    tags = ["iallocator:separate:must:x", "iallocator:separate:should:y"]
+    document = builders.cluster(
+        nodes=3, instances={n: builders.instance("node1", "node2", tags=tags) for n in "ab"}
+    )
+    found = _listed(document, tmp_path, capsys, "--kind=apart", "--strength=should")
+    assert [(c["instance"], c["other"]) for c in found] == [("a", "b"), ("b", "a")]
+    assert all(c["kind"] == "apart" for c in _listed(document, tmp_path, capsys, "--kind", "apart"))
+
+
+def test_listing_fits_its_schema(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """For random tags, usable and not, the output is as the schema says."""
+    chances = random.Random(2)
+    schema = json.loads((SCHEMAS / "constraints.schema.json").read_text())
+    validator = jsonschema.Draft202012Validator(schema)
+    for _ in range(10):
+        document = random_document(chances)
+        for one in document["instances"].values():
+            one["tags"] += chances.sample(ODD, 2)
+        path = tmp_path / "document.json"
+        path.write_bytes(builders.as_bytes(document))
+        assert main(["constraints", "--json", str(path)]) == 0
+        listed = json.loads(capsys.readouterr().out)
+        assert [error.message for error in validator.iter_errors(listed)] == []
+        assert listed["unusable"]
+    listed["constraints"][0]["strength"] = "may"
+    assert list(validator.iter_errors(listed))

@@ -1,0 +1,118 @@
+"""Bonds between instances in explanations."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from iallocator.cli import main
+from tests import builders
+
+Json = dict[str, Any]
+Explain = Callable[[Json], Json]
+
+MUST = "must be apart from db1 (tag iallocator:separate:must:db)"
+
+
+@pytest.fixture
+def explained(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Explain:
+    """Return a function that explains a document: the one decision."""
+
+    def explain(document: Json) -> Json:
+        path = tmp_path / "request.json"
+        path.write_bytes(builders.as_bytes(document))
+        assert main(["explain", "--json", "--n1=off", str(path)]) == 0
+        (decision,) = json.loads(capsys.readouterr().out)["decisions"]
+        assert main(["explain", "--n1=off", str(path)]) == 0
+        decision["page"] = capsys.readouterr().out
+        found: Json = decision
+        return found
+
+    return explain
+
+
+def _document(tag: str, template: str = "rbd", nodes: int = 3) -> Json:
+    homes = ("node1", "node2") if template == "drbd" else ("node1",)
+    instances = {"db1": builders.instance(*homes, disk_template=template, tags=[tag])}
+    return builders.cluster(nodes=nodes, memory=16384, instances=instances)
+
+
+def _refusals(decision: Json, node: str) -> list[str]:
+    report = next(n for n in decision["groups"][0]["nodes"] if n["name"] == node)
+    return [refusal["text"] for role in report["roles"] for refusal in role["refusals"]]
+
+
+@pytest.mark.parametrize("template", ["rbd", "drbd"])
+def test_new_instance_is_told_which_bond_refuses_a_node(template: str, explained: Explain) -> None:
+    """The constraint and the tag that it comes from stand beside the node."""
+    tag = "iallocator:separate:must:db"
+    request = builders.allocate(_document(tag, template), memory=1024, disk_template=template)
+    request["request"]["tags"] = [tag]
+    decision = explained(request)
+    assert decision["answer"] is not None
+    assert MUST in _refusals(decision, "node1")
+    assert MUST in decision["page"]
+
+
+def test_nowhere_is_left_because_of_a_bond(explained: Explain) -> None:
+    """What came closest is told by its bond, not by amounts that would do."""
+    tag = "iallocator:separate:must:db"
+    request = builders.allocate(_document(tag, nodes=1), memory=1024, disk_template="rbd")
+    request["request"]["tags"] = [tag]
+    decision = explained(request)
+    assert decision["answer"] is None
+    assert MUST in decision["groups"][0]["closest"]
+
+
+@pytest.mark.parametrize("template", ["rbd", "drbd"])
+def test_moved_instance_is_told_which_bond_refuses_a_node(
+    template: str, explained: Explain
+) -> None:
+    """For moves as for new instances, whichever way they take."""
+    tag = "iallocator:separate:must:db"
+    document = _document(tag, template, nodes=5)
+    homes = ("node3", "node4") if template == "drbd" else ("node3",)
+    document["instances"]["db2"] = builders.instance(*homes, disk_template=template, tags=[tag])
+    request = {"type": "node-evacuate", "evac_mode": "all", "instances": ["db2"]}
+    decision = explained(document | {"request": request})
+    assert decision["answer"] is not None
+    assert MUST in _refusals(decision, "node1")
+
+
+def test_broken_wishes_of_the_chosen_place_are_listed_with_their_costs(explained: Explain) -> None:
+    """The only node that has room is taken, and what that breaks is said."""
+    tag = "iallocator:separate:should:db:0.5"
+    document = _document(tag, nodes=2)
+    document["nodes"]["node2"]["free_memory"] = 100
+    request = builders.allocate(document, memory=1024, disk_template="rbd")
+    request["request"]["tags"] = [tag]
+    told = f"should be apart from db1 (tag {tag}): costs 0.5"
+    decision = explained(request)
+    assert any(told in note for note in decision["notes"])
+    assert told in " ".join(decision["page"].split())
+    document["instances"]["db2"] = builders.instance("node2", disk_template="rbd", tags=[tag])
+    move = {"type": "node-evacuate", "evac_mode": "all", "instances": ["db2"]}
+    decision = explained(document | {"request": move})
+    assert any(told in note for note in decision["notes"])
+
+
+def test_companions_without_room_are_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A node that holds one but not both of those that must be together is refused for that."""
+    tag = "iallocator:colocate:must:web"
+    document = builders.cluster(nodes=2, memory=16384)
+    document["nodes"]["node1"]["free_memory"] = 1500
+    one = builders.allocate(document, memory=1024, disk_template="rbd")["request"]
+    del one["type"]
+    batch = [one | {"name": name, "tags": [tag]} for name in ("a", "b")]
+    path = tmp_path / "request.json"
+    request = {"type": "multi-allocate", "instances": batch}
+    path.write_bytes(builders.as_bytes(document | {"request": request}))
+    assert main(["explain", "--json", "--n1=off", str(path)]) == 0
+    first = json.loads(capsys.readouterr().out)["decisions"][0]
+    assert _refusals(first, "node1") == ["no room for all that must be together: a, b"]

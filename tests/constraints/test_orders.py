@@ -1,0 +1,157 @@
+"""Orders between instances in transitions."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from iallocator.cli import answer, main
+from tests import builders
+
+Json = dict[str, Any]
+
+
+def _shared(node: str, *tags: str, memory: int = 2048, **members: Any) -> Json:
+    return builders.instance(node, memory=memory, disk_template="rbd", tags=list(tags), **members)
+
+
+def _evacuated(instances: dict[str, Json], *names: str, nodes: int = 3) -> Json:
+    """Return the answer to an evacuation of `names`."""
+    document = builders.cluster(nodes=nodes, memory=16384, instances=instances)
+    request = {"type": "node-evacuate", "evac_mode": "all", "instances": list(names)}
+    found: Json = json.loads(
+        answer(json.dumps(document | {"request": request}).encode(), ["--n1=off"])
+    )
+    return found
+
+
+def _waits(transition: Json) -> dict[str, set[str]]:
+    """Return whom the steps of each instance wait for."""
+    steps = {step["number"]: step for step in transition["steps"]}
+    waits: dict[str, set[str]] = {}
+    for step in steps.values():
+        names = {steps[number].get("instance", "") for number in step["after"]}
+        waits.setdefault(step.get("instance", ""), set()).update(names)
+    return waits
+
+
+@pytest.mark.parametrize("kind", ["after", "should-after"])
+def test_evacuation_lets_the_follower_wait(kind: str) -> None:
+    """The step of what comes after waits for that of what comes before, and so does its job."""
+    instances = {
+        "app": _shared("node1", f"iallocator:order:{kind}:db"),
+        "db": _shared("node1"),
+        "free": _shared("node1"),
+    }
+    response = _evacuated(instances, "app", "db", "free")
+    waits = _waits(response["transition"])
+    assert waits == {"app": {"db"}, "db": set(), "free": set()}
+    moved, _, jobs = response["result"]
+    names = [entry[0] for entry in moved]
+    depends = jobs[names.index("app")][0]["depends"]
+    assert names[names.index("app") + depends[0][0]] == "db"
+    strength = "must" if kind == "after" else "should"
+    step = next(s for s in response["transition"]["steps"] if s["instance"] == "app")
+    assert step["because"] == [f"app {strength} start after db"]
+
+
+def test_evacuation_says_which_wish_of_order_it_drops() -> None:
+    """Of a circle of wishes the last is dropped, with a remark."""
+    instances = {
+        "a": _shared("node1", "iallocator:order:should-after:b"),
+        "b": _shared("node1", "iallocator:order:should-after:a"),
+    }
+    transition = _evacuated(instances, "a", "b")["transition"]
+    assert sum(map(len, _waits(transition).values())) == 1
+    assert any("does not wait for" in remark for remark in transition["remarks"])
+
+
+def test_an_instance_that_cannot_be_stopped_stays_or_has_its_node_fenced() -> None:
+    """Only for something that must keep running and comes after it the node is fenced."""
+    stuck = ("iallocator:cannot-stop", "iallocator:no-force-stop")
+    instances = {"db": _shared("node1", *stuck), "other": _shared("node1")}
+    response = _evacuated(instances, "db", "other")
+    ((name, why),) = response["result"][1]
+    assert name == "db"
+    assert "cannot be stopped" in why
+    assert [entry[0] for entry in response["result"][0]] == ["other"]
+    assert len(response["result"][2]) == 1
+    instances["app"] = _shared("node2", "iallocator:order:after:db", "iallocator:keep-running")
+    response = _evacuated(instances, "db", "other")
+    assert response["result"][1] == []
+    kinds = [step["kind"] for step in response["transition"]["steps"]]
+    assert kinds.count("fence") == 1
+    fence = next(s for s in response["transition"]["steps"] if s["kind"] == "fence")
+    steps = {step["number"]: step for step in response["transition"]["steps"]}
+    assert [steps[number]["instance"] for number in fence["after"]] == ["other"]
+
+
+def test_one_of_the_two_marks_alone_changes_nothing() -> None:
+    """What cannot be stopped may still be stopped by force, unless the tags forbid that too."""
+    for tag in ("iallocator:cannot-stop", "iallocator:no-force-stop"):
+        response = _evacuated({"db": _shared("node1", tag)}, "db")
+        assert response["result"][1] == []
+
+
+def _plan(
+    document: Json, tmp_path: Path, capsys: pytest.CaptureFixture[str], *arguments: str
+) -> Json:
+    path = tmp_path / "cluster.json"
+    path.write_bytes(builders.as_bytes(document))
+    assert main([*arguments, "--json", str(path)]) == 0
+    found: Json = json.loads(capsys.readouterr().out)
+    return found
+
+
+def test_balance_rearranges_its_moves_for_an_order(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Whichever moves first for the score, the transition has the follower wait."""
+    for first, second in (("a", "b"), ("b", "a")):
+        instances = {
+            first: _shared("node1", f"iallocator:order:after:{second}"),
+            second: _shared("node1"),
+            "stays": _shared("node1", auto_balance=False),
+        }
+        document = builders.cluster(nodes=3, memory=16384, instances=instances)
+        plan = _plan(document, tmp_path, capsys, "balance", "--verify-plan")
+        assert {move["instance"] for move in plan["moves"]} == {"a", "b"}
+        assert _waits(plan["transition"])[first] == {second}
+
+
+def test_place_passes_the_orders_to_its_transition(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Instances that are placed anew and new ones start in order."""
+    instances = {
+        "a": _shared("node1", "iallocator:order:after:b", "iallocator:score:node2:9"),
+        "b": _shared("node1", "iallocator:score:node3:9"),
+    }
+    document = builders.cluster(nodes=3, memory=16384, instances=instances)
+    plan = _plan(document, tmp_path, capsys, "place", "--strategy=pacemaker-default")
+    assert _waits(plan["transition"]) == {"a": {"b"}, "b": set()}
+
+
+def test_an_order_without_room_is_dropped_with_a_remark(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Moves stay legal: an order that room forbids is named, not forced."""
+    from iallocator.model.moves import FAILOVER_TO
+    from iallocator.model.state import State
+    from iallocator.transition.amounts import room
+    from iallocator.transition.build import transition_of_moves
+    from tests.constraints.worlds import load
+
+    instances = {"a": _shared("node1", memory=12000), "b": _shared("node2", memory=12000)}
+    cluster = load(builders.cluster(nodes=3, memory=16384, instances=instances))
+    a, b = cluster.instances
+    moves = [(b, (1,), [(FAILOVER_TO, 2)]), (a, (0,), [(FAILOVER_TO, 1)])]
+    left = room(State(cluster))
+    kept = transition_of_moves(cluster, left, moves, orders=[("b", "a", "must")])
+    assert kept.remarks == []
+    dropped = transition_of_moves(cluster, left, moves, orders=[("a", "b", "must")])
+    assert dropped.remarks == ["b does not wait for a: no room in that order"]
+    assert [step.after for step in dropped.steps] == [[], [1]]

@@ -1,0 +1,105 @@
+"""What the tags of instances mean for candidates."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pytest
+
+from iallocator.constraints.finding import relations_of
+from iallocator.constraints.relations import Relations
+from iallocator.model.cluster import Cluster, Group, Node
+from iallocator.model.instance import Instance
+from iallocator.model.policy import Policy
+
+Tags = Mapping[str, tuple[str, ...]]
+
+WHERE = {"a": (0,), "b": (1,), "c": (2,)}
+
+
+def _relations(tags: Tags, nodes: Tags | None = None) -> Relations:
+    """Return the relations of instances a, b, c, d with these tags; a to c are on nodes 0 to 2."""
+    group = Group(0, "uuid", "default", Policy())
+    homes = [Node(f"node{n}", group, tags=(nodes or {}).get(f"node{n}", ())) for n in range(4)]
+    instances = [
+        Instance(name, 1024, 1, 0, (), "rbd", tags=tags.get(name, ()), nodes=WHERE.get(name, ()))
+        for name in "abcd"
+    ]
+    found = relations_of(Cluster("c", (), [group], homes, instances))
+    assert found is not None
+    return found
+
+
+def test_colocate_must_refuses_every_other_node() -> None:
+    """Only the node of the one that is there will do."""
+    relations = _relations({"a": ("iallocator:colocate:must:web",),
+                            "d": ("iallocator:colocate:must:web",)})  # fmt: skip
+    assert sorted(relations.refusals("d", range(4), WHERE)) == [1, 2, 3]
+
+
+def test_separate_must_refuses_the_nodes_of_the_others() -> None:
+    """Each of the others keeps its node for itself."""
+    tag = ("iallocator:separate:must:web",)
+    relations = _relations({"a": tag, "c": tag, "d": tag})
+    assert sorted(relations.refusals("d", range(4), WHERE)) == [0, 2]
+
+
+def test_separate_must_with_a_domain_refuses_the_whole_domain() -> None:
+    """Nodes that share the tag of the domain are one place; a node without it is its own."""
+    tag = ("iallocator:separate:must:web:rack",)
+    racks = {"node0": ("rack:1",), "node1": ("rack:1",), "node2": ("rack:2",)}
+    relations = _relations({"a": tag, "d": tag}, racks)
+    assert sorted(relations.refusals("d", range(4), WHERE)) == [0, 1]
+
+
+def test_should_costs_its_weight_and_refuses_nothing() -> None:
+    """A should is a price."""
+    tag = ("iallocator:separate:should:web:0.25",)
+    relations = _relations({"a": tag, "b": tag, "d": tag})
+    assert relations.refusals("d", range(4), WHERE) == {}
+    assert relations.costs("d", range(4), WHERE) == {0: 0.25, 1: 0.25}
+
+
+def test_must_with_should_is_a_should() -> None:
+    """The weaker of the two strengths binds the pair."""
+    relations = _relations({"a": ("iallocator:separate:must:web",),
+                            "d": ("iallocator:separate:should:web",)})  # fmt: skip
+    assert relations.refusals("d", range(4), WHERE) == {}
+    assert relations.costs("d", range(4), WHERE) == {0: 1.0}
+
+
+def test_in_order_puts_priorities_first_and_followers_after_their_leaders() -> None:
+    """Priority decides, an order constraint overrules it, the rest stays as given."""
+    first = ("iallocator:priority:9", "iallocator:order:after:d")
+    relations = _relations({"c": ("iallocator:priority:5",), "b": first})
+    instances = relations.cluster.instances
+    assert [i.name for i in relations.in_order(instances)] == ["d", "b", "c", "a"]
+
+
+def test_in_order_survives_a_circle() -> None:
+    """Two that wait for each other still get a place in the row, once each."""
+    relations = _relations({"a": ("iallocator:order:after:b",),
+                            "b": ("iallocator:order:after:a",)})  # fmt: skip
+    assert sorted(i.name for i in relations.in_order(relations.cluster.instances)) == list("abcd")
+
+
+def test_group_of_follows_bonds_of_bonds() -> None:
+    """Two names that share a member make one group."""
+    relations = _relations({
+        "a": ("iallocator:colocate:must:x",),
+        "b": ("iallocator:colocate:must:x", "iallocator:colocate:must:y"),
+        "d": ("iallocator:colocate:must:y",),
+    })  # fmt: skip
+    assert relations.group_of("a", ["d", "c", "b", "a"]) == ["d", "b", "a"]
+
+
+@pytest.mark.parametrize(
+    "tag",
+    ["colocate:maybe:x", "colocate:must", "separate:must:", "order:before:a", "order:after:",
+     "priority:high", "separate:should:x:rack:-1", "separate:must:x:y:z"],
+)  # fmt: skip
+def test_tags_that_cannot_be_understood_are_listed(tag: str) -> None:
+    """A tag with our prefix that means nothing is named, and binds nobody."""
+    relations = _relations({"d": (f"iallocator:{tag}",)})
+    assert relations.unusable == [f"d: iallocator:{tag}"]
+    assert relations.of("d") == []

@@ -1,0 +1,176 @@
+"""Bonds between instances in the answers to requests."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from iallocator.cli import answer
+from tests import builders
+
+Json = dict[str, Any]
+
+
+def _batch(document: Json, *wanted: tuple[str, int, list[str]]) -> Json:
+    """Return `document` with a batch of shared-storage instances: name, memory, tags."""
+    requests = []
+    for name, memory, tags in wanted:
+        request: Json = builders.allocate(document, memory=memory)["request"]
+        del request["type"]
+        requests.append(
+            request | {"name": name, "disk_template": "rbd", "required_nodes": 1, "tags": tags}
+        )
+    return document | {"request": {"type": "multi-allocate", "instances": requests}}
+
+
+def _evacuate(document: Json, *names: str) -> Json:
+    request = {"type": "node-evacuate", "evac_mode": "all", "instances": list(names)}
+    return document | {"request": request}
+
+
+def _places(document: Json, *options: str) -> tuple[dict[str, str], Json]:
+    """Return where each instance goes, its primary, and the whole response."""
+    response = json.loads(answer(json.dumps(document).encode(), ["--n1=off", *options]))
+    first = response["result"][0] if response["success"] else []
+    moves = len(response["result"]) > 2
+    return {entry[0]: entry[2 if moves else 1][0] for entry in first}, response
+
+
+def test_together_must_keeps_a_batch_on_one_node_that_holds_all() -> None:
+    """The first takes a node where the others fit too, though another would score better."""
+    document = builders.cluster(nodes=3, memory=16384)
+    document["nodes"]["node1"]["free_memory"] = 4097
+    document["nodes"]["node2"]["free_memory"] = 3073
+    document["nodes"]["node3"]["free_memory"] = 6145
+    tags = ["iallocator:colocate:must:web"]
+    batch = _batch(document, ("a", 2048, tags), ("b", 2048, tags), ("c", 2048, tags))
+    places, _ = _places(batch, "--exact-search=no")
+    assert places == {"a": "node3", "b": "node3", "c": "node3"}
+
+
+def test_together_must_without_room_for_all_fails_all_and_names_the_chain() -> None:
+    """What depends on an instance without a place has none either; the info says through whom."""
+    document = builders.cluster(nodes=2, memory=8192)
+    for node in document["nodes"].values():
+        node["free_memory"] = 3073
+    tags = ["iallocator:colocate:must:web"]
+    batch = _batch(document, ("a", 2048, tags), ("b", 2048, tags), ("free", 512, []))
+    places, response = _places(batch)
+    assert set(places) == {"free"}
+    assert sorted(response["result"][1]) == ["a", "b"]
+
+
+def test_separate_must_puts_a_batch_on_different_nodes() -> None:
+    """Three that keep apart take three nodes; the fourth has none and is told why."""
+    document = builders.cluster(nodes=3, memory=16384)
+    tags = ["iallocator:separate:must:db"]
+    batch = _batch(document, *((name, 512, tags) for name in "abcd"))
+    places, response = _places(batch)
+    assert len(places) == len(set(places.values())) == 3
+    assert response["result"][1] == ["d"]
+    assert "must be apart from" in response["info"]
+
+
+def test_separate_must_by_domain_keeps_racks_apart() -> None:
+    """Two of one name never share a rack."""
+    document = builders.cluster(nodes=4, memory=16384)
+    for number, name in enumerate(document["nodes"]):
+        document["nodes"][name]["tags"] = [f"rack:{number // 2}"]
+    tags = ["iallocator:separate:must:db:rack"]
+    batch = _batch(document, ("a", 512, tags), ("b", 512, tags))
+    places, _ = _places(batch)
+    racks = {document["nodes"][node]["tags"][0] for node in places.values()}
+    assert racks == {"rack:0", "rack:1"}
+
+
+def test_should_is_kept_if_it_is_worth_it_and_reported_if_not() -> None:
+    """A should decides between nodes that score alike; broken, it is listed with its price."""
+    document = builders.cluster(nodes=2, memory=16384)
+    document["nodes"]["node2"]["free_memory"] = 600
+    tags = ["iallocator:separate:should:db"]
+    batch = _batch(document, ("a", 1024, tags), ("b", 1024, tags))
+    places, response = _places(batch)
+    assert places == {"a": "node1", "b": "node1"}
+    (broken,) = response["solutions"][1]["broken"]
+    assert broken.startswith("apart from a ")
+    assert broken.endswith("costs 1")
+    document["nodes"]["node2"]["free_memory"] = 16384
+    places, _ = _places(_batch(document, ("a", 1024, tags), ("b", 1024, tags)))
+    assert places["a"] != places["b"]
+
+
+def test_priority_chooses_first() -> None:
+    """Of two that both need the last place the more important one gets it."""
+    document = builders.cluster(nodes=1, memory=8192)
+    document["nodes"]["node1"]["free_memory"] = 2049
+    batch = _batch(document, ("a", 2048, []), ("b", 2048, ["iallocator:priority:5"]))
+    places, response = _places(batch)
+    assert places == {"b": "node1"}
+    assert response["result"][1] == ["a"]
+
+
+def test_what_starts_after_a_failed_one_fails_with_it() -> None:
+    """An order that must hold makes the follower depend on the leader."""
+    document = builders.cluster(nodes=1, memory=8192)
+    batch = _batch(
+        document,
+        ("follower", 512, ["iallocator:order:after:leader"]),
+        ("second", 512, ["iallocator:order:after:follower"]),
+        ("leader", 50000, []),
+    )
+    places, response = _places(batch)
+    assert places == {}
+    assert not response["success"]
+    assert "starts after follower" in response["info"]
+    assert "starts after leader" in response["info"]
+
+
+def test_evacuation_moves_those_that_belong_together_to_one_node() -> None:
+    """Partners that both leave do not hold each other back, and end on one node."""
+    tags = ["iallocator:colocate:must:web"]
+    instances = {
+        name: builders.instance("node1", memory=2048, disk_template="rbd", tags=tags)
+        for name in ("a", "b")
+    }
+    document = builders.cluster(nodes=3, memory=16384, instances=instances)
+    document["nodes"]["node2"]["free_memory"] = 3073
+    places, _ = _places(_evacuate(document, "a", "b"), "--exact-search=no")
+    assert places == {"a": "node3", "b": "node3"}
+
+
+def test_evacuation_of_one_does_not_leave_its_partner() -> None:
+    """An instance that must be with one that stays cannot leave; the reason says so."""
+    tags = ["iallocator:colocate:must:web"]
+    instances = {
+        name: builders.instance("node1", memory=2048, disk_template="rbd", tags=tags)
+        for name in ("a", "b")
+    }
+    document = builders.cluster(nodes=3, memory=16384, instances=instances)
+    _, response = _places(_evacuate(document, "a"))
+    ((name, reason),) = response["result"][1]
+    assert name == "a"
+    assert "together with b" in reason
+
+
+def test_exact_search_keeps_bonds() -> None:
+    """Where greedy fails, what the solver finds keeps apart what must be apart."""
+    document = builders.cluster(nodes=3, memory=16384)
+    for name, free in (("node1", 4097), ("node2", 2049), ("node3", 2049)):
+        document["nodes"][name]["free_memory"] = free
+    apart = ["iallocator:separate:must:db"]
+    batch = _batch(
+        document, ("a", 1024, apart), ("b", 1024, apart), ("c", 1024, apart), ("big", 3072, [])
+    )
+    places, response = _places(batch)
+    assert set(places) == {"a", "b", "c", "big"}, response["info"]
+    assert places["big"] == "node1"
+    assert len({places[name] for name in "abc"}) == 3
+
+
+def test_hails_ways_know_no_bonds() -> None:
+    """With --compat hail our own tags mean nothing."""
+    document = builders.cluster(nodes=1, memory=16384)
+    tags = ["iallocator:separate:must:db"]
+    batch = _batch(document, ("a", 512, tags), ("b", 512, tags))
+    places, _ = _places(batch, "--compat=hail")
+    assert places == {"a": "node1", "b": "node1"}

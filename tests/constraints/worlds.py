@@ -1,0 +1,88 @@
+"""Small clusters with random bonds between instances, and what holds in them by the document."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping
+from typing import Any
+
+from iallocator.model.cluster import Cluster
+from iallocator.wire.document import Reading, read_cluster
+from tests import builders
+
+Json = dict[str, Any]
+
+__all__ = ["broken_musts", "load", "musts", "random_document", "random_tags"]
+
+NAMES = ("web", "db")
+
+
+def random_tags(chances: random.Random) -> list[str]:
+    """Return the bond tags of one instance; often none."""
+    tags = []
+    if chances.random() < 0.35:
+        domain = chances.choice(["", "", ":rack"])
+        tags.append(f"iallocator:separate:must:{chances.choice(NAMES)}{domain}")
+    if chances.random() < 0.2:
+        tags.append(f"iallocator:colocate:must:{chances.choice(NAMES)}")
+    if chances.random() < 0.3:
+        kind = chances.choice(["separate", "colocate"])
+        tags.append(f"iallocator:{kind}:should:{chances.choice(NAMES)}:{chances.choice([0.1, 3])}")
+    return tags
+
+
+def random_document(chances: random.Random, nodes: int = 5, instances: int = 9) -> Json:
+    """Return a cluster of one group, its nodes in racks, some instances bound to each other."""
+    names = [f"node{k}" for k in range(1, nodes + 1)]
+    homes = {}
+    for k in range(instances):
+        where = chances.sample(names[: max(2, nodes - 1)], 2)
+        template = chances.choice(["drbd", "rbd"])
+        homes[f"inst{k:02}"] = builders.instance(
+            *(where if template == "drbd" else where[:1]), memory=1024 * chances.randint(1, 3),
+            disk_template=template, tags=random_tags(chances),
+        )  # fmt: skip
+    document = builders.cluster(nodes=nodes, memory=32768, cpus=16, instances=homes)
+    for k, name in enumerate(names):
+        document["nodes"][name]["tags"] = [f"rack:{k // 2}", "htools:standby:auto"]
+    return document
+
+
+def load(document: Json) -> Cluster:
+    """Return the model of `document`."""
+    return read_cluster(document, Reading())
+
+
+def musts(document: Json) -> set[tuple[str, str, str, str]]:
+    """Return (kind, one, other, domain) for all musts between instances: what the tags say."""
+    known: list[tuple[str, list[str]]] = []
+    for name, one in document["instances"].items():
+        known += [(name, tag.split(":")[1:]) for tag in one.get("tags", ())]
+    request = document.get("request", {})
+    for one in request.get("instances", ()):
+        if isinstance(one, dict):
+            known += [(one["name"], tag.split(":")[1:]) for tag in one.get("tags", ())]
+    found = set()
+    for name, (kind, strength, label, *rest) in known:
+        for other, words in known:
+            if other != name and words[:3] == [kind, "must", label] and strength == "must":
+                domains = {*rest, *words[3:]} or {""}
+                found |= {(kind, name, other, domain) for domain in domains}
+    return found
+
+
+def broken_musts(document: Json, homes: Mapping[str, str]) -> set[tuple[str, str, str, str]]:
+    """Return those of `musts` that do not hold with the primaries at `homes`."""
+
+    def sites(name: str, domain: str) -> set[str]:
+        tags = document["nodes"][homes[name]]["tags"]
+        inside = {tag for tag in tags if domain and tag.startswith(domain + ":")}
+        return inside or {homes[name]}
+
+    return {
+        (kind, one, other, domain)
+        for kind, one, other, domain in musts(document)
+        if one in homes
+        and other in homes
+        and (kind == "separate") != sites(one, domain).isdisjoint(sites(other, domain))
+    }
