@@ -1,0 +1,102 @@
+"""``iallocator place``: the whole cluster placed anew by one of Pacemaker's strategies.
+
+Exit status 0: there is an answer, even if instances stay out.
+"""
+
+from __future__ import annotations
+
+import sys
+
+from iallocator import options
+from iallocator.commands.planner import COMMANDS_OPTION, JSON_OPTION, show_state_of, write_plan
+from iallocator.errors import UsageError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from iallocator.model.cluster import Cluster
+    from iallocator.plans.placing import Placed
+    from iallocator.requests import Allocate, Request
+
+__all__ = ["OPTIONS", "USAGE", "Settings", "run"]
+
+USAGE = "[OPTIONS] [FILE]"
+
+OPTIONS = (JSON_OPTION, COMMANDS_OPTION)
+
+PACEMAKER = "pacemaker-"
+
+
+class Settings(options.Settings):
+    """The settings of this command."""
+
+    json: bool = False
+    commands: str | None = None
+
+
+def run(settings: Settings, positional: Sequence[str]) -> int:
+    """Place the cluster in the file (- or none: stdin), and the new instances of its request."""
+    from iallocator.engine import reading_for, request_in, settle
+    from iallocator.plans.place_telling import command_lines, placed_document, placed_lines
+    from iallocator.plans.placing import in_document_order, place_anew
+    from iallocator.sources import load
+
+    source = load(settings, positional, reading_for(settings))
+    cluster = source.cluster
+    request = request_in(source.document, cluster, settings)
+    remarks: list[str] = []
+    whole = settle(cluster, request.asked if request else {}, settings, remarks)
+    strategy = _strategy(cluster, whole)
+    if not strategy.startswith(PACEMAKER):
+        raise UsageError(
+            f"place follows Pacemaker's rules: --strategy {PACEMAKER}default, -utilization, "
+            f"-balanced or -minimal, got {strategy}"
+        )
+    names = None if source.document is None else list(source.document["instances"])
+    instances = in_document_order(cluster, names)
+    placed = place_anew(cluster, whole, strategy, instances, _wanted(request))
+    for remark in [*remarks, *placed.remarks]:
+        print(remark, file=sys.stderr)
+    _show_states(placed, settings)
+    write_plan(
+        settings,
+        lambda: placed_document(placed),
+        lambda: placed_lines(placed),
+        lambda: command_lines(placed),
+    )
+    return 0
+
+
+def _strategy(cluster: Cluster, whole: options.Settings) -> str:
+    """The one strategy for all groups."""
+    named = {whole.by_group.get(g.index, whole).strategy for g in cluster.groups if g.nodes}
+    if len(named) > 1:
+        raise UsageError(
+            f"the tags of groups name several strategies, {', '.join(sorted(named))}; "
+            "place needs one: --strategy"
+        )
+    return named.pop() if named else whole.strategy
+
+
+def _wanted(request: Request | None) -> Sequence[Allocate]:
+    """The new instances of a request; others ask for none."""
+    from iallocator.requests import Allocate, MultiAllocate
+
+    if isinstance(request, MultiAllocate):
+        return request.wanted
+    if isinstance(request, Allocate) and request.recreated is None:
+        return [request]
+    return ()
+
+
+def _show_states(placed: Placed, settings: Settings) -> None:
+    """The lists of nodes and instances that were asked for, and the text files."""
+    from functools import partial
+
+    from iallocator.sources.writer import write_text
+
+    moments = (("Initial", "original", placed.before), ("Final", "placed", placed.after))
+    for moment, suffix, state in moments:
+        text = partial(write_text, state.cluster, state)
+        show_state_of(state, settings, moment, suffix, text)

@@ -1,0 +1,268 @@
+"""Placement keys, told a second time: from the raw document, rule by rule, in exact fractions.
+
+Nothing of the package is used and nothing is kept: every question goes through the
+whole document again.  Limits of nodes other than the two free memories are not
+known here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from fractions import Fraction
+from typing import Any
+
+Json = dict[str, Any]
+Key = tuple[str, str, str, Fraction, Fraction]
+"""Level, class, name, value, weight."""
+
+__all__ = ["Options", "World"]
+
+LEVELS = [
+    "cluster", "billing entity", "customer product offer", "customer", "image product offer",
+    "image", "vdc product offer", "vdc", "server product offer", "server",
+    "first disk product offer", "first disk", "network product offer", "network",
+    "first nic product offer", "first nic",
+]  # fmt: skip
+SPECIAL = {"ram": "#RAM", "cpu": "#CPU", "load": "#LOAD"}
+
+
+class Options:
+    """What the command line says."""
+
+    def __init__(
+        self, overhead: int = 1024, initial: int = 80, final: int = -10, steps: int = 10
+    ) -> None:
+        self.overhead = overhead
+        self.thresholds = [
+            initial + Fraction((final - initial) * number, steps - 1) for number in range(steps)
+        ]
+        self.words = [
+            f"--affinity-overhead={overhead}",
+            f"--initial-msav={initial}",
+            f"--final-msav={final}",
+            f"--msav-steps={steps}",
+        ]
+
+
+class World:
+    """A document, where its instances are by now, and what they were started with there.
+
+    `possible` says whether a node can take an instance at all; every online one, if
+    nothing else is said.
+    """
+
+    def __init__(
+        self,
+        document: Json,
+        options: Options,
+        possible: Callable[[World, Json, str], bool] | None = None,
+    ) -> None:
+        self.document = document
+        self.options = options
+        self.possible = possible
+        self.instances: dict[str, Json] = dict(document["instances"])
+        self.where: dict[str, list[str]] = {n: i["nodes"] for n, i in self.instances.items()}
+        self.asked: dict[str, list[Json]] = {}
+
+    # who is where
+
+    def online(self, node: str) -> bool:
+        raw = self.document["nodes"][node]
+        return not raw["offline"] and not raw["drained"] and bool(raw["vm_capable"])
+
+    def members(self, uuid: str) -> list[str]:
+        """The online nodes of a group, by name."""
+        nodes = self.document["nodes"]
+        return sorted(n for n in nodes if nodes[n]["group"] == uuid and self.online(n))
+
+    def running(self, node: str) -> list[str]:
+        """The instances that run on a node."""
+        return [
+            name
+            for name, nodes in self.where.items()
+            if nodes[0] == node
+            and self.instances[name].get("admin_state", "up") == "up"
+            and not self.instances[name].get("forthcoming")
+        ]
+
+    def put(self, name: str, raw: Json, nodes: Sequence[str], asked: Iterable[Json] = ()) -> None:
+        """An instance is started on `nodes`."""
+        self.instances[name] = {**raw, "admin_state": raw.get("admin_state", "up")}
+        self.where[name] = list(nodes)
+        self.asked[name] = list(asked)
+
+    def take(self, name: str) -> None:
+        """An instance is stopped."""
+        del self.where[name]
+
+    # keys
+
+    def keys(self, raw: Json, asked: Iterable[Json]) -> Iterator[Key]:
+        """Everything that is set for an instance, in the order of the document, tags first."""
+        for tags, level in ((self.document["cluster_tags"], "cluster"), (raw["tags"], "server")):
+            for tag in tags:
+                yield from _resource_tag(tag, level)
+        for item in self.document.get("placement_keys", []):
+            yield _listed(item, "cluster")
+        for item in [*raw.get("placement_keys", []), *asked]:
+            yield _listed(item, "server")
+
+    def compiled(
+        self, raw: Json, asked: Iterable[Json], system: bool
+    ) -> dict[str, tuple[Fraction, Fraction]]:
+        """Per name the key of the lowest level; of one level the last."""
+        found = [
+            key
+            for key in self.keys(raw, asked)
+            if key[4] != 0
+            and (key[1] != "customer") == system
+            and not key[2].startswith("_" if system else "#")
+        ]
+        result = {}
+        for name in {key[2] for key in found}:
+            same = [key for key in found if key[2] == name]
+            lowest = max(LEVELS.index(key[0]) for key in same)
+            last = [key for key in same if LEVELS.index(key[0]) == lowest][-1]
+            result[name] = (last[3], last[4])
+        return result
+
+    def own_keys(self, node: str) -> list[tuple[str, Fraction]]:
+        """What the tags of a node set."""
+        found = []
+        for tag in self.document["nodes"][node]["tags"]:
+            parts = tag.split(":")
+            if parts[0] == "iallocator" and parts[1] in ("key", "stickykey"):
+                found.append((parts[2], Fraction(parts[3])))
+        return found
+
+    def sticky(self, node: str) -> list[str]:
+        """What an instance on the node is to be given."""
+        return [
+            tag.replace("stickykey", "key" if ":_" in tag else "syskey")
+            for tag in self.document["nodes"][node]["tags"]
+            if tag.startswith("iallocator:stickykey:")
+        ]
+
+    def customer_keys(self, node: str) -> list[tuple[str, Fraction]]:
+        """Those of every instance that runs there, and the reserved ones of the node."""
+        found = [key for key in self.own_keys(node) if key[0].startswith("_")]
+        for name in self.running(node):
+            raw = self.instances[name]
+            compiled = self.compiled(raw, self.asked.get(name, []), system=False)
+            found += [(key, value) for key, (value, _) in compiled.items()]
+        return found
+
+    def system_keys(self, node: str) -> list[tuple[str, Fraction]]:
+        """Those of the node, and the special ones."""
+        raw = self.document["nodes"][node]
+        found = [key for key in self.own_keys(node) if not key[0].startswith("_")]
+        memory = raw["total_memory"] * self.ratio(node, "ram", Fraction(1))
+        policy = self.document["nodegroups"][raw["group"]]["ipolicy"]
+        ratio = self.ratio(node, "cpu", Fraction(policy["vcpu-ratio"]))
+        cpus = raw["total_cpus"] * ratio
+        vcpus = sum(self.instances[name]["vcpus"] for name in self.running(node))
+        found.append(("#RAM", min(Fraction(1), self.allocated(node) / memory)))
+        found.append(("#CPU", min(Fraction(1), Fraction(vcpus) / cpus)))
+        found.append(("#LOAD", min(Fraction(1), Fraction(str(raw.get("load", 0))))))
+        return found
+
+    # memory
+
+    def ratio(self, node: str, kind: str, default: Fraction) -> Fraction:
+        for tag in self.document["nodes"][node]["tags"]:
+            if tag.startswith(f"iallocator:{kind}-contention:"):
+                return Fraction(tag.rpartition(":")[2])
+        return default
+
+    def allocated(self, node: str) -> int:
+        """Memory of the instances that run on a node."""
+        return sum(int(self.instances[name]["memory"]) for name in self.running(node))
+
+    def has_memory(self, node: str, raw: Json) -> bool:
+        """Whether both free memories exceed what is needed."""
+        fresh = World(self.document, self.options)
+        known = self.document["nodes"][node]
+        needed = raw["memory"] + self.options.overhead
+        uncontended = known["total_memory"] * self.ratio(node, "ram", Fraction(1))
+        contended = known["free_memory"] + fresh.allocated(node)
+        here = self.allocated(node)
+        return bool(uncontended - here > needed and contended - here > needed)
+
+    # the rounds
+
+    def rank(self, raw: Json, nodes: Iterable[str], asked: Iterable[Json]) -> list[list[str]]:
+        """Nodes that may be taken, best first; equal ones together, by name."""
+        asked = list(asked)
+        system = self.compiled(raw, asked, system=True)
+        customer = self.compiled(raw, asked, system=False)
+        waiting = [node for node in sorted(nodes) if self.has_memory(node, raw)]
+        if self.possible:
+            waiting = [node for node in waiting if self.possible(self, raw, node)]
+        ranked: list[list[str]] = []
+        for threshold in self.options.thresholds:
+            passed = [n for n in waiting if _sum(system, self.system_keys(n)) > threshold]
+            waiting = [node for node in waiting if node not in passed]
+            scores = {node: _sum(customer, self.customer_keys(node)) for node in passed}
+            for score in sorted(set(scores.values()), reverse=True):
+                ranked.append([node for node in passed if scores[node] == score])
+        return ranked
+
+    def ranked(self, raw: Json, nodes: Iterable[str], asked: Iterable[Json]) -> list[str]:
+        """The same nodes one by one."""
+        return [node for equals in self.rank(raw, nodes, asked) for node in equals]
+
+    def choose(self, raw: Json, nodes: Iterable[str], asked: Iterable[Json] = ()) -> list[str]:
+        """The best node, or pair of nodes for drbd; [] if there is none."""
+        nodes, asked = list(nodes), list(asked)
+        for primary in self.ranked(raw, nodes, asked):
+            if raw["disk_template"] != "drbd":
+                return [primary]
+            others = [node for node in nodes if node != primary]
+            for secondary in self.ranked(raw, others, asked):
+                return [primary, secondary]
+        return []
+
+    def choose_group(
+        self, raw: Json, uuids: Iterable[str], asked: Iterable[Json] = ()
+    ) -> list[str]:
+        """The best nodes of the best group: by allocation policy, then by rank."""
+        asked = list(asked)
+        for policy in ("preferred", "last_resort"):
+            groups = [u for u in uuids if self._policy(u) == policy]
+            offers = [self.choose(raw, self.members(uuid), asked) for uuid in groups]
+            by_primary = {offer[0]: offer for offer in offers if offer}
+            for primary in self.ranked(raw, by_primary, asked):
+                return by_primary[primary]
+        return []
+
+    def _policy(self, uuid: str) -> str:
+        return str(self.document["nodegroups"][uuid]["alloc_policy"])
+
+
+def _sum(
+    wanted: dict[str, tuple[Fraction, Fraction]], found: list[tuple[str, Fraction]]
+) -> Fraction:
+    total = Fraction(0)
+    for name, here in found:
+        if name in wanted:
+            value, weight = wanted[name]
+            difference = abs(value - here)
+            proximity = Fraction(0) if difference >= 1 else 1 - difference
+            total += weight * proximity
+    return total
+
+
+def _resource_tag(tag: str, level: str) -> Iterator[Key]:
+    parts = tag.split(":")
+    if parts[0] == "iallocator" and parts[1] in ("key", "syskey", "specialkey"):
+        kind = {"key": "customer", "syskey": "system", "specialkey": "special"}[parts[1]]
+        name = SPECIAL[parts[2]] if kind == "special" else parts[2]
+        yield level, kind, name, Fraction(parts[3]), Fraction(parts[4])
+
+
+def _listed(item: Json, level: str) -> Key:
+    name = str(item["name"])
+    if item["class"] == "special":
+        name = SPECIAL.get(name, name)
+    value, weight = Fraction(str(item["value"])), Fraction(str(item["weight"]))
+    return str(item.get("level", level)), str(item["class"]), name, value, weight

@@ -1,0 +1,264 @@
+"""The strategy ``affinity`` against a plain second telling of its rules, on random documents."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from random import Random
+from typing import Any
+
+import pytest
+
+from iallocator.cli import answer
+
+from .affinity_documents import KINDS, keyed_document, keyed_options, possible, tightened
+from .plain_affinity import Options, World
+
+Json = dict[str, Any]
+
+SEEDS = 60
+"""Documents per request type and half of the test."""
+
+
+def ask(document: Json, options: Options, *more: str) -> Json:
+    """The response to `document`; exact search, which knows no rank, is left out."""
+    words = ["--strategy=affinity", "--n1=off", "--exact-search=no", *options.words, *more]
+    response: Json = json.loads(answer(json.dumps(document).encode(), words))
+    return response
+
+
+def expected_allocate(world: World) -> Json:
+    """What ``allocate`` must answer."""
+    raw = world.document["request"]
+    return {"result": world.choose_group(raw, world.document["nodegroups"])}
+
+
+def expected_batch(world: World) -> Json:
+    """What ``multi-allocate`` must answer; the keys of the request are for all."""
+    request = world.document["request"]
+    asked = request.get("placement_keys", [])
+    allocated, failed = [], []
+    for raw in request["instances"]:
+        nodes = world.choose_group(raw, world.document["nodegroups"], asked)
+        if nodes:
+            allocated.append([raw["name"], nodes])
+            world.put(raw["name"], raw, nodes, asked)
+        else:
+            failed.append(raw["name"])
+    return {"result": [allocated, failed] if allocated else []}
+
+
+def expected_secondary(world: World) -> Json:
+    """What ``allocate-secondary`` must answer."""
+    request = world.document["request"]
+    raw = world.instances[request["name"]]
+    world.take(request["name"])
+    targets = [n for n in world.members(group_of(world, raw["nodes"])) if n not in raw["nodes"]]
+    found = world.choose(raw, targets, request.get("placement_keys", []))
+    return {"result": found[0] if found else []}
+
+
+def expected_relocate(world: World) -> Json:
+    """What ``relocate`` must answer."""
+    request = world.document["request"]
+    raw = world.instances[request["name"]]
+    present = raw["nodes"]
+    world.take(request["name"])
+    targets = [n for n in world.members(group_of(world, present)) if n not in present]
+    one = {**raw, "disk_template": "rbd"}  # one new node, whatever the template
+    return {"result": world.choose(one, targets, request.get("placement_keys", []))}
+
+
+def expected_evacuate(world: World) -> Json:
+    """What ``node-evacuate`` must answer."""
+    request = world.document["request"]
+    mode, asked = request["evac_mode"], request.get("placement_keys", [])
+    left: set[str] = set()
+    for name in request["instances"]:
+        nodes = world.instances[name]["nodes"]
+        left |= set(nodes[:1] if mode != "secondary-only" else [])
+        left |= set(nodes[1:] if mode != "primary-only" else [])
+    moved, failed = [], []
+    for name in request["instances"]:
+        raw = world.instances[name]
+        uuid = group_of(world, raw["nodes"])
+        targets = [n for n in world.members(uuid) if n not in left and n not in raw["nodes"]]
+        nodes = _evacuated(world, name, mode, targets, asked)
+        if nodes:
+            started = nodes[0] != raw["nodes"][0]
+            world.put(name, raw, nodes, asked if started else [])
+            moved.append([name, world.document["nodegroups"][uuid]["name"], nodes])
+        else:
+            failed.append(name)
+    return {"moved": moved, "failed": failed}
+
+
+def _evacuated(
+    world: World, name: str, mode: str, targets: Sequence[str], asked: Sequence[Json]
+) -> list[str]:
+    raw, nodes = world.instances[name], world.where[name]
+    away = World(world.document, world.options)
+    away.instances, away.where, away.asked = world.instances, dict(world.where), world.asked
+    away.take(name)
+    single = {**raw, "disk_template": "rbd"}
+    if len(nodes) == 1:
+        return [] if mode == "secondary-only" else away.choose(single, targets, asked)
+    if mode == "secondary-only":
+        found = away.choose(single, targets, asked)
+        return [nodes[0], *found] if found else []
+    if mode == "primary-only":
+        return [nodes[1], nodes[0]] if world.online(nodes[1]) else []
+    if not world.online(nodes[0]) and not world.online(nodes[1]):
+        return []
+    return away.choose(raw, targets, asked)
+
+
+def expected_change(world: World) -> Json:
+    """What ``change-group`` must answer."""
+    request = world.document["request"]
+    asked = request.get("placement_keys", [])
+    present = {group_of(world, world.instances[name]["nodes"]) for name in request["instances"]}
+    uuids = [uuid for uuid in world.document["nodegroups"] if uuid not in present]
+    moved, failed = [], []
+    for name in request["instances"]:
+        raw, before = world.instances[name], world.where[name]
+        world.take(name)
+        nodes = world.choose_group(raw, uuids, asked)
+        if len(before) == 2 and not any(map(world.online, before)):
+            nodes = []  # no failover to begin with
+        world.put(name, raw, nodes or before, asked if nodes else [])
+        if nodes:
+            uuid = world.document["nodes"][nodes[0]]["group"]
+            moved.append([name, world.document["nodegroups"][uuid]["name"], nodes])
+        else:
+            failed.append(name)
+    return {"moved": moved, "failed": failed}
+
+
+def group_of(world: World, nodes: Sequence[str]) -> str:
+    """The uuid of the group of the first of `nodes`."""
+    return str(world.document["nodes"][nodes[0]]["group"])
+
+
+EXPECTED = {
+    "allocate": expected_allocate,
+    "multi-allocate": expected_batch,
+    "allocate-secondary": expected_secondary,
+    "relocate": expected_relocate,
+    "node-evacuate": expected_evacuate,
+    "change-group": expected_change,
+}
+
+
+def comparable(kind: str, response: Json) -> Json:
+    """The part of a response that says which nodes are taken."""
+    if kind in ("node-evacuate", "change-group"):
+        moved, failed, _ = response["result"]
+        return {"moved": moved, "failed": [name for name, _ in failed]}
+    return {"result": response["result"]}
+
+
+def mismatch(seed: int, kind: str) -> str:
+    """How the answer to a document differs from the plain one; "" if it does not."""
+    rng = Random(f"{kind} {seed}")
+    document, options = keyed_document(rng, kind), keyed_options(rng)
+    response = ask(document, options)
+    mine = comparable(kind, response)
+    plain = EXPECTED[kind](World(document, options))
+    wrong = unsticky(kind, document, response, World(document, options))
+    if mine != plain:
+        wrong += f"seed {seed}: {mine} instead of {plain}"
+    return wrong
+
+
+def unsticky(kind: str, document: Json, response: Json, world: World) -> str:
+    """Where the sticky keys of an entry are not those of its primary."""
+    request = document["request"]
+    for entry in response["solutions"]:
+        nodes = entry.get("nodes")
+        name = entry.get("instance", request.get("name"))
+        before = document["instances"].get(name, {}).get("nodes")
+        if before and nodes and before[0] == nodes[0]:
+            continue  # it does not leave its primary
+        if nodes and entry.get("sticky_keys") != world.sticky(nodes[0]):
+            return f"sticky keys {entry.get('sticky_keys')} on {nodes}, {request['type']}; "
+    return ""
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("start", [0, SEEDS])
+def test_affinity_on_random_documents_is_the_plain_answer(kind: str, start: int) -> None:
+    """Nodes, failures and sticky keys are those that the rules give one by one."""
+    wrong = [found for seed in range(start, start + SEEDS) if (found := mismatch(seed, kind))]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_affinity_random_documents_cover_every_outcome() -> None:
+    """The documents above are neither all easy nor all hopeless."""
+    outcomes = {kind: [0, 0, 0] for kind in KINDS}
+    for kind in KINDS:
+        for seed in range(SEEDS):
+            rng = Random(f"{kind} {seed}")
+            document, options = keyed_document(rng, kind), keyed_options(rng)
+            plain = EXPECTED[kind](World(document, options))
+            text = json.dumps(plain)
+            outcomes[kind][0] += "node" in text
+            outcomes[kind][1] += plain.get("result") == [] or bool(plain.get("failed"))
+            by_name = min(document["nodes"])
+            outcomes[kind][2] += "node" in text and by_name not in text
+    assert all(min(counts) >= 2 for counts in outcomes.values()), outcomes
+
+
+def test_affinity_ranks_all_nodes_as_the_plain_telling() -> None:
+    """With --top the whole rank of each group is the plain one."""
+    for seed in range(SEEDS):
+        rng = Random(f"top {seed}")
+        document, options = keyed_document(rng, "allocate"), keyed_options(rng)
+        request = document["request"]
+        request |= {"disk_template": "rbd", "required_nodes": 1}
+        world = World(document, options)
+        for entry in ask(document, options, "--top=99")["solutions"]:
+            ranked = world.ranked(request, world.members(entry["group_uuid"]), [])
+            shown = [placement["nodes"][0] for placement in entry.get("placements", [])]
+            assert shown == ranked, seed
+
+
+def test_affinity_ranks_only_what_the_limits_of_nodes_left() -> None:
+    """On full nodes the strategy has its choice among those that can take the instance."""
+    narrowed = 0
+    for seed in range(2 * SEEDS):
+        rng = Random(f"tight {seed}")
+        document = tightened(rng, keyed_document(rng, "allocate"))
+        options = Options(rng.choice((0, 0, 400, 1024)))
+        world = World(document, options, lambda world, raw, node: possible(world.document, node))
+        expected = world.choose_group(document["request"], document["nodegroups"])
+        assert ask(document, options)["result"] == expected, seed
+        anywhere = World(document, options)
+        free = anywhere.choose_group(document["request"], document["nodegroups"])
+        narrowed += expected != free
+    assert narrowed > SEEDS / 10
+
+
+def test_affinity_with_a_seed_draws_among_equals_only() -> None:
+    """--seed gives the same answer again, others with other numbers, and never a worse node."""
+    different = 0
+    for seed in range(SEEDS):
+        rng = Random(f"tie {seed}")
+        document, options = keyed_document(rng, "allocate"), keyed_options(rng)
+        request = document["request"]
+        request |= {"disk_template": "rbd", "required_nodes": 1}
+        world = World(document, options)
+        uuids = document["nodegroups"]
+        policies = {uuids[uuid]["alloc_policy"] for uuid in uuids if world.members(uuid)}
+        nodes = [node for uuid in uuids for node in world.members(uuid)]
+        equals = world.rank(request, nodes, [])
+        if len(policies) > 1 or not equals:
+            continue
+        found = set()
+        for draw in range(6):
+            response = ask(document, options, f"--seed={draw}")
+            assert response["result"] == ask(document, options, f"--seed={draw}")["result"]
+            found |= set(response["result"])
+        assert found <= set(equals[0]), seed
+        different += len(found) > 1
+    assert different > SEEDS / 10
