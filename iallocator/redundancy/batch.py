@@ -15,7 +15,7 @@ import numpy as np
 from iallocator.filters.migration import may_not_receive
 from iallocator.model.columns import COLUMNS, MEMORY
 from iallocator.scoring.candidates import DECIMALS
-from iallocator.scoring.kernel import Totals, terms, values
+from iallocator.scoring.kernel import Totals, node_counts, terms, values
 from iallocator.scoring.statistics import STATISTICS
 from iallocator.scoring.view import CAPACITIES, View
 
@@ -109,6 +109,7 @@ class _Batch:
             allowed[k, [position[t] for t in targets if t != node and t not in refused]] = True
         self._allowed = allowed
         self._vectors, self._memory, self._left = _queues(movers)
+        self._kinds, self._reach = _reaches(state, group, movers)
 
     def run(self) -> list[int]:
         """Move everything; the failures that strand an instance."""
@@ -131,36 +132,48 @@ class _Batch:
         zero = [0.0] * len(STATISTICS)
         raw = [np.broadcast_to(v, shape) for v in values(view, zero)]
         online = self._fixed[CAPACITIES.index("online"), 0].sum()
-        self._online = int(online)
-        offline = shape[1] - self._online
+        stored = self._fixed[CAPACITIES.index("stored"), 0].sum()
+        self._counts = node_counts(int(online), shape[1] - int(online), int(stored))
         self._centres = [
-            float(v.sum() / (shape[0] * max(1, self._online))) if s.spread else 0.0
-            for s, v in zip(STATISTICS, raw)
+            float(v.sum() / (shape[0] * count)) if s.spread else 0.0
+            for s, v, count in zip(STATISTICS, raw, self._counts)
         ]
         self._values = np.stack(
             [np.broadcast_to(v, shape) for v in values(view, self._centres)]
         )
         self._sums = self._values.sum(axis=2, keepdims=True)
         self._squares = (self._values * self._values).sum(axis=2, keepdims=True)
-        self._offline = offline
 
     def _decide(self, step: int) -> None:
         """Drop the failures that are decided before instance number `step` is moved."""
-        memory = np.where(self._allowed, self._columns[MEMORY] - 1, -1)
-        need = self._memory[:, step:].max(axis=1, initial=0)
-        moved = self._memory[:, step:].sum(axis=1)
-        room = np.maximum(memory - need[:, None] + 1, 0) * (memory >= 0)
-        done = (self._left <= step) | (room.sum(axis=1) > moved - need)
-        hopeless = ~done & (np.maximum(memory, 0).sum(axis=1) < moved)
-        hopeless |= ~done & (memory.max(axis=1) < need)
-        self._settle(lost=hopeless, done=done)
+        queued = self._memory[:, step:]
+        moved = queued.sum(axis=1)
+        safe = np.ones(moved.size, dtype=bool)
+        hopeless = np.zeros(moved.size, dtype=bool)
+        for kind, reach in enumerate(self._reach):
+            waiting = self._kinds[:, step:] == kind
+            memory = np.where(self._allowed & reach, self._columns[MEMORY] - 1, -1)
+            need = (queued * waiting).max(axis=1, initial=0)
+            room = np.maximum(memory - need[:, None] + 1, 0) * (memory >= 0)
+            some = waiting.any(axis=1)
+            safe &= ~some | (room.sum(axis=1) > moved - need)
+            bound = sum(
+                (queued * (self._kinds[:, step:] == k)).sum(axis=1)
+                for k, other in enumerate(self._reach)
+                if not (other & ~reach).any()
+            )
+            hopeless |= some & (np.maximum(memory, 0).sum(axis=1) < bound)
+            hopeless |= some & (memory.max(axis=1) < need)
+        done = (self._left <= step) | safe
+        self._settle(lost=hopeless & ~done, done=done)
 
     def _settle(self, lost: NDArray[np.bool_], done: NDArray[np.bool_]) -> None:
         self.lost += self._failing[lost].tolist()
         keep = ~(lost | done)
         if keep.all():
             return
-        for name in ("_failing", "_own", "_allowed", "_reserved", "_vectors", "_memory", "_left"):
+        for name in ("_failing", "_own", "_allowed", "_reserved", "_vectors", "_memory", "_left",
+                     "_kinds"):  # fmt: skip
             setattr(self, name, getattr(self, name)[keep])
         for name in ("_columns", "_values", "_sums", "_squares"):
             setattr(self, name, getattr(self, name)[:, keep])
@@ -178,11 +191,12 @@ class _Batch:
         )
         added = new - self._values
         totals = Totals(
-            self._online, self._offline, self._centres, list(self._sums), list(self._squares)
+            self._counts, self._centres, list(self._sums), list(self._squares)
         )
         change = list(zip(added, added * (new + self._values)))
         scores = np.round(sum(terms(totals, (change,), np.sqrt)), DECIMALS)
-        scores = np.where(self._allowed & (after.memory > 0), scores, np.inf)
+        allowed = self._allowed & self._reach[self._kinds[:, step]]
+        scores = np.where(allowed & (after.memory > 0), scores, np.inf)
         best = scores.argmin(axis=1)
         self._add(rows, best, vector)
         stuck = ~np.isfinite(scores[rows, best])
@@ -199,6 +213,26 @@ class _Batch:
         self._values[:, rows, nodes] = new
         self._sums[:, rows, 0] += new - old
         self._squares[:, rows, 0] += new * new - old * old
+
+
+def _reaches(
+    state: State, group: Group, movers: Sequence[Sequence[Instance]]
+) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
+    """Per failure and instance the kind of nodes it may go to; per kind and node whether so.
+
+    A failure with fewer instances than others has -1 in their places.
+    """
+    longest = max((len(queue) for queue in movers), default=0)
+    kinds = np.full((len(movers), longest), -1, dtype=np.intp)
+    known: dict[frozenset[int] | None, int] = {None: 0}
+    for k, queue in enumerate(movers):
+        for n, instance in enumerate(queue):
+            kinds[k, n] = known.setdefault(state.cluster.reach(instance), len(known))
+    reach = np.ones((len(known), len(group.nodes)), dtype=bool)
+    for nodes, kind in known.items():
+        if nodes is not None:
+            reach[kind] = [index in nodes for index in group.nodes]
+    return kinds, reach
 
 
 def _queues(

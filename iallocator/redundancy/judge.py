@@ -25,9 +25,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    Demands = dict[int, tuple[int, Demand | None]]
-    """Node -> its revision, and what its failure asks for then."""
-
     from iallocator.model.cluster import Group
     from iallocator.model.instance import Instance
     from iallocator.model.state import State
@@ -35,7 +32,25 @@ if TYPE_CHECKING:
     from iallocator.redundancy.simulation import Stranded
     from iallocator.scoring import Kernels
 
-__all__ = ["Judge"]
+__all__ = ["Judge", "Remembered"]
+
+
+class Remembered:
+    """What judges leave to the next one, for as long as nothing there changes.
+
+    Attributes
+    ----------
+    demands:
+        Node -> its revision, and what its failure asks for then.
+    watches:
+        Index of a group -> what was found of its failures.
+    """
+
+    __slots__ = ("demands", "watches")
+
+    def __init__(self) -> None:
+        self.demands: dict[int, tuple[int, Demand | None]] = {}
+        self.watches: dict[int, _Watch] = {}
 
 
 class Judge:
@@ -43,7 +58,9 @@ class Judge:
 
     `scope` are the nodes over which the allocation's score runs; `leaving` is an
     instance that is off the state already, but was there before the request.
-    `demands` remembers between the judges of one request what failures ask.
+    `remembered` is shared by the judges of one request.
+    `survived` says of nodes whether their failure could be survived before, where that
+    is not to be taken from `state`.
     """
 
     def __init__(
@@ -53,16 +70,17 @@ class Judge:
         rules: Rules,
         scope: Sequence[int],
         leaving: Instance | None = None,
-        demands: Demands | None = None,
+        remembered: Remembered | None = None,
+        survived: dict[int, bool] | None = None,
     ) -> None:
         self._leaving = leaving
-        self._demands: Demands = {} if demands is None else demands
+        self._remembered = remembered or Remembered()
         self._state = state
         self._rules = rules
         self._scope = scope
         self._simulation = Simulation(state, kernels, rules, scope)
         self._watches: dict[int, _Watch] = {}
-        self._survived: dict[int, bool] = {}
+        self._survived: dict[int, bool] = {} if survived is None else survived
 
     def accepts(self, instance: Instance, nodes: tuple[int, ...]) -> bool:
         """Whether `instance` may be put on `nodes`, primary first."""
@@ -76,6 +94,10 @@ class Judge:
         with self._state.trial():
             self._try_out(instance, nodes)
             return self._simulation.fail(node)
+
+    def survivable(self, nodes: Sequence[int]) -> list[int]:
+        """Those of `nodes` whose failure can be survived as things are."""
+        return self._survived_before(nodes)
 
     def _refuter(self, instance: Instance, nodes: tuple[int, ...]) -> int | None:
         """A node whose failure could not be survived with the candidate in place.
@@ -152,7 +174,13 @@ class Judge:
         watch = self._watches.get(group.index)
         if watch is None:
             failing = self._rules.failing(self._state.cluster, group, self._scope)
-            watch = _Watch(self._state, self._rules, failing, self._demands)
+            known = self._remembered.watches.get(group.index)
+            if known is not None and known.still_true(self._state, failing):
+                watch = known
+                watch.refuter = None
+            else:
+                watch = _Watch(self._state, self._rules, failing, self._remembered.demands)
+                self._remembered.watches[group.index] = watch
             self._watches[group.index] = watch
         return watch
 
@@ -177,10 +205,14 @@ class _Watch:
         The node whose failure refuted the last candidate that was refused.
     """
 
-    __slots__ = ("_demands", "_onto", "_state", "failing", "movers", "refuter")
+    __slots__ = ("_demands", "_onto", "_revisions", "_state", "failing", "movers", "refuter")
 
     def __init__(
-        self, state: State, rules: Rules, failing: Sequence[int], demands: Demands
+        self,
+        state: State,
+        rules: Rules,
+        failing: Sequence[int],
+        demands: dict[int, tuple[int, Demand | None]],
     ) -> None:
         self._state = state
         self.failing = frozenset(failing)
@@ -209,9 +241,22 @@ class _Watch:
                 self.movers.append((spare, node))
             for secondary, amount in demand.failovers.items():
                 self._onto.setdefault(secondary, []).append((node, amount))
+        concerned = self.failing.union(*(room.members for room in rooms.values()), self._onto)
+        self._revisions = {} if state.trying else {i: state.revisions[i] for i in concerned}
         self.movers.sort()
         for failovers in self._onto.values():
             failovers.sort(key=_amount, reverse=True)
+
+    def still_true(self, state: State, failing: Sequence[int]) -> bool:
+        """Whether these failures would be found as they were."""
+        now = state.revisions
+        return (
+            state is self._state
+            and not state.trying
+            and bool(self._revisions)
+            and self.failing == frozenset(failing)
+            and all(now[index] == then for index, then in self._revisions.items())
+        )
 
     def onto(self, node: int) -> list[tuple[int, float]]:
         """(failing node, MiB that fail over from there to `node`), the most first."""

@@ -19,6 +19,7 @@ from iallocator.model.columns import (
     DISK,
     MEMORY,
 )
+from iallocator.redundancy.verdicts import INFINITE, LOST, SAFE, UNKNOWN, share_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -27,11 +28,11 @@ if TYPE_CHECKING:
     from iallocator.model.instance import Instance
     from iallocator.model.state import State
     from iallocator.redundancy.rules import Rules
+    from iallocator.redundancy.shares import Share
 
-__all__ = ["INFINITE", "LOST", "SAFE", "UNKNOWN", "Demand", "Room", "demand_of", "verdict"]
-
-SAFE, UNKNOWN, LOST = 0, 1, 2
-INFINITE = float("inf")
+__all__ = [
+    "INFINITE", "LOST", "SAFE", "UNKNOWN", "Demand", "Room", "demand_of", "verdict",
+]  # fmt: skip
 
 
 class Demand:
@@ -52,6 +53,9 @@ class Demand:
         created anew that the policy does not admit any more.
     movers, recreated:
         How many instances need a new node, and how many of them are not mirrored.
+    shares:
+        What needs a new node, by the nodes that it may go to and the pool that it needs
+        room in; None if nothing is restricted to some nodes or to a pool of its own.
     """
 
     __slots__ = (
@@ -64,6 +68,7 @@ class Demand:
         "plain",
         "plain_disk",
         "recreated",
+        "shares",
         "single",
     )  # fmt: skip
 
@@ -78,6 +83,7 @@ class Demand:
         self.largest_disk = 0
         self.single = False
         self.intricate = False
+        self.shares: list[Share] | None = None
 
     def add(self, instance: Instance, secondary: int | None, recreated: bool) -> None:
         """Count one more primary of the node."""
@@ -115,7 +121,24 @@ def demand_of(state: State, node: int, rules: Rules) -> Demand:
         if recreated and group.policy.refuses(instance, False):
             demand.intricate = True
         demand.add(instance, nodes[1] if len(nodes) > 1 else None, recreated)
+    if state.pools is not None and demand.movers:
+        _split(state, node, demand)
     return demand
+
+
+def _split(state: State, node: int, demand: Demand) -> None:
+    """Tell apart what may go to different nodes, if anything is restricted."""
+    movers = [
+        i
+        for i in state.primaries[node].values()
+        if i.template != "drbd" and not i.forthcoming and state.where[i.name][0] == node
+    ]
+    if not any(i.restricted for i in movers):
+        return
+    from iallocator.redundancy.shares import shares_of
+
+    demand.shares = shares_of(state.cluster, movers)
+    demand.intricate |= demand.shares is None
 
 
 class Room:
@@ -182,6 +205,10 @@ def verdict(
         if demand.recreated:
             return UNKNOWN, 0
         targets = [t for t in targets if t not in refused]
+    if demand.shares is not None:
+        from iallocator.redundancy.shares import judge_shares
+
+        return judge_shares(state, demand, [t for t in targets if t != node])
     need = demand.largest
     if room is not None and not (refused or failovers or demand.plain) and node in room.members:
         largest, total, closing = room.without(node, need)
@@ -230,11 +257,5 @@ def _disk_suffices(
     for target, capacity in zip(others, capacities):
         closing = max(0.0, capacity - demand.largest + 1)
         closing_disk = max(0.0, disk[target] - demand.largest_disk)
-        shares += min(_share(closing, memory_budget), _share(closing_disk, disk_budget))
+        shares += min(share_of(closing, memory_budget), share_of(closing_disk, disk_budget))
     return shares > 2
-
-
-def _share(cost: float, budget: float) -> float:
-    if cost <= 0:
-        return 0.0
-    return cost / budget if budget else float("inf")

@@ -71,11 +71,21 @@ class Simulation:
                 return stranded
             for instance in self.movers(node):
                 if not self._move(node, instance, targets, group.nodes):
-                    return Stranded(node, instance, "no node has the memory for it")
+                    return Stranded(node, instance, f"{self._nobody(instance)} the memory for it")
             for instance in sorted(recreated, key=_memory):
                 if not self._move(node, instance, targets, self._scope):
-                    return Stranded(node, instance, "no node has the memory and disk for it")
+                    why = f"{self._nobody(instance)} the memory and disk for it"
+                    return Stranded(node, instance, why)
         return None
+
+    def _nobody(self, instance: Instance) -> str:
+        """The beginning of why an instance finds no place."""
+        if self._state.cluster.reach(instance) is None:
+            return "no node has"
+        from iallocator.model.storage import pool_name, pools_of
+
+        pools = " and ".join(map(pool_name, pools_of(instance)))
+        return f"no other node that reaches {pools} has"
 
     def lost(self, failing: Sequence[int]) -> list[int]:
         """Those of `failing`, nodes of one group, whose failure cannot be survived."""

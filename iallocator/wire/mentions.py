@@ -1,0 +1,51 @@
+"""Whether a document says anything of storage pools: most do not, and then nothing is read."""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from iallocator.wire.fields import Raw
+
+__all__ = ["NAMED_BY_DISKS", "POOL_TAG", "instance_speaks_of_pools", "speaks_of_pools"]
+
+POOL_TAG = "iallocator:pool:"
+"""What the tags begin with that name a pool: its type and, after a colon, its name follow."""
+
+NAMED_BY_DISKS = {"ext": "provider", "rbd": "pool"}
+"""Disk template -> the member of a disk that names its pool."""
+
+
+def speaks_of_pools(document: Raw) -> bool:
+    """Whether anything in `document`, its request aside, is about storage pools."""
+    groups = (document.get("nodegroups") or {}).values()
+    return (
+        document.get("diskparams") is not None
+        or any(group.get("diskparams") is not None or _tags(group) for group in groups)
+        or any("storage_pools" in node or _tags(node) for node in document["nodes"].values())
+        or any(map(instance_speaks_of_pools, document["instances"].values()))
+    )
+
+
+def instance_speaks_of_pools(raw: Raw) -> bool:
+    """Whether an instance says where its disks are."""
+    if "storage_type" in raw or "storage_pool" in raw:
+        return True
+    tags = raw.get("tags")
+    if tags and _tagged(tags):
+        return True
+    key = NAMED_BY_DISKS.get(raw["disk_template"])
+    if key is not None:
+        for disk in raw.get("disks") or ():
+            if key in disk:
+                return True
+    return False
+
+
+def _tags(raw: Raw) -> bool:
+    return _tagged(raw.get("tags") or ())
+
+
+def _tagged(tags: Iterable[str]) -> bool:
+    return any(tag.startswith(POOL_TAG) for tag in tags)

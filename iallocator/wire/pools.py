@@ -1,0 +1,293 @@
+"""What documents say of storage pools: fields, tags, and what follows from disks.
+
+The pool of an instance, the first that is said:
+
+======================================  =============================================
+``storage_type``, ``storage_pool``      of the instance; one may be missing
+tags ``iallocator:pool:TYPE:NAME``      of the instance, that suit its disk template
+``vg``, ``metavg`` of a disk            plain and drbd, where nodes name volume groups
+``provider`` of a disk                  ext
+``pool`` of a disk                      rbd
+``diskparams``, rbd pool or volume      rbd and gluster: of its group, then of the cluster
+its disk template                       ``internal/lvm``, ``internal/file``, ``external/rbd`` ...
+======================================  =============================================
+
+Nodes name pools in ``storage_pools``, which lists all they reach, in tags (theirs and
+their group's) and in the ``diskparams`` of their group.
+
+Loaded only where a document has any of that.
+"""
+
+from __future__ import annotations
+
+from iallocator.errors import RequestError
+from iallocator.model.storage import (
+    EXTERNAL,
+    FILE,
+    INTERNAL,
+    LVM,
+    Access,
+    Storage,
+    presumed,
+)
+from iallocator.wire.fields import child, describe, integer, objects, one_of, text
+from iallocator.wire.mentions import NAMED_BY_DISKS, POOL_TAG
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Sequence
+
+    from iallocator.model.cluster import Cluster, Group, Node
+    from iallocator.model.instance import Instance
+    from iallocator.model.storage import Pool
+    from iallocator.wire.fields import Raw
+
+__all__ = ["read_pools", "settle_pools"]
+
+TYPES = (INTERNAL, EXTERNAL)
+DRBD_METADATA = 128
+"""MiB that each disk of a drbd instance takes beside its size."""
+
+_PARAMETERS = {"rbd": "pool", "gluster": "volume"}
+"""Disk template -> the disk parameter that names its pool."""
+
+
+def _storage_pools(raw: Raw) -> dict[Pool, tuple[int | None, int | None]] | None:
+    """The ``storage_pools`` of a node: pool -> total and free MiB; None if it has no such list."""
+    if raw.get("storage_pools") is None:
+        return None
+    sizes: dict[Pool, tuple[int | None, int | None]] = {}
+    for position, item in enumerate(objects(raw, "storage_pools")):
+        try:
+            pool = one_of(item, "type", TYPES), _name(item, "name")
+            if pool in sizes:
+                raise RequestError(
+                    "name", f"expected each pool once, got {describe(pool[1])} again"
+                )
+            sizes[pool] = _amount(item, "total"), _amount(item, "free")
+        except RequestError as error:
+            raise error.below(f"storage_pools/{position}") from None
+    return sizes
+
+
+def _amount(raw: Raw, key: str) -> int | None:
+    return None if raw.get(key) is None else integer(raw, key)
+
+
+def _name(raw: Raw, key: str) -> str:
+    name = text(raw, key)
+    if not name:
+        raise RequestError(key, "expected a name, got an empty string")
+    return name
+
+
+def _tagged(tags: Iterable[str]) -> list[Pool]:
+    """The pools that tags name."""
+    found: list[Pool] = []
+    for tag in tags:
+        if tag.startswith(POOL_TAG):
+            kind, _, name = tag[len(POOL_TAG) :].partition(":")
+            if kind in TYPES and name:
+                found.append((kind, name))
+    return found
+
+
+def _parameter_pools(raw: Raw) -> dict[str, Pool]:
+    """Disk template -> the pool that ``diskparams`` name for it."""
+    if raw.get("diskparams") is None:
+        return {}
+    found: dict[str, Pool] = {}
+    parameters = child(raw, "diskparams")
+    for template, key in _PARAMETERS.items():
+        try:
+            own = child(parameters, template, {})
+        except RequestError as error:
+            raise error.below("diskparams") from None
+        try:
+            name = text(own, key, None)
+        except RequestError as error:
+            raise error.below(f"diskparams/{template}") from None
+        if name:
+            found[template] = EXTERNAL, name
+    return found
+
+
+def _by_group(document: Raw, groups: Sequence[Group]) -> dict[int, dict[str, Pool]]:
+    """Group -> disk template -> the pool that ``diskparams`` name: its own, or the cluster's."""
+    everywhere = _parameter_pools(document)
+    raw = document.get("nodegroups") or {}
+    found: dict[int, dict[str, Pool]] = {}
+    for group in groups:
+        try:
+            found[group.index] = everywhere | _parameter_pools(raw.get(group.uuid, {}))
+        except RequestError as error:
+            raise error.below(f"nodegroups/{group.uuid}") from None
+    return found
+
+
+def read_pools(document: Raw, cluster: Cluster) -> None:
+    """Take what `document` says of pools into `cluster`, whose instances are on no state yet.
+
+    Raises
+    ------
+    RequestError
+        At a field that is not understood, or that contradicts the disk template.
+    """
+    raw_nodes, raw_instances = document["nodes"], document["instances"]
+    by_group = _by_group(document, cluster.groups)
+    access = []
+    for node in cluster.nodes:
+        try:
+            own = by_group[node.group.index].values()
+            access.append(_access(node, raw_nodes[node.name], own))
+        except RequestError as error:
+            raise error.below(f"nodes/{node.name}") from None
+    storage = Storage(access, _reported(cluster.nodes, access), by_group)
+    _take_sizes(cluster.nodes, access, storage)
+    for instance in cluster.instances:
+        try:
+            usual = by_group[cluster.group_of(instance).index].get(instance.template)
+            _settle(instance, raw_instances[instance.name], storage, usual)
+        except RequestError as error:
+            raise error.below(f"instances/{instance.name}") from None
+    if any(access):
+        cluster.storage = storage
+        for instance in cluster.instances:
+            storage.restrict(instance)
+
+
+def _access(node: Node, raw: Raw, parameters: Collection[Pool]) -> Access | None:
+    """What is said of one node; `parameters` are the pools that its disk parameters name."""
+    sizes = _storage_pools(raw)
+    tagged = _tagged((*node.tags, *node.group.tags))
+    if sizes is None and not tagged and not parameters:
+        return None
+    stated = {kind for kind, _ in tagged}
+    return Access((*(sizes or ()), *tagged, *parameters), sizes is not None, stated, sizes)
+
+
+def _reported(nodes: Sequence[Node], access: Sequence[Access | None]) -> list[Pool]:
+    """The pools that free disk speaks of: ``lvm``, and the volume group that is the same.
+
+    That is the only one; of several, where ``lvm`` is not among them, the one that equals it.
+    It does if on every node that measures it, its figures are those of the node itself.
+    """
+    known = [(node, one) for node, one in zip(nodes, access) if one is not None]
+    named = {pool for _, one in known for pool in one.pools}
+    volumes = sorted(pool for pool in named if pool[0] == INTERNAL and pool not in (LVM, FILE))
+    if LVM in named or not volumes:
+        return [LVM]
+    if len(volumes) == 1:
+        return [LVM, volumes[0]]
+    for pool in volumes:
+        figures = [(node, one.sizes[pool]) for node, one in known if pool in one.sizes]
+        if figures and all(
+            sizes == (node.total_disk, node.reported_disk) for node, sizes in figures
+        ):
+            return [LVM, pool]
+    return [LVM]
+
+
+def _take_sizes(nodes: Sequence[Node], access: Sequence[Access | None], storage: Storage) -> None:
+    """What is said of the pool that a node's disk figures speak of, says more than they do."""
+    for node, one in zip(nodes, access):
+        if one is None:
+            continue
+        node.has_internal = one.has_internal
+        for pool in storage.reported & one.sizes.keys():
+            total, free = one.sizes[pool]
+            node.total_disk = node.total_disk if total is None else total
+            node.reported_disk = node.reported_disk if free is None else free
+
+
+def settle_pools(instance: Instance, raw: Raw, cluster: Cluster) -> None:
+    """Give a new instance its pools; where groups differ, it takes that of the group it gets to."""
+    storage = cluster.storage or Storage([None] * len(cluster.nodes))
+    usual = storage.by_template(instance.template)
+    own = next(iter(usual)) if len(usual) == 1 else None
+    news = _settle(instance, raw, storage, own, anywhere=len(usual) > 1)
+    if cluster.storage is not None:
+        storage.restrict(instance)
+        for other in cluster.instances if news else ():
+            storage.restrict(other)
+
+
+def _settle(
+    instance: Instance,
+    raw: Raw,
+    storage: Storage,
+    usual: Pool | None,
+    anywhere: bool = False,
+) -> bool:
+    """Find the pools of an instance; whether they are news.
+
+    `usual` is the one of its disk template, if disk parameters say so; `anywhere`:
+    they say different ones.
+    """
+    disks = raw.get("disks") or []
+    stated = _stated(instance, raw) or _derived(instance, disks, storage)
+    if not stated and usual is not None:
+        stated = (usual,)
+    pools = stated or (() if anywhere else presumed(instance.template))
+    external = any(kind == EXTERNAL for kind, _ in pools)
+    amounts = {} if external or not pools else _amounts(instance, disks, pools)
+    draws = tuple((pool, size) for pool, size in amounts.items() if pool in storage.measured)
+    instance.keep_in(pools, draws, external)
+    return storage.state_pools(stated)
+
+
+def _stated(instance: Instance, raw: Raw) -> tuple[Pool, ...]:
+    """The pools that fields or tags of the instance name; none if they do not."""
+    template = instance.template
+    usual = next((kind for kind, _ in presumed(template)), None)
+    kind = one_of(raw, "storage_type", TYPES, "")
+    pool = text(raw, "storage_pool", None)
+    if pool == "":
+        raise RequestError("storage_pool", "expected a name, got an empty string")
+    if usual is None:  # diskless
+        return ()
+    if kind and kind != usual and template not in ("plain", "file"):
+        raise RequestError("storage_type", f'expected "{usual}" for {template}, got "{kind}"')
+    if pool:
+        found = (kind or usual, pool)
+        return () if found == LVM else (found,)  # disks may say which volume group
+    if kind and kind != usual:
+        return ((kind, template),)
+    if not instance.tags:
+        return ()
+    found_tags = dict.fromkeys(_tagged(instance.tags))
+    return tuple(found for found in found_tags if found[0] == usual and found != LVM)
+
+
+def _derived(instance: Instance, disks: Sequence[Raw], storage: Storage) -> tuple[Pool, ...]:
+    """The pools that the disks name; none if they do not."""
+    template = instance.template
+    if template in ("plain", "drbd"):
+        return tuple(dict.fromkeys(_volume_groups(instance, disks))) if storage.volumes else ()
+    key = NAMED_BY_DISKS.get(template)
+    found = [disk.get(key) for disk in disks] if key else []
+    return tuple(dict.fromkeys((EXTERNAL, name) for name in found if name))
+
+
+def _volume_groups(instance: Instance, disks: Sequence[Raw]) -> list[Pool]:
+    """Per disk the pool that holds it, and for drbd then the one of its metadata."""
+    found: list[Pool] = []
+    for disk in disks:
+        group = disk.get("vg")
+        found.append((INTERNAL, group) if group else LVM)
+        if instance.template == "drbd":
+            meta = disk.get("metavg")
+            found.append((INTERNAL, meta) if meta else found[-1])
+    return found
+
+
+def _amounts(instance: Instance, disks: Sequence[Raw], pools: Sequence[Pool]) -> dict[Pool, int]:
+    """MiB that the disks take in each pool, on each node of the instance."""
+    if len(pools) == 1:
+        return {pools[0]: instance.disk}
+    beside = (DRBD_METADATA,) if instance.template == "drbd" else ()
+    sizes = [part for size in instance.disk_sizes for part in (size, *beside)]
+    found: dict[Pool, int] = {}
+    for pool, size in zip(_volume_groups(instance, disks), sizes):
+        found[pool] = found.get(pool, 0) + size
+    return found

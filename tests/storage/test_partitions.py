@@ -1,0 +1,142 @@
+"""No answer ever takes an instance out of its storage partition."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from random import Random
+
+import pytest
+
+from tests.builders import Json, allocate
+
+from .worlds import POOLS, answered, of_instance, reaching, super_cluster
+
+SEEDS = [range(start, start + 40) for start in range(0, 160, 40)]
+
+
+def new(rng: Random, document: Json) -> Json:
+    """A request for an instance in some pool."""
+    return allocate(
+        document,
+        memory=rng.randint(1, 1500),
+        disk_template=rng.choice(("rbd", "ext")),
+        storage_type="external",
+        storage_pool=rng.choice(POOLS),
+    )
+
+
+@pytest.mark.parametrize("seeds", SEEDS, ids=str)
+def test_new_instance_goes_only_where_its_pool_is_reached(seeds: range) -> None:
+    """The answer, all alternatives and all potential secondaries reach the pool."""
+    placed = refused = 0
+    for seed in seeds:
+        rng = Random(seed)
+        request = new(rng, super_cluster(rng))
+        within = reaching(request, of_instance(request["request"]))
+        response = answered(request, "--top=5")
+        assert response["success"] is bool(response["result"])
+        for solution in response["solutions"]:
+            own = {n for n, raw in request["nodes"].items()
+                   if raw["group"] == solution["group_uuid"]}  # fmt: skip
+            for placement in solution.get("placements", []):
+                assert set(placement["nodes"]) <= within
+            if solution["nodes"]:
+                placed += 1
+                others = solution["secondaries"]
+                assert set(others) | set(solution["nodes"]) <= within & own
+                assert not set(others) & set(solution["nodes"])
+            elif not own & within:
+                refused += 1
+                pool = "/".join(of_instance(request["request"]))
+                assert f"does not reach storage pool {pool}" in solution["reason"]
+    assert placed > 10
+    assert refused > 10
+
+
+@pytest.mark.parametrize("seeds", SEEDS, ids=str)
+@pytest.mark.parametrize("kind", ["relocate", "node-evacuate", "change-group"])
+def test_moved_instance_stays_in_its_pool(kind: str, seeds: range) -> None:
+    """Whatever moves an instance, it ends on nodes that reach its pool."""
+    moved = 0
+    for seed in seeds:
+        rng = Random(seed)
+        document = super_cluster(rng)
+        for name, raw in sorted(document["instances"].items())[::3]:
+            response = answered({**document, "request": request(kind, name, raw)},
+                                "--top=4", "--inter-group=yes")  # fmt: skip
+            within = reaching(document, of_instance(raw))
+            ends = list(ends_in(response["solutions"]))
+            assert all(set(nodes) <= within for nodes in ends), (seed, name)
+            moved += len(ends)
+    assert moved > 20
+
+
+def request(kind: str, name: str, raw: Json) -> Json:
+    """A request to move one instance."""
+    if kind == "relocate":
+        return {"type": kind, "name": name, "required_nodes": 1, "relocate_from": raw["nodes"]}
+    if kind == "node-evacuate":
+        return {"type": kind, "instances": [name], "evac_mode": "primary-only"}
+    return {"type": kind, "instances": [name], "target_groups": []}
+
+
+def ends_in(solutions: list[Json]) -> list[list[str]]:
+    """Every list of nodes that some solution names."""
+    found = []
+    for solution in solutions:
+        remote = solution.get("remote")
+        for one in (solution, *solution.get("alternatives", ()), *([remote] if remote else ())):
+            found += [one["nodes"], one.get("secondaries", [])]
+    return [nodes for nodes in found if nodes]
+
+
+def test_potential_secondaries_stand_in_the_order_of_their_scores() -> None:
+    """The nodes that an instance could fail over to are ranked as the placements are."""
+    compared = 0
+    for seed in range(40):
+        rng = Random(seed)
+        request = new(rng, super_cluster(rng))
+        for solution in answered(request, "--top=99", "--n1=off")["solutions"]:
+            if solution["nodes"]:
+                ranked = [one["nodes"][0] for one in solution["placements"]]
+                assert ranked == [*solution["nodes"], *solution["secondaries"]]
+                compared += len(ranked)
+    assert compared > 60
+
+
+@pytest.mark.parametrize("forms", ["scalar", "arrays"])
+def test_both_forms_of_the_kernel_refuse_the_same(
+    forms: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With and without the array library answers are the same."""
+    from iallocator import scoring
+
+    plain = [answered(case(seed)) for seed in range(30)]
+    monkeypatch.setattr(scoring, "arrays_pay", lambda candidates: forms == "arrays")
+    assert [answered(case(seed)) for seed in range(30)] == plain
+
+
+def case(seed: int) -> Json:
+    """A request in a super cluster."""
+    rng = Random(seed)
+    return new(rng, super_cluster(rng))
+
+
+def test_balancing_moves_stay_in_the_pool() -> None:
+    """Every move of a plan ends on a node that reaches the pool, and the plan is verified."""
+    moves = 0
+    for seed in range(8):
+        document = super_cluster(Random(f"balance/{seed}"), groups=1)
+        command = ["balance", "--json", "--verify-plan", "--min-gain=0", "-"]
+        raw = json.dumps(document).encode()
+        done = subprocess.run(
+            [sys.executable, "-m", "iallocator", *command],
+            input=raw, capture_output=True, check=True,
+        )  # fmt: skip
+        for move in json.loads(done.stdout)["moves"]:
+            within = reaching(document, of_instance(document["instances"][move["instance"]]))
+            assert set(move["to"]) <= within, (seed, move)
+            moves += 1
+    assert moves > 10

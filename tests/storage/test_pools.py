@@ -1,0 +1,309 @@
+"""Which pool an instance is in, who reaches it, and how much of it is left."""
+
+from __future__ import annotations
+
+from random import Random
+from statistics import pstdev
+from typing import Any
+
+import pytest
+
+from iallocator.engine import read
+from iallocator.errors import RequestError
+from iallocator.model.storage import partition_of
+from iallocator.options import Settings
+from iallocator.wire.validate import problems
+from tests.builders import Json, allocate, as_bytes, cluster, instance
+
+from .worlds import answered, external, internal
+
+NAS = ("external", "nas")
+
+
+def listed(*pools: Json) -> Json:
+    """The members of a node that lists these pools."""
+    return {"storage_pools": list(pools)}
+
+
+def places(document: Json, **wanted: Any) -> set[str]:
+    """The nodes that an instance could go to, N+1 aside."""
+    response = answered(allocate(document, **wanted), "--n1=off", "--top=99")
+    return {
+        node
+        for solution in response["solutions"]
+        for placement in solution.get("placements", ())
+        for node in placement["nodes"]
+    }
+
+
+def pool_of(document: Json, **wanted: Any) -> tuple[str, str] | None:
+    """The pool that a new instance is taken to be in."""
+    _, request = read(as_bytes(allocate(document, **wanted)), Settings())
+    return partition_of(request.instance)  # type: ignore[union-attr]
+
+
+def two_nas(**more: Json) -> Json:
+    """Two nodes that list external/nas, and two that list external/san."""
+    nas, san = listed(external("nas"), internal("lvm")), listed(external("san"), internal("lvm"))
+    changes = {"node1": nas, "node2": nas, "node3": san, "node4": san}
+    return cluster({"a": 3, "b": 1}, changes={**changes, **more})
+
+
+# which pool
+
+
+@pytest.mark.parametrize(
+    ("template", "members", "expected"),
+    [
+        ("plain", {}, ("internal", "lvm")),
+        ("drbd", {}, ("internal", "lvm")),
+        ("file", {}, ("internal", "file")),
+        ("rbd", {}, ("external", "rbd")),
+        ("sharedfile", {}, ("external", "sharedfile")),
+        ("diskless", {}, None),
+        ("rbd", {"storage_pool": "nas"}, NAS),
+        ("rbd", {"storage_type": "external", "storage_pool": "nas"}, NAS),
+        ("plain", {"storage_type": "external", "storage_pool": "nas"}, NAS),
+        ("rbd", {"tags": ["iallocator:pool:external:nas"]}, NAS),
+        ("rbd", {"tags": ["iallocator:pool:external:a"], "storage_pool": "nas"}, NAS),
+        ("plain", {"tags": ["iallocator:pool:external:nas"]}, ("internal", "lvm")),
+        ("rbd", {"disks": [{"size": 1, "pool": "nas"}]}, NAS),
+        ("ext", {"disks": [{"size": 1, "provider": "nas"}]}, NAS),
+        ("drbd", {"tags": ["iallocator:pool:internal:fast"]}, ("internal", "fast")),
+        ("rbd", {"disks": [{"size": 1, "provider": "nas"}]}, ("external", "rbd")),
+        ("plain", {"disks": [{"size": 1, "vg": "fast"}]}, ("internal", "lvm")),
+    ],
+)
+def test_pool_of_an_instance(template: str, members: Json, expected: tuple[str, str]) -> None:
+    """Fields say it, then tags, then disks, then the disk template."""
+    assert pool_of(cluster(2), disk_template=template, **members) == expected
+    assert pool_of(two_nas(), disk_template=template, **members) == expected
+
+
+def test_volume_group_is_a_pool_where_nodes_name_volume_groups() -> None:
+    """Otherwise all disks are in what the free disk of a node speaks of."""
+    fast = [{"size": 1, "vg": "fast"}]
+    document = cluster(2, changes={"node1": listed(internal("fast"), internal("slow"))})
+    assert pool_of(document, disk_template="plain", disks=fast) == ("internal", "fast")
+
+
+def test_disk_parameters_name_the_pool() -> None:
+    """Those of the group before those of the cluster; an instance stays with its own."""
+    document = cluster({"a": 2, "b": 2}, instances={"old": instance("node1", disk_template="rbd")})
+    document["diskparams"] = {"rbd": {"pool": "common"}}
+    assert pool_of(document, disk_template="rbd") == ("external", "common")
+    document["nodegroups"]["uuid-b"]["diskparams"] = {"rbd": {"pool": "own"}}
+    assert places(document, disk_template="rbd") == {"node1", "node2", "node3", "node4"}
+    assert places(document, disk_template="rbd", storage_pool="own") == {"node3", "node4"}
+    move = {"type": "change-group", "instances": ["old"], "target_groups": []}
+    failed = answered({**document, "request": move})
+    assert "group b does not reach storage pool external/common of instance old" in failed["info"]
+
+
+# who reaches it
+
+
+def test_listed_pools_are_all_that_a_node_reaches() -> None:
+    """By field: what is not listed is not reached, internal storage neither."""
+    document = two_nas(node4=listed(external("san")))
+    assert places(document, disk_template="rbd", storage_pool="nas") == {"node1", "node2"}
+    assert places(document, disk_template="rbd", storage_pool="tape") == set()
+    assert places(document, disk_template="plain") == {"node1", "node2", "node3"}
+    assert places(document, disk_template="diskless") == {"node1", "node2", "node3", "node4"}
+
+
+def test_tags_of_nodes_and_groups_restrict_the_pools_that_instances_name() -> None:
+    """A tag says nothing of other storage, and nothing against instances that name no pool."""
+    document = cluster({"a": 2, "b": 2})
+    document["nodegroups"]["uuid-a"]["tags"] = ["iallocator:pool:external:nas"]
+    document["nodes"]["node3"]["tags"] = ["iallocator:pool:external:san"]
+    everywhere = {"node1", "node2", "node3", "node4"}
+    assert places(document, disk_template="rbd", storage_pool="nas") == {"node1", "node2"}
+    named = ["iallocator:pool:external:san"]
+    assert places(document, disk_template="rbd", tags=named) == {"node3"}
+    assert places(document, disk_template="rbd", storage_pool="tape") == {"node4"}
+    assert places(document, disk_template="rbd") == everywhere
+    assert places(document, disk_template="drbd") == everywhere
+
+
+def test_instances_alone_restrict_nothing() -> None:
+    """Where no node says what it reaches, answers are what they were."""
+    document = cluster(3)
+    assert places(document, disk_template="rbd", storage_pool="nas") == {"node1", "node2", "node3"}
+
+
+def test_external_storage_of_plain_disks_asks_for_no_disk_of_nodes() -> None:
+    """Storage that is said to be external is, whatever the template; it moves as such."""
+    full = {"free_disk": 0}
+    changes = {"node1": full, "node2": full}
+    there = instance("node1", disk_template="plain", storage_type="external", storage_pool="nas")
+    document = cluster(2, instances={"one": there}, changes=changes)
+    assert places(document, disk_template="plain") == set()
+    found = places(document, disk_template="plain", storage_type="external", storage_pool="nas")
+    assert found == {"node1", "node2"}
+    move = {"type": "relocate", "name": "one", "relocate_from": ["node1"]}
+    assert answered({**document, "request": move})["result"] == ["node2"]
+
+
+def test_compat_hail_does_not_look_at_pools() -> None:
+    """With it pools are not looked at, as hail knows of none."""
+    request = allocate(two_nas(), disk_template="rbd", storage_pool="tape")
+    assert not answered(request)["success"]
+    assert answered(request, "--compat=hail")["success"]
+
+
+def test_evacuation_falls_back_to_groups_that_reach_the_pool() -> None:
+    """What the local group cannot take is offered to groups of its partition only."""
+    one = instance("node1", disk_template="rbd", storage_pool="nas")
+    nas, san = listed(external("nas")), listed(external("san"))
+    changes = {"node1": nas, "node2": san, "node3": san, "node4": nas, "node5": nas}
+    document = cluster({"a": 2, "b": 1, "c": 2}, instances={"one": one}, changes=changes)
+    document["request"] = {
+        "type": "node-evacuate", "instances": ["one"], "evac_mode": "primary-only",
+    }  # fmt: skip
+    (entry,) = answered(document)["solutions"]
+    assert "no other node of group a reaches storage pool external/nas" in entry["reason"]
+    assert (entry["remote"]["group"], entry["remote"]["nodes"]) == ("c", ["node4"])
+    moved, failed, _ = answered(document, "--inter-group=yes")["result"]
+    assert moved == [["one", "c", ["node4"]]]
+    assert not failed
+
+
+# how much of it is left
+
+
+def volume_groups(*free: int, disk: int = 0) -> Json:
+    """Nodes with this much left in the volume group fast, and nothing else to spare."""
+    return cluster(
+        len(free),
+        changes={
+            f"node{k}": {
+                "free_disk": disk,
+                **listed(internal("lvm"), internal("fast", 9000, amount)),
+            }
+            for k, amount in enumerate(free, start=1)
+        },
+    )
+
+
+def on_fast(*sizes: int) -> Json:
+    """Disks in the volume group fast."""
+    return {"disks": [{"size": size, "vg": "fast", "spindles": 1} for size in sizes]}
+
+
+@pytest.mark.parametrize(
+    ("template", "sizes", "expected"),
+    [
+        ("plain", (999,), {"node1", "node2", "node3"}),
+        ("plain", (1000,), {"node2", "node3"}),
+        ("plain", (1500, 499), {"node2", "node3"}),
+        ("plain", (1500, 500), {"node3"}),
+        ("drbd", (871,), {"node1", "node2", "node3"}),
+        ("drbd", (872,), {"node2", "node3"}),
+        ("drbd", (2000,), set()),
+    ],
+)
+def test_disks_count_against_the_pool_they_are_in(
+    template: str, sizes: tuple[int, ...], expected: set[str]
+) -> None:
+    """Something must remain in the pool; the free disk of the node does not matter."""
+    document = volume_groups(1000, 2000, 3000)
+    found = places(document, disk_template=template, **on_fast(*sizes))
+    assert found == expected
+
+
+def test_disks_in_two_pools_count_against_both() -> None:
+    """Each disk in its own."""
+    disks = [{"size": 600, "vg": "fast", "spindles": 1}, {"size": 600, "spindles": 1}]
+    assert places(volume_groups(601, 600, 9000, disk=601), disk_template="plain", disks=disks) == {
+        "node1", "node3",
+    }  # fmt: skip
+    assert places(volume_groups(601, disk=600), disk_template="plain", disks=disks) == set()
+
+
+def test_instances_of_a_batch_take_from_the_pool_one_after_the_other() -> None:
+    """What the former took is gone for the next."""
+    wanted = [
+        allocate({}, name=f"new{k}", disk_template="plain", memory=128, **on_fast(400))["request"]
+        for k in range(4)
+    ]
+    request = {"type": "multi-allocate", "instances": wanted}
+    response = answered({**volume_groups(900, 500), "request": request}, "--n1=off")
+    placed, failed = response["result"]
+    assert sorted(nodes for _, nodes in placed) == [["node1"], ["node1"], ["node2"]]
+    assert len(failed) == 1
+
+
+def test_the_only_volume_group_is_what_free_disk_speaks_of() -> None:
+    """Its figures replace those of the node, and disks that name none are in it."""
+    change = {"free_disk": 5, "total_disk": 5, **listed(internal("xenvg", 9000, 1000))}
+    document = cluster(1, changes={"node1": change})
+    for disks in ([{"size": 999, "vg": "xenvg"}], [{"size": 999}]):
+        assert places(document, disk_template="plain", disks=disks) == {"node1"}
+        more = [{**disks[0], "size": 1000}]
+        assert places(document, disk_template="plain", disks=more) == set()
+
+
+def test_file_pool_is_a_limit_too() -> None:
+    """With figures, unlike in hail, which lets file instances take any amount."""
+    document = cluster(1, changes={"node1": listed(internal("file", 900, 500))})
+    assert places(document, disk_template="file", disk=499) == {"node1"}
+    assert places(document, disk_template="file", disk=500) == set()
+
+
+# the score
+
+
+def test_nodes_without_internal_storage_are_balanced() -> None:
+    """The disk statistics run over the other nodes only; without any they are 0."""
+    compared = 0
+    for seed in range(30):
+        rng = Random(seed)
+        bare = {f"node{k}": listed(external("nas")) for k in range(1, 6) if rng.random() < 0.4}
+        free = {f"node{k}": {"free_disk": rng.randint(0, 102400)} for k in range(1, 6)}
+        changes = {name: free[name] | bare.get(name, {}) for name in free}
+        changes |= {name: changes[name] | {"free_disk": 0, "total_disk": 0} for name in bare}
+        document = cluster(5, changes=changes)
+        wanted = {"disk_template": "rbd", "storage_pool": "nas"}
+        response = answered(allocate(document, **wanted), "--n1=off")
+        without = {name: node | {"free_disk": 1, "total_disk": 1}
+                   for name, node in document["nodes"].items()}  # fmt: skip
+        flat = answered(allocate({**document, "nodes": without}, **wanted), "--n1=off")
+        shares = [free[name]["free_disk"] / 102400 for name in free if name not in bare]
+        gained = response["solutions"][0]["score"] - flat["solutions"][0]["score"]
+        assert gained == pytest.approx(pstdev(shares) if shares else 0, abs=2e-8)
+        compared += bool(bare)
+    assert compared > 20
+
+
+# bad input
+
+
+@pytest.mark.parametrize(
+    ("where", "members", "expected"),
+    [
+        ("nodes/node1", {"storage_pools": 5}, "storage_pools: expected a list of objects, got 5"),
+        ("nodes/node1", {"storage_pools": [{"type": "lvm", "name": "x"}]},
+         'storage_pools/0/type: expected one of "internal", "external", got "lvm"'),
+        ("nodes/node1", {"storage_pools": [external("x"), external("x")]},
+         'storage_pools/1/name: expected each pool once, got "x" again'),
+        ("nodes/node1", {"storage_pools": [internal("x", -1)]},
+         f"storage_pools/0/total: expected an integer from 0 to {2**53}, got -1"),
+        ("request", {"storage_type": "internal"},
+         'storage_type: expected "external" for rbd, got "internal"'),
+        ("request", {"storage_pool": ""}, "storage_pool: expected a name, got an empty string"),
+        ("nodegroups/uuid-default", {"diskparams": {"rbd": 3}},
+         "diskparams/rbd: expected an object, got 3"),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_about_pools_is_said(where: str, members: Json, expected: str) -> None:
+    """The parser says it and stops, ``--validate`` says it too."""
+    document = allocate(cluster(2), disk_template="rbd")
+    place = document
+    for key in where.split("/"):
+        place = place[key]
+    place |= members
+    with pytest.raises(RequestError) as caught:
+        read(as_bytes(document), Settings())
+    assert str(caught.value) == f"{where}/{expected}"
+    assert f"{where}/{expected}" in problems(as_bytes(document))

@@ -1,0 +1,200 @@
+"""N+1 of shared storage whose partitions overlap on the same nodes, against brute force."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from random import Random
+from statistics import pstdev
+
+import pytest
+
+from iallocator.redundancy import simulation
+from iallocator.redundancy.margin import LOST, SAFE, UNKNOWN, demand_of, verdict
+from tests.builders import Json, allocate, cluster, instance
+from tests.redundancy.tight import Case, context_of, survives
+
+from .worlds import external, internal
+
+CHUNKS = [range(start, start + 200) for start in range(0, 1000, 200)]
+POOLS = ("nas", "san", "ceph")
+
+
+def tight(rng: Random, local: bool = False) -> Json:
+    """A few nodes with tens of MiB that reach some of three pools, and a request.
+
+    With `local` there are also plain instances in volume groups, and drbd ones.
+    """
+    count, memory = rng.randint(3, 5), rng.choice((16, 30, 60))
+    reach = {f"node{k}": rng.sample(POOLS, rng.choice((1, 2, 2, 3))) for k in range(1, count + 1)}
+    pieces = rng.choice(((1, 2, 3), (memory // 4, memory // 3), (1, memory // 5, memory // 3)))
+    fill = rng.choice((0.3, 0.5, 0.7))
+    residents: dict[str, Json] = {}
+    for home, pools in reach.items():
+        budget = memory * fill * rng.uniform(0.4, 1.3)
+        while (size := rng.choice(pieces)) <= budget and len(residents) < 18:
+            budget -= size
+            name = f"i{len(residents):02}"
+            residents[name] = resident(rng, home, list(reach), pools, size, local)
+    document = cluster(count, memory=memory, cpus=64, disk=3000, instances=residents)
+    for home, pools in reach.items():
+        node = document["nodes"][home]
+        node["storage_pools"] = [internal("lvm"), *map(external, pools)]
+        if local:
+            node["storage_pools"].append(internal("fast", 40, rng.choice((5, 12, 40))))
+        if rng.random() < 0.06:
+            node["drained"] = True
+    asked = rng.choice((1, 2, memory // 8, memory // 4, memory // 2))
+    return allocate(document, memory=asked, disk_template="rbd", storage_pool=rng.choice(POOLS))
+
+
+def resident(
+    rng: Random, home: str, nodes: list[str], pools: list[str], size: int, local: bool
+) -> Json:
+    """An instance on `home` of that size."""
+    kind = rng.choice(("rbd", "rbd", "plain", "drbd")) if local else "rbd"
+    if kind == "drbd":
+        return instance(home, rng.choice([n for n in nodes if n != home]), memory=size, disk=1)
+    if kind == "plain":
+        disks: list[Json] = [{"size": rng.choice((2, 4, 8)), "spindles": 1}]
+        if rng.random() < 0.7:
+            disks[0]["vg"] = "fast"
+        return instance(home, memory=size, disk_template=kind, disks=disks)
+    return instance(home, memory=size, disk_template=kind, storage_pool=rng.choice(pools))
+
+
+class Brute:
+    """The document alone, moved about in lists: what a failure leads to, by definition.
+
+    All instances are external and run, so a score is three spreads over the nodes that
+    are online: of free memory, of virtual cpus and, four times, of the primaries; and
+    of what runs on others, 4 for being there and 16 for being a primary.
+    """
+
+    def __init__(self, document: Json, strict: bool) -> None:
+        self.nodes = document["nodes"]
+        self.strict = strict
+        self.online = {n: not raw["drained"] for n, raw in self.nodes.items()}
+        self.where = {name: raw["nodes"][0] for name, raw in document["instances"].items()}
+        self.raw = dict(document["instances"])
+        self.free = {name: raw["free_memory"] for name, raw in self.nodes.items()}
+
+    def put(self, name: str, raw: Json, node: str) -> None:
+        """A new instance."""
+        self.raw[name], self.where[name] = raw, node
+        self.free[node] -= raw["memory"]
+
+    def reaches(self, node: str, name: str) -> bool:
+        """Whether the node reaches the pool of the instance."""
+        pool = external(self.raw[name]["storage_pool"])
+        return pool in self.nodes[node]["storage_pools"]
+
+    def survives(self, failing: str) -> bool:
+        """Whether all on `failing` find a place, one after the other in the order of names."""
+        where, free = dict(self.where), dict(self.free)
+        for name in sorted(n for n, node in where.items() if node == failing):
+            size = self.raw[name]["memory"]
+            free[failing] += size
+            best = None
+            for node in self.nodes:
+                taken = node != failing and (self.strict or self.online[node])
+                if taken and self.reaches(node, name) and free[node] - size > 0:
+                    where[name] = node
+                    free[node] -= size
+                    score = round(self.score(where, free), 10)
+                    free[node] += size
+                    best = min(best or (score, node), (score, node))
+            if best is None:
+                return False
+            where[name] = best[1]
+            free[best[1]] -= size
+        return True
+
+    def score(self, where: dict[str, str], free: dict[str, int]) -> float:
+        """The cluster score, as far as anything differs."""
+        counts = Counter(where.values())
+        online = [node for node in self.nodes if self.online[node]]
+        total = int(next(iter(self.nodes.values()))["total_memory"])
+        memory = pstdev([free[node] / total for node in online])
+        cpus = pstdev([counts[node] / 64 for node in online])
+        loads: float = 4 * pstdev([float(counts[node]) for node in online])
+        return memory + cpus + loads + 20 * sum(counts[n] for n in self.nodes if n not in online)
+
+
+@pytest.mark.parametrize("seeds", CHUNKS, ids=str)
+@pytest.mark.parametrize("mode", ["strict", "no-new"])
+def test_judge_of_overlapping_partitions_equals_brute_force(mode: str, seeds: range) -> None:
+    """Every place for the new instance is judged as the definition judges it."""
+    told: Counter[bool] = Counter()
+    for seed in seeds:
+        document = tight(Random(f"pools/{seed}"))
+        case = context_of(document, mode)
+        judge = case.context.judge(case.context.all_nodes())
+        before = Brute(document, mode == "strict")
+        names = [node.name for node in case.cluster.nodes]
+        watched = [n for n in names if mode == "strict" or before.online[n]]
+        survived = {n: mode == "strict" or before.survives(n) for n in watched}
+        within = case.cluster.reach(case.new)
+        for index, name in enumerate(names):
+            if not before.online[name] or (within is not None and index not in within):
+                continue
+            after = Brute(document, mode == "strict")
+            after.put("new", document["request"], name)
+            expected = all(after.survives(n) for n in watched if survived[n])
+            if case.state.columns[0][index] - case.new.memory > 0:
+                assert judge.accepts(case.new, (index,)) is expected, (mode, seed, name)
+                told[expected] += 1
+    assert min(told[True], told[False]) > 20, told
+
+
+def cases(mode: str, seeds: range) -> Iterator[tuple[str, Case]]:
+    """Tight clusters with external, plain and drbd instances."""
+    for seed in seeds:
+        yield f"{mode} {seed}", context_of(tight(Random(f"mixed/{seed}"), local=True), mode)
+
+
+@pytest.mark.parametrize("mode", ["strict", "no-new"])
+def test_cheap_verdict_on_shares_is_that_of_the_simulation(mode: str) -> None:
+    """What is called safe is survived, what is called lost is not; little remains unknown."""
+    counts: Counter[int] = Counter()
+    restricted = 0
+    for name, case in cases(mode, range(350)):
+        for node, group in enumerate(n.group for n in case.cluster.nodes):
+            demand = demand_of(case.state, node, case.rules)
+            targets = case.rules.targets(case.cluster, group)
+            kind, spare = verdict(case.state, node, demand, case.rules, targets)
+            counts[kind] += 1
+            restricted += demand.shares is not None
+            if kind != UNKNOWN:
+                assert survives(case, node) is (kind == SAFE), f"{name}, node {node}: {kind}"
+            if kind == SAFE and 0 < spare < float("inf"):
+                assert_spare(case, node, spare, [t for t in targets if t != node])
+    assert min(counts[SAFE], counts[LOST]) > 60
+    assert counts[UNKNOWN] < counts.total() / 4, counts
+    assert restricted > 300
+
+
+def assert_spare(case: Case, node: int, spare: float, targets: list[int]) -> None:
+    """The spare memory may vanish from any one node."""
+    memory, failovers = case.state.columns[0], demand_of(case.state, node, case.rules).failovers
+    for target in targets:
+        if target not in failovers:
+            memory[target] -= spare
+            assert survives(case, node), (node, target, spare)
+            memory[target] += spare
+
+
+@pytest.mark.parametrize("mode", ["strict", "no-new"])
+def test_failures_played_through_at_once_respect_pools(
+    mode: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The array form of the simulation loses the same failures as one by one."""
+    monkeypatch.setattr(simulation, "WORTH_ARRAYS", -1)
+    lost = 0
+    for seed in range(150):
+        case = context_of(tight(Random(f"pools/{seed}")), mode)
+        nodes = case.cluster.groups[0].nodes
+        one_by_one = [node for node in nodes if not survives(case, node)]
+        assert sorted(case.simulation.lost(nodes)) == one_by_one, f"{mode} {seed}"
+        lost += len(one_by_one)
+    assert lost > 30

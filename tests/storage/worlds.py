@@ -1,0 +1,83 @@
+"""Documents about storage pools, made to measure and at random."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from random import Random
+from typing import Any
+
+from iallocator.cli import answer
+from tests.builders import Json, cluster, instance
+
+__all__ = ["answered", "external", "internal", "of_instance", "reaching", "super_cluster"]
+
+POOLS = ("nas", "san", "ceph")
+
+
+def external(name: str) -> Json:
+    """An external pool as a node lists it."""
+    return {"type": "external", "name": name}
+
+
+def internal(name: str, total: int | None = None, free: int | None = None) -> Json:
+    """An internal pool as a node lists it."""
+    return {"type": "internal", "name": name, "total": total, "free": free}
+
+
+def answered(document: Json, *options: str) -> Json:
+    """The response to `document`."""
+    found: Json = json.loads(answer(json.dumps(document).encode(), options))
+    return found
+
+
+def super_cluster(rng: Random, groups: int = 3, memory: int = 8192) -> Json:
+    """Groups whose nodes reach some of a few pools each, and instances on nodes that reach theirs.
+
+    Every node lists its pools; most nodes of a group list the same.
+    """
+    sizes = {f"g{k}": rng.randint(2, 4) for k in range(groups)}
+    homes = [name for name, count in sizes.items() for _ in range(count)]
+    usual = {name: rng.sample(POOLS, rng.randint(1, 2)) for name in sizes}
+    reach: dict[str, list[str]] = {}
+    for number, home in enumerate(homes, start=1):
+        odd = rng.random() < 0.25
+        reach[f"node{number}"] = rng.sample(POOLS, rng.randint(0, 3)) if odd else usual[home]
+    document = cluster(sizes, memory=memory, instances=dict(_residents(rng, reach, memory)))
+    for name, pools in reach.items():
+        listed = [external(pool) for pool in pools]
+        if rng.random() < 0.8:
+            listed.append(internal("lvm"))
+        document["nodes"][name]["storage_pools"] = listed
+    return document
+
+
+def _residents(rng: Random, reach: dict[str, list[str]], memory: int) -> Iterator[tuple[str, Json]]:
+    for home, pools in reach.items():
+        for k in range(rng.randint(0, 3) if pools else 0):
+            template = rng.choice(("rbd", "ext", "sharedfile"))
+            yield (
+                f"{home}-{k}",
+                instance(
+                    home,
+                    disk_template=template,
+                    memory=rng.randint(1, memory // 5),
+                    storage_type="external",
+                    storage_pool=rng.choice(pools),
+                ),
+            )
+
+
+def of_instance(raw: Json) -> tuple[str, str]:
+    """The pool that fields of an instance state."""
+    return raw["storage_type"], raw["storage_pool"]
+
+
+def reaching(document: Json, pool: tuple[str, str]) -> set[str]:
+    """The nodes that list `pool`."""
+    nodes: dict[str, Any] = document["nodes"]
+    return {
+        name
+        for name, node in nodes.items()
+        if pool in {(one["type"], one["name"]) for one in node["storage_pools"]}
+    }
