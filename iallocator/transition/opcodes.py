@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     Opcode = dict[str, Any]
 
-__all__ = ["job"]
+__all__ = ["job", "opcode"]
 
 
 def job(
@@ -27,10 +27,11 @@ def job(
     forthcoming ones.
     """
     live = instance.running or (like_hail and not instance.forthcoming)
-    return [_opcode(cluster, instance, step, live) for step in steps]
+    return [opcode(cluster, instance, step, live) for step in steps]
 
 
-def _opcode(cluster: Cluster, instance: Instance, step: Step, live: bool) -> Opcode:
+def opcode(cluster: Cluster, instance: Instance, step: Step, live: bool) -> Opcode:
+    """The opcode of one step; `live`: a running instance is migrated."""
     kind, target = step
     name = cluster.nodes[target].name
     if kind == REPLACE_SECONDARY:

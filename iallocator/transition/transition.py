@@ -1,0 +1,150 @@
+"""A transition: numbered steps, and what each waits for."""
+
+from __future__ import annotations
+
+from iallocator.transition.jobs import jobs_of
+from iallocator.transition.taskcodes import opcodes_of
+from iallocator.transition.waits import find_waits
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+    from iallocator.model.cluster import Cluster
+    from iallocator.transition.amounts import Amounts, Place
+    from iallocator.transition.task import Task
+
+    Json = dict[str, Any]
+
+__all__ = ["NumberedStep", "Transition", "number"]
+
+
+class NumberedStep:
+    """One step.
+
+    Attributes
+    ----------
+    number:
+        From 1 on; what it waits for has lower numbers.
+    level:
+        How many steps come one after the other up to it, at least 1.
+    task:
+        What is done.
+    after:
+        Numbers of the steps that it waits for, ascending.  What those wait for in turn
+        is left out.
+    because:
+        Per number in `after`, why, for people.
+    opcodes:
+        Ganeti's; none where someone must lend a hand.
+    position:
+        In the legal sequence from which the transition was made.
+    """
+
+    __slots__ = ("after", "because", "level", "number", "opcodes", "position", "task")
+
+    def __init__(self, task: Task, position: int, level: int) -> None:
+        self.task = task
+        self.position = position
+        self.level = level
+        self.number = 0
+        self.after: list[int] = []
+        self.because: list[str] = []
+        self.opcodes: list[Json] = []
+
+    def document(self, cluster: Cluster) -> Json:
+        """As plain data; see ``schemas/plan.schema.json``."""
+        task = self.task
+        entry: Json = {"number": self.number, "kind": task.kind}
+        if task.instance is not None:
+            entry["instance"] = task.instance.name
+            entry["from"] = _names(cluster, task.before)
+            entry["to"] = _names(cluster, task.after)
+        if task.node is not None:
+            entry["node"] = cluster.nodes[task.node].name
+        if task.tags:
+            entry["tags"] = list(task.tags)
+        return entry | {
+            "after": self.after,
+            "because": self.because,
+            "opcodes": self.opcodes,
+        }
+
+
+class Transition:
+    """Steps in the order of their numbers.
+
+    Attributes
+    ----------
+    steps:
+        What is to be done.
+    left:
+        (instance or node, why): what is wanted but cannot be done; it stays as it is.
+    pairs:
+        How many steps wait for how many others, directly or not: the less the better.
+    remarks:
+        What else is worth knowing: a wish of order that was not met, a way round.
+    """
+
+    __slots__ = ("cluster", "left", "pairs", "remarks", "steps")
+
+    def __init__(self, cluster: Cluster, steps: Sequence[NumberedStep]) -> None:
+        self.cluster = cluster
+        self.steps = list(steps)
+        self.pairs = 0
+        self.left: list[tuple[str, str]] = []
+        self.remarks: list[str] = []
+
+    @property
+    def waits(self) -> int:
+        """How many waits there are."""
+        return sum(len(step.after) for step in self.steps)
+
+    @property
+    def longest(self) -> int:
+        """How many steps come one after the other in the longest chain."""
+        return max((step.level for step in self.steps), default=0)
+
+    def document(self) -> Json:
+        """As plain data; see ``schemas/plan.schema.json``."""
+        return {
+            "steps": [step.document(self.cluster) for step in self.steps],
+            "waits": self.waits,
+            "longest": self.longest,
+            "left": [{"name": name, "reason": reason} for name, reason in self.left],
+            "remarks": self.remarks,
+            "jobs": jobs_of(self),
+        }
+
+
+def _names(cluster: Cluster, place: Place | None) -> list[str]:
+    return cluster.node_names(place.nodes) if place else []
+
+
+def number(cluster: Cluster, sequence: Sequence[Task], room: Amounts) -> Transition:
+    """The transition of the tasks in a legal `sequence`, given `room` at first.
+
+    Steps are numbered by levels: those that wait for nothing come first; within a level
+    as in the sequence.
+    """
+    found = find_waits(cluster, sequence, room)
+    steps: list[NumberedStep] = []
+    for position, (task, needs) in enumerate(zip(sequence, found.needs)):
+        level = 1 + max((steps[source].level for source in needs), default=0)
+        steps.append(NumberedStep(task, position, level))
+    ordered = sorted(steps, key=lambda step: (step.level, step.position))
+    for value, step in enumerate(ordered, start=1):
+        step.number = value
+        step.opcodes = opcodes_of(cluster, step.task)
+    for step, needs in zip(steps, found.needs):
+        by_number = sorted((steps[source].number, why) for source, why in needs.items())
+        step.after = [value for value, _ in by_number]
+        step.because = [why for _, why in by_number]
+    transition = Transition(cluster, ordered)
+    transition.pairs = sum(known.bit_count() for known in found.known)
+    transition.remarks = [
+        f"{sequence[k].name}: too little room for it at its moment, whatever is done before"
+        for k in found.overdrawn
+    ]
+    return transition

@@ -1,0 +1,1 @@
+"""Transitions: what waits for what, and whether any order that this allows is safe."""

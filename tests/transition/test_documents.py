@@ -1,0 +1,167 @@
+"""Transitions in responses and plans."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree as ET
+
+import jsonschema
+import pytest
+
+from iallocator.cli import answer
+from iallocator.model.state import State
+from iallocator.transition.amounts import room
+from iallocator.transition.build import transition_of_moves
+from iallocator.transition.execute import check
+from iallocator.wire.document import Reading, read_cluster
+from iallocator.wire.schemas import directory
+from tests.builders import as_bytes, cluster, instance
+from tests.conformance.documents import document
+
+Json = dict[str, Any]
+MOVES = ("node-evacuate", "change-group")
+SEEDS = range(25)
+
+
+def response(request: Json, *options: str) -> Json:
+    """Our answer."""
+    return dict(json.loads(answer(as_bytes(request), options)))
+
+
+def evacuate(base: Json, mode: str, *names: str) -> Json:
+    """A request to evacuate these instances."""
+    request = {"type": "node-evacuate", "evac_mode": mode, "instances": list(names)}
+    return {**base, "request": request}
+
+
+@pytest.mark.parametrize("kind", MOVES)
+@pytest.mark.parametrize("seed", SEEDS)
+def test_response_transition_is_safe_and_goes_where_the_result_says(kind: str, seed: int) -> None:
+    """Executed on the model in orders that the waits allow, it ends where Ganeti is told."""
+    raw = document(seed, kind)
+    found = response(raw, "--n1=off")
+    moved = {name: nodes for name, _, nodes in found["result"][0]} if found["success"] else {}
+    assert ("transition" in found) == bool(moved)
+    if not moved:
+        return
+    schema = json.loads((directory() / "plan.schema.json").read_text())
+    jsonschema.validate(found["transition"], {**schema, **schema["$defs"]["transition"]})
+    where = {}
+    for step in found["transition"]["steps"]:
+        if "instance" in step:
+            where[step["instance"]] = step["to"]
+    assert where == moved
+    world = read_cluster(raw, Reading())
+    index = {node.name: node.index for node in world.nodes}
+    by_name = {i.name: i for i in world.instances}
+    moves = [
+        (
+            by_name[entry["instance"]],
+            by_name[entry["instance"]].nodes,
+            [(one["move"], index[one["node"]]) for one in entry["moves"]],
+        )
+        for entry in found["solutions"]
+        if entry["instance"] in moved
+    ]
+    state = State(world)
+    transition = transition_of_moves(world, room(state), moves)
+    assert transition.document() == found["transition"]
+    if not any("whatever is done before" in remark for remark in transition.remarks):
+        offline = [p for p in check(state, transition, 5) if "is not online" not in p]
+        assert offline == []
+
+
+def test_jobs_of_the_result_follow_the_transition() -> None:
+    """A failover to a node that another instance must leave first depends on that one's job."""
+    held = {
+        "first": instance("node1", "node2", memory=6000),
+        "second": instance("node3", "node1", memory=6000),
+        "third": instance("node4", "node5", memory=100),
+    }
+    base = cluster(5, instances=held)
+    options = ("--n1=off", "--ignore-soft-errors")
+    found = response(evacuate(base, "primary-only", *held), *options)
+    jobs = found["result"][2]
+    assert jobs[1][0]["depends"] == [[-1, ["success"]]]
+    assert "depends" not in jobs[0][0]
+    assert "depends" not in jobs[2][0]
+    steps = {step["instance"]: step for step in found["transition"]["steps"]}
+    assert steps["second"]["after"] == [steps["first"]["number"]]
+    assert steps["second"]["because"] == ["memory on node1"]
+
+
+def test_compat_hail_has_no_transition() -> None:
+    """Hail's answer is hail's answer."""
+    base = cluster(3, instances={"a": instance("node1", "node2")})
+    found = response(evacuate(base, "primary-only", "a"), "--compat=hail")
+    assert set(found) == {"success", "info", "result", "solutions"}
+
+
+def test_fencing_stands_only_in_the_transition() -> None:
+    """Ganeti takes three opcodes; what ran on the offline node waits for the fencing."""
+    held = {"a": instance("node1", "node2"), "b": instance("node3", "node2")}
+    base = cluster(4, instances=held, changes={"node1": {"offline": True}})
+    found = response(evacuate(base, "primary-only", "a", "b"), "--n1=off")
+    steps = found["transition"]["steps"]
+    assert [step["kind"] for step in steps] == ["fence", "migrate", "failover"]
+    assert [step["after"] for step in steps] == [[], [], [1]]
+    codes = {code["OP_ID"] for job in found["result"][2] for code in job}
+    assert codes == {"OP_INSTANCE_MIGRATE"}
+
+
+def test_shuffled_document_has_the_same_transition() -> None:
+    """Byte for byte, whatever the order of nodes and instances."""
+    raw = document(3, "node-evacuate")
+    turned = {**raw}
+    for table in ("nodes", "instances", "nodegroups"):
+        turned[table] = dict(reversed(raw[table].items()))
+    assert answer(as_bytes(raw)) == answer(as_bytes(turned))
+
+
+def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+    """The command, really."""
+    command = [sys.executable, "-m", "iallocator", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=True)
+
+
+@pytest.mark.parametrize("name", ["steps.svg", "steps.dot"])
+def test_balance_has_a_transition_and_draws_it(name: str, tmp_path: Path) -> None:
+    """As JSON that fits the schema, as lines, and as a graph in a file."""
+    held = {f"vm{k}": instance("node1", "node2", memory=1000) for k in range(5)}
+    path, drawn = tmp_path / "cluster.json", tmp_path / name
+    path.write_bytes(as_bytes(evacuate(cluster(4, instances=held), "all", "vm0")))
+    done = run("balance", "--json", "--verify-plan", f"--graph={drawn}", str(path))
+    plan = json.loads(done.stdout)
+    jsonschema.validate(plan, json.loads((directory() / "plan.schema.json").read_text()))
+    steps = plan["transition"]["steps"]
+    assert len(steps) >= len(plan["moves"]) > 0
+    text = drawn.read_text()
+    if name.endswith("svg"):
+        assert len(list(ET.fromstring(text).iter("{http://www.w3.org/2000/svg}g"))) == len(steps)
+    else:
+        assert text.startswith("digraph")
+        assert text.count("[label=") >= len(steps)
+    lines = run("balance", str(path)).stdout
+    assert f"Transition: {len(steps)} step" in lines
+
+
+def test_explain_tells_the_transition() -> None:
+    """The steps in a table, with what each waits for."""
+    from iallocator.options import Settings
+    from iallocator.report.explain import explain
+    from iallocator.report.text import render
+
+    held = {
+        "first": instance("node1", "node2", memory=6000),
+        "second": instance("node3", "node1", memory=6000),
+    }
+    base = evacuate(cluster(3, instances=held), "primary-only", *held)
+    settings = Settings()
+    settings.n1, settings.ignore_soft_errors = "off", True
+    text = render(explain(as_bytes(base), settings))
+    _, _, table = text.partition("\nTransition\n")
+    assert "1 (memory on node1)" in table

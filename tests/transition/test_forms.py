@@ -1,0 +1,119 @@
+"""The forms of a transition: jobs, lines, graphs."""
+
+from __future__ import annotations
+
+import re
+from xml.etree import ElementTree as ET
+
+import pytest
+
+from iallocator.model.state import State
+from iallocator.transition.build import plan_transition
+from iallocator.transition.drawing import dot, label, lines
+from iallocator.transition.gnt import transition_script
+from iallocator.transition.svg import svg
+from iallocator.transition.transition import Transition
+
+from .worlds import machine, make_cluster, world
+
+SEEDS = range(12)
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+def transition(seed: int) -> Transition:
+    """One of shared and drbd instances; the names of odd ones need quoting."""
+    one = world(seed, drbd=0.4)
+    found = plan_transition(one.state, one.wanted)
+    if seed % 2:
+        for step in found.steps:
+            assert step.task.instance is not None
+            if not step.task.instance.name.endswith('"'):
+                step.task.instance.name += ' <&"'
+    return found
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_jobs_depend_as_steps_wait(seed: int) -> None:
+    """A job begins when all that its first step waits for is in jobs that have ended."""
+    found = transition(seed)
+    document = found.document()
+    waits = {step["number"]: step["after"] for step in document["steps"]}
+    job_of = {n: k for k, job in enumerate(document["jobs"]) for n in job["steps"]}
+    assert sorted(job_of) == sorted(waits)
+    for position, job in enumerate(document["jobs"]):
+        first, *rest = job["steps"]
+        depends = job["opcodes"][0].get("depends", [])
+        assert all(states == ["success"] for _, states in depends)
+        assert {position + back for back, _ in depends} == {job_of[n] for n in waits[first]}
+        assert all(back < 0 for back, _ in depends)
+        assert not any("depends" in opcode for opcode in job["opcodes"][1:])
+        for before, number in zip(job["steps"], rest):
+            assert waits[number] == [before]
+        assert len(job["opcodes"]) == len(job["steps"])
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_lines_tell_every_step_and_wait(seed: int) -> None:
+    """One line each, numbered, with what it waits for."""
+    document = transition(seed).document()
+    heading, *rows = lines(document)
+    assert heading.startswith(f"Transition: {len(document['steps'])} steps")
+    for row, step in zip(rows, document["steps"]):
+        assert re.match(rf" +{step['number']}\. {step['kind']}", row)
+        assert step["instance"] in row
+        told = [int(number) for number in re.findall(r"(?:after|,) (\d+) \(", row)]
+        assert told == step["after"]
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_dot_has_a_box_per_step_and_an_arrow_per_wait(seed: int) -> None:
+    """Quotes in names are escaped."""
+    document = transition(seed).document()
+    text = dot(document)
+    arrows = re.findall(r"^  s(\d+) -> s(\d+) \[label=\"(?:[^\"\\]|\\.)*\"\];$", text, re.M)
+    boxes = re.findall(r"^  s(\d+) \[label=\"(?:[^\"\\]|\\.)*\"(?:, style=dashed)?\];$", text, re.M)
+    assert [int(n) for n in boxes] == [step["number"] for step in document["steps"]]
+    wanted = [(n, s["number"]) for s in document["steps"] for n in s["after"]]
+    assert [(int(a), int(b)) for a, b in arrows] == wanted
+    assert len(text.splitlines()) == 4 + len(boxes) + len(arrows)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_svg_has_a_box_per_step_and_a_curve_per_wait(seed: int) -> None:
+    """Boxes do not overlap, stand within the drawing, and right of what they wait for."""
+    document = transition(seed).document()
+    root = ET.fromstring(svg(document))
+    width, height = (float(root.attrib[key]) for key in ("width", "height"))
+    boxes: dict[int, tuple[float, float, float, float]] = {}
+    for group, step in zip(root.iter(f"{SVG}g"), document["steps"]):
+        rect, text = group.find(f"{SVG}rect"), group.find(f"{SVG}text")
+        assert rect is not None
+        assert text is not None
+        assert text.text == f"{step['number']}. {label(step)}"
+        x, y, w, h = (float(rect.attrib[key]) for key in ("x", "y", "width", "height"))
+        assert x >= 0
+        assert x + w <= width
+        assert y >= 0
+        assert y + h <= height
+        for a, b, c, d in boxes.values():
+            assert x >= a + c or a >= x + w or y >= b + d or b >= y + h
+        boxes[step["number"]] = x, y, w, h
+    assert len(boxes) == len(document["steps"])
+    curves = [path for path in root.iter(f"{SVG}path") if path.get("class") == "wait"]
+    assert len(curves) == document["waits"]
+    for step in document["steps"]:
+        for number in step["after"]:
+            assert boxes[number][0] + boxes[number][2] < boxes[step["number"]][0]
+
+
+def test_script_has_the_steps_level_by_level() -> None:
+    """Commands of a level need nothing of each other."""
+    held = [machine("a", (0,), 8), machine("b", (1,), 7)]
+    one = make_cluster(2, held)
+    script = transition_script(plan_transition(State(one), {"a": (1,), "b": (0,)}))
+    assert [line.strip() for line in script if "gnt" in line] == [
+        "gnt-instance shutdown b",
+        "gnt-instance migrate -f -n node2 a",
+        "gnt-instance failover -f -n node1 b",
+        "gnt-instance startup b",
+    ]

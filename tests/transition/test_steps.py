@@ -1,0 +1,300 @@
+"""What a transition consists of, on problems small enough to see the answer."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from iallocator.model.cluster import Cluster
+from iallocator.model.instance import Instance
+from iallocator.model.state import State
+from iallocator.transition.build import plan_transition
+from iallocator.transition.demands import MUST, SHOULD, Demands
+from iallocator.transition.execute import check
+from iallocator.transition.transition import Transition
+
+from .worlds import Nodes, machine, make_cluster
+
+Line = tuple[str, str, list[int]]
+
+
+def plan(
+    cluster: Cluster,
+    wanted: dict[str, Nodes | None],
+    new: Sequence[Instance] = (),
+    demands: Demands | None = None,
+) -> Transition:
+    """The transition, which is safe whatever it is."""
+    state = State(cluster)
+    transition = plan_transition(state, wanted, new, demands)
+    assert check(state, transition) == []
+    return transition
+
+
+def lines(transition: Transition) -> list[Line]:
+    """Kind, instance or node, and waits of every step."""
+    nodes = transition.cluster.nodes
+    return [
+        (s.task.kind, s.task.name or nodes[s.task.node or 0].name, s.after)
+        for s in transition.steps
+    ]
+
+
+def test_arrival_waits_for_no_departure_it_does_not_need() -> None:
+    """With room enough, everything runs side by side."""
+    cluster = make_cluster(3, [machine("a", (0,), 4), machine("b", (1,), 4)])
+    assert lines(plan(cluster, {"a": (1,), "b": (2,)})) == [
+        ("migrate", "a", []),
+        ("migrate", "b", []),
+    ]
+
+
+def test_arrival_waits_for_one_departure_that_is_enough() -> None:
+    """Of two departures, only the one that frees enough is waited for."""
+    held = [machine("a", (0,), 6), machine("big", (1,), 6), machine("small", (1,), 2)]
+    found = lines(plan(make_cluster(3, held), {"a": (1,), "big": (2,), "small": (2,)}))
+    assert found == [("migrate", "big", []), ("migrate", "small", []), ("migrate", "a", [1])]
+
+
+def test_arrival_waits_for_both_departures_if_it_needs_them() -> None:
+    """The reason names what and where."""
+    held = [machine("a", (0,), 9), machine("b", (1,), 5), machine("c", (1,), 5)]
+    found = plan(make_cluster(3, held), {"a": (1,), "b": (2,), "c": (2,)})
+    assert found.steps[-1].after == [1, 2]
+    assert found.steps[-1].because == ["memory on node2"] * 2
+
+
+def test_arrivals_that_fit_one_by_one_only_do_not_share_the_room() -> None:
+    """Two arrivals for which there is room for one wait for a departure between them."""
+    held = [machine("a", (0,), 4), machine("b", (2,), 4), machine("c", (1,), 5)]
+    found = plan(make_cluster(4, held), {"a": (1,), "b": (1,), "c": (3,)})
+    waiting = [step for step in found.steps if step.after]
+    assert [step.task.kind for step in found.steps] == ["migrate"] * 3
+    assert len(waiting) == 1
+
+
+def test_circle_goes_through_a_third_node() -> None:
+    """Live, if some node has room for a while."""
+    held = [machine("a", (0,), 8), machine("b", (1,), 8)]
+    found = plan(make_cluster(3, held), {"a": (1,), "b": (0,)})
+    assert lines(found) == [("migrate", "a", []), ("migrate", "b", [1]), ("migrate", "a", [2])]
+    assert found.steps[0].task.after is not None
+    assert found.steps[0].task.after.nodes == (2,)
+    assert found.remarks == ["a goes through node3: others need its room"]
+
+
+def test_circle_without_a_third_node_stops_one() -> None:
+    """The one that has less to lose is stopped, and started on its new node."""
+    held = [machine("a", (0,), 8), machine("b", (1,), 7)]
+    found = plan(make_cluster(2, held), {"a": (1,), "b": (0,)})
+    kinds = [kind for kind, name, _ in lines(found) if name == "b"]
+    assert kinds == ["stop", "failover", "start"]
+
+
+def test_circle_of_those_that_must_keep_running_is_reported() -> None:
+    """Nothing is done, and each is told what it waits for."""
+    held = [machine("a", (0,), 8), machine("b", (1,), 7)]
+    demands = Demands(keep_running=["a", "b"])
+    found = plan(make_cluster(2, held), {"a": (1,), "b": (0,)}, (), demands)
+    assert found.steps == []
+    assert [name for name, _ in found.left] == ["a", "b"]
+    assert "a waits for b waits for a" in found.left[0][1]
+
+
+def test_circle_that_is_reported_does_not_hold_up_others() -> None:
+    """What has nothing to do with it moves."""
+    held = [machine("a", (0,), 8), machine("b", (1,), 7), machine("c", (0,), 1)]
+    demands = Demands(keep_running=["a", "b"])
+    found = plan(make_cluster(2, held), {"a": (1,), "b": (0,), "c": (1,)}, (), demands)
+    assert lines(found) == [("migrate", "c", [])]
+
+
+def test_circle_of_disks_of_drbd_instances_goes_through_a_third_node() -> None:
+    """The mirrors of two instances change places on full disks."""
+    held = [machine("a", (0, 1), 1, 8), machine("b", (0, 2), 1, 8)]
+    cluster = make_cluster(4, held, disk=16)
+    cluster.nodes[1].reported_disk = cluster.nodes[2].reported_disk = 1
+    found = plan(cluster, {"a": (0, 2), "b": (0, 1)})
+    assert not found.left
+    assert [kind for kind, _, _ in lines(found)] == ["replace-disks"] * 3
+
+
+@pytest.mark.parametrize(
+    ("wanted", "kinds"),
+    [
+        ((1, 0), ["migrate"]),
+        ((0, 2), ["replace-disks"]),
+        ((2, 0), ["replace-disks", "migrate"]),
+        ((1, 2), ["migrate", "replace-disks"]),
+        ((2, 1), ["migrate", "replace-disks", "migrate"]),
+        ((2, 3), ["replace-disks", "migrate", "replace-disks"]),
+    ],
+)
+def test_drbd_instance_takes_the_shortest_way(wanted: Nodes, kinds: list[str]) -> None:
+    """As few copies of its disks as can be, step after step."""
+    found = plan(make_cluster(4, [machine("a", (0, 1), 4, 4)]), {"a": wanted})
+    assert [kind for kind, _, _ in lines(found)] == kinds
+    assert [after for _, _, after in lines(found)] == [[], [1], [2]][: len(kinds)]
+
+
+def test_offline_node_is_fenced_for_what_ran_there_only() -> None:
+    """Unrelated steps, stopped instances and mirrors do not wait."""
+    held = [
+        machine("ran", (0,), 2), machine("down", (0,), 2, running=False),
+        machine("mirrored", (1, 0), 1, 1), machine("other", (1,), 1),
+    ]  # fmt: skip
+    cluster = make_cluster(4, held)
+    cluster.nodes[0].offline, cluster.nodes[0].online = True, False
+    wanted: dict[str, Nodes | None] = {
+        "ran": (1,), "down": (2,), "mirrored": (1, 2), "other": (3,),
+    }  # fmt: skip
+    found = plan(cluster, wanted)
+    fence = next(step for step in found.steps if step.task.kind == "fence")
+    assert fence.after == []
+    assert [s.task.name for s in found.steps if fence.number in s.after] == ["ran"]
+    ran = next(step for step in found.steps if step.task.name == "ran")
+    assert ran.task.kind == "failover"
+    assert ran.opcodes[0]["ignore_consistency"] is True
+
+
+@pytest.mark.parametrize(("program", "codes"), [("", []), ("/oob", ["OP_OOB_COMMAND"])])
+def test_fencing_is_by_hand_without_a_program(program: str, codes: list[str]) -> None:
+    """Only where Ganeti can reach the node's power is there an opcode."""
+    cluster = make_cluster(2, [machine("a", (0,), 2)])
+    cluster.nodes[0].offline, cluster.nodes[0].online = True, False
+    cluster.nodes[0].oob_program = program
+    found = plan(cluster, {"a": (1,)})
+    assert [code["OP_ID"] for code in found.steps[0].opcodes] == codes
+    assert found.document()["jobs"][-1].get("by_hand", []) == ([] if codes else [1])
+
+
+def test_order_must_holds_the_second_back() -> None:
+    """What comes after starts or arrives after."""
+    cluster = make_cluster(3, [machine("a", (0,), 2), machine("b", (1,), 2)])
+    demands = Demands(orders=[("b", "a", MUST)])
+    found = plan(cluster, {"a": (2,), "b": (2,)}, (), demands)
+    assert lines(found) == [("migrate", "b", []), ("migrate", "a", [1])]
+
+
+def test_order_must_turns_round_for_stopping() -> None:
+    """What others need stops last."""
+    cluster = make_cluster(1, [machine("base", (0,), 2), machine("web", (0,), 2)])
+    demands = Demands(orders=[("base", "web", MUST)])
+    found = plan(cluster, {"base": None, "web": None}, (), demands)
+    assert lines(found) == [("stop", "web", []), ("stop", "base", [1])]
+
+
+def test_order_must_in_a_circle_is_reported() -> None:
+    """None of them moves; others do."""
+    held = [machine(name, (0,), 2) for name in "abc"]
+    demands = Demands(orders=[("a", "b", MUST), ("b", "a", MUST)])
+    found = plan(make_cluster(2, held), {"a": (1,), "b": (1,), "c": (1,)}, (), demands)
+    assert lines(found) == [("migrate", "c", [])]
+    assert sorted(name for name, _ in found.left) == ["a", "b"]
+    assert "must start after itself: a after b after a" in found.left[0][1]
+
+
+def test_order_must_fails_what_depends_on_a_failure() -> None:
+    """Along the chain, with the reason."""
+    new = [machine("db", (), 20), machine("web", (), 1), machine("proxy", (), 1)]
+    demands = Demands(orders=[("db", "web", MUST), ("web", "proxy", MUST)])
+    wanted: dict[str, Nodes | None] = {"db": (0,), "web": (0,), "proxy": (0,)}
+    found = plan(make_cluster(1, []), wanted, new, demands)
+    why = dict(found.left)
+    assert found.steps == []
+    assert why["db"].startswith("needs 20 MiB memory on node1, 10 free")
+    assert why["web"] == "must start after db, which does not start"
+    assert why["proxy"] == "must start after web, which does not start"
+
+
+def test_order_should_gives_way_to_room() -> None:
+    """A wish that room makes impossible is dropped, and that is said."""
+    held = [machine("a", (0,), 8), machine("b", (1,), 8)]
+    demands = Demands(orders=[("a", "b", SHOULD)], keep_running=["a", "b"])
+    found = plan(make_cluster(3, held), {"a": (1,), "b": (2,)}, (), demands)
+    assert lines(found) == [("migrate", "b", []), ("migrate", "a", [1])]
+    assert found.remarks == ["b does not wait for a: no room in that order"]
+
+
+def test_new_instance_waits_for_the_room_it_needs() -> None:
+    """Created when the departure is done."""
+    cluster = make_cluster(2, [machine("a", (0,), 8)])
+    found = plan(cluster, {"a": (1,), "new": (0,)}, [machine("new", (), 6)])
+    assert lines(found) == [("migrate", "a", []), ("create", "new", [1])]
+    assert found.steps[1].opcodes[0]["pnode"] == "node1"
+
+
+def test_stuck_instance_has_its_node_fenced_after_all_others_left() -> None:
+    """If something that must keep running depends on it; what was to stay leaves, too."""
+    held = [
+        machine("base", (0,), 2), machine("stays", (0,), 2), machine("goes", (0,), 2),
+        machine("web", (1,), 1), machine("far", (1,), 1),
+    ]  # fmt: skip
+    demands = Demands(
+        stuck=["base"], keep_running=["web"], orders=[("base", "mid", MUST), ("mid", "web", MUST)]
+    )
+    wanted: dict[str, Nodes | None] = {"base": (2,), "goes": (2,), "far": (2,)}
+    found = plan(make_cluster(3, held), wanted, (), demands)
+    steps = {step.task.name or step.task.kind: step for step in found.steps}
+    fence = steps["fence"]
+    assert fence.after == sorted([steps["goes"].number, steps["stays"].number])
+    assert steps["base"].after == [fence.number]
+    assert steps["base"].task.kind == "failover"
+    assert steps["far"].after == []
+
+
+def test_stuck_instance_on_which_nothing_depends_stays() -> None:
+    """No node is fenced for it."""
+    cluster = make_cluster(2, [machine("a", (0,), 2)])
+    found = plan(cluster, {"a": (1,)}, (), Demands(stuck=["a"]))
+    assert found.steps == []
+    assert found.left == [
+        ("a", "cannot be stopped, and nothing that must keep running depends on it")
+    ]
+
+
+def test_nodes_are_drained_first_and_powered_off_last() -> None:
+    """Drained, emptied, offline, off, tagged."""
+    cluster = make_cluster(2, [machine("a", (0,), 2)])
+    demands = Demands(power_off=[0], add_tags={0: ["htools:standby:auto"]})
+    found = plan(cluster, {"a": (1,)}, (), demands)
+    assert [kind for kind, _, _ in lines(found)] == [
+        "drain", "migrate", "offline", "power-off", "tag",
+    ]  # fmt: skip
+    assert [after for _, _, after in lines(found)] == [[], [1], [2], [3], [4]]
+
+
+def test_node_on_which_something_stays_is_not_powered_off() -> None:
+    """That is said instead."""
+    cluster = make_cluster(2, [machine("a", (0,), 2)])
+    found = plan(cluster, {}, (), Demands(power_off=[0]))
+    assert found.steps == []
+    assert found.left == [("node1", "a stays there")]
+
+
+def test_nodes_are_powered_on_before_arrivals() -> None:
+    """Only what goes there waits."""
+    cluster = make_cluster(3, [machine("a", (0,), 2), machine("b", (0,), 2)])
+    cluster.nodes[1].offline, cluster.nodes[1].online = True, False
+    demands = Demands(power_on=[1], remove_tags={1: ["htools:standby:auto"]})
+    found = plan(cluster, {"a": (1,), "b": (2,)}, (), demands)
+    steps = {(s.task.kind, s.task.name): s for s in found.steps}
+    assert steps["migrate", "a"].after == [steps["online", ""].number]
+    assert steps["migrate", "b"].after == []
+    assert steps["online", ""].after == [steps["power-on", ""].number]
+    assert steps["untag", ""].after == [steps["online", ""].number]
+
+
+def test_plain_instance_is_not_moved() -> None:
+    """Its disks are on one node only."""
+    one = machine("a", (0,), 2)
+    one.template, one.shared = "plain", False
+    found = plan(make_cluster(2, [one]), {"a": (1,)})
+    assert found.left == [("a", "instances of type plain cannot be moved")]
+
+
+def test_unknown_instance_is_an_error() -> None:
+    """A name that nobody knows is the caller's mistake."""
+    with pytest.raises(LookupError, match="unknown instances: nobody"):
+        plan(make_cluster(1, []), {"nobody": (0,)})
