@@ -1,0 +1,172 @@
+"""``iallocator squeeze``: which nodes to power down, or which standby nodes to power on.
+
+Exit status 0: there is a plan, if only to do nothing; 130: interrupted, what was found
+until then is printed; 1: ``--verify-plan`` found something wrong.
+"""
+
+from __future__ import annotations
+
+import sys
+
+from iallocator import options
+from iallocator.commands.planner import (
+    COMMANDS_OPTION,
+    INTERRUPTED,
+    JSON_OPTION,
+    VERIFY_OPTION,
+    clock,
+    progress,
+    say_progress,
+    show_state_of,
+    write_plan,
+)  # fmt: skip
+from iallocator.errors import UsageError
+from iallocator.options import Option, amount, name_list
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+    from iallocator.plans.squeeze_wanted import Wanted
+    from iallocator.plans.squeezed import Squeezed
+    from iallocator.sources import Source
+
+__all__ = ["OPTIONS", "USAGE", "Settings", "run"]
+
+USAGE = "[OPTIONS] [FILE]"
+
+
+class Settings(options.Settings):
+    """The settings of this command."""
+
+    json: bool = False
+    commands: str | None = None
+    target_resources: float = 2.0
+    minimal_resources: float = 2.0
+    master: str = ""
+    prefer: Sequence[str] = ()
+    avoid: Sequence[str] = ()
+    drbd: bool = False
+    all_instances: bool = False
+    group: str = ""
+    verify_plan: bool = False
+
+
+OPTIONS = (
+    JSON_OPTION,
+    COMMANDS_OPTION,
+    Option("--target-resources", "target_resources",
+           "standard instances that every node can still take, powered down (default 2)", amount,
+           "X"),
+    Option("--minimal-resources", "minimal_resources",
+           "with room for less on some node, power on standby nodes (default 2)", amount, "X"),
+    Option("--master", "master", "the master node, which stays online", str, "NODE"),
+    Option("--prefer", "prefer", "power these down, or on, before others", name_list, "NODE,..."),
+    Option("--avoid", "avoid", "power these down, or on, only after others", name_list,
+           "NODE,..."),
+    Option("--drbd", "drbd", "move drbd instances, too"),
+    Option("--all", "all_instances", "move every instance that can be moved"),
+    Option("--group -G", "group", "look at this group only (name or uuid)", str, "GROUP"),
+    VERIFY_OPTION,
+)  # fmt: skip
+
+
+def run(settings: Settings, positional: Sequence[str]) -> int:
+    """Squeeze the cluster in the file (- or none: stdin), print what to do."""
+    from iallocator.engine import reading_for
+    from iallocator.plans.squeezing import squeeze_cluster
+    from iallocator.sources import load
+
+    source = load(settings, positional, reading_for(settings))
+    wanted = _wanted(settings, source)
+    try:
+        done = squeeze_cluster(
+            source.cluster, source.policy, wanted, progress(), settings.verify_plan
+        )
+    except LookupError as error:
+        raise UsageError(str(error.args[0])) from None
+    except KeyboardInterrupt:  # before the search began
+        return INTERRUPTED
+    say_progress("")
+    _warn(done, wanted)
+    _show(done.before, source, wanted, settings, "Initial", "original")
+    _write(done, settings)
+    _show(done.settle(), source, wanted, settings, "Final", "squeezed")
+    problems = [problem for one in done.plans for problem in one.problems]
+    for problem in problems:
+        print(f"iallocator: {problem}", file=sys.stderr)
+    if any(one.plan.interrupted for one in done.plans):
+        return INTERRUPTED
+    return 1 if problems else 0
+
+
+def _wanted(settings: Settings, source: Source) -> Wanted:
+    from iallocator.plans.limits import Limits
+    from iallocator.plans.squeeze_wanted import ALL, DRBD, SHARED, Wanted
+
+    kinds = ALL if settings.all_instances else DRBD if settings.drbd else SHARED
+    return Wanted(
+        Limits(min_gain=0.0, expired=clock(settings.time_limit)),
+        target=settings.target_resources,
+        minimal=settings.minimal_resources,
+        master=settings.master or source.master,
+        prefer=settings.prefer,
+        avoid=settings.avoid,
+        kinds=kinds,
+        group=settings.group,
+        ignore_soft=settings.ignore_soft_errors,
+        like_hbal=settings.like_hail,
+        tag_prefix=settings.tag_prefix,
+        exact_seconds=settings.search_seconds,
+    )
+
+
+def _warn(done: Squeezed, wanted: Wanted) -> None:
+    """What a person should know, on stderr."""
+    remarks = list(done.remarks)
+    if not wanted.master and done.action != "online":
+        remarks.append(
+            "warning: the master node is unknown and may be among the nodes to power down; "
+            "name it with --master"
+        )
+    if wanted.target < wanted.minimal:
+        remarks.append(
+            "warning: --target-resources is less than --minimal-resources: "
+            "what is powered down now may be powered on the next time"
+        )
+    for remark in remarks:
+        print(f"iallocator: {remark}", file=sys.stderr)
+
+
+def _show(
+    state: Any, source: Source, wanted: Wanted, settings: Settings, moment: str, suffix: str
+) -> None:
+    """The lists and the text file that were asked for."""
+    from iallocator.sources.writer import write_text
+
+    def text() -> str:
+        return write_text(
+            source.cluster,
+            state,
+            policy=source.policy,
+            master=wanted.master,
+            like_hail=settings.like_hail,
+        )
+
+    show_state_of(state, settings, moment, suffix, text)
+
+
+def _write(done: Squeezed, settings: Settings) -> None:
+    from iallocator.plans.squeeze_telling import (
+        squeeze_commands,
+        squeeze_document,
+        squeeze_lines,
+    )  # fmt: skip
+
+    write_plan(
+        settings,
+        lambda: squeeze_document(done),
+        lambda: squeeze_lines(done),
+        lambda: squeeze_commands(done),
+    )

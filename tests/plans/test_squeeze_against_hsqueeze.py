@@ -1,0 +1,78 @@
+"""We power down as many nodes as hsqueeze or more, and power on as few or fewer."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from iallocator.cli import main
+
+from .hsqueeze import hsqueeze, installed, standby_cluster, text_cluster
+
+pytestmark = pytest.mark.skipif(not installed(), reason="hsqueeze is not installed")
+
+PEER_DATA = os.environ.get("IALLOCATOR_PEER_DATA", "")
+PEER_FILES = sorted(Path(PEER_DATA).glob("hsqueeze-*.data")) if PEER_DATA else []
+
+LEVELS = ("--minimal-resources=0.5", "--target-resources=1")
+
+Json = dict[str, Any]
+
+
+def ours(path: Path, capsys: pytest.CaptureFixture[str], *options: str) -> Json:
+    """Return our plan, which has been executed on the model, too."""
+    status = main(["squeeze", "--json", "--verify-plan", "-t", str(path), *options])
+    captured = capsys.readouterr()
+    assert (status, captured.err) == (0, ""), captured.err
+    plan: Json = json.loads(captured.out)
+    return plan
+
+
+@pytest.mark.parametrize("options", [(), LEVELS], ids=" ".join)
+def test_squeeze_frees_as_many_nodes_as_hsqueeze(
+    options: tuple[str, ...], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """On every generated cluster that hsqueeze does not find too full."""
+    freed, path = 0, tmp_path / "cluster.data"
+    for seed in range(25):
+        path.write_text(text_cluster(seed, (3, 6)))
+        theirs = hsqueeze(path, *options)
+        mine = ours(path, capsys, *options)
+        if theirs.action == "online":
+            assert mine["action"] in ("online", "none"), seed
+            continue
+        assert mine["action"] in ("offline", "none"), seed
+        assert len(mine["nodes"]) >= len(theirs.nodes), seed
+        freed += len(theirs.nodes)
+    assert freed > 10
+
+
+def test_squeeze_powers_on_as_few_nodes_as_hsqueeze(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Of the nodes on standby no more than hsqueeze, wherever that is enough."""
+    enough, path = 0, tmp_path / "cluster.data"
+    for seed in range(30):
+        path.write_text(standby_cluster(seed))
+        theirs = hsqueeze(path)
+        mine = ours(path, capsys)
+        assert theirs.action == "online", seed
+        if all("not enough" not in group["reason"] for group in mine["groups"]):
+            assert len(mine["nodes"]) <= len(theirs.nodes), seed
+            enough += bool(mine["nodes"])
+        else:
+            assert set(mine["nodes"]) == set(theirs.nodes), seed
+    assert enough > 5
+
+
+@pytest.mark.parametrize("path", PEER_FILES, ids=lambda path: path.stem)
+def test_squeeze_of_files_of_others_does_what_hsqueeze_does(
+    path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The same action for as many nodes."""
+    theirs, mine = hsqueeze(path), ours(path, capsys)
+    assert (mine["action"], len(mine["nodes"])) == (theirs.action, len(theirs.nodes))

@@ -1,0 +1,89 @@
+"""Squeezing where moving one instance after the other does not do: exact search."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from iallocator.cli import main
+from tests import builders
+
+pytest.importorskip("highspy")
+
+Json = dict[str, Any]
+
+OPTIONS = ("--json", "--verify-plan", "--target-resources=1", "--minimal-resources=0.5")
+MEMORY = 8192
+STANDARD = 1024
+"""MiB of the standard instance, see `builders.policy`."""
+
+
+def _cluster(seed: int) -> Json:
+    """Return a cluster of instances on shared storage that leave little room."""
+    rng = random.Random(seed)
+    while True:
+        count = rng.randint(3, 5)
+        instances = {
+            f"i{n}": builders.instance(
+                f"node{rng.randint(1, count)}",
+                memory=rng.choice((1024, 2048, 3072, 4096)),
+                disk_template="rbd",
+            )
+            for n in range(rng.randint(3, 7))
+        }
+        document = builders.cluster(nodes=count, memory=MEMORY, instances=instances)
+        document["ipolicy"]["std"]["memory-size"] = STANDARD
+        for group in document["nodegroups"].values():
+            group["ipolicy"]["std"]["memory-size"] = STANDARD
+        if all(node["free_memory"] > STANDARD for node in document["nodes"].values()):
+            return document
+
+
+def _squeeze(
+    document: Json, folder: Path, capsys: pytest.CaptureFixture[str], *options: str
+) -> Json:
+    """Return the plan, which the model has verified."""
+    path = folder / "request.json"
+    path.write_text(json.dumps(document))
+    assert main(["squeeze", *OPTIONS, *options, str(path)]) == 0
+    plan: Json = json.loads(capsys.readouterr().out)
+    return plan
+
+
+def _freeable(document: Json, off: set[str]) -> bool:
+    """Tell whether some arrangement empties the nodes `off` and leaves the others a reserve."""
+    names = [name for name in document["nodes"] if name not in off]
+    sizes = [one["memory"] for one in document["instances"].values()]
+    room = MEMORY - STANDARD
+    return any(
+        all(
+            sum(size for size, taken in zip(sizes, choice) if taken == name) < room
+            for name in names
+        )
+        for choice in itertools.product(names, repeat=len(sizes))
+    )
+
+
+def test_exact_search_frees_whatever_can_be_freed_and_proves_the_rest(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It frees more than greedy moves on some clusters, and its proofs hold."""
+    more = proofs = 0
+    for seed in range(30):
+        document = _cluster(seed)
+        greedy = _squeeze(document, tmp_path, capsys, "--exact-search=no")
+        exact = _squeeze(document, tmp_path, capsys)
+        assert len(exact["nodes"]) >= len(greedy["nodes"])
+        more += len(exact["nodes"]) > len(greedy["nodes"])
+        freed = set(exact["nodes"])
+        rest = [name for name in document["nodes"] if name not in freed]
+        for name in rest if len(rest) > 1 else []:
+            assert not _freeable(document, freed | {name}), (seed, name)
+        proofs += "proved: no arrangement" in json.dumps(exact)
+    assert more > 0
+    assert proofs > 0
