@@ -1,0 +1,215 @@
+"""``iallocator capacity``: how many more instances fit, with N+1 kept.
+
+Exit status 0: the answer is printed; 1: no online node may take instances; 130:
+interrupted, what was found until then is printed.
+"""
+
+from __future__ import annotations
+
+import sys
+
+from iallocator import options
+from iallocator.commands.planner import INTERRUPTED, clock, say_progress, show_state_of
+from iallocator.errors import UsageError
+from iallocator.model.policy import ALL_TEMPLATES
+from iallocator.options import Option, amount, choice, whole
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from iallocator.model.policy import Policy
+    from iallocator.model.state import State
+    from iallocator.plans.capacity import Filling
+    from iallocator.plans.capacity_sizes import Load, Size
+    from iallocator.plans.capacity_study import Study, Wants
+    from iallocator.sources import Source
+
+__all__ = ["OPTIONS", "USAGE", "Settings", "run"]
+
+USAGE = "[OPTIONS] [FILE]"
+
+EVERY = 0.1
+"""Seconds between two lines of progress."""
+
+
+def size(text: str) -> tuple[int, ...]:
+    """Disk (MiB), memory (MiB), virtual cpus, and spindles (1) of an instance."""
+    from iallocator.sources.simulate import parse_size
+
+    fields = text.split(",")
+    numbers = [parse_size(field) for field in fields[:2]]
+    counts = [int(field) for field in fields[2:] if field.isascii() and field.isdigit()]
+    if None in numbers or len(counts) != len(fields) - 2 or len(counts) not in (1, 2):
+        raise ValueError("disk,memory,cpus[,spindles] like 20g,2g,1")
+    found = [number for number in numbers if number is not None]
+    return (*found, *counts, 1)[:4]
+
+
+class Settings(options.Settings):
+    """The settings of this command."""
+
+    json: bool = False
+    machine_readable: str = "no"
+    standard_alloc: tuple[int, ...] | None = None
+    tiered_alloc: tuple[int, ...] | None = None
+    disk_template: str = ""
+    spindle_use: int | None = None
+    independent_groups: bool = False
+    accept_existing_errors: bool = False
+    offline: Sequence[str] = ()
+    max_cpu: float | None = None
+    min_disk: float = 0.0
+    max_length: int | None = None
+
+    @property
+    def asked_n1(self) -> str:
+        """The N+1 that was asked for; "": none in particular."""
+        if self.chosen & {"n1", "n1_off"}:
+            return self.n1
+        return ""
+
+
+OPTIONS = (
+    Option("--json", "json", "write the answer as one JSON document"),
+    Option("--machine-readable", "machine_readable", "write hspace's HTS_ keys: yes or no",
+           choice("yes", "no"), "[=ANSWER]", bare="yes"),
+    Option("--standard-alloc", "standard_alloc",
+           "size of the standard instances: disk,memory,cpus[,spindles] (default: the policy's)",
+           size, "SIZE"),
+    Option("--tiered-alloc", "tiered_alloc",
+           "size to begin with in tiers (default: the largest of the policy)", size, "SIZE"),
+    Option("--disk-template", "disk_template",
+           "disk template of the instances (default: the first of the policy)",
+           choice(*ALL_TEMPLATES), "TEMPLATE"),
+    Option("--spindle-use", "spindle_use", "spindles that an instance counts for", whole, "N"),
+    Option("--independent-groups", "independent_groups",
+           "leave out groups that are not N+1, fill the others"),
+    Option("--accept-existing-errors", "accept_existing_errors",
+           "fill a cluster that is not N+1, too"),
+    Option("--offline -O", "offline", "treat this node as offline; may repeat", str, "NODE",
+           repeats=True),
+    Option("--max-cpu", "max_cpu", "virtual cpus per cpu at most", amount, "RATIO"),
+    Option("--min-disk", "min_disk", "share of disk that stays free, 0 to 1", amount, "RATIO"),
+    Option("--max-length -l", "max_length", "instances at most", whole, "N"),
+)  # fmt: skip
+
+
+def run(settings: Settings, positional: Sequence[str]) -> int:
+    """Fill the cluster in the file (- or none: stdin), say what fitted."""
+    from iallocator.engine import reading_for
+    from iallocator.plans.capacity_study import study
+    from iallocator.sources import load
+
+    reading = reading_for(settings)
+    source = load(settings, positional, reading)
+    try:
+        found = study(source.cluster, _wants(settings, source.policy, reading.load), _progress())
+    except LookupError as error:
+        raise UsageError(str(error.args[0])) from None
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    say_progress("")
+    _show_states(found, source, settings)
+    _write(found, settings)
+    if found.nowhere:
+        print("iallocator: no online nodes for instances of this kind", file=sys.stderr)
+        return 1
+    return INTERRUPTED if found.interrupted else 0
+
+
+def _wants(settings: Settings, policy: Policy, load: Load) -> Wants:
+    from iallocator.plans.capacity_sizes import Size, largest_size, standard_size
+    from iallocator.plans.capacity_study import Wants
+
+    if not (settings.disk_template or policy.templates):
+        raise UsageError("the policy has no disk templates: expected --disk-template")
+    template = settings.disk_template or policy.templates[0]
+    use = policy.standard.spindles if settings.spindle_use is None else settings.spindle_use
+
+    def chosen(given: tuple[int, ...] | None, usual: Callable[..., Size]) -> Size:
+        if given is None:
+            return usual(policy, template, use, load)
+        disk, memory, cpus, spindles = given
+        return Size(memory, disk, cpus, spindles, template, use, load)
+
+    return Wants(
+        chosen(settings.standard_alloc, standard_size),
+        chosen(settings.tiered_alloc, largest_size),
+        n1=settings.asked_n1,
+        accept_errors=settings.accept_existing_errors,
+        independent=settings.independent_groups,
+        allowed=settings.restrict_allocation_to,
+        offline=settings.offline,
+        max_cpu=settings.max_cpu,
+        min_disk=settings.min_disk,
+        limit=settings.max_length,
+        ignore_soft=settings.ignore_soft_errors,
+        like_hspace=settings.like_hail,
+        expired=clock(settings.time_limit),
+    )
+
+
+def _progress() -> Callable[[str, Filling], None]:
+    """Tells on a terminal how many instances there are."""
+    if sys.stderr is None or not sys.stderr.isatty():
+        return lambda kind, filling: None
+    from time import monotonic
+
+    last = [0.0]
+
+    def tell(kind: str, filling: Filling) -> None:
+        if monotonic() - last[0] >= EVERY:
+            last[0] = monotonic()
+            say_progress(f"{kind}: {len(filling.placed)} instances")
+
+    return tell
+
+
+def _show_states(found: Study, source: Source, settings: Settings) -> None:
+    """The lists that were asked for on stderr, and the files with the states at the ends."""
+    from functools import partial
+
+    from iallocator.sources.writer import write_text
+
+    def text(state: State) -> str:
+        return write_text(
+            state.cluster,
+            state,
+            policy=source.policy,
+            master=source.master,
+            like_hail=settings.like_hail,
+        )
+
+    save, settings.save_cluster = settings.save_cluster, ""
+    show_state_of(found.before, settings, "Initial", "", lambda: "")
+    settings.save_cluster = save
+    for kind, run in (("tiered", found.tiered), ("standard", found.standard)):
+        if run is not None:
+            write = partial(text, run.state)
+            show_state_of(run.state, settings, kind.capitalize(), kind, write)
+
+
+def _write(found: Study, settings: Settings) -> None:
+    """The answer in the form that was asked for."""
+    from iallocator.plans.capacity_telling import study_document
+    from iallocator.report.capacity import allocation_map, capacity_page
+
+    document = study_document(found)
+    if settings.verbose:
+        for kind in ("tiered", "standard"):
+            if kind in document:
+                print("\n".join(allocation_map(kind.capitalize(), document[kind])), file=sys.stderr)
+    if settings.json:
+        import json
+
+        print(json.dumps(document, ensure_ascii=False, indent=2))
+    elif settings.machine_readable == "yes":
+        from iallocator.plans.capacity_keys import key_lines
+
+        for line in key_lines(found):
+            print(line)
+    else:
+        from iallocator.report.table import wants_colour
+
+        print(capacity_page(document, wants_colour(sys.stdout)), end="")

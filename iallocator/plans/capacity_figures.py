@@ -1,0 +1,100 @@
+"""What a cluster has, uses and has left, added up over all its nodes."""
+
+from __future__ import annotations
+
+from iallocator.model.columns import CPUS, DISK, FREE_SPINDLES, MEMORY
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from iallocator.model.state import State
+
+__all__ = ["Figures", "Totals"]
+
+
+class Totals:
+    """The capacities of all nodes, online or not.
+
+    Attributes
+    ----------
+    memory, disk:
+        MiB.
+    vcpus:
+        Virtual cpus that the policies allow.
+    """
+
+    __slots__ = ("cpus", "disk", "memory", "nodes", "spindles", "vcpus")
+
+    def __init__(self, state: State) -> None:
+        nodes = state.cluster.nodes
+        self.nodes = len(nodes)
+        self.memory = sum(node.total_memory for node in nodes)
+        self.disk = sum(node.total_disk for node in nodes)
+        self.cpus = sum(node.total_cpus for node in nodes)
+        self.vcpus = sum(int(node.vcpu_ratio * node.total_cpus) for node in nodes)
+        self.spindles = sum(
+            node.total_spindles if node.exclusive_storage else node.spindle_count for node in nodes
+        )
+
+
+class Figures:
+    """What is used and free at one moment.
+
+    Attributes
+    ----------
+    instances, score:
+        How many there are, and the score of all nodes.
+    free_memory, free_disk, free_spindles:
+        MiB, MiB, and spindles of nodes with exclusive storage.
+    available_memory, available_disk:
+        Of that, what is not kept for failovers or by ``--min-disk``; MiB.
+    most_memory, most_disk:
+        The most that is available on one node; MiB.
+    used_memory:
+        MiB of running instances.
+    used_cpus, used_cores:
+        Virtual cpus, and the share of cpus that these are by the ratio of each node.
+    """
+
+    __slots__ = (
+        "available_disk", "available_memory", "free_disk", "free_memory", "free_spindles",
+        "instances", "most_disk", "most_memory", "score", "used_cores", "used_cpus",
+        "used_memory",
+    )  # fmt: skip
+
+    def __init__(self, state: State, score: float, min_disk: float) -> None:
+        nodes, columns = state.cluster.nodes, state.columns
+        memory = [
+            0
+            if state.fails_n1(node.index)
+            else columns[MEMORY][node.index] - state.reserved[node.index]
+            for node in nodes
+        ]
+        disk = [
+            max(0, columns[DISK][node.index] - int(min_disk * node.total_disk)) for node in nodes
+        ]
+        self.score = score
+        self.instances = len(state.where)
+        self.free_memory = int(sum(columns[MEMORY]))
+        self.free_disk = int(sum(columns[DISK]))
+        self.free_spindles = int(
+            sum(
+                columns[FREE_SPINDLES][node.index] if node.exclusive_storage else node.free_spindles
+                for node in nodes
+            )
+        )
+        self.available_memory = int(sum(memory))
+        self.available_disk = int(sum(disk))
+        self.most_memory = int(max(memory, default=0))
+        self.most_disk = int(max(disk, default=0))
+        self.used_memory = sum(
+            instance.memory
+            for held in state.primaries
+            for instance in held.values()
+            if instance.uses_memory
+        )
+        self.used_cpus = int(sum(columns[CPUS]))
+        self.used_cores = sum(
+            columns[CPUS][node.index] / node.vcpu_ratio
+            for node in reversed(nodes)
+            if node.vcpu_ratio
+        )

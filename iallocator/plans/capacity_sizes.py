@@ -1,0 +1,112 @@
+"""The sizes of the instances that are counted: standard, largest, and one step smaller."""
+
+from __future__ import annotations
+
+from iallocator.model.instance import UNIT_LOAD, Instance
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from iallocator.model.policy import Policy, Spec
+
+    Load = tuple[float, float, float, float]
+
+__all__ = ["STEPS", "Size", "largest_size", "standard_size"]
+
+STEPS = {"FailMem": ("memory", 64), "FailDisk": ("disk", 256), "FailCPU": ("cpus", 1),
+         "FailSpindles": ("spindles", 1)}  # fmt: skip
+"""Reason -> what to take less of, and by how much: MiB, MiB, virtual cpus, spindles."""
+
+
+class Size:
+    """What every instance of one kind is like.
+
+    Attributes
+    ----------
+    memory, disk:
+        MiB; it has one disk.
+    spindles:
+        Of its disk, where storage is exclusive.
+    template:
+        Its disk template.
+    spindle_use:
+        Spindles it counts for where storage is shared.
+    """
+
+    __slots__ = ("cpus", "disk", "load", "memory", "spindle_use", "spindles", "template")
+
+    def __init__(
+        self,
+        memory: int,
+        disk: int,
+        cpus: int,
+        spindles: int,
+        template: str,
+        spindle_use: int,
+        load: Load = UNIT_LOAD,
+    ) -> None:
+        self.memory = memory
+        self.disk = disk
+        self.cpus = cpus
+        self.spindles = spindles
+        self.template = template
+        self.spindle_use = spindle_use
+        self.load = load
+
+    @property
+    def nodes(self) -> int:
+        """How many nodes an instance takes."""
+        return self.instance("").required_nodes
+
+    def amounts(self) -> tuple[int, int, int, int]:
+        """Memory, disk, cpus, spindles."""
+        return self.memory, self.disk, self.cpus, self.spindles
+
+    def instance(self, name: str) -> Instance:
+        """An instance of this size on no node."""
+        sizes = [] if self.template == "diskless" else [self.disk]
+        return Instance(
+            name,
+            self.memory,
+            self.cpus,
+            self.disk,
+            sizes,
+            self.template,
+            spindles=self.spindles,
+            spindle_use=self.spindle_use,
+            load=self.load,
+        )
+
+    def smaller(self, reason: str) -> Size | None:
+        """One step less of what failed for `reason`; None if that cannot become less."""
+        if reason not in STEPS:
+            return None
+        what, step = STEPS[reason]
+        amount = getattr(self, what) - step
+        return self._with(what, amount) if amount >= step else None
+
+    def least(self, reason: str) -> Size | None:
+        """As little as there can be of what failed for `reason`; None if there is no less."""
+        if reason not in STEPS:
+            return None
+        what, step = STEPS[reason]
+        amount = step + getattr(self, what) % step
+        return self._with(what, amount) if amount < getattr(self, what) else None
+
+    def _with(self, what: str, amount: int) -> Size:
+        amounts = dict(zip(("memory", "disk", "cpus", "spindles"), self.amounts()))
+        amounts[what] = amount
+        return Size(**amounts, template=self.template, spindle_use=self.spindle_use, load=self.load)
+
+
+def standard_size(policy: Policy, template: str, spindle_use: int, load: Load) -> Size:
+    """The standard size of `policy`."""
+    return _size(policy.standard, template, spindle_use, load)
+
+
+def largest_size(policy: Policy, template: str, spindle_use: int, load: Load) -> Size:
+    """The upper end of the first interval of `policy`."""
+    return _size(policy.intervals[0].high, template, spindle_use, load)
+
+
+def _size(spec: Spec, template: str, spindle_use: int, load: Load) -> Size:
+    return Size(spec.memory, spec.disk, spec.cpus, spec.spindles, template, spindle_use, load)

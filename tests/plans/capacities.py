@@ -1,0 +1,108 @@
+"""Generated clusters for capacity, as text files, and the options to ask with."""
+
+from __future__ import annotations
+
+import random
+
+__all__ = ["cluster", "options"]
+
+DEFAULT = (
+    "128,1,1024,1,1,1|128,1,1024,1,1,1;32768,8,1048576,16,8,12"
+    "|diskless,file,sharedfile,plain,blockdev,drbd,rbd,ext,gluster|4.0|32.0"
+)
+TEMPLATES = ("drbd", "plain", "rbd", "sharedfile", "file", "diskless", "ext")
+
+
+def _policy(chance: random.Random) -> str:
+    """A policy line without its group: half of them the default one."""
+    if chance.random() < 0.5:
+        return DEFAULT
+    standard = (
+        f"{chance.choice((512, 1024))},{chance.choice((1, 2))},{chance.choice((2048, 10240))}"
+    )
+    high = f"{chance.choice((3000, 8192))},{chance.choice((2, 4))},{chance.choice((30000, 51200))}"
+    more = chance.choice(("", ";2048,1,1024,1,1,1;16384,4,204800,2,1,3"))
+    ratios = f"{chance.choice((0.5, 2.0, 4.0))}|{chance.choice((1.0, 32.0))}"
+    sizes = f"128,1,1024,1,1,1;{high},4,2,4{more}"
+    return f"{standard},1,1,1|{sizes}|drbd,plain,rbd,file,sharedfile,diskless|{ratios}"
+
+
+class _Node:
+    def __init__(self, chance: random.Random, name: str, memory: int, disk: int) -> None:
+        self.name = name
+        self.memory = chance.choice((memory, memory, memory + 2048))
+        self.own = chance.choice((0, 256, 512))
+        self.disk = disk
+        self.offline = chance.random() < 0.05
+        self.used = self.stored = 0
+        self.peers: dict[str, int] = {}
+
+    def takes(self, memory: int, disk: int) -> bool:
+        fits = self.used + memory + self.own + 300 < self.memory
+        return fits and self.stored + disk + 1000 < self.disk and not self.offline
+
+
+def _instances(chance: random.Random, nodes: list[_Node]) -> list[str]:
+    """Instances that leave every node N+1."""
+    lines = []
+    for number in range(chance.randrange(3 * len(nodes))):
+        primary, secondary = chance.sample(nodes, 2)
+        template = chance.choice(("drbd", "drbd", "plain", "rbd"))
+        memory, disk = chance.choice((256, 512, 1024)), chance.choice((1024, 5120))
+        if not primary.takes(memory, disk):
+            continue
+        if template == "drbd":
+            reserved = secondary.peers.get(primary.name, 0) + memory
+            if not secondary.takes(reserved, disk):
+                continue
+            secondary.peers[primary.name] = reserved
+            secondary.stored += disk
+        primary.used += memory
+        primary.stored += disk if template in ("drbd", "plain") else 0
+        mirror = secondary.name if template == "drbd" else ""
+        lines.append(
+            f"{primary.name}-{number}|{memory}|{disk}|{chance.choice((1, 2))}|running|Y"
+            f"|{primary.name}|{mirror}|{template}||1"
+        )
+    for node in nodes:  # what came later must not break what was promised before
+        if node.peers and node.memory - node.own - node.used <= max(node.peers.values()) + 200:
+            return []
+    return lines
+
+
+def cluster(seed: int) -> str:
+    """A cluster of one to three groups in htools' text format."""
+    chance = random.Random(seed)
+    groups, lines, held = [], [], []
+    whole = _policy(chance)
+    policies = [f"|{whole}"]
+    for group in range(chance.choice((1, 1, 2, 3))):
+        alloc = chance.choice(("preferred", "preferred", "last_resort", "unallocable"))
+        groups.append(f"g{group}|u{group}|{alloc if group else 'preferred'}||")
+        policies.append(f"g{group}|{whole if chance.random() < 0.5 else _policy(chance)}")
+        memory, disk = chance.choice((4096, 8192)), chance.choice((51200, 102400))
+        cpus, spindles = chance.choice((2, 4, 8)), chance.choice((1, 4))
+        nodes = [_Node(chance, f"g{group}n{k}", memory, disk) for k in range(chance.randint(2, 4))]
+        chance.shuffle(nodes)
+        instances = _instances(chance, nodes)
+        for node in nodes:
+            used, stored = (node.used, node.stored) if instances else (0, 0)
+            lines.append(
+                f"{node.name}|{node.memory}|{node.own}|{node.memory - node.own - used}|{node.disk}"
+                f"|{node.disk - stored}|{cpus}|{'Y' if node.offline else 'N'}|u{group}|{spindles}"
+            )
+        held += instances
+    return "\n".join(
+        "".join(f"{x}\n" for x in part) for part in (groups, lines, held, [], policies)
+    )
+
+
+def options(seed: int) -> list[str]:
+    """What to ask for."""
+    chance = random.Random(-seed)
+    words = [f"--disk-template={chance.choice(TEMPLATES)}"]
+    words.append(f"--standard-alloc={chance.choice(('2g,512,1', '10g,1g,2', '5g,2g,1,2'))}")
+    words.append(f"--tiered-alloc={chance.choice(('20g,4g,4', '10g,2g,2,2', '30g,3g,2'))}")
+    extra = ("--accept-existing-errors", "--independent-groups", "--no-capacity-checks",
+             "--max-cpu=2.5", "--min-disk=0.25", "--spindle-use=2")  # fmt: skip
+    return [*words, *(word for word in extra if chance.random() < 0.15)]
