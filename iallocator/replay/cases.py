@@ -1,15 +1,23 @@
-"""Stored requests on disk, and what belongs to each.
+"""Stored requests and commands on disk, and what belongs to each.
 
-==================  =====================  ==================  ================
-request             response               options             on stderr
-==================  =====================  ==================  ================
-request.json        response.json          args                stderr
-NAME.request.json   NAME.response.json     NAME.args           NAME.stderr
-NAME.json           NAME.response.json     NAME.args           NAME.stderr
-==================  =====================  ==================  ================
+==================  =====================  ==========  =============  =============  ============
+what is read        response               args        on stderr      on stdout      exit status
+==================  =====================  ==========  =============  =============  ============
+request.json        response.json          args        stderr         stdout         status
+cluster.data        response.json          args        stderr         stdout         status
+args                response.json          args        stderr         stdout         status
+NAME.request.json   NAME.response.json     NAME.args   NAME.stderr    NAME.stdout    NAME.status
+NAME.cluster.data   NAME.response.json     NAME.args   NAME.stderr    NAME.stdout    NAME.status
+NAME.json           NAME.response.json     NAME.args   NAME.stderr    NAME.stdout    NAME.status
+==================  =====================  ==========  =============  =============  ============
 
-All but the request may be absent.  The third form must be named; the others are
-found in folders.
+All but what is read may be absent.  The last form must be named; the others are found
+in folders, each the first that is there.
+
+Where the first word of ``args`` is a command, that is run in the folder of the case,
+with ``request.json`` as its file, or ``cluster.data`` as its ``--text-data``; with
+neither, ``args`` says everything.  With ``--json`` among its words what it prints is
+``response.json``, without it is the text ``stdout``.  ``status`` is absent for 0.
 """
 
 from __future__ import annotations
@@ -26,18 +34,30 @@ if TYPE_CHECKING:
 
 __all__ = ["Case", "case_of", "find_cases"]
 
-REQUEST, RESPONSE = "request.json", "response.json"
+REQUEST, CLUSTER, ARGS, RESPONSE = "request.json", "cluster.data", "args", "response.json"
 
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One stored request: its name as shown, and the paths of its files."""
+    """One stored request or command: its name as shown, and the paths of its files.
+
+    `request` is what is read: the request, the cluster as text, or `args`.
+    """
 
     name: str
     request: str
     response: str
     args: str
     stderr: str
+    stdout: str
+    status: str
+
+    def source(self) -> list[str]:
+        """What is read, as words for a command that runs in its folder."""
+        if self.request == self.args:
+            return []
+        name = os.path.basename(self.request)
+        return ["--text-data", name] if name.endswith(CLUSTER) else [name]
 
     def options(self) -> list[str]:
         """The options stored with the request: one a line, or as words of a shell.
@@ -70,7 +90,7 @@ def find_cases(paths: Sequence[str]) -> list[Case]:
             raise UsageError(f"{path}: No such file or directory")
         requests = list(_requests_in(path)) if os.path.isdir(path) else [path]
         if not requests:
-            raise UsageError(f"{path}: no request.json or *.request.json in it")
+            raise UsageError(f"{path}: no request.json or *.request.json in it, nor a command")
         for request in requests:
             if not _is_response(request):
                 found.setdefault(os.path.realpath(request), case_of(request))
@@ -85,6 +105,11 @@ def _requests_in(folder: str) -> Iterator[str]:
         for name in sorted(files):
             if name == REQUEST or name.endswith("." + REQUEST):
                 yield os.path.join(where, name)
+            elif name == CLUSTER or name.endswith("." + CLUSTER):
+                if name.removesuffix(CLUSTER) + REQUEST not in files:
+                    yield os.path.join(where, name)
+            elif name == ARGS and not {REQUEST, CLUSTER} & set(files):
+                yield os.path.join(where, name)
 
 
 def _is_response(path: str) -> bool:
@@ -95,17 +120,23 @@ def _is_response(path: str) -> bool:
 def case_of(request: str) -> Case:
     """The case of a request in the file `request`."""
     folder, name = os.path.split(request)
-    if name == REQUEST:
-        stem, shown = "", folder or "."
-    elif name.endswith("." + REQUEST):
-        stem, shown = name.removesuffix(REQUEST), request.removesuffix("." + REQUEST)
+    for known in (REQUEST, CLUSTER, ARGS):
+        if name == known:
+            stem, shown = "", folder or "."
+            break
+        if known != ARGS and name.endswith("." + known):
+            stem, shown = name.removesuffix(known), request.removesuffix("." + known)
+            break
     else:
         stem, shown = name.removesuffix(".json") + ".", request
 
     def beside(what: str) -> str:
         return os.path.join(folder, stem + what)
 
-    return Case(shown, request, beside(RESPONSE), beside("args"), beside("stderr"))
+    return Case(
+        shown, request, beside(RESPONSE), beside(ARGS), beside("stderr"), beside("stdout"),
+        beside("status"),
+    )  # fmt: skip
 
 
 def read_text(path: str) -> str | None:

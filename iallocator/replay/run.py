@@ -1,17 +1,17 @@
-"""Running stored requests again: the answers now, and how they compare."""
+"""Running stored requests and commands again: the answers now, and how they compare."""
 
 from __future__ import annotations
 
 import json
 import os
-from contextlib import redirect_stderr
+from contextlib import chdir, redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from functools import partial
-from io import StringIO
+from io import BytesIO, StringIO, TextIOWrapper
 from time import perf_counter
 
 from iallocator.engine import respond
-from iallocator.errors import RequestError, UsageError
+from iallocator.errors import IallocatorError, RequestError, UsageError
 from iallocator.files import read_file
 from iallocator.options import Settings, parse
 from iallocator.replay.cases import read_text
@@ -19,17 +19,35 @@ from iallocator.replay.compare import differences
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from iallocator.replay.cases import Case
 
 __all__ = [
-    "DIFFERS", "ERROR", "MISSING", "OK", "UPDATED", "WRITTEN", "Answered", "How", "Outcome",
-    "answer_case", "pretty", "run", "run_case",
+    "DIFFERS", "ERROR", "MISSING", "OK", "UPDATED", "WRITTEN", "Answered", "Commands", "How",
+    "Outcome", "answer_case", "pretty", "run", "run_case",
 ]  # fmt: skip
 
 OK, UPDATED, WRITTEN = "ok", "updated", "written"
 DIFFERS, MISSING, ERROR = "DIFFERS", "no stored response", "error"
+
+
+FAILED = 2
+"""The exit status of a command that cannot be understood."""
+
+
+@dataclass(frozen=True, slots=True)
+class Commands:
+    """The commands that cases may begin with, and what runs one: name, words to exit status.
+
+    `run` must be a function of a module, for processes to share it.
+    """
+
+    names: frozenset[str] = frozenset()
+    run: Callable[[str, Sequence[str]], int] | None = None
+
+
+NO_COMMANDS = Commands()
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,25 +57,40 @@ class How:
     Attributes
     ----------
     options:
-        Given to every request, before its own.
+        Given to every request and command, before its own.
     keys:
         The members of the response that are compared, besides ``error``; empty: all,
-        and what was written on stderr.
+        and what was written on stderr and stdout, and the exit status.
     update:
         Whether to store the answers instead of comparing.
+    commands:
+        What stands behind cases that are no requests.
     """
 
     options: tuple[str, ...] = ()
     keys: tuple[str, ...] = ()
     update: bool = False
+    commands: Commands = NO_COMMANDS
 
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """What the program says: the response, or ``{"error": ...}``; and its stderr."""
+    """What the program says.
 
-    document: dict[str, object]
+    Attributes
+    ----------
+    document:
+        The response, or ``{"error": ...}``; None for a command that prints text.
+    stderr, stdout:
+        As text; of a document only the first.
+    status:
+        The exit status of a command as a line; "" for 0, and for requests.
+    """
+
+    document: dict[str, object] | None
     stderr: str
+    stdout: str = ""
+    status: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +124,7 @@ def run_case(case: Case, how: How) -> Outcome:
     """Run one case; whatever goes wrong is its outcome."""
     started = perf_counter()
     try:
-        answered = answer_case(case, how.options)
+        answered = answer_case(case, how.options, how.commands)
         status, details = (_store if how.update else _compare)(case, answered, how)
     except UsageError as error:
         status, details = ERROR, [str(error)]
@@ -102,16 +135,23 @@ def run_case(case: Case, how: How) -> Outcome:
     return Outcome(case, status, tuple(details), perf_counter() - started)
 
 
-def answer_case(case: Case, options: Sequence[str] = ()) -> Answered:
-    """The answer to the request of `case`, with `options` and its own.
+def answer_case(
+    case: Case, options: Sequence[str] = (), commands: Commands = NO_COMMANDS
+) -> Answered:
+    """The answer to the request of `case`, or its command's, with `options` and its own.
 
     Raises
     ------
     UsageError
         If the request or the options cannot be used at all.
     """
+    words = case.options()
+    if words and words[0] in commands.names and commands.run is not None:
+        return _run_command(case, [words[0], *options, *words[1:]], commands.run)
+    if case.request == case.args:
+        raise UsageError(f"{case.args}: expected a command as its first word")
     settings = Settings()
-    parse([*options, *case.options()], settings)
+    parse([*options, *words], settings)
     raw = read_file(case.request)
     complaints = StringIO()
     with redirect_stderr(complaints):
@@ -122,19 +162,49 @@ def answer_case(case: Case, options: Sequence[str] = ()) -> Answered:
     return Answered(json.loads(json.dumps(document)), complaints.getvalue())
 
 
+def _run_command(
+    case: Case, words: list[str], run_command: Callable[[str, Sequence[str]], int]
+) -> Answered:
+    """Run a command in the folder of its case."""
+    as_json = "--json" in words
+    complaints = StringIO()
+    printed = TextIOWrapper(BytesIO(), encoding="utf-8")
+    error = ""
+    with (
+        chdir(os.path.dirname(case.request) or "."),
+        redirect_stderr(complaints),
+        redirect_stdout(printed),
+    ):
+        try:
+            status = run_command(words[0], [*words, *case.source()])
+        except IallocatorError as found:
+            status, error = FAILED, str(found)
+    printed.seek(0)
+    said = printed.read()
+    told = f"{status}\n" if status else ""
+    if as_json:
+        document = {"error": error} if error else json.loads(said)
+        return Answered(document, complaints.getvalue(), status=told)
+    stderr = complaints.getvalue() + (f"iallocator: {error}\n" if error else "")
+    return Answered(None, stderr, said, told)
+
+
 def pretty(document: object) -> str:
     """A response as it is stored: indented, members in their order."""
     return json.dumps(document, indent=2, ensure_ascii=False) + "\n"
 
 
 def _compare(case: Case, answered: Answered, how: How) -> tuple[str, list[str]]:
-    text = read_text(case.response)
-    if text is None:
-        return MISSING, [f"{case.response}: No such file or directory"]
-    try:
-        stored = json.loads(text)
-    except ValueError as error:
-        return ERROR, [f"{case.response}: invalid JSON: {error}"]
+    expected = case.stdout if answered.document is None else case.response
+    text = read_text(expected)
+    if text is None and (expected == case.response or answered.stdout):
+        return MISSING, [f"{expected}: No such file or directory"]
+    stored: object = None
+    if answered.document is not None:
+        try:
+            stored = json.loads(text or "")
+        except ValueError as error:
+            return ERROR, [f"{case.response}: invalid JSON: {error}"]
     found = _changes(case, stored, answered, how.keys)
     return (DIFFERS if found else OK), found
 
@@ -143,12 +213,33 @@ def _changes(
     case: Case, stored: object, answered: Answered, keys: Sequence[str]
 ) -> list[str]:
     now: object = answered.document
-    if not keys:
-        return [
-            *map(str, differences(stored, now)),
-            *map(str, differences(read_text(case.stderr) or "", answered.stderr, "stderr")),
-        ]
-    return [str(found) for found in differences(_only(stored, keys), _only(now, keys))]
+    if keys:
+        stored, now = _only(stored, keys), _only(now, keys)
+        if not (stored or now):
+            return [f"none of {', '.join(keys)} is in it"]
+        return [str(found) for found in differences(stored, now)]
+    return [
+        *map(str, differences(stored, now)),
+        *(
+            str(found)
+            for path, text in _texts(case, answered)
+            for found in differences(read_text(path) or "", text, _kind(path))
+        ),
+    ]
+
+
+def _texts(case: Case, answered: Answered) -> tuple[tuple[str, str], ...]:
+    """What is stored as text, and where."""
+    return (
+        (case.stderr, answered.stderr),
+        (case.stdout, answered.stdout),
+        (case.status, answered.status),
+    )
+
+
+def _kind(path: str) -> str:
+    """What the file at `path` holds: the last part of its name."""
+    return os.path.basename(path).rpartition(".")[2]
 
 
 def _only(document: object, keys: Sequence[str]) -> object:
@@ -159,20 +250,26 @@ def _only(document: object, keys: Sequence[str]) -> object:
 
 def _store(case: Case, answered: Answered, how: How) -> tuple[str, list[str]]:
     """Write what is new, and say what that changes."""
-    old, new = read_text(case.response), pretty(answered.document)
-    if old is None:
-        _write(case.response, new)
-        _write(case.stderr, answered.stderr)
-        return WRITTEN, []
-    if old == new and (read_text(case.stderr) or "") == answered.stderr:
+    new = [(case.response, "" if answered.document is None else pretty(answered.document))]
+    new += _texts(case, answered)
+    old = {path: read_text(path) for path, _ in new}
+    if all((old[path] or "") == text for path, text in new):
         return OK, []
+    if old[case.response] is None and old[case.stdout] is None:
+        status, details = WRITTEN, []
+    else:
+        status, details = UPDATED, _updated(case, old[case.response], answered)
+    for path, text in new:
+        _write(path, text)
+    return status, details
+
+
+def _updated(case: Case, old: str | None, answered: Answered) -> list[str]:
     try:
-        details = _changes(case, json.loads(old), answered, ())
+        stored = None if old is None else json.loads(old)
     except ValueError as error:
-        details = [f"{case.response}: was invalid JSON: {error}"]
-    _write(case.response, new)
-    _write(case.stderr, answered.stderr)
-    return UPDATED, details or ["only its layout"]
+        return [f"{case.response}: was invalid JSON: {error}"]
+    return _changes(case, stored, answered, ()) or ["only its layout"]
 
 
 def _write(path: str, text: str) -> None:

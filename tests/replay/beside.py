@@ -10,6 +10,9 @@ from syrupy.extensions.single_file import SingleFileSnapshotExtension, WriteMode
 from syrupy.location import PyTestLocation
 from syrupy.types import SnapshotIndex
 
+from iallocator.commands.replay import STORED_COMMANDS
+from iallocator.replay.cases import Case, find_cases
+
 FIXTURES = Path(__file__).parents[2] / "fixtures"
 
 
@@ -61,8 +64,26 @@ class Ranking(Beside):
 
 
 def all_cases() -> list[Path]:
-    """Return the folder of every case."""
-    return sorted(path.parent for path in FIXTURES.rglob("request.json"))
+    """Return the folder of every case that is a request."""
+    return [Path(case.request).parent for case in _cases() if not _command(case)]
+
+
+def command_cases() -> list[Path]:
+    """Return the folder of every case that is a command."""
+    return [Path(case.request).parent for case in _cases() if _command(case)]
+
+
+def the_case(folder: Path) -> Case:
+    """Return the case in `folder`."""
+    return find_cases([str(folder)])[0]
+
+
+def _cases() -> list[Case]:
+    return sorted(find_cases([str(FIXTURES)]), key=lambda case: case.name)
+
+
+def _command(case: Case) -> bool:
+    return case.options()[:1] != [] and case.options()[0] in STORED_COMMANDS.names
 
 
 def allocate_cases() -> list[Path]:

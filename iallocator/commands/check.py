@@ -1,0 +1,147 @@
+"""``iallocator check``: what is wrong with the cluster, and whether balancing would help.
+
+Exit status 0: nothing is wrong; 1: something is; 130: interrupted, what was found until
+then is printed.
+"""
+
+from __future__ import annotations
+
+import sys
+
+from iallocator.commands import wishes
+from iallocator.commands.planner import INTERRUPTED, progress, say_progress, show_state_of
+from iallocator.errors import UsageError
+from iallocator.options import Option
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from iallocator.model.state import State
+    from iallocator.plans.balancing import Balanced
+    from iallocator.report.checkup import Checkup
+    from iallocator.sources import Source
+
+__all__ = ["OPTIONS", "USAGE", "Settings", "run"]
+
+USAGE = "[OPTIONS] [FILE]"
+
+
+def yes_or_no(text: str) -> bool:
+    """``yes`` or ``no``."""
+    if text not in ("yes", "no"):
+        raise ValueError("yes or no")
+    return text == "yes"
+
+
+class Settings(wishes.Settings):
+    """The settings of this command."""
+
+    json: bool = False
+    machine_readable: bool = False
+    no_simulation: bool = False
+
+
+OPTIONS = (
+    Option("--json", "json", "write what was found as one JSON document"),
+    Option("--machine-readable", "machine_readable",
+           "print hcheck's keys and values, found in hcheck's way", yes_or_no, "[=yes|no]",
+           bare="yes"),
+    Option("--no-simulation", "no_simulation", "do not try whether balancing would help"),
+    *wishes.OPTIONS,
+)  # fmt: skip
+
+
+def run(settings: Settings, positional: Sequence[str]) -> int:
+    """Check the cluster in the file (- or none: stdin), print what is wrong."""
+    from iallocator.engine import reading_for
+    from iallocator.plans.balancing import balance_cluster
+    from iallocator.sources import load
+
+    if settings.machine_readable:
+        _follow_hcheck(settings)
+    settings.all_groups = True
+    source = load(settings, positional, reading_for(settings))
+    wanted = wishes.wishes_of(settings)
+    if settings.no_simulation:
+        wanted.limits.max_length = 0
+    try:
+        wishes.adjust(source.cluster, settings)
+        done = balance_cluster(source.cluster, wanted, progress())
+    except LookupError as error:
+        raise UsageError(str(error.args[0])) from None
+    say_progress("")
+    found = _checkup(done, settings)
+    _show_states(done, found, source, settings)
+    _write(done, found, settings)
+    if done.interrupted:
+        return INTERRUPTED
+    if settings.machine_readable:
+        return int(found.hcheck_needs and not settings.no_simulation)
+    return int(not found.healthy)
+
+
+def _follow_hcheck(settings: Settings) -> None:
+    """Read, judge and balance as hcheck does."""
+    settings.compat = "hail"
+    if not settings.chosen & {"n1", "n1_off"}:
+        settings.n1 = "strict"
+
+
+def _checkup(done: Balanced, settings: Settings) -> Checkup:
+    """The health before and after balancing; hcheck balances only what is not healthy."""
+    from iallocator.report.checkup import Checkup
+    from iallocator.report.health import examine
+
+    def health(state: State) -> Checkup:
+        groups = examine(state, settings.n1, settings.min_disk)
+        return Checkup(groups, groups, 0, settings.n1 != "off")
+
+    now = health(done.before)
+    if settings.machine_readable and not now.hcheck_needs:
+        return now
+    moves = sum(len(one.plan.moves) for one in done.plans)
+    then = health(done.after) if moves else now
+    return Checkup(now.before, then.before, moves, now.capacity_checks)
+
+
+def _show_states(
+    done: Balanced, found: Checkup, source: Source, settings: Settings
+) -> None:
+    """The lists of nodes and instances that were asked for, and the text files, both moments."""
+    from iallocator.sources.writer import write_text
+
+    after = done.after if found.moves else done.before
+    moments = (("Initial", "original", done.before), ("Final", "balanced", after))
+    for moment, suffix, state in moments:
+
+        def text(state: State = state) -> str:
+            return write_text(
+                state.cluster,
+                state,
+                policy=source.policy,
+                master=source.master,
+                like_hail=settings.like_hail,
+            )
+
+        show_state_of(state, settings, moment, suffix, text)
+
+
+def _write(done: Balanced, found: Checkup, settings: Settings) -> None:
+    """What was found, in the form that was asked for."""
+    if settings.machine_readable:
+        print("\n".join(found.hcheck_lines()))
+    elif settings.json:
+        import json
+
+        from iallocator.plans.telling import plan_document
+
+        plan = plan_document(done.cluster, done.plans, "check")
+        document = {**plan, **found.document()}
+        print(json.dumps(document, ensure_ascii=False, indent=2))
+    else:
+        from iallocator.report.table import Page, wants_colour
+
+        page = Page(wants_colour(sys.stdout))
+        found.show(page)
+        print(page.text(), end="")

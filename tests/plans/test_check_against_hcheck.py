@@ -1,0 +1,100 @@
+"""With --machine-readable we print hcheck's keys and, line by line, its values."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from iallocator.cli import main
+from tests.conformance.documents import document
+
+from .hbal import as_text
+from .hbal import installed as peers_installed
+from .test_balance_against_hbal import comparable
+
+pytestmark = pytest.mark.skipif(
+    not peers_installed() or shutil.which("hcheck") is None, reason="hcheck is not installed"
+)
+
+PEER_DATA = os.environ.get("IALLOCATOR_PEER_DATA", "")
+
+OPTIONS = (
+    (),
+    ("--no-simulation",),
+    ("--no-capacity-checks",),
+    ("--evac-mode",),
+    ("--no-disk-moves", "--max-length=2"),
+    ("--no-instance-moves", "--ignore-soft-errors"),
+    ("--max-cpu=1.5", "--min-disk=0.6"),
+    ("--min-gain=0.5", "--min-gain-limit=1000", "--min-score=1"),
+)
+
+
+def hcheck(path: Path, *options: str) -> tuple[int, list[str]]:
+    """Return hcheck's exit status and lines."""
+    done = subprocess.run(
+        ["hcheck", "--machine-readable", "-t", str(path), *options],
+        capture_output=True, text=True, check=False, timeout=120,
+    )  # fmt: skip
+    return done.returncode, done.stdout.splitlines()
+
+
+def ours(capsys: pytest.CaptureFixture[str], path: Path, *options: str) -> tuple[int, list[str]]:
+    """Return our exit status and lines."""
+    status = main(["check", "--machine-readable", "-t", str(path), *options])
+    return status, capsys.readouterr().out.splitlines()
+
+
+def different(
+    seed: int, folder: Path, capsys: pytest.CaptureFixture[str], *options: str
+) -> str | None:
+    """Say where we differ on a generated cluster, or ""; None if it is not comparable."""
+    raw = document(seed, ("relocate", "node-evacuate")[seed % 2])
+    if not comparable(raw):
+        return None
+    path = as_text(raw, folder)
+    theirs, mine = hcheck(path, *options), ours(capsys, path, *options)
+    if theirs == mine:
+        return ""
+    lines = sorted({*theirs[1]} ^ {*mine[1]})
+    return f"seed {seed} {options}: {theirs[0]} {mine[0]} {lines}"
+
+
+def test_check_of_generated_clusters_is_that_of_hcheck(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Every line and the exit status, whatever the options."""
+    found = [
+        different(seed, tmp_path, capsys, *OPTIONS[seed % len(OPTIONS)]) for seed in range(600, 648)
+    ]
+    compared = [one for one in found if one is not None]
+    assert not any(compared), "\n".join(filter(None, compared))
+    assert len(compared) >= 30
+
+
+def test_check_with_an_offline_node_is_that_of_hcheck(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Nodes given by -O count as offline, and are left."""
+    compared = []
+    for seed in range(648, 656):
+        name = next(iter(document(seed, ("relocate", "node-evacuate")[seed % 2])["nodes"]))
+        compared.append(different(seed, tmp_path, capsys, "-O", name))
+    assert not any(compared), "\n".join(filter(None, compared))
+    assert "" in compared
+
+
+@pytest.mark.parametrize(
+    "path",
+    sorted(Path(PEER_DATA).glob("*.data")) if PEER_DATA else [],
+    ids=lambda path: str(path.stem),
+)
+def test_check_of_peer_data_is_that_of_hcheck(
+    path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """On Ganeti's own test data, too."""
+    assert ours(capsys, path) == hcheck(path)

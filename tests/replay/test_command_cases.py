@@ -1,0 +1,50 @@
+"""Every command in ``fixtures`` prints what it printed.
+
+``iallocator replay --update fixtures`` stores new answers; read the diff.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import jsonschema
+import pytest
+
+from iallocator.commands.replay import STORED_COMMANDS
+from iallocator.replay.run import OK, How, run_case
+from iallocator.wire.schemas import directory
+
+from .beside import case_id, command_cases, the_case
+
+every_case = pytest.mark.parametrize("case", command_cases(), ids=case_id)
+
+
+@every_case
+def test_command_of_case_run_again_says_what_is_stored(case: Path) -> None:
+    """Its JSON, or its text, what it complains of, and the exit status."""
+    outcome = run_case(the_case(case), How(commands=STORED_COMMANDS))
+    assert (outcome.status, outcome.details) == (OK, ())
+
+
+@every_case
+def test_plan_of_case_fits_the_schema(case: Path) -> None:
+    """What a planner prints is what ``plan.schema.json`` promises."""
+    found = Path(the_case(case).response)
+    stored = json.loads(found.read_text(encoding="utf-8")) if found.exists() else {}
+    if "job_sets" not in stored:
+        pytest.skip("it prints no plan")
+    jsonschema.validate(stored, json.loads((directory() / "plan.schema.json").read_text()))
+
+
+@every_case
+def test_readme_of_command_case_tells_scenario_and_outcome(case: Path) -> None:
+    """Whoever reads a case finds what it is about and what must come out."""
+    text = (case / "README").read_text(encoding="utf-8")
+    assert text.startswith("The scenario is ")
+    assert "\nThe expected outcome " in text
+
+
+def test_cases_of_commands_are_found() -> None:
+    """The tests above are about something."""
+    assert len(command_cases()) >= 8
