@@ -1,4 +1,6 @@
-"""Measure all cases side by side with hail: ``python -m benchmarks [--pairs N] [--only TEXT]``.
+"""Measure all cases side by side with hail, or hbal.
+
+``python -m benchmarks [--pairs N] [--only TEXT,...]``
 
 Writes ``benchmarks/RESULTS.md``, ``results.json`` and ``nodes.svg``.
 """
@@ -13,12 +15,14 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.cases import CASES, Case
+from benchmarks.clusters import as_text
 from benchmarks.measure import in_turn
 from benchmarks.plot import draw
 from benchmarks.profile import stages
 
 HERE = Path(__file__).parent
 HAIL = "/usr/lib/ganeti/iallocators/hail"
+HBAL = "/usr/bin/hbal"
 
 
 def main() -> int:
@@ -26,10 +30,10 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--plugin", default="iallocator", help="the executable to measure")
     parser.add_argument("--pairs", type=int, default=5, help="runs of each, in turn")
-    parser.add_argument("--limit", type=float, default=240, help="seconds that one run may take")
+    parser.add_argument("--limit", type=float, default=600, help="seconds that one run may take")
     parser.add_argument("--only", default="", help="only cases named like one of these: A,B,...")
     parser.add_argument("--stages", action="store_true", help="only profile, keep the times")
-    parser.add_argument("--peerless", action="store_true", help="do not run hail, keep its times")
+    parser.add_argument("--peerless", action="store_true", help="run no peer, keep its times")
     options = parser.parse_args()
     if options.stages:
         return _write(_profiled())
@@ -57,7 +61,8 @@ def _profiled() -> list[dict[str, Any]]:
     stored = json.loads((HERE / "results.json").read_text(encoding="utf-8"))
     rows = [row for row in stored if row["name"] in documents]
     for row in rows:
-        row["stages_ms"] = stages(json.dumps(documents[row["name"]]()).encode())
+        if "stages_ms" in row:
+            row["stages_ms"] = stages(json.dumps(documents[row["name"]]()).encode())
     return rows
 
 
@@ -74,11 +79,15 @@ def _merged(new: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _measure(case: Case, folder: Path, options: Any) -> dict[str, Any]:
-    path = folder / "request.json"
-    path.write_text(json.dumps(case.document()), encoding="utf-8")
+    whole = case.document()
+    path = folder / ("cluster.data" if case.balance else "request.json")
+    path.write_text(as_text(whole) if case.balance else json.dumps(whole), encoding="utf-8")
+    ours = [options.plugin, *(["balance", "-t"] if case.balance else []), str(path)]
+    theirs = [HBAL, "-t", str(path)] if case.balance else [HAIL, str(path)]
     peerless = options.peerless or case.seconds >= 1
-    theirs = ["/bin/true"] if peerless else [HAIL, str(path)]
-    mine, peer, ratio = in_turn([options.plugin, str(path)], theirs, options.pairs, options.limit)
+    mine, peer, ratio = in_turn(
+        ours, ["/bin/true"] if peerless else theirs, options.pairs, options.limit
+    )
     row = {
         "name": case.name,
         "ours_ms": round(mine.median * 1e3, 1),
@@ -87,8 +96,9 @@ def _measure(case: Case, folder: Path, options: Any) -> dict[str, Any]:
         "limit_ms": case.seconds * 1e3,
         "nodes": case.nodes,
         "template": case.template,
-        "stages_ms": stages(path.read_bytes()),
     }
+    if not case.balance:
+        row["stages_ms"] = stages(path.read_bytes())
     if not peerless:
         row |= {
             "hail_ms": round(peer.median * 1e3, 1),
@@ -102,19 +112,21 @@ def _measure(case: Case, folder: Path, options: Any) -> dict[str, Any]:
 def _line(row: dict[str, Any]) -> str:
     return (
         f"{row['name']:62} ours {row['ours_ms']:9.1f} ms {row['ours_mib']:5} MiB   "
-        f"hail {row.get('hail_ms', 0):10.1f} ms   ratio {row.get('ratio', 0):8.2f}"
+        f"peer {row.get('hail_ms', 0):10.1f} ms   ratio {row.get('ratio', 0):8.2f}"
     )
 
 
 def _table(rows: list[dict[str, Any]]) -> str:
     lines = [
-        "# Ours and hail, side by side",
+        "# Ours and the peers, side by side",
         "",
         "Whole processes, run in turn on one machine; medians, and the median of the ratios pair",
         "by pair. `make bench` measures again. Default options; 12 instances per node, roomy",
-        "unless said otherwise. A ratio of 10 means that hail takes ten times as long.",
+        "unless said otherwise. A ratio of 10 means that the peer takes ten times as long. The",
+        "peer is hail; for `balance`, on clusters where some nodes hold more than their share,",
+        "it is hbal.",
         "",
-        "| work | ours, ms | ours, MiB | hail, ms | hail, MiB | ratio | wanted |",
+        "| work | ours, ms | ours, MiB | peer, ms | peer, MiB | ratio | wanted |",
         "|---|---:|---:|---:|---:|---:|---:|",
     ]
     for row in rows:
@@ -133,6 +145,7 @@ def _table(rows: list[dict[str, Any]]) -> str:
 
 
 def _stage_table(rows: list[dict[str, Any]]) -> str:
+    rows = [row for row in rows if "stages_ms" in row]
     names = list(rows[0]["stages_ms"])
     lines = [f"| work | {' | '.join(names)} |", "|---|" + "---:|" * len(names)]
     lines += [

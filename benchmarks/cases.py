@@ -10,6 +10,7 @@ from benchmarks.clusters import (
     Shape,
     allocate,
     change_group,
+    document,
     multi_allocate,
     node_evacuate,
     not_redundant,
@@ -33,6 +34,9 @@ class Case(NamedTuple):
         Our time at most; 0: only the ratio counts.
     nodes, template:
         For the plot; 0 and "" for what is not in it.
+    balance:
+        Whether ``balance`` is measured against hbal, on the cluster as a text file, instead
+        of the request against hail.
     """
 
     name: str
@@ -41,6 +45,7 @@ class Case(NamedTuple):
     seconds: float = 0
     nodes: int = 0
     template: str = ""
+    balance: bool = False
 
 
 def _allocate(nodes: int, template: str, target: float = 0, seconds: float = 0) -> Case:
@@ -51,6 +56,18 @@ def _allocate(nodes: int, template: str, target: float = 0, seconds: float = 0) 
         seconds,
         nodes,
         template,
+    )
+
+
+def _balance(
+    nodes: int, template: str, target: float = 0, seconds: float = 0, crowding: float = 0.3
+) -> Case:
+    return Case(
+        f"balance, {nodes} nodes, {nodes * 12} {template} instances",
+        lambda: document(Shape(nodes, template, crowding=crowding)),
+        target,
+        seconds,
+        balance=True,
     )
 
 
@@ -107,5 +124,9 @@ CASES = (
         0,
         5.0,
     ),
+    _balance(20, "drbd", 60),
+    _balance(40, "drbd", 150),
+    _balance(40, "rbd", 60),
+    _balance(200, "drbd", 0, 60.0, crowding=0.0),
 )
 """In the order of the table."""

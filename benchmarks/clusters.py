@@ -12,7 +12,7 @@ from typing import Any
 Json = dict[str, Any]
 
 __all__ = [
-    "Shape", "allocate", "change_group", "document", "multi_allocate", "node_evacuate",
+    "Shape", "allocate", "as_text", "change_group", "document", "multi_allocate", "node_evacuate",
     "not_redundant",
 ]  # fmt: skip
 
@@ -47,6 +47,9 @@ class Shape:
         Disk template of all instances.
     fullness:
         Share of all memory that instances use, from 0 to 1.
+    crowding:
+        Share of the instances that are on the first quarter of the nodes, from 0 to 1,
+        and not dealt out in turn; balancing has work to do then.
     """
 
     def __init__(
@@ -58,7 +61,9 @@ class Shape:
         per_node: int = 12,
         fullness: float = 0.4,
         seed: int = 1,
+        crowding: float = 0.0,
     ) -> None:
+        self.crowding = crowding
         self.nodes = nodes
         self.template = template
         self.groups = groups
@@ -140,6 +145,8 @@ def _instance(rng: random.Random, shape: Shape, names: list[str], number: int) -
     memory = int(mean * rng.choice(SIZES)) // 64 * 64
     size = rng.choice((5, 10, 20, 40)) * 1024
     primary = number % len(names)
+    if shape.crowding and rng.random() < shape.crowding:
+        primary = rng.randrange(len(names) // 4)
     places = [names[primary]]
     if shape.template == "drbd":
         places.append(names[(primary + rng.randrange(1, len(names))) % len(names)])
@@ -237,3 +244,13 @@ def change_group(shape: Shape, count: int) -> Json:
     names = list(whole["instances"])[:count]
     request = {"type": "change-group", "instances": names, "target_groups": []}
     return whole | {"request": request}
+
+
+def as_text(whole: Json) -> str:
+    """The cluster of a document in htools' text format."""
+    from iallocator.model.state import State
+    from iallocator.sources.writer import write_text
+    from iallocator.wire.document import Reading, read_cluster
+
+    cluster = read_cluster(whole, Reading())
+    return write_text(cluster, State(cluster))

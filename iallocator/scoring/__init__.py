@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
     from iallocator.model.instance import Instance
     from iallocator.model.state import State
+    from iallocator.scoring.arrays import Floats
     from iallocator.scoring.candidates import Candidates
     from iallocator.scoring.scalar import ScalarKernel
 
@@ -46,7 +47,6 @@ if TYPE_CHECKING:
         ) -> Candidates:
             """Every node as the secondary of an instance whose primary stays."""
 
-
         def mirror_refusals(
             self, instance: Instance, primary: int, nodes: Sequence[int], limits: int
         ) -> dict[int, str]:
@@ -55,18 +55,16 @@ if TYPE_CHECKING:
 
 __all__ = ["Kernels", "arrays_pay"]
 
-
-
-LOADING = 45_000
+LOADING = 42_000
 """Microseconds that loading the array library takes."""
 
-PER_INSTANCE = 2_500
+PER_INSTANCE = 1_500
 """Microseconds that arrays take for one instance, however few candidates there are."""
 
 
 def arrays_pay(candidates: Iterable[tuple[int, int]]) -> bool:
     """Whether arrays are quicker for this work: per instance, its nodes and its pairs of nodes."""
-    saved = sum(30 * nodes + 4 * pairs - PER_INSTANCE for nodes, pairs in candidates)
+    saved = sum(25 * nodes + pairs // 3 - PER_INSTANCE for nodes, pairs in candidates)
     return saved > LOADING
 
 
@@ -82,6 +80,7 @@ class Kernels:
     ) -> None:
         self.fixed = [capacities(node, min_disk) for node in state.cluster.nodes]
         self.arrays = arrays_pay(candidates)
+        self._matrix: Floats | None = None
 
     def checker(self, state: State) -> ScalarKernel:
         """A kernel that only tests limits of single nodes, as `state` is now."""
@@ -92,9 +91,11 @@ class Kernels:
     def make(self, state: State, scope: Sequence[int]) -> Kernel:
         """A kernel for `state` as it is now, with statistics over `scope`."""
         if self.arrays:
-            from iallocator.scoring.arrays import ArrayKernel
+            from iallocator.scoring.arrays import ArrayKernel, capacity_matrix
 
-            return ArrayKernel(state, scope, self.fixed)
+            if self._matrix is None:
+                self._matrix = capacity_matrix(self.fixed)
+            return ArrayKernel(state, scope, self._matrix)
         from iallocator.scoring.scalar import ScalarKernel
 
         return ScalarKernel(state, scope, self.fixed)

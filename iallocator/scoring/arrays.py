@@ -11,9 +11,12 @@ from iallocator.scoring.candidates import DECIMALS, Candidates
 from iallocator.scoring.kernel import (
     DOMAINS,
     LOCATION,
+    NO_CENTRES,
     Totals,
     after_primary,
     after_secondary,
+    counting,
+    node_counts,
     scope_group,
     terms,
     values,
@@ -29,6 +32,7 @@ if TYPE_CHECKING:
     from iallocator.filters.node import Check
     from iallocator.model.instance import Instance
     from iallocator.model.state import State
+    from iallocator.model.storage import PoolSpace
     from iallocator.scoring.candidates import Placement
     from iallocator.scoring.kernel import Change
     from iallocator.scoring.view import Quantity
@@ -36,8 +40,25 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
     Codes = NDArray[np.int8]
 
-__all__ = ["ArrayKernel"]
+__all__ = ["ArrayKernel", "capacity_matrix"]
 
+
+
+class Sites:
+    """The storage pools of several nodes; see `iallocator.scoring.view.OneSite`."""
+
+    def __init__(self, pools: PoolSpace, nodes: Sequence[int]) -> None:
+        self._pools = pools
+        self._nodes = nodes
+
+    def bars(self, instance: Instance) -> NDArray[np.bool_]:
+        """Per node whether they keep `instance` away, which is on no node now."""
+        bars = self._pools.bars
+        return np.array([bars(index, instance) for index in self._nodes], dtype=bool)
+
+    def why(self, instance: Instance) -> str:
+        """The reason, where there is one node."""
+        return self._pools.why(self._nodes[0], instance)
 
 
 class ArrayCandidates(Candidates):
@@ -53,6 +74,7 @@ class ArrayCandidates(Candidates):
         self._prefixes = prefixes
         self._columns = columns
         self._scores = scores
+        self._firsts: list[int] | None = None
         self.failures = failures
         self.feasible = int(np.isfinite(scores).sum())
 
@@ -63,14 +85,24 @@ class ArrayCandidates(Candidates):
         scores = self._scores[number]
         if not scores.size:
             return
-        first = int(scores.argmin())
-        if not np.isfinite(scores[first]):
+        if self._firsts is None:
+            self._firsts = self._scores.argmin(axis=1).tolist()
+        first = self._firsts[number]
+        if scores[first] == np.inf:
             return
         yield self._placement(number, first)
         for position in np.argsort(scores, kind="stable")[1:].tolist():
             if not np.isfinite(scores[position]):
                 return
             yield self._placement(number, position)
+
+    def open(self, number: int) -> tuple[tuple[int, ...], list[int]]:
+        feasible = np.flatnonzero(np.isfinite(self._scores[number])).tolist()
+        columns = self._columns
+        return self._prefixes[number], [columns[position] for position in feasible]
+
+    def score_of(self, number: int, last: int) -> float:
+        return float(self._scores[number, list(self._columns).index(last)])
 
     def ranked(self) -> Iterator[Placement]:
         flat = self._scores.ravel()
@@ -93,42 +125,72 @@ class ArrayCandidates(Candidates):
         )
 
 
+def capacity_matrix(fixed: Sequence[tuple[float, ...]]) -> Floats:
+    """`CAPACITIES` × nodes, from the capacities of each node."""
+    return np.array(fixed, dtype=np.float64).T.reshape(len(CAPACITIES), -1)
+
+
 class ArrayKernel:
-    """Scores over the nodes in `scope`, as `state` is now; see `ScalarKernel`."""
+    """Scores over the nodes in `scope`, as `state` is now; see `ScalarKernel`.
+
+    `capacity` holds the capacities of every node, see `capacity_matrix`.
+    """
 
     def __init__(
-        self, state: State, scope: Sequence[int], fixed: Sequence[tuple[float, ...]]
+        self, state: State, scope: Sequence[int], capacity: Floats
     ) -> None:
         self.state = state
         self._group = scope_group(state.cluster, scope)
         everything = np.array(state.columns, dtype=np.float64)
-        capacity = np.array(fixed, dtype=np.float64).T.reshape(len(CAPACITIES), -1)
         reserved = np.array(state.reserved, dtype=np.float64)
         self._columns, self._fixed, self._reserved = everything, capacity, reserved
         self._in_scope = np.zeros(reserved.size, dtype=bool)
         self._in_scope[list(scope)] = True
         view = self._view(scope)
         online = int(view.online.sum())
-        raw = [np.asarray(v) for v in values(view, [0.0] * len(STATISTICS))]
-        counts = [(len(scope) - online if s.offline else online) or 1 for s in STATISTICS]
+        found = np.stack(values(view, NO_CENTRES))
+        counts = node_counts(online, len(scope) - online, int(view.stored.sum()))
         centres = [
-            float(column.sum()) / count if s.spread else 0.0
-            for s, column, count in zip(STATISTICS, raw, counts)
+            total / count if s.spread else 0.0
+            for s, total, count in zip(STATISTICS, found.sum(axis=1).tolist(), counts)
         ]
-        centred = [np.asarray(v) for v in values(view, centres)]
+        for k, centre in enumerate(centres):
+            if centre:
+                found[k] -= centre * counting(k, view)
+        self._values: Floats = np.zeros((len(STATISTICS), reserved.size))
+        self._values[:, list(scope)] = found
         self.totals = Totals(
-            online,
-            len(scope) - online,
+            counts,
             centres,
-            [float(column.sum()) for column in centred],
-            [float((column * column).sum()) for column in centred],
+            found.sum(axis=1).tolist(),
+            (found * found).sum(axis=1).tolist(),
         )
         self.totals.sums[DOMAINS] = state.domain_conflicts(self._group)
+
+    def renew(self, nodes: Sequence[int]) -> None:
+        """Look again at `nodes`, which must be in the scope: they have changed since.
+
+        The centres stay, so that after many changes a new kernel is the more exact one.
+        """
+        state, index = self.state, np.asarray(nodes, dtype=np.intp)
+        self._columns[:, index] = [[column[i] for i in nodes] for column in state.columns]
+        self._reserved[index] = [state.reserved[i] for i in nodes]
+        before = self._values[:, index]
+        after = np.stack(values(self._view(nodes), self.totals.centres))
+        self._values[:, index] = after
+        added = (after - before).sum(axis=1).tolist()
+        more = (after * after - before * before).sum(axis=1).tolist()
+        totals = self.totals
+        totals.sums = [total + one for total, one in zip(totals.sums, added)]
+        totals.squares = [total + one for total, one in zip(totals.squares, more)]
+        totals.sums[DOMAINS] = state.domain_conflicts(self._group)
 
     def _view(self, nodes: Sequence[int]) -> View:
         index = np.asarray(nodes, dtype=np.intp)
         columns, fixed = self._columns[:, index], self._fixed[:, index]
-        return View(list(columns), list(fixed), self._reserved[index])
+        pools = self.state.pools
+        site = None if pools is None else Sites(pools, nodes)
+        return View(list(columns), list(fixed), self._reserved[index], site)
 
     def score(self) -> float:
         """The score as things are."""
@@ -146,7 +208,7 @@ class ArrayKernel:
         after = self._primary(instance, before, nodes)
         reasons = _Reasons(len(nodes), refusals, nodes)
         reasons.apply(checks_for(PRIMARY, instance, limits), before, after, instance)
-        scores = self._total((self._change(before, after, nodes),), (len(nodes),))
+        scores = self._total((self._change(after, nodes),), (len(nodes),))
         scores[reasons.codes > 0] = np.inf
         return ArrayCandidates([()], nodes, scores[None, :], reasons.counts())
 
@@ -177,7 +239,7 @@ class ArrayKernel:
     ) -> dict[int, str]:
         """Why some of `nodes` cannot be the secondary; see `ScalarKernel.mirror_refusals`."""
         before = self._view(nodes)
-        peers = self._peers([primary], nodes)[0]
+        peers = self._peers(instance, [primary], nodes)[0]
         after = after_secondary(before, instance, peers, np.maximum)
         reasons = _Reasons(len(nodes), {}, ())
         reasons.apply(checks_for(SECONDARY, instance, limits), before, after, instance)
@@ -199,7 +261,7 @@ class ArrayKernel:
         refused.apply(on_primary, first, first_after, instance)
 
         second = self._view(secondaries)
-        peers = self._peers(primaries, secondaries)
+        peers = self._peers(instance, primaries, secondaries)
         second_after = after_secondary(second, instance, peers, np.maximum)
         reasons = refused.spread(len(secondaries))
         reasons.apply(on_secondary, second, second_after, instance)
@@ -210,9 +272,9 @@ class ArrayKernel:
 
         change = [
             (_upright(added), _upright(square))
-            for added, square in self._change(first, first_after, primaries)
+            for added, square in self._change(first_after, primaries)
         ]
-        changes: list[Change] = [change, self._change(second, second_after, secondaries)]
+        changes: list[Change] = [change, self._change(second_after, secondaries)]
         shared = self._shared_domains(instance, primaries, secondaries)
         if shared is not None:
             changes.append(shared)
@@ -246,14 +308,28 @@ class ArrayKernel:
             )
         return after
 
-    def _peers(self, primaries: Sequence[int], secondaries: Sequence[int]) -> Floats:
-        """Matrix primaries × secondaries: MiB reserved on the secondary for the primary."""
-        row = {index: k for k, index in enumerate(primaries)}
+    def _peers(
+        self, instance: Instance, primaries: Sequence[int], secondaries: Sequence[int]
+    ) -> Floats:
+        """Matrix primaries × secondaries: MiB reserved on the secondary for the primary.
+
+        Only where that matters: elsewhere `instance` leaves what is reserved as it is.
+        """
         matrix = np.zeros((len(primaries), len(secondaries)))
-        for column, index in enumerate(secondaries):
-            for primary, amount in self.state.peers[index].items():
-                if primary in row:
-                    matrix[row[primary], column] = amount
+        if not instance.reserves:
+            return matrix
+        row = {index: k for k, index in enumerate(primaries)}
+        state, memory = self.state, instance.memory
+        found = [
+            (row[primary], column, amount)
+            for column, index in enumerate(secondaries)
+            for limit in (state.reserved[index] - memory,)
+            for primary, amount in state.peers[index].items()
+            if amount > limit and primary in row
+        ]
+        if found:
+            rows, columns, amounts = zip(*found)
+            matrix[rows, columns] = amounts
         return matrix
 
     def _shared_domains(
@@ -276,11 +352,12 @@ class ArrayKernel:
         change[LOCATION] = (shared, 0.0)
         return change
 
-    def _change(self, before: View, after: View, nodes: Sequence[int]) -> Change:
-        counted = self._in_scope[np.asarray(nodes, dtype=np.intp)]
-        centres = self.totals.centres
+    def _change(self, after: View, nodes: Sequence[int]) -> Change:
+        index = np.asarray(nodes, dtype=np.intp)
+        counted = self._in_scope[index]
+        before = self._values[:, index]
         change: list[tuple[Quantity, Quantity]] = []
-        for old, new in zip(values(before, centres), values(after, centres)):
+        for old, new in zip(before, values(after, self.totals.centres)):
             difference = (new - old) * counted
             if not difference.any():
                 change.append((0.0, 0.0))
@@ -304,7 +381,7 @@ class _Reasons:
     ) -> None:
         self.codes: Codes = np.zeros(shape, dtype=np.int8)
         self.names: list[str] = [""]
-        for position, index in enumerate(nodes):
+        for position, index in enumerate(nodes if refusals else ()):
             if index in refusals:
                 self.codes[position] = self._number(refusals[index])
 

@@ -48,6 +48,18 @@ class Candidates:
         """The feasible placements of one row, best first."""
         raise NotImplementedError
 
+    def open(self, number: int) -> tuple[tuple[int, ...], list[int]]:
+        """What is fixed in a row, and the last node of each feasible placement, in any order.
+
+        For who ranks by something else: quicker than the scores one by one.
+        """
+        found = [nodes for _, nodes in self.row(number)]
+        return (found[0][:-1] if found else ()), [nodes[-1] for nodes in found]
+
+    def score_of(self, number: int, last: int) -> float:
+        """The score of the feasible placement of a row that ends with node `last`."""
+        return next(float(score) for score, nodes in self.row(number) if nodes[-1] == last)
+
     def best(self) -> Iterator[Placement]:
         """The best placement of each row that has one, in the order of the rows."""
         for number in range(self.rows()):

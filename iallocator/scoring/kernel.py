@@ -26,8 +26,9 @@ if TYPE_CHECKING:
     """Per statistic: what is added to its sum, and to its sum of squares."""
 
 __all__ = [
-    "DOMAINS", "LOCATION", "Totals", "after_primary", "after_secondary", "scope_group", "spread",
-    "terms", "values",
+    "DOMAINS", "LOCATION", "NO_CENTRES", "RESERVING", "ROUNDING", "Totals", "after_primary",
+    "after_secondary", "counting", "node_counts", "scope_group", "spread", "terms",
+    "value_of", "values",
 ]  # fmt: skip
 
 LOCATION, DOMAINS = (
@@ -36,18 +37,42 @@ LOCATION, DOMAINS = (
 )
 """Positions of the statistics that depend on more than one node."""
 
+RESERVING = tuple(
+    k
+    for k, statistic in enumerate(STATISTICS)
+    if statistic.name in ("n1_cnt", "reserved_mem", "reserved_mem_total")
+)
+"""Positions of the statistics that change with the memory reserved on a node."""
+
+NO_CENTRES = (0.0,) * len(STATISTICS)
+"""Centres with which `values` are the plain ones."""
+
 ROUNDING = 4e-14
 """A variance below this share of the mean square is zero that was rounded."""
 
 
 def values(view: View, centres: Sequence[float]) -> list[Quantity]:
     """Per statistic what each node in `view` has, less the centre; 0 where it does not count."""
-    online = view.online
+    online, stored = view.online, view.stored
     offline = 1 - online
     return [
-        (statistic.value(view) - centre) * (offline if statistic.offline else online)
+        (statistic.value(view) - centre)
+        * (offline if statistic.offline else stored if statistic.disk else online)
         for statistic, centre in zip(STATISTICS, centres)
     ]
+
+
+def counting(k: int, view: View) -> Quantity:
+    """1 for the nodes of `view` that statistic `k` runs over, else 0."""
+    statistic = STATISTICS[k]
+    if statistic.offline:
+        return 1 - view.online
+    return view.stored if statistic.disk else view.online
+
+
+def value_of(k: int, view: View, centre: float) -> Quantity:
+    """What `values` has at position `k`."""
+    return (STATISTICS[k].value(view) - centre) * counting(k, view)
 
 
 def after_primary(view: View, instance: Instance) -> View:
@@ -78,36 +103,40 @@ class Totals:
 
     Attributes
     ----------
-    online, offline:
-        How many nodes of either kind there are.
+    counts:
+        Per statistic the number of nodes that it runs over; see `node_counts`.
     centres:
         Per statistic the mean before any change (0 for those that are summed).
     sums, squares:
         Per statistic, of the values less the centre.
     """
 
-    __slots__ = ("centres", "offline", "online", "squares", "sums")
+    __slots__ = ("centres", "counts", "squares", "sums")
 
     def __init__(
         self,
-        online: int,
-        offline: int,
+        counts: Sequence[int],
         centres: list[float],
         sums: list[float],
         squares: list[float],
     ) -> None:
-        self.online = online
-        self.offline = offline
+        self.counts = counts
         self.centres = centres
         self.sums = sums
         self.squares = squares
 
-    def count(self, offline: bool) -> int:
-        """How many nodes a statistic runs over; 1 if none, so that means exist."""
-        return (self.offline if offline else self.online) or 1
+
+def node_counts(online: int, offline: int, stored: int) -> list[int]:
+    """Per statistic how many nodes it runs over; 1 if none, so that means exist.
+
+    `stored` are the online nodes that may have storage of their own.
+    """
+    return [
+        (offline if s.offline else stored if s.disk else online) or 1 for s in STATISTICS
+    ]
 
 
-def spread(added: Quantity, square: Quantity, count: int) -> Quantity:
+def spread(added: Quantity, square: Quantity, count: Quantity) -> Quantity:
     """The variance of `count` values with this sum and sum of squares."""
     mean = added / count
     mean_square = square / count
@@ -135,7 +164,7 @@ def terms(
             added = added + more
             square = square + more_square
         if statistic.spread:
-            count = totals.count(statistic.offline)
+            count = totals.counts[k]
             result.append(statistic.weight * sqrt(spread(added, square, count)))
         else:
             result.append(statistic.weight * added)

@@ -110,6 +110,17 @@ class MoveRules:
         self.ignore_soft = ignore_soft
         self.like_hbal = like_hbal
 
+    def without_soft_limits(self) -> MoveRules:
+        """The same rules for somebody who does not mind soft limits."""
+        return MoveRules(
+            disk_moves=self.disk_moves,
+            instance_moves=self.instance_moves,
+            restricted=self.restricted,
+            evacuate_only=self.evacuate_only,
+            ignore_soft=True,
+            like_hbal=self.like_hbal,
+        )
+
     def allows(self, kind: MoveKind, primary_online: bool, secondary_online: bool) -> bool:
         """Whether instances on nodes in this condition may make a move of `kind`."""
         if self.evacuate_only and primary_online and secondary_online:

@@ -13,22 +13,26 @@ import numpy as np
 
 from iallocator.filters.migration import may_not_receive
 from iallocator.scoring.candidates import DECIMALS
-from iallocator.scoring.kernel import terms
+from iallocator.scoring.movebonds import MoveBonds
+from iallocator.scoring.moveforgotten import Forgotten
 from iallocator.scoring.movekinds import KINDS
+from iallocator.scoring.movelimits import Breakable
 from iallocator.scoring.moveshifts import Block
-from iallocator.scoring.movestore import MoveStore
+from iallocator.scoring.movestore import Ground, MoveStore, write_moves
 from iallocator.scoring.movetable import Crowd, NodeTable
 from iallocator.scoring.movetags import MoveTags, tags_matter
 from iallocator.scoring.movetwins import find_twins
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
+    from typing import Any
 
     from iallocator.model.instance import Instance
     from iallocator.model.state import State
     from iallocator.scoring.movekinds import MoveKind, MoveRules
     from iallocator.scoring.movetable import Floats, Whole
     from iallocator.scoring.movetwins import Twins
+    from iallocator.scoring.ties import Ties
 
     Measure = Callable[[Floats, Floats], Floats]
     _Keyed = tuple[float, tuple[int, int, int], "FoundMove"]
@@ -60,7 +64,8 @@ class FoundMove:
 class MoveScan:
     """The moves of `instances` among the nodes of `scope`, as `state` is now.
 
-    `fixed` holds the capacities of every node of the cluster.  After a change of the
+    `fixed` holds the capacities of every node of the cluster, `ties` the bonds between
+    instances: musts forbid moves, broken wishes count in scores.  After a change of the
     state call `refresh` with the nodes that changed.
     """
 
@@ -71,8 +76,10 @@ class MoveScan:
         fixed: Sequence[tuple[float, ...]],
         instances: Sequence[Instance],
         rules: MoveRules,
+        ties: Ties | None = None,
     ) -> None:
         self.state = state
+        self._ties = ties
         self.table = NodeTable(state, scope, fixed)
         tagged = tags_matter(self.table)
         kinds: dict[tuple[bool, ...], list[Instance]] = {}
@@ -80,23 +87,36 @@ class MoveScan:
             kinds.setdefault(Crowd.kind(instance), []).append(instance)
         crowds = [Crowd(members) for members in kinds.values()]
         order = {instance.name: k for k, instance in enumerate(instances)}
-        twins = find_twins(self.table, crowds, tagged)
+        twins = self._twins = find_twins(self.table, crowds, tagged)
+        self._ground = Ground(self.table.totals, twins, self._penalty())
         migration = _migration(self.table)
         self._scans = [
-            _CrowdScan(self.table, crowd, twins, rules, migration, order, tagged)
+            _CrowdScan(self.table, crowd, twins, rules, migration, order, tagged, ties)
             for crowd in crowds
         ]
 
     def score(self) -> float:
         """The score as things are."""
-        return float(sum(terms(self.table.totals, (), np.sqrt)))
+        return self._ground.present
 
     def refresh(self, nodes: Iterable[int]) -> None:
         """Evaluate anew what depends on these nodes of the cluster."""
         positions = sorted({self.table.position[index] for index in nodes})
         self.table.refresh(positions)
+        self._ground = Ground(self.table.totals, self._twins, self._penalty())
         for scan in self._scans:
             scan.refresh(np.array(positions, dtype=np.intp))
+
+    def _penalty(self) -> float:
+        if self._ties is None:
+            return 0.0
+        return self._ties.penalty(self.state.where, self.table.position)
+
+    def trial(self) -> Forgotten:
+        """A time of changes that are forgotten at its end; the state must be as before then."""
+        stores = [store for scan in self._scans for store in scan.stores]
+        bonds = [scan.bonds for scan in self._scans if scan.bonds is not None]
+        return Forgotten([self, self.table, *self._scans, *stores, *bonds])
 
     def set_prices(self, price: Callable[[Instance, Sequence[str]], float]) -> None:
         """Let `price` say what an instance costs for the letters of a kind of move."""
@@ -113,50 +133,66 @@ class MoveScan:
         `measure` makes a number of scores and prices; it must not fall when the
         score rises.  By default it is the score itself.  Of equals the first wins.
         """
-        bounds = self._bounds(measure, budget)
-        limit = np.inf
-        for scan, store, bound in bounds:
-            first = np.array([bound.argmin()], dtype=np.intp)
-            if np.isfinite(bound.ravel()[first[0]]):
-                limit = min(limit, float(scan.measured(store, first, measure)[0]))
-        if not np.isfinite(limit):
-            return None
-        slack = SLACK * max(1.0, abs(limit), abs(self.score()))
+        promising = []
+        for scan, store, bound in self._bounds(measure, budget):
+            first = int(bound.argmin())
+            low = float(bound.ravel()[first])
+            if low < np.inf:
+                promising.append((low, first, scan, store, bound.ravel()))
+        promising.sort(key=_low)
+        limit, slack = np.inf, 0.0
+        for low, first, scan, store, _ in promising:
+            if low <= limit + slack:
+                move = np.array([first], dtype=np.intp)
+                limit = min(limit, float(scan.measured(store, move, measure, self._ground)[0]))
+                slack = SLACK * max(1.0, abs(limit), abs(self.score()))
         found: list[_Keyed] = []
-        for scan, store, bound in bounds:
-            moves = np.flatnonzero(bound.ravel() <= limit + slack)
-            if moves.size:
-                found.append(scan.lowest(store, moves, measure))
-        return min(found, key=_key)[2]
+        for low, _, scan, store, bound in promising:
+            if low <= limit + slack:
+                moves = np.flatnonzero(bound <= limit + slack)
+                found.append(scan.lowest(store, moves, measure, self._ground))
+        return min(found, key=_key)[2] if found else None
 
     def lowest(self, count: int, each: int) -> list[FoundMove]:
         """Moves with low scores, best first: about `count`, at most `each` of an instance."""
         measure: Measure = lambda scores, prices: scores
-        found: list[_Keyed] = []
+        near: list[tuple[float, int, _CrowdScan, MoveStore]] = []
         for scan, store, bound in self._bounds(measure, np.inf):
             flat = bound.ravel()
-            near = np.argpartition(flat, min(count * each, flat.size) - 1)[: count * each]
-            moves = near[np.isfinite(flat[near])]
-            found += [scan.lowest(store, moves[k : k + 1], measure) for k in range(moves.size)]
-        found.sort(key=_key)
+            moves = np.argpartition(flat, min(count * each, flat.size) - 1)[: count * each]
+            moves = moves[np.isfinite(flat[moves])]
+            scores = scan.measured(store, moves, measure, self._ground)
+            near += [
+                (float(score), int(move), scan, store) for score, move in zip(scores, moves)
+            ]
+        near.sort(key=_low)
         taken: dict[str, int] = {}
-        chosen = []
-        for *_, move in found:
-            name = move.instance.name
+        chosen: list[_Keyed] = []
+        for score, cell, scan, store in near:
+            if len(chosen) >= count and score > chosen[-1][0]:
+                break  # those of equal score may stand before it
+            name = scan.instances[cell // store.shape[1]].name
             taken[name] = taken.get(name, 0) + 1
             if taken[name] <= each:
-                chosen.append(move)
-        return chosen[:count]
+                one = np.array([cell], dtype=np.intp)
+                chosen.append(scan.lowest(store, one, measure, self._ground))
+        chosen.sort(key=_key)
+        return [move for *_, move in chosen[:count]]
+
+    def pair_scores(self, firsts: Sequence[FoundMove], seconds: Sequence[FoundMove]) -> Floats:
+        """Matrix of the scores after one of each, nearly exact; see `movepairs`."""
+        from iallocator.scoring.movepairs import pair_scores
+
+        return pair_scores(self.table, firsts, seconds)
 
     def _bounds(
         self, measure: Measure, budget: float
     ) -> list[tuple[_CrowdScan, MoveStore, Floats]]:
         """Per kind of moves what their measures are not below."""
-        present = self.score()
         found = []
         for scan in self._scans:
             for store in scan.stores:
-                bound = measure(store.bounds(self.table.totals, present), store.prices)
+                bound = measure(store.bounds(self._ground), store.prices)
                 if np.isfinite(budget):
                     bound = np.where(store.prices <= budget, bound, np.inf)
                 found.append((scan, store, bound))
@@ -175,8 +211,11 @@ class _CrowdScan:
         migration: Floats | None,
         order: dict[str, int],
         tagged: bool,
+        ties: Ties | None,
     ) -> None:
         self._table = table
+        bound = ties is not None and any(ties.of(i.name) for i in crowd.instances)
+        self.bonds = MoveBonds(table, crowd.instances, ties) if ties and bound else None
         self._crowd = crowd
         self._twins = twins
         self._rules = rules
@@ -194,22 +233,28 @@ class _CrowdScan:
         self._primary: Whole = np.zeros(count, dtype=np.intp)
         self._secondary: Whole = np.zeros(count, dtype=np.intp)
         self._left: Floats = np.zeros(count)
+        self._breakable = Breakable(table, crowd, tagged)
         everyone = np.arange(count, dtype=np.intp)
         self._locate(everyone)
         self._evaluate_rows(everyone)
 
     def refresh(self, changed: Whole) -> None:
         """Evaluate anew the moves of instances on `changed` nodes, and those to them."""
+        self._breakable = Breakable(self._table, self._crowd, self._tagged)
         everyone = np.arange(len(self._crowd.instances), dtype=np.intp)
-        before = np.isin(self._primary, changed) | np.isin(self._secondary, changed)
+        marked = np.zeros(len(self._table.nodes), dtype=bool)
+        marked[changed] = True
+        before = marked[self._primary] | marked[self._secondary]
         self._locate(np.flatnonzero(before))
-        touched = before | np.isin(self._primary, changed) | np.isin(self._secondary, changed)
+        touched = before | marked[self._primary] | marked[self._secondary]
+        if self.bonds is not None:
+            touched[self.bonds.refresh()] = True
         cells = touched.sum() * self._targets.size + changed.size * everyone.size
         if self._tagged or cells > 0.5 * everyone.size * self._targets.size:
             self._evaluate_rows(everyone)
             return
         self._evaluate_rows(np.flatnonzero(touched))
-        columns = np.flatnonzero(np.isin(self._targets, changed))
+        columns = np.flatnonzero(marked[self._targets])
         if columns.size:
             self._evaluate(np.flatnonzero(~touched), columns)
 
@@ -255,19 +300,32 @@ class _CrowdScan:
     def _write(self, stores: list[MoveStore], rows: Whole, columns: Whole | None) -> None:
         targets = self._targets if columns is None else self._targets[columns]
         block = Block(
-            self._table, self._crowd.take(rows), self._tags, self._twins.leaders, self._rules,
-            self._migration, rows, targets, self._primary[rows], self._secondary[rows],
-            self._left[rows],
+            self._table, self._crowd.take(rows), self._tags, self._twins, self._rules,
+            self._breakable, self._migration, rows, targets, self._primary[rows],
+            self._secondary[rows], self._left[rows],
         )  # fmt: skip
         targeted = [store for store in stores if store.kind.targeted]
         for store in stores:
             if not store.kind.targeted:
-                store.write(rows, slice(None), *block.failovers())
+                write_moves([store], rows, slice(None), [block.failovers()])
+                self._bind(store, rows, slice(None), targets)
         if targeted:
             where = slice(None) if columns is None else columns
             found = block.moves([store.kind for store in targeted])
-            for store, (forbidden, shifts) in zip(targeted, found):
-                store.write(rows, where, forbidden, shifts)
+            write_moves(targeted, rows, where, found)
+            for store in targeted:
+                self._bind(store, rows, where, targets)
+
+    def _bind(
+        self, store: MoveStore, rows: Whole, columns: Whole | slice, targets: Whole
+    ) -> None:
+        """Have the bonds of the instances in `rows` heeded."""
+        if self.bonds is None:
+            return
+        found = self.bonds.verdict(store.kind, rows, self._primary, self._secondary, targets)
+        if found is not None:
+            where = (rows, columns) if isinstance(columns, slice) else (rows[:, None], columns)
+            store.add(where, *found)
 
     def _by_condition(self, rows: Whole) -> Iterator[tuple[bool, bool, Whole]]:
         """Rows by whether their primaries, and their secondaries, are online."""
@@ -286,27 +344,38 @@ class _CrowdScan:
         """In the order of the rows."""
         return self._crowd.instances
 
-    def measured(self, store: MoveStore, moves: Whole, measure: Measure) -> Floats:
+    def measured(
+        self, store: MoveStore, moves: Whole, measure: Measure, ground: Ground
+    ) -> Floats:
         """The measures of the moves at these flat positions, rounded for comparison."""
-        scores = store.rounded(moves, self._table.totals)
+        scores = store.rounded(moves, ground)
         return np.round(measure(scores, store.prices_of(moves)), DECIMALS)
 
-    def lowest(self, store: MoveStore, moves: Whole, measure: Measure) -> _Keyed:
+    def lowest(
+        self, store: MoveStore, moves: Whole, measure: Measure, ground: Ground
+    ) -> _Keyed:
         """The best of `moves` (flat positions), with its measure and its place among ties."""
-        measures = self.measured(store, moves, measure)
+        scores = store.rounded(moves, ground)
+        measures = np.round(measure(scores, store.prices_of(moves)), DECIMALS)
         best = measures.min()
         width = store.shape[1]
-        position, column, row = min(
-            (self._order[row], column if store.kind.targeted else -1, row)
-            for row, column in (divmod(int(m), width) for m in moves[measures == best])
+        position, column, row, place = min(
+            (self._order[row], column if store.kind.targeted else -1, row, k)
+            for row, column, k in (
+                (*divmod(int(moves[k]), width), k) for k in np.flatnonzero(measures == best)
+            )
         )
         instance = self._crowd.instances[row]
         before = self._table.state.where[instance.name]
         target = int(self._targets[column]) if store.kind.targeted else self._secondary[row]
-        cell = np.array([row * width + max(column, 0)], dtype=np.intp)
-        score = float(store.rounded(cell, self._table.totals)[0])
-        move = FoundMove(score, instance, before, store.kind, self._table.nodes[target])
+        index, score = self._table.nodes[target], float(scores[place])
+        move = FoundMove(score, instance, before, store.kind, index)
         return float(best), (position, column, KINDS.index(store.kind)), move
+
+
+def _low(promising: tuple[Any, ...]) -> float:
+    low: float = promising[0]
+    return low
 
 
 def _key(one: _Keyed) -> tuple[float, tuple[int, int, int]]:

@@ -16,9 +16,8 @@ from iallocator.filters.node import (
     FORCED_LIMITS,
     PRIMARY,
     SECONDARY,
-    checks_for,
 )
-from iallocator.scoring.kernel import LOCATION, after_primary, after_secondary, values
+from iallocator.scoring.kernel import LOCATION, after_primary, after_secondary, value_of
 from iallocator.scoring.statistics import STATISTICS
 
 if TYPE_CHECKING:
@@ -26,14 +25,35 @@ if TYPE_CHECKING:
 
     from iallocator.filters.node import Check
     from iallocator.scoring.movekinds import MoveKind, MoveRules
+    from iallocator.scoring.movelimits import Breakable
     from iallocator.scoring.movetable import Crowd, CrowdView, Floats, NodeTable, Whole
     from iallocator.scoring.movetags import MoveTags
+    from iallocator.scoring.movetwins import Twins
     from iallocator.scoring.view import Quantity
 
     Shift = dict[int, tuple[Quantity, Quantity]]
     """Statistic -> what is added to its sum, and to its sum of squares."""
 
-__all__ = ["Block", "Shift"]
+    Stack = tuple[Floats, Floats]
+    """The same for the first of `Twins.steady`, as arrays statistics × rows × columns."""
+
+__all__ = ["Block", "Found"]
+
+
+class Found:
+    """What a kind of moves does: where it is `forbidden`, and the changes it makes.
+
+    `stacks` add up to the changes of the steady statistics, `shifts` to those of the others.
+    """
+
+    __slots__ = ("forbidden", "shifts", "stacks")
+
+    def __init__(
+        self, forbidden: Quantity, stacks: Sequence[Stack], shifts: Sequence[Shift]
+    ) -> None:
+        self.forbidden = forbidden
+        self.stacks = stacks
+        self.shifts = shifts
 
 
 class Block:
@@ -44,8 +64,9 @@ class Block:
         table: NodeTable,
         crowd: Crowd,
         tags: MoveTags | None,
-        live: Sequence[int],
+        twins: Twins,
         rules: MoveRules,
+        breakable: Breakable,
         migration: Quantity,
         rows: Whole,
         columns: Whole,
@@ -56,8 +77,9 @@ class Block:
         self._table = table
         self._crowd = crowd
         self._tags = tags
-        self._live = live
+        self._twins = twins
         self._rules = rules
+        self._breakable = breakable
         self._migration = migration
         self._rows = rows
         self.p = primary[:, None]
@@ -67,6 +89,8 @@ class Block:
         self.secondary_online = bool(table.online[secondary[0]])
         self._off_primary = self._limits(self.primary_online)
         self._off_secondary = self._limits(self.secondary_online)
+        self._leads: _Part | None = None
+        self._stays: Stack | None = None
         self._views(left_reserved)
 
     def _limits(self, online: bool) -> int:
@@ -104,23 +128,37 @@ class Block:
 
     def _shift(self, after: CrowdView, node: Whole) -> Shift:
         """The change at `node`, from what it is to `after`."""
-        old = self._table.values[:, node]
-        new = values(after, self._table.centres)
         shift: Shift = {}
-        for k in self._live:
-            difference = new[k] - old[k]
+        for k in self._twins.others:
+            old = self._table.values[k][node]
+            new = value_of(k, after, self._table.centres[k])
+            difference = new - old
             if STATISTICS[k].spread:
-                shift[k] = difference, difference * (new[k] + old[k])
+                shift[k] = difference, difference * (new + old)
             else:
                 shift[k] = difference, 0.0
         return shift
 
+    def _stack(self, after: CrowdView, node: Whole, count: int | None = None) -> Stack:
+        """The change at `node` of the first `count` steady statistics, of all without that."""
+        steady = self._twins.steady[:count]
+        old = self._table.values[steady][:, node]
+        centres = self._table.centres
+        rows = self.p.shape[0]
+        new = np.empty((len(steady), rows, node.shape[1]))
+        for j, k in enumerate(steady):
+            new[j] = value_of(k, after, centres[k])
+        added = new - old
+        new += old
+        new *= added
+        return added, new
+
     def _forbidden(
-        self, checks: Sequence[Check], limits: int, before: CrowdView, after: CrowdView
+        self, role: Sequence[Check], limits: int, before: CrowdView, after: CrowdView
     ) -> Quantity:
         crowd = self._crowd
         found: Quantity = False
-        for check in checks_for(tuple(checks), crowd, limits):  # type: ignore[arg-type]
+        for check in self._breakable.checks(role, limits, role is PRIMARY):
             found = found | check.fails(before, after, crowd)  # type: ignore[arg-type]
         return found
 
@@ -137,23 +175,21 @@ class Block:
     def _left_behind(self) -> tuple[Check, ...]:
         return SECONDARY if self.primary_online else ABANDONED
 
-    def failovers(self) -> tuple[Quantity, list[Shift]]:
-        """``f``: whether it is forbidden, and the changes it makes."""
-        leads = self._as_primary(self._s0, self.s)
-        stays = self._as_secondary(self._p0, self.p, self.s)
-        forbidden = (
-            self._may_not_receive(self.p, self.s)
-            | self._forbidden(PRIMARY, self._off_primary, self._s0, leads)
-            | self._forbidden(self._left_behind(), self._off_primary, self._p0, stays)
+    def failovers(self) -> Found:
+        """``f``."""
+        leads, stays = self._lead(), self._stay()
+        with_peer = self._as_secondary(self._p0, self.p, self.s)
+        forbidden = leads.forbidden | self._forbidden(
+            self._left_behind(), self._off_primary, self._p0, with_peer
         )
-        shifts = [self._shift(leads, self.s), self._shift(stays, self.p)]
-        return forbidden, [*shifts, self._shared(self.s, self.p)]
+        shifts = [leads.shift, self._shift(with_peer, self.p), self._shared(self.s, self.p)]
+        return Found(forbidden, [leads.stack, stays], shifts)
 
-    def moves(self, kinds: Sequence[MoveKind]) -> list[tuple[Quantity, list[Shift]]]:
-        """For each of `kinds` whether it is forbidden, and the changes it makes."""
+    def moves(self, kinds: Sequence[MoveKind]) -> list[Found]:
+        """For each of `kinds` what it does."""
         if not self._crowd.drbd:
             return [self._to_anywhere() for _ in kinds]
-        self._make_parts()
+        self._make_parts(kinds)
         makers = {
             ("r",): self._replace_secondary,
             ("r", "f"): self._replace_and_failover,
@@ -161,34 +197,58 @@ class Block:
             ("f", "r"): self._failover_and_replace,
         }
         same = (self.n == self.p) | (self.n == self.s)
-        found = []
-        for kind in kinds:
-            forbidden, shifts = makers[kind.letters]()
-            found.append((forbidden | same, shifts))
+        found = [makers[kind.letters]() for kind in kinds]
+        for one in found:
+            one.forbidden = one.forbidden | same
         return found
 
-    def _to_anywhere(self) -> tuple[Quantity, list[Shift]]:
+    def _to_anywhere(self) -> Found:
         comes = self._as_primary(self._at_n, self.n)
         forbidden = (
             self._may_not_receive(self.p, self.n)
             | self._forbidden(PRIMARY, self._off_primary, self._at_n, comes)
             | (self.n == self.p)
         )
-        return forbidden, [self._shift(self._p0, self.p), self._shift(comes, self.n)]
-
-    def _make_parts(self) -> None:
-        """What several kinds of moves have in common."""
-        self._sp = self._as_primary(self._s0, self.s)
-        self._np = self._as_primary(self._at_n, self.n)
-        self._sp_forbidden = self._may_not_receive(self.p, self.s) | self._forbidden(
-            PRIMARY, self._off_primary, self._s0, self._sp
+        return Found(
+            forbidden,
+            [self._stack(self._p0, self.p), self._stack(comes, self.n)],
+            [self._shift(self._p0, self.p), self._shift(comes, self.n)],
         )
-        self._p0_shift = self._shift(self._p0, self.p)
-        self._s0_shift = self._shift(self._s0, self.s)
-        self._sp_shift = self._shift(self._sp, self.s)
-        self._np_shift = self._shift(self._np, self.n)
 
-    def _replace_secondary(self) -> tuple[Quantity, list[Shift]]:
+    def _make_parts(self, kinds: Sequence[MoveKind]) -> None:
+        """What several kinds of moves have in common."""
+        letters = {kind.letters for kind in kinds}
+        self._p0_shift, self._p0_stack = self._both(self._p0, self.p)
+        self._s0_shift, self._s0_stack = self._both(self._s0, self.s)
+        if letters & {("r", "f"), ("f", "r", "f")}:
+            after = self._as_primary(self._at_n, self.n)
+            forbidden = self._forbidden(PRIMARY, self._off_primary, self._at_n, after)
+            self._comes = _Part(forbidden, *self._both(after, self.n))
+        if letters & {("r",), ("f", "r")}:
+            after = self._as_secondary(self._at_n, self.n, self.p)
+            self._mirror_stack = self._stack(after, self.n, self._twins.mirrored)
+
+    def _both(self, after: CrowdView, node: Whole) -> tuple[Shift, Stack]:
+        return self._shift(after, node), self._stack(after, node)
+
+    def _lead(self) -> _Part:
+        """The secondary takes over."""
+        if self._leads is None:
+            after = self._as_primary(self._s0, self.s)
+            forbidden = self._may_not_receive(self.p, self.s) | self._forbidden(
+                PRIMARY, self._off_primary, self._s0, after
+            )
+            self._leads = _Part(forbidden, *self._both(after, self.s))
+        return self._leads
+
+    def _stay(self) -> Stack:
+        """The primary becomes the secondary, whoever takes over."""
+        if self._stays is None:
+            after = self._as_secondary(self._p0, self.p, self.s)
+            self._stays = self._stack(after, self.p)
+        return self._stays
+
+    def _replace_secondary(self) -> Found:
         after = self._as_secondary(self._at_n, self.n, self.p)
         forbidden = self._forbidden(SECONDARY, self._off_secondary, self._at_n, after)
         if self._rules.like_hbal:
@@ -196,33 +256,51 @@ class Block:
                 PRIMARY, FORCED_LIMITS, self._p0, self._at_p
             )
         shifts = [self._s0_shift, self._shift(after, self.n), self._shared(self.p, self.n)]
-        return forbidden, shifts
+        return Found(forbidden, [self._s0_stack, self._mirror_stack], shifts)
 
-    def _replace_and_failover(self) -> tuple[Quantity, list[Shift]]:
+    def _replace_and_failover(self) -> Found:
+        comes = self._comes
         stays = self._as_secondary(self._p0, self.p, self.n)
         forbidden = (
             self._may_not_receive(self.p, self.n)
-            | self._forbidden(PRIMARY, self._off_primary, self._at_n, self._np)
+            | comes.forbidden
             | self._forbidden(SECONDARY, self._off_secondary, self._p0, stays)
         )
-        shifts = [self._s0_shift, self._np_shift, self._shift(stays, self.p)]
-        return forbidden, [*shifts, self._shared(self.n, self.p)]
+        shifts = [self._s0_shift, comes.shift, self._shift(stays, self.p)]
+        stacks = [self._s0_stack, self._stay(), comes.stack]
+        return Found(forbidden, stacks, [*shifts, self._shared(self.n, self.p)])
 
-    def _replace_primary(self) -> tuple[Quantity, list[Shift]]:
+    def _replace_primary(self) -> Found:
+        """Only the memory that the secondary reserves changes there."""
+        comes = self._comes
         stays = self._as_secondary(self._s0, self.s, self.n)
         forbidden = (
-            self._sp_forbidden
+            self._lead().forbidden
             | self._may_not_receive(self.s, self.n)
-            | self._forbidden(PRIMARY, self._off_primary, self._at_n, self._np)
+            | comes.forbidden
             | self._forbidden(SECONDARY, self._off_primary, self._s0, stays)
         )
-        shifts = [self._p0_shift, self._np_shift, self._shift(stays, self.s)]
-        return forbidden, [*shifts, self._shared(self.n, self.s)]
+        shifts = [self._p0_shift, comes.shift, self._shift(stays, self.s)]
+        stacks = [self._p0_stack, comes.stack]
+        return Found(forbidden, stacks, [*shifts, self._shared(self.n, self.s)])
 
-    def _failover_and_replace(self) -> tuple[Quantity, list[Shift]]:
+    def _failover_and_replace(self) -> Found:
+        leads = self._lead()
         after = self._as_secondary(self._at_n, self.n, self.s)
-        forbidden = self._sp_forbidden | self._forbidden(
+        forbidden = leads.forbidden | self._forbidden(
             SECONDARY, self._off_primary, self._at_n, after
         )
-        shifts = [self._p0_shift, self._sp_shift, self._shift(after, self.n)]
-        return forbidden, [*shifts, self._shared(self.s, self.n)]
+        shifts = [self._p0_shift, leads.shift, self._shift(after, self.n)]
+        stacks = [self._p0_stack, leads.stack, self._mirror_stack]
+        return Found(forbidden, stacks, [*shifts, self._shared(self.s, self.n)])
+
+
+class _Part:
+    """A node in its new role: where that is forbidden, and what changes."""
+
+    __slots__ = ("forbidden", "shift", "stack")
+
+    def __init__(self, forbidden: Quantity, shift: Shift, stack: Stack) -> None:
+        self.forbidden = forbidden
+        self.shift = shift
+        self.stack = stack

@@ -12,16 +12,21 @@ from iallocator.scoring.candidates import DECIMALS, ListedCandidates
 from iallocator.scoring.kernel import (
     DOMAINS,
     LOCATION,
+    NO_CENTRES,
+    RESERVING,
     Totals,
     after_primary,
     after_secondary,
+    counting,
+    node_counts,
     scope_group,
-    spread,
     terms,
+    value_of,
     values,
 )
+from iallocator.scoring.rows import NOWHERE, Mirrors, RowCandidates, Start
 from iallocator.scoring.statistics import STATISTICS
-from iallocator.scoring.view import View
+from iallocator.scoring.view import OneSite, View
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -31,9 +36,6 @@ if TYPE_CHECKING:
     from iallocator.model.instance import Instance
     from iallocator.model.state import State
     from iallocator.scoring.candidates import Placement
-
-    Sparse = list[tuple[int, float, float]]
-    """The statistics that change: position, added to the sum, added to the sum of squares."""
     from iallocator.scoring.kernel import Change
 
 __all__ = ["ScalarKernel"]
@@ -54,24 +56,24 @@ class ScalarKernel:
         self._fixed = fixed
         self._group = scope_group(state.cluster, scope) if scope else None
         self._views: dict[int, View] = {}
-        self._seconds_of: Instance | None = None
-        self._seconds: dict[tuple[int, float], tuple[str | None, Sparse]] = {}
         views = [self.view(index) for index in scope]
         online = sum(1 for view in views if view.online)
-        zero = [0.0] * len(STATISTICS)
-        raw = list(zip(*[values(view, zero) for view in views])) or [()] * len(STATISTICS)
-        counts = [(len(views) - online if s.offline else online) or 1 for s in STATISTICS]
+        stored = sum(1 for view in views if view.stored)
+        found = [values(view, NO_CENTRES) for view in views]
+        raw = list(zip(*found)) or [()] * len(STATISTICS)
+        counts = node_counts(online, len(views) - online, stored)
         centres = [
             sum(column) / count if s.spread else 0.0
             for s, column, count in zip(STATISTICS, raw, counts)
         ]
-        self._values: dict[int, list[float]] = {
-            index: values(view, centres) for index, view in zip(scope, views)
-        }
+        for k, centre in enumerate(centres):
+            if centre:
+                for own, view in zip(found, views):
+                    own[k] -= centre * counting(k, view)
+        self._values: dict[int, list[float]] = dict(zip(scope, found))
         columns = list(zip(*self._values.values())) or raw
         self.totals = Totals(
-            online,
-            len(views) - online,
+            counts,
             centres,
             [sum(column) for column in columns],
             [sum([v * v for v in column]) for column in columns],
@@ -82,7 +84,9 @@ class ScalarKernel:
         """Node `index` as it is now."""
         view = self._views.get(index)
         if view is None:
-            view = View(self.state.row(index), self._fixed[index], self.state.reserved[index])
+            state, pools = self.state, self.state.pools
+            site = None if pools is None else OneSite(pools, index)
+            view = View(state.row(index), self._fixed[index], state.reserved[index], site)
             self._views[index] = view
         return view
 
@@ -92,9 +96,13 @@ class ScalarKernel:
 
     def terms_of(self, instance: Instance, nodes: tuple[int, ...]) -> list[float]:
         """The weighted terms of the score once `instance` is on `nodes`."""
-        changes = [self._primary(instance, nodes[0])[1]]
+        changes = [self._change(nodes[0], self._as_primary(instance, nodes[0]))]
         if len(nodes) > 1:
-            changes.append(_dense(self._second(instance, nodes[0], nodes[1], ())[1]))
+            after = self._as_secondary(instance, *nodes)
+            changes.append(self._change(nodes[1], after))
+            shared = list(_NO_CHANGE)
+            shared[LOCATION] = self._shared(instance, *nodes), 0.0
+            changes.append(shared)
         return terms(self.totals, changes, sqrt)
 
     def singles(
@@ -112,11 +120,12 @@ class ScalarKernel:
         failures: dict[str, int] = {}
         row: list[Placement] = []
         for index in nodes:
-            reason = refusals.get(index) or self.primary_refusal(instance, index, checks)
+            after = self._as_primary(instance, index)
+            reason = refusals.get(index) or _refusal(checks, self.view(index), after, instance)
             if reason is not None:
                 failures[reason] = failures.get(reason, 0) + 1
                 continue
-            change = self._primary(instance, index)[1]
+            change = self._change(index, after)
             row.append((round(sum(terms(self.totals, (change,), sqrt)), DECIMALS), (index,)))
         return ListedCandidates([row], failures)
 
@@ -128,36 +137,35 @@ class ScalarKernel:
         refusals: Mapping[int, str],
         limits: int = ALL_LIMITS,
         secondary_limits: int | None = None,
-    ) -> ListedCandidates:
+    ) -> RowCandidates:
         """Every ordered pair of different nodes; `refusals` is about primaries.
 
         `limits` count for the primary; for the secondary too, unless its own are given.
         """
         on_primary = checks_for(PRIMARY, instance, limits)
         own = limits if secondary_limits is None else secondary_limits
-        on_secondary = checks_for(SECONDARY, instance, own)
         failures: dict[str, int] = {}
-        rows: list[list[Placement]] = []
+        firsts: dict[int, Change] = {}
         for primary in primaries:
-            others = [index for index in secondaries if index != primary]
-            reason = refusals.get(primary) or self.primary_refusal(instance, primary, on_primary)
-            if reason is not None:
-                if others:
-                    failures[reason] = failures.get(reason, 0) + len(others)
-                rows.append([])
-            else:
-                rows.append(self._row(instance, primary, others, on_secondary, failures))
-        return ListedCandidates(rows, failures)
+            after = self._as_primary(instance, primary)
+            reason = refusals.get(primary) or _refusal(
+                on_primary, self.view(primary), after, instance
+            )
+            others = len(secondaries) - (primary in secondaries)
+            if reason is None:
+                firsts[primary] = self._change(primary, after)
+            elif others:
+                failures[reason] = failures.get(reason, 0) + others
+        checks = checks_for(SECONDARY, instance, own)
+        return self._rows(instance, primaries, firsts, secondaries, checks, failures)
 
     def secondaries(
         self, instance: Instance, primary: int, nodes: Sequence[int], limits: int = ALL_LIMITS
-    ) -> ListedCandidates:
+    ) -> RowCandidates:
         """Every node of `nodes` as the secondary of an instance that stays on `primary`."""
-        failures: dict[str, int] = {}
         checks = checks_for(SECONDARY, instance, limits)
-        return ListedCandidates(
-            [self._row(instance, primary, nodes, checks, failures)], failures
-        )
+        firsts = {primary: self._change(primary, self._as_primary(instance, primary))}
+        return self._rows(instance, [primary], firsts, nodes, checks, {})
 
     def mirror_refusals(
         self, instance: Instance, primary: int, nodes: Sequence[int], limits: int
@@ -167,41 +175,127 @@ class ScalarKernel:
         reasons = {node: self.secondary_refusal(instance, primary, node, checks) for node in nodes}
         return {node: reason for node, reason in reasons.items() if reason is not None}
 
-    def _row(
+    def _rows(
         self,
         instance: Instance,
-        primary: int,
+        primaries: Sequence[int],
+        firsts: Mapping[int, Change],
         nodes: Sequence[int],
         checks: Sequence[Check],
         failures: dict[str, int],
-    ) -> list[Placement]:
-        """The pairs of one primary that pass `checks` on the secondary; counts the others."""
-        row: list[Placement] = []
-        start = _Start(self.totals, self._primary(instance, primary)[1])
+    ) -> RowCandidates:
+        """A row for each of `primaries`, empty where `firsts` has no change for it.
+
+        The secondaries, of `nodes`, have to pass `checks`; the others are counted.
+        """
+        mirrors = {index: self._mirror(instance, index, checks) for index in nodes}
+        fitting = [index for index in nodes if mirrors[index].reason is None]
+        place = {index: k for k, index in enumerate(fitting)}
+        ready = Mirrors(
+            self.totals, [mirrors[index].change for index in fitting], list(firsts.values())
+        )
+        out = {index: m.reason for index, m in mirrors.items() if m.reason is not None}
+        refused: dict[str, int] = {}
+        for reason in out.values():
+            refused[reason] = refused.get(reason, 0) + 1
+        heavy = self._heavy(instance, firsts, nodes)
+        located = any(self.state.cluster.nodes[index].locations for index in fitting)
+        rows: list[list[float]] = []
+        for primary in primaries:
+            if primary not in firsts:
+                rows.append([])
+                continue
+            start = Start(self.totals, firsts[primary])
+            row = ready.row(start)
+            reasons = dict(refused)
+            for index, amount in heavy.get(primary, ()):
+                why, more = self._with_more_reserved(instance, mirrors[index], amount, start)
+                if index in out:
+                    reasons[out[index]] -= 1
+                elif why is None:
+                    row[place[index]] += more
+                else:
+                    row[place[index]] = NOWHERE
+                if why is not None:
+                    reasons[why] = reasons.get(why, 0) + 1
+            if primary in place:
+                row[place[primary]] = NOWHERE
+            elif primary in out:
+                reasons[out[primary]] -= 1
+            if located:
+                weight = STATISTICS[LOCATION].weight
+                shared = [self._shared(instance, primary, index) for index in fitting]
+                row = [score + weight * number for score, number in zip(row, shared)]
+            for reason, number in reasons.items():
+                if number:
+                    failures[reason] = failures.get(reason, 0) + number
+            rows.append(row)
+        return RowCandidates(primaries, fitting, rows, failures)
+
+    def _mirror(self, instance: Instance, index: int, checks: Sequence[Check]) -> _Mirror:
+        """Node `index` as the secondary for a primary for which it reserves nothing yet."""
+        before = self.view(index)
+        after = after_secondary(before, instance, 0, max)
+        reason = _refusal(checks, before, after, instance)
+        change = self._change(index, after) if reason is None else _NO_CHANGE
+        return _Mirror(index, after, reason, change, checks)
+
+    def _heavy(
+        self, instance: Instance, primaries: Mapping[int, Change], nodes: Sequence[int]
+    ) -> dict[int, list[tuple[int, float]]]:
+        """Primary -> the secondaries that must reserve more because of it, and how much then."""
+        heavy: dict[int, list[tuple[int, float]]] = {}
+        if not instance.reserves:
+            return heavy
+        memory = instance.memory
         for index in nodes:
-            reason, change = self._second(instance, primary, index, checks)
-            if reason is not None:
-                failures[reason] = failures.get(reason, 0) + 1
-            else:
-                score = start.score(change)
-                row.append((round(score, DECIMALS), (primary, index)))
-        return row
+            reserved = self.state.reserved[index]
+            for primary, amount in self.state.peers[index].items():
+                total = amount + memory
+                if amount and total > reserved and primary in primaries and primary != index:
+                    heavy.setdefault(primary, []).append((index, total))
+        return heavy
+
+    def _with_more_reserved(
+        self, instance: Instance, mirror: _Mirror, amount: float, start: Start
+    ) -> tuple[str | None, float]:
+        """Why a secondary cannot reserve `amount` MiB, or what that adds to the score."""
+        usual = mirror.after.reserved
+        mirror.after.reserved = amount
+        reason = _refusal(mirror.checks, self.view(mirror.index), mirror.after, instance)
+        more = 0.0
+        present = self._values.get(mirror.index)
+        if reason is None and present is not None:
+            for k in RESERVING:
+                old = present[k]
+                new = value_of(k, mirror.after, self.totals.centres[k])
+                more += start.term(k, new - old, new * new - old * old)
+                more -= start.term(k, *mirror.change[k])
+        mirror.after.reserved = usual
+        return reason or mirror.reason, more
+
+    def _shared(self, instance: Instance, primary: int, secondary: int) -> int:
+        """How many location tags count because both nodes have them."""
+        one, other = self.state.cluster.nodes[primary], self.state.cluster.nodes[secondary]
+        if not other.locations or not one.online or instance.forthcoming:
+            return 0
+        return len(one.locations & other.locations)
 
     def primary_refusal(
         self, instance: Instance, index: int, checks: Sequence[Check]
     ) -> str | None:
         """The first of `checks` that node `index` fails as the primary, or None."""
-        return _refusal(checks, self.view(index), self._primary(instance, index)[0], instance)
+        return _refusal(checks, self.view(index), self._as_primary(instance, index), instance)
 
     def secondary_refusal(
         self, instance: Instance, primary: int, index: int, checks: Sequence[Check]
     ) -> str | None:
         """The first of `checks` that node `index` fails as the secondary, or None."""
-        return _refusal(checks, self.view(index), self._after(instance, primary, index), instance)
+        after = self._as_secondary(instance, primary, index)
+        return _refusal(checks, self.view(index), after, instance)
 
-    def _primary(self, instance: Instance, index: int) -> tuple[View, Change]:
-        before = self.view(index)
-        after = after_primary(before, instance)
+    def _as_primary(self, instance: Instance, index: int) -> View:
+        after = after_primary(self.view(index), instance)
         if instance.exclusion or instance.desired:
             conflicts, misplaced = self.state.tag_amounts(instance, index, None)
             after.conflicts += conflicts
@@ -209,36 +303,11 @@ class ScalarKernel:
             after.domain_conflicts = self.state.added_domain_conflicts(
                 instance, index, self._group
             )
-        return after, self._change(index, after)
+        return after
 
-    def _after(self, instance: Instance, primary: int, index: int) -> View:
+    def _as_secondary(self, instance: Instance, primary: int, index: int) -> View:
         peers = self.state.peers[index].get(primary, 0)
         return after_secondary(self.view(index), instance, peers, max)
-
-    def _second(
-        self, instance: Instance, primary: int, index: int, checks: Sequence[Check]
-    ) -> tuple[str | None, Sparse]:
-        """Why node `index` cannot be the secondary, or what it changes then.
-
-        Most primaries reserve too little on a node to matter there: for those the
-        answer is worked out once.
-        """
-        peers = self.state.peers[index].get(primary, 0)
-        matters = instance.reserves and peers + instance.memory > self.state.reserved[index]
-        key = (index, peers if matters else -1)
-        if self._seconds_of is not instance:
-            self._seconds_of, self._seconds = instance, {}
-        known = self._seconds.get(key)
-        if known is None:
-            after = self._after(instance, primary, index)
-            reason = _refusal(checks, self.view(index), after, instance)
-            known = self._seconds[key] = reason, _sparse(self._change(index, after))
-        nodes = self.state.cluster.nodes
-        counts = nodes[primary].online and not instance.forthcoming
-        if nodes[index].locations and counts and known[0] is None:
-            shared = len(nodes[primary].locations & nodes[index].locations)
-            return None, [*known[1], (LOCATION, shared, 0.0)]
-        return known
 
     def _change(self, index: int, after: View) -> Change:
         before = self._values.get(index)
@@ -250,45 +319,24 @@ class ScalarKernel:
         ]
 
 
-class _Start:
-    """The score with a primary in place, ready to take one secondary after the other.
+class _Mirror:
+    """A node as the secondary: `after` with the instance, why not, and what changes."""
 
-    Only the few statistics that a secondary changes are worked out anew for each.
-    """
+    __slots__ = ("after", "change", "checks", "index", "reason")
 
-    __slots__ = ("_count", "_squares", "_sums", "_terms", "_total")
-
-    def __init__(self, totals: Totals, first: Change) -> None:
-        self._count = totals.count(offline=False)
-        self._terms = terms(totals, (first,), sqrt)
-        self._total: float = sum(self._terms)
-        self._sums = [s + change[0] for s, change in zip(totals.sums, first)]
-        self._squares = [s + change[1] for s, change in zip(totals.squares, first)]
-
-    def score(self, second: Sparse) -> float:
-        """The score once the change of the secondary is made as well."""
-        total = self._total
-        for k, added, square in second:
-            statistic = STATISTICS[k]
-            if statistic.spread:
-                variance = spread(
-                    self._sums[k] + added, self._squares[k] + square, self._count
-                )
-                total += statistic.weight * sqrt(variance) - self._terms[k]
-            else:
-                total += statistic.weight * added
-        return total
-
-
-def _sparse(change: Change) -> Sparse:
-    return [(k, added, square) for k, (added, square) in enumerate(change) if added or square]
-
-
-def _dense(sparse: Sparse) -> Change:
-    change: list[tuple[float, float]] = [(0.0, 0.0)] * len(STATISTICS)
-    for k, added, square in sparse:
-        change[k] = (change[k][0] + added, change[k][1] + square)
-    return change
+    def __init__(
+        self,
+        index: int,
+        after: View,
+        reason: str | None,
+        change: Change,
+        checks: Sequence[Check],
+    ) -> None:
+        self.index = index
+        self.after = after
+        self.reason = reason
+        self.change = change
+        self.checks = checks
 
 
 _NO_CHANGE: Change = [(0.0, 0.0)] * len(STATISTICS)

@@ -14,14 +14,26 @@ from iallocator.model.columns import COLUMNS
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from typing import Any
+    from typing import Any, Protocol
 
     from iallocator.model.cluster import Node
+    from iallocator.model.instance import Instance
+    from iallocator.model.storage import PoolSpace
 
     Quantity = Any
     """A number, or an array of them."""
 
-__all__ = ["CAPACITIES", "View", "capacities"]
+    class Site(Protocol):
+        """Where the nodes of a view stand, as far as storage pools matter."""
+
+        def bars(self, instance: Instance) -> Quantity:
+            """Whether storage pools keep `instance` away from the nodes."""
+
+        def why(self, instance: Instance) -> str:
+            """The reason, for one node."""
+
+
+__all__ = ["CAPACITIES", "OneSite", "View", "capacities"]
 
 CAPACITIES = (
     "online",  # 1 or 0
@@ -37,6 +49,7 @@ CAPACITIES = (
     "high_spindles",  # policy: shared spindles at most; infinite with exclusive storage
     "exclusive",  # 1 with exclusive storage
     "disk_reserve",  # MiB of disk that must stay free
+    "stored",  # 1 if it is online and may have storage of its own, else 0
 )
 """What a node has and placements do not change, in the form that formulas want."""
 
@@ -67,13 +80,35 @@ def capacities(node: Node, min_disk: float = 0.0) -> tuple[float, ...]:
         float("inf") if exclusive else node.high_spindles,
         1 if exclusive else 0,
         min_disk * node.total_disk,
+        1 if node.online and node.has_internal else 0,
     )
 
 
-class View:
-    """Columns, capacities and reserved memory of one or many nodes."""
+class OneSite:
+    """The storage pools of one node."""
 
-    __slots__ = (*COLUMNS, *CAPACITIES, "domain_conflicts", "reserved")
+    __slots__ = ("_index", "_pools")
+
+    def __init__(self, pools: PoolSpace, index: int) -> None:
+        self._pools = pools
+        self._index = index
+
+    def bars(self, instance: Instance) -> bool:
+        """Whether they keep `instance` away, which is on no node now."""
+        return self._pools.bars(self._index, instance)
+
+    def why(self, instance: Instance) -> str:
+        """The reason for that, with the numbers."""
+        return self._pools.why(self._index, instance)
+
+
+class View:
+    """Columns, capacities and reserved memory of one or many nodes.
+
+    ``at`` tells what the nodes have of storage pools; None where nothing is said of those.
+    """
+
+    __slots__ = (*COLUMNS, *CAPACITIES, "at", "domain_conflicts", "reserved")
 
     memory: Quantity
     disk: Quantity
@@ -107,10 +142,15 @@ class View:
     high_spindles: Quantity
     exclusive: Quantity
     disk_reserve: Quantity
+    stored: Quantity
     reserved: Quantity
 
     def __init__(
-        self, columns: Sequence[Quantity], fixed: Sequence[Quantity], reserved: Quantity
+        self,
+        columns: Sequence[Quantity],
+        fixed: Sequence[Quantity],
+        reserved: Quantity,
+        at: Site | None = None,
     ) -> None:
         (
             self.memory, self.disk, self.free_spindles, self.spindles, self.cpus,
@@ -123,8 +163,10 @@ class View:
             self.online, self.per_memory, self.per_disk, self.per_own_spindle, self.no_disk,
             self.per_cpu, self.total_cpus, self.per_speed, self.per_spindle,
             self.vcpu_ratio, self.high_spindles, self.exclusive, self.disk_reserve,
+            self.stored,
         ) = fixed  # fmt: skip
         self.reserved = reserved
+        self.at = at
         self.domain_conflicts = 0  # known only for candidates, relative to the present
 
     def columns(self) -> tuple[Quantity, ...]:
@@ -144,6 +186,7 @@ class View:
             ],
             self.fixed(),
             reserved,
+            self.at,
         )
 
     @property

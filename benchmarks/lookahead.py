@@ -1,0 +1,170 @@
+"""What looking ahead and traffic limits are worth, against hbal on generated clusters.
+
+``python -m benchmarks.lookahead [--seeds N] [--first SEED]`` prints two tables: final
+scores with ``--lookahead``, and score won per GiB copied with ``--cost`` against hbal's
+plan cut off at the same traffic.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import tempfile
+from pathlib import Path
+from time import process_time
+from typing import Any, NamedTuple
+
+from iallocator.plans.balancing import Balanced, Wishes, balance_cluster
+from iallocator.plans.limits import Limits
+from iallocator.plans.plan import traffic
+from iallocator.scoring.movekinds import MoveRules
+from iallocator.sources.text import read_text
+from iallocator.wire.document import Reading
+from tests.conformance.documents import document
+from tests.plans.hbal import HbalPlan, as_text, hbal
+from tests.plans.test_balance_against_hbal import comparable
+
+__all__ = ["Compared", "compare", "cut", "lines"]
+
+ROUNDING = 1e-7
+"""Scores that differ by less are equal: hbal prints eight decimals."""
+
+SHARES = (0.25, 0.5)
+"""Traffic limits, as shares of what hbal's plan copies."""
+
+
+class Compared(NamedTuple):
+    """One group: final scores, seconds, and per traffic limit our score and hbal's cut plan's."""
+
+    name: str
+    before: float
+    peer: float
+    greedy: float
+    ahead: float
+    seconds: float
+    limited: list[tuple[float, float, float, float]]
+    """(MiB allowed, our score, MiB that we copy, score of hbal's cut plan)."""
+
+
+def balanced(path: Path, group: str, **limits: Any) -> Balanced:
+    """Our plan for a group of the cluster in a text file."""
+    cluster = read_text(path.read_bytes(), str(path), Reading(static_kvm_memory=0)).cluster
+    return balance_cluster(cluster, Wishes(Limits(**limits), MoveRules(), group=group))
+
+
+def cut(peer: HbalPlan, sizes: dict[str, Any], allowed: float) -> tuple[float, float]:
+    """Score and MiB of hbal's plan, cut off before it copies more than `allowed`."""
+    score, copied = peer.before, 0.0
+    for name, after, notation in peer.moves:
+        letters = [word.partition(":")[0] for word in notation.split()]
+        more = traffic(sizes[name], letters)
+        if copied + more > allowed:
+            break
+        score, copied = after, copied + more
+    return score, copied
+
+
+def compare(seed: int, folder: Path) -> list[Compared]:
+    """Every group of one generated document; none if hbal reads it differently."""
+    raw = document(seed, ("relocate", "node-evacuate")[seed % 2])
+    if not comparable(raw):
+        return []
+    path = as_text(raw, folder)
+    found = []
+    for group in raw["nodegroups"].values():
+        name = group["name"]
+        peer = hbal(path, "-G", name)
+        if peer is None or not peer.moves:
+            continue
+        greedy = balanced(path, name).plans[0].plan
+        if abs(greedy.before - peer.before) > ROUNDING:
+            continue
+        start = process_time()
+        done = balanced(path, name, lookahead=True)
+        seconds = process_time() - start
+        sizes = {instance.name: instance for instance in done.cluster.instances}
+        limited = []
+        _, whole = cut(peer, sizes, float("inf"))
+        for share in SHARES:
+            score, copied = cut(peer, sizes, whole * share)
+            if not copied:
+                continue
+            mine = balanced(path, name, cost=copied).plans[0].plan
+            limited.append((copied, mine.after, float(mine.copied), score))
+        found.append(
+            Compared(
+                f"seed {seed} {name}",
+                peer.before,
+                peer.scores[-1],
+                greedy.after,
+                done.plans[0].plan.after,
+                seconds,
+                limited,
+            )
+        )
+    return found
+
+
+def lines(found: list[Compared]) -> list[str]:
+    """The two tables."""
+    lower = sum(one.ahead < one.peer - ROUNDING for one in found)
+    higher = [one for one in found if one.ahead > one.peer + ROUNDING]
+    before, peer, greedy, ahead = (
+        sum(getattr(one, what) for one in found) for what in ("before", "peer", "greedy", "ahead")
+    )
+    told = [
+        f"| {len(found)} groups | before | hbal | ours | `--lookahead` |",
+        "|---|---|---|---|---|",
+        f"| sum of final scores | {before:.2f} | {peer:.2f} | {greedy:.2f} | {ahead:.2f} |",
+        f"| lower than hbal's, higher | | | | {lower}, {len(higher)} |",
+        f"| seconds, longest | | | | {max(one.seconds for one in found):.1f} |",
+        *(f"higher: {one.name} {one.peer:.8f} {one.ahead:.8f}" for one in higher),
+        "",
+    ]
+    plans = [(one, limit) for one in found for limit in one.limited]
+    worse = [
+        (one, limit)
+        for one, limit in plans
+        if _per_gib(one.before, limit[3], limit[0])
+        > _per_gib(one.before, limit[1], limit[2]) + 1e-9
+    ]
+    gained = [sum(one.before - limit[k] for one, limit in plans) for k in (3, 1)]
+    copied = [sum(limit[k] for _, limit in plans) / 1024 for k in (0, 2)]
+    told += [
+        f"| {len(plans)} plans with a traffic limit | hbal, cut off | `--cost` |",
+        "|---|---|---|",
+        f"| score won | {gained[0]:.2f} | {gained[1]:.2f} |",
+        f"| GiB copied | {copied[0]:.1f} | {copied[1]:.1f} |",
+        f"| score won per GiB | {gained[0] / copied[0]:.4f} | {gained[1] / copied[1]:.4f} |",
+        f"| worse per GiB, ends higher | | {len(worse)}, "
+        f"{sum(limit[1] > limit[3] + ROUNDING for _, limit in plans)} |",
+        *(f"worse: {one.name} {limit}" for one, limit in worse),
+    ]
+    return told
+
+
+def _per_gib(before: float, after: float, copied: float) -> float:
+    return (before - after) / copied * 1024 if copied else float("inf")
+
+
+def main() -> None:
+    """Compare, print."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seeds", type=int, default=60)
+    parser.add_argument("--first", type=int, default=700)
+    parser.add_argument("--json", default="")
+    chosen = parser.parse_args()
+    found: list[Compared] = []
+    with tempfile.TemporaryDirectory() as folder:
+        for seed in range(chosen.first, chosen.first + chosen.seeds):
+            found += compare(seed, Path(folder))
+            print(f"\r{seed}", end="", file=sys.stderr, flush=True)
+    print(file=sys.stderr)
+    if chosen.json:
+        Path(chosen.json).write_text(json.dumps(found))
+    print("\n".join(lines(found)))
+
+
+if __name__ == "__main__":
+    main()
