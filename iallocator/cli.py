@@ -12,7 +12,7 @@ import gc
 import sys
 
 from iallocator import __version__
-from iallocator.commands import COMMANDS, find_command
+from iallocator.commands import COMMANDS, find_command, run_command
 from iallocator.errors import IallocatorError, UsageError
 from iallocator.files import read_file
 from iallocator.options import COMMON, Settings, help_lines, parse
@@ -54,10 +54,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def run() -> NoReturn:
     """`main` as a process of its own, which ends without giving its memory back piece by piece.
 
-    For a large cluster that takes longer than the answer.
+    For a large cluster that takes longer than the answer.  The array library is kept from
+    starting threads, which takes longer than what they would do.
     """
     import os
 
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     status = main()
     for stream in (sys.stdout, sys.stderr):
         if stream is not None:
@@ -71,7 +73,7 @@ def run() -> NoReturn:
 def _run(arguments: list[str]) -> int:
     command = find_command(arguments)
     if command:
-        return _run_command(command, arguments)
+        return run_command(command, arguments)
     settings = Settings()
     positional = parse(arguments, settings)
     if settings.help:
@@ -106,23 +108,6 @@ def _validate(path: str, raw: bytes) -> int:
     if not found:
         sys.stdout.buffer.write(f"{_one_line(path)}: valid\n".encode())
     return 2 if found else 0
-
-
-def _run_command(name: str, arguments: list[str]) -> int:
-    from importlib import import_module
-
-    module = import_module(f"iallocator.commands.{name}")
-    settings = module.Settings()
-    positional = parse(arguments, settings, (*module.OPTIONS, *COMMON))
-    positional.remove(name)
-    if settings.version:
-        print(f"iallocator {__version__}")
-        return 0
-    if settings.help:
-        lines = [f"usage: iallocator {name} {module.USAGE}", "", COMMANDS[name], ""]
-        print("\n".join([*lines, *help_lines((*module.OPTIONS, *COMMON)), ""]), end="")
-        return 0
-    return int(module.run(settings, positional))
 
 
 def answer(raw: bytes, arguments: Sequence[str] = ()) -> bytes:

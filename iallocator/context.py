@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from iallocator.constraints.finding import bonds_for
 from iallocator.filters.node import ALL_LIMITS, FORCED_LIMITS, HARD_LIMITS
 from iallocator.model.state import State
 from iallocator.redundancy.rules import Rules
@@ -10,12 +11,14 @@ from iallocator.scoring import Kernels
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
+    from typing import Any
 
-    from iallocator.model.cluster import Cluster
+    from iallocator.model.cluster import Cluster, Group
     from iallocator.model.instance import Instance
     from iallocator.options import Settings
-    from iallocator.redundancy.judge import Demands, Judge
+    from iallocator.redundancy.judge import Judge, Remembered
     from iallocator.scoring import Kernel
+    from iallocator.strategies.order import Turn
 
 __all__ = ["Context", "Workbench"]
 
@@ -25,18 +28,28 @@ class Context:
 
     ``candidates`` says how many nodes and pairs of nodes will be scored for each
     instance of the request; it chooses the form of the kernel.  ``leaving`` is the
-    instance whose room is free for its own new place.
+    instance whose room is free for its own new place.  ``kept`` is what strategies
+    remember from one instance of the request to the next, by the name of the strategy;
+    ``remarks`` are lines for stderr that come up on the way.  ``coming`` are the new
+    instances of the request; ``turn`` is whose turn it is where a strategy decides in
+    which order instances choose, and which of them choose together.  ``bonds`` are
+    those between instances.
     """
 
     __slots__ = (
+        "bonds",
         "cluster",
-        "demands",
+        "coming",
         "ignore_soft",
+        "kept",
         "kernels",
         "leaving",
+        "remarks",
+        "remembered",
         "rules",
         "settings",
         "state",
+        "turn",
     )
 
     def __init__(
@@ -44,6 +57,7 @@ class Context:
         cluster: Cluster,
         settings: Settings,
         candidates: Iterable[tuple[int, int]] = (),
+        coming: Sequence[Instance] = (),
     ) -> None:
         self.cluster = cluster
         self.settings = settings
@@ -52,7 +66,24 @@ class Context:
         self.rules = Rules(settings.n1)
         self.ignore_soft = settings.ignore_soft_errors
         self.leaving: Instance | None = None
-        self.demands: Demands = {}
+        self.remembered: Remembered | None = None
+        self.kept: dict[str, Any] = {}
+        self.remarks: list[str] = []
+        self.coming = coming
+        self.turn: Turn | None = None
+        self.bonds = bonds_for(self)
+
+    def settings_of(self, group: Group) -> Settings:
+        """The settings for `group`, whose tags may ask for others than the rest has."""
+        return self.settings.by_group.get(group.index, self.settings)
+
+    def look_at(self, group: Group) -> None:
+        """Judge by the settings of `group` from now on."""
+        if self.settings.by_group:
+            settings = self.settings_of(group)
+            self.ignore_soft = settings.ignore_soft_errors
+            if settings.n1 != self.rules.mode:
+                self.rules = Rules(settings.n1)
 
     def kernel(self, scope: Sequence[int]) -> Kernel:
         """Scores over `scope`, as the state is now."""
@@ -60,9 +91,11 @@ class Context:
 
     def judge(self, scope: Sequence[int]) -> Judge:
         """N+1 as the state is now; `scope` as for the allocation."""
-        from iallocator.redundancy.judge import Judge
+        from iallocator.redundancy.judge import Judge, Remembered
 
-        return Judge(self.state, self.kernels, self.rules, scope, self.leaving, self.demands)
+        if self.remembered is None:
+            self.remembered = Remembered()
+        return Judge(self.state, self.kernels, self.rules, scope, self.leaving, self.remembered)
 
     def workbench(self, scope: Sequence[int]) -> Workbench:
         """Kernel and judge for the state as it is now."""
@@ -92,13 +125,13 @@ class Context:
 class Workbench:
     """The kernel and the judge of one state and scope, made when first needed."""
 
-    __slots__ = ("_context", "_judge", "_kernel", "_scope")
+    __slots__ = ("_context", "_judges", "_kernel", "_scope")
 
     def __init__(self, context: Context, scope: Sequence[int]) -> None:
         self._context = context
         self._scope = scope
         self._kernel: Kernel | None = None
-        self._judge: Judge | None = None
+        self._judges: dict[str, Judge] = {}
 
     @property
     def kernel(self) -> Kernel:
@@ -109,7 +142,9 @@ class Workbench:
 
     @property
     def judge(self) -> Judge:
-        """N+1, as for an allocation scored over the scope."""
-        if self._judge is None:
-            self._judge = self._context.judge(self._scope)
-        return self._judge
+        """N+1, as for an allocation scored over the scope, by the rules that count now."""
+        mode = self._context.rules.mode
+        judge = self._judges.get(mode)
+        if judge is None:
+            judge = self._judges[mode] = self._context.judge(self._scope)
+        return judge

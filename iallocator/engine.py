@@ -5,6 +5,7 @@ from __future__ import annotations
 from iallocator.context import Context
 from iallocator.handlers import handler_for
 from iallocator.requests import (
+    Allocate,
     AllocateSecondary,
     ChangeGroup,
     MultiAllocate,
@@ -18,7 +19,8 @@ from iallocator.wire.request import read_request
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
+    from typing import Any
 
     from iallocator.model.cluster import Cluster
     from iallocator.model.instance import Instance
@@ -26,7 +28,9 @@ if TYPE_CHECKING:
     from iallocator.reply import Reply
     from iallocator.requests import Request
 
-__all__ = ["decide", "read", "reading_for", "respond"]
+__all__ = [
+    "coming_with", "decide", "read", "reading_for", "request_in", "respond", "settle",
+]  # fmt: skip
 
 MISSING_MEMORY = 512
 """MiB of memory that a node may lack before it is worth a warning."""
@@ -52,6 +56,13 @@ def read(raw: bytes, settings: Settings) -> tuple[Cluster, Request]:
     return cluster, read_request(document, cluster, reading)
 
 
+def request_in(document: Any, cluster: Cluster, settings: Settings) -> Request | None:
+    """The request of a captured `document` about `cluster`; None if there is none."""
+    if document is None or "request" not in document:
+        return None
+    return read_request(document, cluster, reading_for(settings))
+
+
 def _other_cluster(settings: Settings, reading: Reading) -> Cluster | None:
     """The cluster that takes the place of the document's, if one is asked for."""
     if not (settings.text_data or settings.simulate):
@@ -69,13 +80,40 @@ def respond(raw: bytes, settings: Settings) -> Reply:
 
 def decide(cluster: Cluster, request: Request, settings: Settings) -> Reply:
     """The reply to `request`."""
-    context = Context(cluster, settings, candidates_of(cluster, request))
+    doubts: list[str] = []
+    settings = settle(cluster, request.asked, settings, doubts)
+    coming = coming_with(request)
+    context = Context(cluster, settings, candidates_of(cluster, request), coming)
     remarks = _inconsistencies(context)
     if settings.verbose:
         remarks += _summary(cluster, request)
+    remarks += doubts
     reply = handler_for(request.kind)(context, request)
-    reply.remarks = remarks
+    reply.remarks = remarks + context.remarks
     return reply
+
+
+def settle(
+    cluster: Cluster, asked: Mapping[str, Any], settings: Settings, remarks: list[str]
+) -> Settings:
+    """`settings`, completed from what the request asked and from tags.
+
+    What does that loads only where there is anything; see `iallocator.configuration`.
+    """
+    prefix = settings.tag_prefix
+    owners = [cluster.tags, *[group.tags for group in cluster.groups]]
+    if not asked and not any(tag.startswith(prefix) for tags in owners for tag in tags):
+        return settings
+    from iallocator.configuration import effective
+
+    return effective(settings, cluster, asked, remarks)
+
+
+def coming_with(request: Request | None) -> Sequence[Instance]:
+    """The new instances of a request."""
+    if isinstance(request, MultiAllocate):
+        return [wanted.instance for wanted in request.wanted]
+    return [request.instance] if isinstance(request, Allocate) else ()
 
 
 def _inconsistencies(context: Context) -> list[str]:

@@ -11,7 +11,7 @@ from iallocator.errors import UsageError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from typing import Any
 
 __all__ = ["COMMON", "Option", "Settings", "help_lines", "parse"]
@@ -70,6 +70,32 @@ def whole(text: str) -> int:
     return int(text)
 
 
+def from_one(text: str) -> int:
+    """A whole number that is at least 1."""
+    if not (text.isascii() and text.isdigit()) or not int(text):
+        raise ValueError("a whole number from 1 on")
+    return int(text)
+
+
+def signed(text: str) -> float:
+    """A decimal number, of either sign."""
+    try:
+        value = float(text) if set(text) <= set("0123456789.+-eE") else None
+    except ValueError:
+        value = None
+    if value is None or not -(2**53) <= value <= 2**53:
+        raise ValueError("a number")
+    return value
+
+
+def amount(text: str) -> float:
+    """A number that is not negative."""
+    value = signed(text)
+    if value < 0:
+        raise ValueError("a number that is not negative")
+    return value
+
+
 def name_list(text: str) -> list[str]:
     """Names with commas between them."""
     found = text.split(",")
@@ -85,6 +111,23 @@ def file_name(text: str) -> str:
     return text
 
 
+def strategy(text: str) -> str:
+    """The name of a strategy; what knows them all loads late."""
+    from iallocator.strategies import strategy_name
+
+    return strategy_name(text)
+
+
+def score(text: str) -> int:
+    """A whole number of either sign, or ``INFINITY``, or ``-INFINITY``."""
+    from iallocator.constraints.scores import read_score
+
+    try:
+        return read_score(text)
+    except ValueError:
+        raise ValueError("a whole number, INFINITY or -INFINITY") from None
+
+
 def choice(*values: str) -> Callable[[str], str]:
     """One of `values`."""
 
@@ -94,6 +137,10 @@ def choice(*values: str) -> Callable[[str], str]:
         return text
 
     return read
+
+
+SEARCH_SECONDS = 5.0
+"""How long an exact search may take where nothing else is asked for."""
 
 
 class Settings:
@@ -111,7 +158,18 @@ class Settings:
     save_cluster: str = ""
     print_nodes: str | None = None
     print_instances: bool = False
+    strategy: str = "score"
+    stickiness: int = 0
+    exact_search: str = "yes"
+    optimal: bool = False
+    time_limit: float | None = None
+    tag_prefix: str = "iallocator:"
     top: int = 1
+    affinity_overhead: int = 1024
+    initial_msav: float = 80
+    final_msav: float = -10
+    msav_steps: int = 10
+    seed: int | None = None
     verbose: int = 0
     validate: bool = False
     version: bool = False
@@ -120,10 +178,28 @@ class Settings:
     chosen: frozenset[str] = frozenset()
     """The attributes that were set on the command line."""
 
+    origins: Mapping[str, str] = {}
+    """Attribute -> where it came from, of those that a request or a tag set."""
+
+    by_group: Mapping[int, Settings] = {}
+    """Index of a group -> settings, for groups whose tags ask for other ones."""
+
     @property
     def like_hail(self) -> bool:
         """Whether to answer exactly as hail does."""
         return self.compat == "hail"
+
+    @property
+    def searches(self) -> bool:
+        """Whether an exact search may follow where placing greedily failed."""
+        return self.exact_search == "yes" and not self.like_hail
+
+    @property
+    def search_seconds(self) -> float:
+        """How long an exact search may take; 0 if there is to be none."""
+        if not self.searches:
+            return 0.0
+        return SEARCH_SECONDS if self.time_limit is None else self.time_limit
 
 
 COMMON = (
@@ -141,7 +217,34 @@ COMMON = (
     Option("--inter-group", "inter_group",
            "evacuate to other groups what the local group cannot take: yes or no (default)",
            choice("yes", "no"), "ANSWER"),
+    Option("--exact-search", "exact_search",
+           "where placing one after the other fails, place all at once: yes (default) or no",
+           choice("yes", "no"), "ANSWER"),
+    Option("--optimal", "optimal",
+           "place all instances of the request so that the score is the lowest there is"),
+    Option("--time-limit", "time_limit",
+           "stop searching after so many seconds (default for requests 5)", amount, "SECONDS"),
+    Option("--tag-prefix", "tag_prefix",
+           "what our own tags begin with (default iallocator:)", str, "PREFIX"),
+    Option("--strategy", "strategy",
+           "how acceptable placements are ranked: score (default), lost-allocations, affinity, "
+           "pacemaker-default, -utilization, -balanced or -minimal", strategy, "NAME"),
+    Option("--stickiness", "stickiness",
+           "Pacemaker's: score of an instance where it runs, if its tags do not say (default 0)",
+           score, "SCORE"),
     Option("--top", "top", "list the N best placements in each group", whole, "N"),
+    Option("--affinity-overhead", "affinity_overhead",
+           "affinity: MiB that a node keeps free beside a new instance (default 1024)",
+           whole, "MIB"),
+    Option("--initial-msav", "initial_msav",
+           "affinity: threshold of the first system round (default 80)", signed, "NUMBER"),
+    Option("--final-msav", "final_msav",
+           "affinity: threshold of the last one, below which nodes are refused (default -10)",
+           signed, "NUMBER"),
+    Option("--msav-steps", "msav_steps",
+           "affinity: how many system rounds (default 10; 1: only the last)", from_one, "N"),
+    Option("--seed", "seed",
+           "affinity: draw among equals, with this number, instead of by name", whole, "N"),
     Option("--text-data -t", "text_data",
            "take the cluster from this file in htools' text format", file_name, "FILE"),
     Option("--simulate", "simulate",
@@ -211,6 +314,7 @@ def parse(
         chosen.add(option.target)
     if getattr(settings, "n1_off", False):
         settings.n1 = "off"
+        chosen.add("n1")
     settings.chosen = frozenset(chosen)
     _adopt_compat(settings)
     return positional

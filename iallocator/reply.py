@@ -11,7 +11,7 @@ __all__ = ["GroupSolution", "Reply", "tally"]
 
 TALLY_ORDER = (
     "FailMem", "FailDisk", "FailCPU", "FailN1", "FailTags", "FailMig", "FailDiskCount",
-    "FailSpindles",
+    "FailSpindles", "FailStrategy",
 )  # fmt: skip
 
 
@@ -28,11 +28,13 @@ class Reply:
         What Ganeti reads, by request type; [] without success.
     solutions:
         The ranked alternatives, ready to be encoded.
+    transition:
+        Of moves: their steps and what each waits for, ready to be encoded; else None.
     remarks:
         Lines for stderr: nothing of the answer, but worth knowing.
     """
 
-    __slots__ = ("info", "remarks", "result", "solutions", "success")
+    __slots__ = ("info", "remarks", "result", "solutions", "success", "transition")
 
     def __init__(
         self, success: bool, info: str, result: Any, solutions: Sequence[dict[str, Any]]
@@ -41,17 +43,21 @@ class Reply:
         self.info = info
         self.result = result
         self.solutions = solutions
+        self.transition: dict[str, Any] | None = None
         self.remarks: list[str] = []
 
     def document(self) -> dict[str, Any]:
         """The members of the response, in their order."""
         prefix = "Request successful: " if self.success else "Request failed: "
-        return {
+        document = {
             "success": self.success,
             "info": prefix + self.info,
             "result": self.result if self.success else [],
             "solutions": list(self.solutions),
         }
+        if self.transition is not None:
+            document["transition"] = self.transition
+        return document
 
 
 class GroupSolution:
@@ -67,21 +73,37 @@ class GroupSolution:
         The score of the best as text, in the words of the ``info`` line.
     obstacle:
         Why the whole group is out, before any node was looked at; or "".
+    secondaries:
+        Of an instance on shared storage, the nodes that it could fail over to from its
+        best place, best first; else None.
     notes:
         More for people, e.g. which node came closest.
+    ranked_by:
+        The name of the strategy that ranked the placements.
+    order:
+        Its order of them, if it has one that can be asked.
+    extra:
+        What it adds to the entry, for the best placement.
+    top:
+        How many placements were asked of the group; None: as many as of all.
     """
 
     __slots__ = (
         "alloc_policy",
+        "extra",
         "failures",
         "group",
         "key",
         "nodes",
         "notes",
         "obstacle",
+        "order",
         "placements",
+        "ranked_by",
+        "secondaries",
         "shown_score",
         "successes",
+        "top",
         "uuid",
     )
 
@@ -91,12 +113,17 @@ class GroupSolution:
         self.alloc_policy = alloc_policy
         self.placements: list[tuple[float, list[str]]] = []
         self.nodes: list[tuple[int, ...]] = []
+        self.secondaries: list[str] | None = None
         self.key: Any = None
         self.shown_score = ""
         self.successes = 0
         self.failures: dict[str, int] = {}
         self.obstacle = ""
         self.notes = ""
+        self.ranked_by = "score"
+        self.order: Any = None
+        self.extra: dict[str, Any] = {}
+        self.top: int | None = None
 
     def line(self) -> str:
         """What the group offers in one clause, with its name."""
@@ -128,9 +155,12 @@ class GroupSolution:
         else:
             entry |= {"nodes": [], "score": None, "reason": self.obstacle or self.line()}
         entry |= {"successes": self.successes, "failures": dict(sorted(self.failures.items()))}
+        if self.secondaries is not None:
+            entry["secondaries"] = self.secondaries
         if self.notes:
             entry["notes"] = self.notes
-        if top > 1:
+        entry |= self.extra
+        if (top if self.top is None else self.top) > 1:
             entry["placements"] = [
                 {"nodes": nodes, "score": round(score, 8)} for score, nodes in self.placements
             ]

@@ -5,19 +5,39 @@ from __future__ import annotations
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from typing import Any, Self
 
     from iallocator.model.cluster import Group
     from iallocator.model.instance import Instance
 
 __all__ = [
-    "EVAC_MODES", "Allocate", "AllocateSecondary", "ChangeGroup", "MultiAllocate",
+    "EVAC_MODES", "SETTINGS", "Allocate", "AllocateSecondary", "ChangeGroup", "MultiAllocate",
     "MultiEvacuate", "NodeEvacuate", "Relocate", "Request",
 ]  # fmt: skip
 
 EVAC_MODES = ("primary-only", "secondary-only", "all")
 
+SETTINGS = frozenset({
+    "strategy", "stickiness", "n1", "ignore-soft-errors", "inter-group", "exact-search",
+    "time-limit", "top", "affinity-overhead", "initial-msav", "final-msav", "msav-steps", "seed",
+})  # fmt: skip
+"""Options that keys of a request, and tags of the cluster and its groups, may set."""
 
-class Allocate:
+
+class _Asking:
+    """What every request has: ``asked``, the settings that its keys name, with their values."""
+
+    __slots__ = ("asked",)
+
+    asked: dict[str, Any]
+
+    def __new__(cls, *_: Any, **__: Any) -> Self:
+        self = object.__new__(cls)
+        self.asked = {}
+        return self
+
+
+class Allocate(_Asking):
     """Place one new instance.
 
     ``group_name`` None: any group; ``restrict_to`` None: any node of it.
@@ -42,7 +62,7 @@ class Allocate:
         self.recreated = recreated
 
 
-class MultiAllocate:
+class MultiAllocate(_Asking):
     """Place several new instances, one after the other."""
 
     __slots__ = ("wanted",)
@@ -53,7 +73,7 @@ class MultiAllocate:
         self.wanted = wanted
 
 
-class AllocateSecondary:
+class AllocateSecondary(_Asking):
     """Find a secondary for an instance without one, which becomes drbd."""
 
     __slots__ = ("instance",)
@@ -64,7 +84,7 @@ class AllocateSecondary:
         self.instance = instance
 
 
-class Relocate:
+class Relocate(_Asking):
     """Move an instance off a node: its secondary (drbd), or its primary (shared storage)."""
 
     __slots__ = ("instance", "source")
@@ -76,7 +96,7 @@ class Relocate:
         self.source = source
 
 
-class NodeEvacuate:
+class NodeEvacuate(_Asking):
     """Move instances off their primaries, their secondaries, or both."""
 
     __slots__ = ("instances", "mode")
@@ -88,7 +108,7 @@ class NodeEvacuate:
         self.mode = mode
 
 
-class ChangeGroup:
+class ChangeGroup(_Asking):
     """Move instances to one of ``targets``; None: any group but their present ones."""
 
     __slots__ = ("instances", "targets")
@@ -100,7 +120,7 @@ class ChangeGroup:
         self.targets = targets
 
 
-class MultiEvacuate:
+class MultiEvacuate(_Asking):
     """Ganeti 2.4 and older: new secondaries for all drbd instances mirrored to ``nodes``."""
 
     __slots__ = ("nodes",)

@@ -13,14 +13,23 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["COMMANDS", "find_command"]
+__all__ = ["COMMANDS", "find_command", "run_command"]
 
 COMMANDS = {
     "balance": "which instances to move so that all nodes carry their share",
+    "balance-groups": "which instances to move so that groups on shared storage carry their share",
+    "capacity": "how many more instances fit, with N+1 kept",
+    "check": "what is wrong with the cluster, and whether balancing would help",
+    "compress": "which whole groups could be emptied, and the moves that empty one",
+    "config": "the settings that count for a document, and where each came from",
+    "constraints": "what binds the placements of a document, and where it comes from",
     "explain": "why the answer to a request is what it is",
+    "place": "the whole cluster placed anew by one of Pacemaker's strategies",
+    "redistribute": "which instances to move to other groups so that every group is healthy",
     "replay": "run stored requests again and compare with the stored answers",
+    "squeeze": "which nodes to power down, or which standby nodes to power on",
 }
-"""Name -> what it is for; the module has the same name."""
+"""Name -> what it is for; the module has the same name, with ``_`` for ``-``."""
 
 
 def find_command(arguments: Sequence[str]) -> str:
@@ -37,3 +46,31 @@ def find_command(arguments: Sequence[str]) -> str:
             return word
         previous = word
     return ""
+
+
+def run_command(name: str, arguments: Sequence[str]) -> int:
+    """Run the command `name` with `arguments`, its own name among them; return the exit status.
+
+    Raises
+    ------
+    IallocatorError
+        Where the program would end with exit status 2.
+    """
+    from importlib import import_module
+
+    from iallocator import __version__
+    from iallocator.options import COMMON, help_lines, parse
+
+    module = import_module(f"iallocator.commands.{name.replace('-', '_')}")
+    settings = module.Settings()
+    table = (*module.OPTIONS, *COMMON)
+    positional = parse(arguments, settings, table)
+    positional.remove(name)
+    if settings.version:
+        print(f"iallocator {__version__}")
+        return 0
+    if settings.help:
+        lines = [f"usage: iallocator {name} {module.USAGE}", "", COMMANDS[name], ""]
+        print("\n".join([*lines, *help_lines(table), ""]), end="")
+        return 0
+    return int(module.run(settings, positional))

@@ -19,13 +19,18 @@ __all__ = ["OPTIONS", "USAGE", "Settings", "run"]
 
 USAGE = "[OPTIONS] [FILE]"
 
-OPTIONS = (Option("--json", "json", "write the explanation as one JSON document"),)
+OPTIONS = (
+    Option("--json", "json", "write the explanation as one JSON document"),
+    Option("--graph", "graph", "draw the steps of moves and what they wait for: SVG, or else DOT",
+           str, "FILE"),
+)  # fmt: skip
 
 
 class Settings(options.Settings):
     """The settings of every request, and the form of the explanation."""
 
     json: bool = False
+    graph: str | None = None
 
 
 def run(settings: Settings, positional: Sequence[str]) -> int:
@@ -33,6 +38,7 @@ def run(settings: Settings, positional: Sequence[str]) -> int:
 
     The exit status is 0 whether the request can be satisfied or not.
     """
+    from iallocator.commands.planner import write_graph
     from iallocator.report.explain import explain
 
     if len(positional) > 1:
@@ -40,6 +46,8 @@ def run(settings: Settings, positional: Sequence[str]) -> int:
     explanation = explain(read_file(positional[0] if positional else "-"), settings)
     sys.stdout.buffer.write(_form(explanation, settings.json).encode())
     sys.stdout.buffer.flush()
+    if "transition" in explanation.response:
+        write_graph(settings.graph, explanation.response["transition"])
     return 0
 
 

@@ -1,4 +1,4 @@
-"""``iallocator replay``: run stored requests again and compare with the stored answers.
+"""``iallocator replay``: run stored requests and commands again, compare with the stored answers.
 
 Exit status 0: every answer is as stored; 1: some is not, or has nothing to be
 compared with; 2: the command line cannot be understood, or a path does not exist.
@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import sys
 
+from iallocator.commands import COMMANDS, run_command
 from iallocator.errors import UsageError
 from iallocator.options import COMMON, Option, name_list, whole
 from iallocator.options import Settings as Common
 from iallocator.replay.cases import find_cases
-from iallocator.replay.run import UPDATED, WRITTEN, How
+from iallocator.replay.run import UPDATED, WRITTEN, Commands, How
 from iallocator.replay.run import run as run_cases
 
 TYPE_CHECKING = False
@@ -21,10 +22,15 @@ if TYPE_CHECKING:
 
     from iallocator.replay.run import Outcome
 
-__all__ = ["OPTIONS", "USAGE", "Settings", "run"]
+__all__ = ["OPTIONS", "STORED_COMMANDS", "USAGE", "Settings", "run"]
 
-MEMBERS = ("success", "info", "result", "solutions")
-"""Of a response; ``error``, where there is no response, is always compared."""
+MEMBERS = (
+    "success", "info", "result", "solutions", "command", "scores", "moves", "job_sets", "action",
+    "nodes", "tags",
+)  # fmt: skip
+"""Of a response or a plan; ``error``, where there is neither, is always compared."""
+
+STORED_COMMANDS = Commands(frozenset(COMMANDS) - {"replay"}, run_command)
 
 NOT_FOR_REQUESTS = {"help", "validate", "verbose", "version"}
 """Settings that mean this command and not the requests it runs."""
@@ -67,10 +73,12 @@ OPTIONS = (
 def run(settings: Settings, positional: Sequence[str]) -> int:
     """Replay the cases in `positional`, print what came of each, return the exit status."""
     if not positional:
-        raise UsageError("replay needs requests: files, or folders that hold them")
+        raise UsageError("replay needs requests or commands: files, or folders that hold them")
     if settings.update and settings.keys:
         raise UsageError("--update stores whole responses, --keys is for comparing only")
-    how = How(tuple(passed_on(settings)), tuple(settings.keys or ()), settings.update)
+    how = How(
+        tuple(passed_on(settings)), tuple(settings.keys or ()), settings.update, STORED_COMMANDS
+    )
     outcomes: list[Outcome] = []
     for outcome in run_cases(find_cases(positional), how, settings.jobs):
         outcomes.append(outcome)

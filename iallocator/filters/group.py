@@ -4,15 +4,28 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from iallocator.model.cluster import Cluster, Group
     from iallocator.model.instance import Instance
 
-__all__ = ["lacks_network", "refused_by_policy"]
+__all__ = ["lacks_network", "out_of_reach", "refused_by_policy"]
 
 
 def lacks_network(group: Group, instance: Instance) -> bool:
     """Whether some network of the instance's nics is not connected to the group."""
     return not group.networks.issuperset(instance.networks)
+
+
+def out_of_reach(cluster: Cluster, nodes: Iterable[int], instance: Instance) -> str:
+    """The storage pools of `instance`, if none of `nodes` reaches them all; else ""."""
+    reach = cluster.reach(instance)
+    if reach is None or not reach.isdisjoint(nodes):
+        return ""
+    from iallocator.model.storage import pool_name, pools_of
+
+    pools = pools_of(instance)
+    return f"storage pool{'s' * (len(pools) > 1)} {' and '.join(map(pool_name, pools))}"
 
 
 def refused_by_policy(cluster: Cluster, group: Group, instance: Instance) -> dict[int, str]:

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from iallocator.scoring.view import Quantity, View
 
 __all__ = [
-    "ABANDONED", "ALL_LIMITS", "FORCED_LIMITS", "HARD_LIMITS", "PRIMARY", "REASONS", "SECONDARY",
-    "Check", "checks_for",
+    "ABANDONED", "ALL_LIMITS", "FORCED_LIMITS", "HARD_LIMITS", "POOLS", "PRIMARY", "REASONS",
+    "SECONDARY", "Check", "checks_for",
 ]  # fmt: skip
 
 REASONS = (
@@ -44,9 +44,14 @@ class Check:
         Whether it counts for forced moves, too.
     later:
         Whether it looks at the node as it will be once forthcoming instances exist.
+    space:
+        Whether it is about the free disk that the node reports.
+    pools:
+        Whether it is about storage pools: only for instances that may not go everywhere.
     """
 
-    __slots__ = ("fails", "forced", "later", "local", "numbers", "reason", "soft")
+    __slots__ = ("fails", "forced", "later", "local", "numbers", "pools", "reason", "soft",
+                 "space")  # fmt: skip
 
     def __init__(
         self,
@@ -58,6 +63,8 @@ class Check:
         local: bool = False,
         later: bool = False,
         forced: bool = True,
+        space: bool = False,
+        pools: bool = False,
     ) -> None:
         self.reason = reason
         self.fails = fails
@@ -65,6 +72,8 @@ class Check:
         self.soft = soft
         self.local = local
         self.later = later
+        self.space = space
+        self.pools = pools
         self.forced = forced and not soft and not later
 
 
@@ -154,6 +163,17 @@ def _failover_later(b: View, a: View, i: Instance) -> str:
     )
 
 
+def _barred(b: View, a: View, i: Instance) -> Quantity:
+    return False if a.at is None else a.at.bars(i)
+
+
+def _pools(b: View, a: View, i: Instance) -> str:
+    return "" if a.at is None else a.at.why(i)
+
+
+POOLS = Check("FailDisk", _barred, _pools, pools=True)
+"""The node must reach the instance's storage pools, and have room in its own."""
+
 _NO_SPINDLES = Check(
     "FailSpindles",
     lambda b, a, i: b.exclusive * (i.spindles is None) > 0,
@@ -162,9 +182,9 @@ _NO_SPINDLES = Check(
 )
 
 _DISK = (
-    Check("FailDisk", lambda b, a, i: a.disk <= 0, _disk, local=True),
+    Check("FailDisk", lambda b, a, i: a.disk <= 0, _disk, local=True, space=True),
     Check("FailDisk", lambda b, a, i: a.disk < a.disk_reserve, _disk_reserve, soft=True,
-          local=True),
+          local=True, space=True),
     _NO_SPINDLES,
     Check("FailSpindles", lambda b, a, i: a.exclusive * (a.free_spindles < 0) > 0, _own_spindles,
           local=True),
@@ -179,9 +199,9 @@ def _shared_spindles(soft: bool) -> Check:
 def _disk_later(soft: bool) -> tuple[Check, ...]:
     return (
         Check("FailDisk", lambda b, a, i: a.disk_later <= 0, _less_disk_later, soft=soft,
-              local=True, later=True),
+              local=True, later=True, space=True),
         Check("FailDisk", lambda b, a, i: a.disk_later < a.disk_reserve, _disk_reserve, soft=True,
-              local=True, later=True),
+              local=True, later=True, space=True),
         Check("FailSpindles", lambda b, a, i: a.exclusive * (a.free_spindles_later < 0) > 0,
               _own_spindles_later, soft=soft, local=True, later=True),
         Check("FailDisk", lambda b, a, i: a.spindles_later > a.high_spindles, _spindles_later,
@@ -192,6 +212,7 @@ def _disk_later(soft: bool) -> tuple[Check, ...]:
 _N1 = Check("FailMem", lambda b, a, i: a.fails_n1 > b.fails_n1, _n1, soft=True)
 
 PRIMARY = (
+    POOLS,
     Check("FailMem", lambda b, a, i: a.memory <= 0, _memory),
     *_DISK,
     _shared_spindles(soft=True),
@@ -207,6 +228,7 @@ PRIMARY = (
 """For a node that would become the primary."""
 
 SECONDARY = (
+    POOLS,
     *_DISK,
     _shared_spindles(soft=False),
     Check("FailMem", lambda b, a, i: i.memory >= b.memory, _failover, soft=True),
@@ -235,7 +257,9 @@ def checks_for(checks: tuple[Check, ...], instance: Instance, limits: int) -> tu
         check
         for check in checks
         if (instance.local or not check.local)
+        and (instance.restricted or not check.pools)
+        and (instance.counts_disk or not check.space)
         and not (limits == HARD_LIMITS and check.soft)
         and not (limits == FORCED_LIMITS and not check.forced)
-        and (check.later or not instance.forthcoming)
+        and (check.later or check.pools or not instance.forthcoming)
     )

@@ -30,7 +30,9 @@ def allocate(context: Context, request: Allocate) -> Reply:
     solutions = [offer.document(context.settings.top) for offer in offers.ranked]
     best = offers.best
     if best is None:
-        return Reply(False, offers.line or "no group has nodes", [], solutions)
+        why = offers.line or "no group has nodes"
+        unkept = context.bonds.unmet(request.instance)
+        return Reply(False, f"{why}; it {unkept}" if unkept else why, [], solutions)
     selected = "" if wish.named else f"Selected group: {best.group}, "
     info = selected + offers.line + policy_warning(best)
     return Reply(True, info, best.placements[0][1], solutions)

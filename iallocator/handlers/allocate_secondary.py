@@ -37,11 +37,18 @@ def allocate_secondary(context: Context, request: AllocateSecondary) -> Reply:
         return Reply(False, nobody, [], [])
     bench = context.workbench(context.all_nodes())
     found = place_in_group(
-        context, bench, group, mirrored, [primary], secondaries=others, judged=judged
-    )
-    offer.placements = [(score, cluster.node_names(nodes)) for score, nodes in found.best]
+        context, bench, group, mirrored, [primary], secondaries=others, judged=judged,
+        primary_given=True,
+    )  # fmt: skip
+    offer.placements = [
+        (found.score(placed), cluster.node_names(placed[1])) for placed in found.best
+    ]
     offer.successes, offer.failures = found.successes, found.failures
-    offer.shown_score = shown(found.best[0][0]) if found.best else ""
+    settings = context.settings_of(group)
+    offer.top = settings.top
+    if settings.strategy != "score":
+        offer.extra = {"strategy": settings.strategy}
+    offer.shown_score = shown(found.score(found.best[0])) if found.best else ""
     solutions = [offer.document(context.settings.top)]
     if not found.best:
         return Reply(False, offer.clause(), [], solutions)

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from iallocator.handlers.groups import Wish, collect_offers
+from iallocator.filters.migration import may_not_receive
+from iallocator.filters.node import FORCED_LIMITS
+from iallocator.handlers.groups import POLICY_RANK, Wish, collect_offers
+from iallocator.handlers.move_all import MoveTask, move_all
 from iallocator.handlers.moving import Outcome, move_anywhere, move_pair
 from iallocator.handlers.placing import eligible_nodes
 from iallocator.handlers.report import MoveReport, move_entry
-from iallocator.model.moves import apply_steps
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from iallocator.context import Context
     from iallocator.model.cluster import Group
@@ -20,6 +22,9 @@ if TYPE_CHECKING:
 
 __all__ = ["change_group", "move_to_group"]
 
+RELUCTANCE = 1000.0
+"""How much worse than any score a group of the next allocation policy is."""
+
 
 def change_group(context: Context, request: ChangeGroup) -> Reply:
     """Move each instance to the best of the target groups, less those the instances are in."""
@@ -27,16 +32,56 @@ def change_group(context: Context, request: ChangeGroup) -> Reply:
     present = {cluster.group_of(instance).index for instance in request.instances}
     targets = cluster.groups if request.targets is None else request.targets
     groups = [group for group in targets if group.index not in present]
+    tasks = [_task(context, instance, groups) for instance in request.instances]
+    note, made = move_all(context, tasks)
     report = MoveReport(context)
-    for instance in request.instances:
-        outcome = move_to_group(context, instance, groups)
+    for instance, outcome in made:
         entry = move_entry(context, instance, outcome)
         if outcome.best is None:
             report.failed(instance, outcome.message, entry)
         else:
-            apply_steps(context.state, instance, outcome.best.steps)
             report.moved(instance, outcome.best, entry)
-    return report.reply()
+    return report.reply(note)
+
+
+def _task(context: Context, instance: Instance, groups: Sequence[Group]) -> MoveTask:
+    """Moving one instance to the best of `groups`."""
+
+    def exactly(nodes: tuple[int, ...]) -> Outcome:
+        group = context.cluster.nodes[nodes[0]].group
+        if not collect_offers(context, Wish(instance, [group], new=False)).usable:
+            return Outcome(message=f"group {group.name} cannot take it")
+        if instance.template == "drbd":
+            return move_pair(context, instance, nodes[:1], nodes[1:])
+        return move_anywhere(context, instance, nodes)
+
+    return MoveTask(
+        instance,
+        lambda: move_to_group(context, instance, groups),
+        lambda: _places(context, instance, groups),
+        exactly,
+    )
+
+
+def _places(
+    context: Context, instance: Instance, groups: Sequence[Group]
+) -> Iterator[tuple[float, tuple[int, ...]]]:
+    """Where an instance that is off the state now may go, preferred groups before others."""
+    if not instance.mirrored:
+        return
+    for offer in collect_offers(context, Wish(instance, groups, new=False)).usable:
+        group = next(group for group in groups if group.uuid == offer.uuid)
+        targets = eligible_nodes(context, group, None)
+        kernel = context.kernel(group.nodes)
+        if instance.template == "drbd":
+            found = kernel.pairs(instance, targets, targets, {}, FORCED_LIMITS)
+        else:
+            refusals = may_not_receive(context.cluster, instance.nodes[0], targets)
+            limits = context.move_limits(instance.nodes[0])
+            found = kernel.singles(instance, targets, refusals, limits)
+        penalty = RELUCTANCE * POLICY_RANK[group.alloc_policy]
+        for number in range(found.rows()):
+            yield from ((score + penalty, nodes) for score, nodes in found.row(number))
 
 
 def move_to_group(context: Context, instance: Instance, groups: Sequence[Group]) -> Outcome:

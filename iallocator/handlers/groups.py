@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from iallocator.filters.group import lacks_network
+from iallocator.filters.group import lacks_network, out_of_reach
 from iallocator.handlers.placing import eligible_nodes, place_in_group
 from iallocator.reply import GroupSolution
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from typing import Any
 
     from iallocator.context import Context, Workbench
     from iallocator.model.cluster import Group
     from iallocator.model.instance import Instance
+    from iallocator.strategies.order import Order
 
-__all__ = ["Offers", "Wish", "collect_offers", "ranked_by_losses", "shown"]
+__all__ = ["POLICY_RANK", "Offers", "Wish", "collect_offers", "ranked_by_losses", "shown"]
 
 POLICY_RANK = {"preferred": 0, "last_resort": 1, "unallocable": 2}
 
@@ -65,18 +66,39 @@ class Offers:
         All offers: those that can be taken first, best first.
     line:
         All of them in one line, in the order of the groups.
+    order:
+        The order of the best nodes of those that can be taken, where a strategy that
+        ranks nodes compared them; else None.
     """
 
-    __slots__ = ("line", "ranked", "usable")
+    __slots__ = ("line", "order", "ranked", "usable")
 
-    def __init__(self, offers: Sequence[GroupSolution], named: bool, last_wins: bool) -> None:
+    def __init__(
+        self,
+        offers: Sequence[GroupSolution],
+        named: bool,
+        last_wins: bool,
+        order: Callable[[Sequence[GroupSolution]], Order] | None = None,
+    ) -> None:
         usable = [o for o in offers if o.placements and (named or o.alloc_policy != "unallocable")]
         if last_wins:
             usable.reverse()
-        alike = len({isinstance(offer.key, tuple) for offer in usable}) < 2
+        alike = len({offer.ranked_by for offer in usable}) < 2
+        self.order = None
+        if order is not None and alike and len(usable) > 1:
+            self.order = order(usable)
+            rank = {index: k for k, index in enumerate(self.order.ranked)}
+            for offer in usable:
+                offer.key = rank.get(offer.nodes[0][0], len(rank))
         self.usable = sorted(usable, key=lambda offer: _rank(offer, alike))
         self.ranked = self.usable + [offer for offer in offers if offer not in usable]
         self.line = ", ".join(offer.line() for offer in offers)
+
+    def settle_on(self, offer: GroupSolution) -> None:
+        """Take `offer` in the place of what its group has offered."""
+        self.usable = [offer]
+        self.ranked = [offer, *(one for one in self.ranked if one.uuid != offer.uuid)]
+        self.order = None
 
     @property
     def best(self) -> GroupSolution | None:
@@ -85,7 +107,7 @@ class Offers:
 
 
 def _rank(offer: GroupSolution, alike: bool) -> tuple[int, Any]:
-    """Policy, then score; lost allocations decide only if all offers go by them."""
+    """Policy, then score; another rank decides only if all offers go by it."""
     key = offer.key if alike else offer.placements[0][0]
     return POLICY_RANK[offer.alloc_policy], round(key, 8) if isinstance(key, float) else key
 
@@ -96,7 +118,26 @@ def collect_offers(context: Context, wish: Wish) -> Offers:
     bench = context.workbench(scope)
     by_losses = ranked_by_losses(context, wish)
     offers = [_offer(context, wish, group, bench, group in by_losses) for group in wish.groups]
-    return Offers(offers, wish.named, last_wins=context.settings.like_hail)
+    order = _order_of_best(context, wish, offers)
+    return Offers(offers, wish.named, context.settings.like_hail, order)
+
+
+def _order_of_best(
+    context: Context, wish: Wish, offers: Sequence[GroupSolution]
+) -> Callable[[Sequence[GroupSolution]], Order] | None:
+    """How to compare the best nodes of groups, where a strategy that ranks nodes does so."""
+    names = {offer.ranked_by for offer in offers if offer.placements}
+    if names <= {"score", "lost-allocations"} or len(names) > 1:
+        return None
+    from iallocator.strategies.order import Task, strategy_module
+
+    (name,) = names
+    task = Task(name, context, wish.instance)
+
+    def order(usable: Sequence[GroupSolution]) -> Order:
+        return strategy_module(name).order(task, sorted(o.nodes[0][0] for o in usable))
+
+    return order
 
 
 def ranked_by_losses(context: Context, wish: Wish) -> list[Group]:
@@ -124,14 +165,28 @@ def _offer(
     if offer.obstacle:
         return offer
     found = place_in_group(context, bench, group, instance, nodes, by_losses)
+    offer.order = found.order
     names = context.cluster.node_names
     offer.nodes = [placement[1] for placement in found.best]
     offer.placements = [(found.score(placed), names(placed[1])) for placed in found.best]
+    if found.others is not None:
+        offer.secondaries = context.cluster.node_names(found.others)
     offer.successes = found.successes
     offer.failures = found.failures
+    settings = context.settings_of(group)
+    offer.top = settings.top
+    if settings.strategy != "score":
+        offer.extra = {"strategy": settings.strategy}
     if found.best:
         offer.key = found.best[0][0]
+        offer.ranked_by = found.ranked_by
         offer.shown_score = shown(offer.key)
+        broken = context.bonds.broken(instance, found.best[0][1][0])
+        if broken:
+            offer.extra["broken"] = broken
+        if found.order is not None:
+            offer.extra |= found.order.extra(found.best[0][1])
+            offer.shown_score = shown(found.score(found.best[0]))
     return offer
 
 
@@ -142,6 +197,9 @@ def _obstacle(context: Context, wish: Wish, group: Group, nodes: int) -> str:
             f"group {group.name} is not connected to a network "
             f"required by instance {wish.instance.name}"
         )
+    pools = out_of_reach(context.cluster, group.nodes, wish.instance)
+    if pools:
+        return f"group {group.name} does not reach {pools} of instance {wish.instance.name}"
     unallocable = group.alloc_policy == "unallocable"
     if unallocable and not wish.named and not context.settings.like_hail:
         return f"Group {group.name} (unallocable): not used, its allocation policy is unallocable"
@@ -153,9 +211,14 @@ def _obstacle(context: Context, wish: Wish, group: Group, nodes: int) -> str:
 
 
 def shown(key: Any) -> str:
-    """A score, or lost allocations, in the words of the ``info`` line."""
+    """A score, or lost allocations, in the words of the ``info`` line.
+
+    "" for the position in the order of a strategy.
+    """
     if isinstance(key, float):
         return f"{key:.8f}"
+    if isinstance(key[0], int):
+        return ""
     from iallocator.strategies import lost_allocations
 
     return lost_allocations.shown(key)

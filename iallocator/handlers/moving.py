@@ -6,6 +6,7 @@ out what it likes.  The final score runs over the group that the instance goes t
 
 from __future__ import annotations
 
+from iallocator.filters.group import out_of_reach
 from iallocator.filters.migration import may_not_receive
 from iallocator.filters.node import (
     ABANDONED,
@@ -14,40 +15,52 @@ from iallocator.filters.node import (
     SECONDARY,
     checks_for,
 )
+from iallocator.handlers.placing import other_nodes
+from iallocator.handlers.ranked_moves import rank_moves, unranked_extra
 from iallocator.model.moves import FAILOVER, FAILOVER_TO, REPLACE_SECONDARY
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from typing import Any
 
     from iallocator.context import Context
     from iallocator.filters.node import Check
+    from iallocator.handlers.ranked_moves import RankedMoves
+    from iallocator.model.cluster import Group
     from iallocator.model.instance import Instance
     from iallocator.model.moves import Step
     from iallocator.scoring import Kernel
-    from iallocator.scoring.candidates import Candidates
+    from iallocator.strategies.ranking import OrderedCandidates
 
 __all__ = ["Move", "Outcome", "fail_over", "move_anywhere", "move_pair", "move_secondary"]
 
 
 class Move:
-    """A way to move an instance: the steps, where it ends, and the score then."""
+    """A way to move an instance: the steps, where it ends, and the score then.
 
-    __slots__ = ("nodes", "score", "steps")
+    ``extra`` is what a strategy adds to the entry of ``solutions``.
+    """
+
+    __slots__ = ("extra", "nodes", "score", "steps")
 
     def __init__(self, score: float, nodes: tuple[int, ...], steps: Sequence[Step]) -> None:
         self.score = score
         self.nodes = nodes
         self.steps = tuple(steps)
+        self.extra: dict[str, Any] = {}
 
 
 class Outcome:
     """The ways found to move an instance, best first, or why there is none.
 
     ``failures`` counts by reason the nodes, or pairs of nodes, that were refused.
+    ``others`` are the nodes that an instance on shared storage could fail over to from
+    its new place, best first; None for others.  ``order`` is the order of a strategy that
+    ranked the nodes; None for others.  ``ranks`` is what lost allocations ranked them by.
     """
 
-    __slots__ = ("failures", "message", "moves")
+    __slots__ = ("failures", "message", "moves", "order", "others", "ranks")
 
     def __init__(
         self,
@@ -58,6 +71,9 @@ class Outcome:
         self.moves = list(moves)
         self.message = message
         self.failures = failures or {}
+        self.others: list[int] | None = None
+        self.order: OrderedCandidates | None = None
+        self.ranks: dict[tuple[int, ...], Any] = {}
 
     @property
     def best(self) -> Move | None:
@@ -73,13 +89,24 @@ def move_anywhere(context: Context, instance: Instance, targets: Sequence[int]) 
     others = [index for index in targets if index != source]
     if not others:
         return Outcome(message="Can't find any good node: no nodes available")
+    unreached = _unreached(context, instance, others)
+    if unreached is not None:
+        return unreached
+    group = context.cluster.nodes[others[0]].group
+    context.look_at(group)
     limits = context.move_limits(source)
     with state.trial():
         state.remove(instance, present)
-        kernel = context.kernel(context.cluster.nodes[others[0]].group.nodes)
-        refusals = may_not_receive(context.cluster, source, others)
-        found = kernel.singles(instance, others, refusals, limits)
-    return _outcome(context, found, lambda nodes: [(FAILOVER_TO, nodes[0])])
+        kernel = context.kernel(group.nodes)
+        refusals = context.bonds.refused(instance, others)
+        refusals |= may_not_receive(context.cluster, source, others)
+        found = rank_moves(
+            context, group, instance, kernel.singles(instance, others, refusals, limits), present
+        )
+    outcome = _outcome(context, group, found, instance, lambda nodes: [(FAILOVER_TO, nodes[0])])
+    if outcome.best and instance.external:
+        outcome.others = other_nodes(found.candidates, outcome.best.nodes)
+    return outcome
 
 
 def move_secondary(context: Context, instance: Instance, targets: Sequence[int]) -> Outcome:
@@ -90,15 +117,33 @@ def move_secondary(context: Context, instance: Instance, targets: Sequence[int])
     others = [index for index in targets if index not in present]
     if not others:
         return Outcome(message="Can't find any good node: no nodes available")
+    unreached = _unreached(context, instance, others)
+    if unreached is not None:
+        return unreached
+    group = context.cluster.nodes[primary].group
+    context.look_at(group)
     with state.trial():
         state.remove(instance, present)
-        kernel = context.kernel(context.cluster.nodes[primary].group.nodes)
+        kernel = context.kernel(group.nodes)
         limits = context.move_limits(present[-1])
         if context.settings.like_hail:  # hail tests the disk of the primary again
             found = kernel.pairs(instance, [primary], others, {}, FORCED_LIMITS, limits)
         else:
             found = kernel.secondaries(instance, primary, others, limits)
-    return _outcome(context, found, lambda nodes: [(REPLACE_SECONDARY, nodes[1])])
+        ranked = rank_moves(context, group, instance, found, present, primary_given=True)
+    return _outcome(
+        context, group, ranked, instance, lambda nodes: [(REPLACE_SECONDARY, nodes[1])]
+    )
+
+
+def _unreached(context: Context, instance: Instance, nodes: Sequence[int]) -> Outcome | None:
+    """The outcome if none of `nodes`, which are of one group, reaches the storage pools."""
+    pools = out_of_reach(context.cluster, nodes, instance)
+    if not pools:
+        return None
+    group = context.cluster.nodes[nodes[0]].group.name
+    why = f"no other node of group {group} reaches {pools}"
+    return Outcome(message=f"Can't find any good node: {why}", failures={"FailDisk": len(nodes)})
 
 
 def fail_over(context: Context, instance: Instance) -> Outcome:
@@ -115,13 +160,24 @@ def fail_over(context: Context, instance: Instance) -> Outcome:
         return Outcome(message=reason, failures={reason: 1})
     with state.trial():
         state.remove(instance, present)
+        group = context.cluster.nodes[new].group
+        extra = unranked_extra(context, group, instance, present, new)
         state.place(instance, (new, old))
-        score = context.kernel(context.cluster.nodes[new].group.nodes).score()
-    return Outcome([Move(score, (new, old), [(FAILOVER, new)])])
+        score = context.kernel(group.nodes).score()
+    move = Move(score, (new, old), [(FAILOVER, new)])
+    move.extra = extra | _wishes(context, instance, (new, old))
+    return Outcome([move])
 
 
-def move_pair(context: Context, instance: Instance, targets: Sequence[int]) -> Outcome:
+def move_pair(
+    context: Context,
+    instance: Instance,
+    targets: Sequence[int],
+    seconds: Sequence[int] | None = None,
+) -> Outcome:
     """Move both nodes of a drbd instance to the best ordered pair of `targets`.
+
+    `seconds` are the nodes for the new secondary, if those are not the same.
 
     The steps: a failover first if the primary is not online; the secondary to the
     new primary; failover; the secondary to the new secondary.
@@ -129,13 +185,17 @@ def move_pair(context: Context, instance: Instance, targets: Sequence[int]) -> O
     state, cluster = context.state, context.cluster
     present = state.where[instance.name]
     first: list[Step] = []
+    seconds = [index for index in seconds or targets if index not in present]
     targets = [index for index in targets if index not in present]
     if len(present) < 2:
         return Outcome(message="Instance has no secondary")
-    if len(targets) < 2:
+    if len({*targets, *seconds}) < 2:
         return Outcome(
             message="Can't find any good nodes for relocation: no nodes available"
         )
+    unreached = _unreached(context, instance, targets)
+    if unreached is not None:
+        return unreached
     old, mirror = present
     if not cluster.nodes[old].online:
         if not _may_take_over(context, mirror):
@@ -145,15 +205,25 @@ def move_pair(context: Context, instance: Instance, targets: Sequence[int]) -> O
             return _no_pair(f"Failing over to the secondary: {reason}", {reason: 1})
         first = [(FAILOVER, mirror)]
         old, mirror = mirror, old
+    group = cluster.nodes[targets[0]].group
+    context.look_at(group)
     with state.trial():
         state.remove(instance, present)
-        kernel = context.kernel(cluster.nodes[targets[0]].group.nodes)
+        kernel = context.kernel(group.nodes)
         refusals = _step_refusals(context, kernel, instance, (old, mirror), targets)
         limits = context.move_limits(old)
-        found = kernel.pairs(instance, targets, targets, refusals, limits)
+        found = rank_moves(
+            context,
+            group,
+            instance,
+            kernel.pairs(instance, targets, seconds, refusals, limits),
+            present,
+        )
     outcome = _outcome(
         context,
+        group,
         found,
+        instance,
         lambda nodes: [
             *first,
             (REPLACE_SECONDARY, nodes[0]),
@@ -183,7 +253,8 @@ def _step_refusals(
     primary there, which keeps the mirror.  The instance is off its nodes now.
     """
     old, mirror = present
-    refusals = may_not_receive(context.cluster, old, targets)
+    refusals = context.bonds.refused(instance, targets)
+    refusals |= may_not_receive(context.cluster, old, targets)
     limits = context.move_limits(mirror)
     refusals = kernel.mirror_refusals(instance, old, targets, limits) | refusals
     checker = context.kernels.checker(context.state)
@@ -208,7 +279,8 @@ def _may_take_over(context: Context, node: int) -> bool:
 def _failover_refusal(context: Context, instance: Instance, old: int, new: int) -> str | None:
     """Why a drbd instance on `old` cannot fail over to its secondary `new`, or None."""
     state = context.state
-    refused = may_not_receive(context.cluster, old, (new,))
+    refused = context.bonds.refused(instance, (new,))
+    refused |= may_not_receive(context.cluster, old, (new,))
     if refused:
         return refused[new]
     with state.trial():
@@ -229,21 +301,38 @@ def _left_behind(context: Context, instance: Instance, old: int) -> Sequence[Che
 
 def _outcome(
     context: Context,
-    found: Candidates,
+    group: Group,
+    found: RankedMoves,
+    instance: Instance,
     steps: Callable[[tuple[int, ...]], list[Step]],
 ) -> Outcome:
-    """The best placements in `found`, as moves."""
-    if not found.feasible:
-        return Outcome(
-            message=f"Can't find any good node: {_tally(found.failures)}",
-            failures=found.failures,
-        )
-    moves: list[Move] = []
-    for score, nodes in found.ranked():
-        moves.append(Move(score, nodes, steps(nodes)))
-        if len(moves) >= context.settings.top:
+    """The best placements of `instance` in `found`, as moves into `group`."""
+    candidates, order = found.candidates, found.order
+    outcome = Outcome(failures=candidates.failures)
+    outcome.order = order
+    if not candidates.feasible:
+        outcome.message = f"Can't find any good node: {_tally(candidates.failures)}"
+        return outcome
+    settings = context.settings_of(group)
+    for rank, nodes in candidates.ranked():
+        move = Move(found.scores[nodes] if found.scores else rank, nodes, steps(nodes))
+        if settings.strategy != "score":
+            move.extra = {"strategy": settings.strategy}
+            if order is not None:
+                move.extra |= order.extra(nodes)
+            else:
+                outcome.ranks[nodes] = rank
+        move.extra |= _wishes(context, instance, nodes)
+        outcome.moves.append(move)
+        if len(outcome.moves) >= settings.top:
             break
-    return Outcome(moves, failures=found.failures)
+    return outcome
+
+
+def _wishes(context: Context, instance: Instance, nodes: tuple[int, ...]) -> dict[str, Any]:
+    """What the entry of ``solutions`` says of wishes that the place breaks."""
+    broken = context.bonds.broken(instance, nodes[0])
+    return {"broken": broken} if broken else {}
 
 
 def _tally(failures: dict[str, int]) -> str:

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from iallocator.handlers.allocate import policy_warning, wish_for
 from iallocator.handlers.groups import collect_offers, ranked_by_losses
+from iallocator.handlers.turns import in_turn
 from iallocator.reply import Reply
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from typing import Any
 
     from iallocator.context import Context
+    from iallocator.handlers.groups import Wish
+    from iallocator.model.instance import Instance
+    from iallocator.reply import GroupSolution
     from iallocator.requests import Allocate, MultiAllocate
 
 __all__ = ["multi_allocate"]
@@ -20,58 +24,182 @@ __all__ = ["multi_allocate"]
 def multi_allocate(context: Context, request: MultiAllocate) -> Reply:
     """Place each instance on the state that the former left.
 
-    One that fits nowhere fails alone, by name.  hail fails the whole batch then.
+    If one fits nowhere then, all are placed at once by exact search.  Where there is no
+    place for all, what fits nowhere fails alone, by name; hail fails the whole batch.
     """
-    allocated: list[tuple[str, list[str]]] = []
-    warnings: list[str] = []
-    failed: list[tuple[str, str]] = []
-    solutions: list[dict[str, Any]] = []
-    for wanted in request.wanted:
-        name = wanted.instance.name
-        entry, why, warning = _place(context, wanted, solutions)
-        solutions.append(entry)
-        if why:
-            failed.append((name, why))
-            if context.settings.like_hail:
-                return Reply(False, why, [], solutions)
+    batch = _one_after_the_other(context, request)
+    note = ""
+    if batch.failed and context.settings.searches:
+        batch, note = _at_once(context, request, batch)
+    if context.settings.optimal and not batch.failed:
+        batch, note = _best(context, request, batch, note)
+    return batch.reply(note, whole=context.settings.like_hail)
+
+
+class _Batch:
+    """What came of every instance, in the order of the request.
+
+    Attributes
+    ----------
+    placed:
+        (instance, node indices) of those that have a place.
+    failed:
+        (name, reason) of the others.
+    """
+
+    __slots__ = ("entries", "failed", "placed", "warnings")
+
+    def __init__(self) -> None:
+        self.placed: list[tuple[Instance, tuple[int, ...]]] = []
+        self.failed: list[tuple[str, str]] = []
+        self.entries: list[dict[str, Any]] = []
+        self.warnings: list[str] = []
+
+    def put_in_order(self, request: MultiAllocate) -> None:
+        """Have everything in the order of the request, whoever chose first."""
+        position = {wanted.instance.name: k for k, wanted in enumerate(request.wanted)}
+        self.entries.sort(key=lambda entry: position[entry["instance"]])
+        self.failed.sort(key=lambda failure: position[failure[0]])
+
+    def reply(self, note: str, whole: bool) -> Reply:
+        """All of it as an answer; `whole`: one that failed fails all."""
+        if whole and self.failed:
+            return Reply(False, self.failed[0][1], [], self.entries)
+        info = (
+            f"{len(self.failed)} instances failed to allocate and "
+            f"{len(self.placed)} were allocated successfully"
+        )
+        info += "".join(f"; {name}: {why}" for name, why in self.failed)
+        info += "".join(dict.fromkeys(self.warnings)) + note
+        allocated = [[e["instance"], e["nodes"]] for e in self.entries if e["nodes"]]
+        result = [allocated, [name for name, _ in self.failed]]
+        return Reply(bool(allocated) or not self.failed, info, result, self.entries)
+
+
+def _one_after_the_other(context: Context, request: MultiAllocate) -> _Batch:
+    """Give each instance the best place that is left."""
+    batch = _Batch()
+    for position in in_turn(context, [wanted.instance for wanted in request.wanted]):
+        wanted = request.wanted[position]
+        wish = wish_for(context, wanted)
+        if wish is None:
+            _fail(batch, wanted, f"Group {wanted.group_name} does not exist", [])
         else:
-            allocated.append((name, entry["nodes"]))
-            warnings.append(warning)
-    info = (
-        f"{len(failed)} instances failed to allocate and "
-        f"{len(allocated)} were allocated successfully"
-    )
-    info += "".join(f"; {name}: {why}" for name, why in failed) + "".join(dict.fromkeys(warnings))
-    success = bool(allocated) or not failed
-    result = [[list(pair) for pair in allocated], [name for name, _ in failed]]
-    return Reply(success, info, result, solutions)
+            _place(context, wish, wanted, batch)
+        if batch.failed and context.settings.like_hail:
+            break
+    _drop_dependents(context, batch)
+    batch.put_in_order(request)
+    return batch
 
 
-def _place(
-    context: Context, wanted: Allocate, before: Sequence[dict[str, Any]]
-) -> tuple[dict[str, Any], str, str]:
-    """Place one instance on the state, after those `before`.
+def _drop_dependents(context: Context, batch: _Batch) -> None:
+    """Fail what depends on an instance that failed, though it has a place itself."""
+    names = {name for name, _ in batch.failed}
+    done = [instance for instance, _ in batch.placed]
+    chains = context.bonds.left_behind(done, names, ordered=True)
+    for instance, nodes in list(batch.placed):
+        if instance.name in chains:
+            context.state.remove(instance, nodes)
+            batch.placed.remove((instance, nodes))
+            why = f"it {chains[instance.name]}"
+            batch.failed.append((instance.name, why))
+            entry = next(e for e in batch.entries if e["instance"] == instance.name)
+            entry |= {"nodes": [], "reason": why}
 
-    Its entry of ``solutions``, why it failed, and what to warn of.
-    """
-    entry: dict[str, Any] = {"instance": wanted.instance.name}
-    wish = wish_for(context, wanted)
-    if wish is None:
-        why = f"Group {wanted.group_name} does not exist"
-        return entry | {"nodes": [], "reason": why, "groups": []}, why, ""
-    if before and context.settings.like_hail and ranked_by_losses(context, wish):
+
+def _place(context: Context, wish: Wish, wanted: Allocate, batch: _Batch) -> None:
+    """Place one instance on the state."""
+    if batch.entries and context.settings.like_hail and ranked_by_losses(context, wish):
         # where lost allocations decide, hail knows only the first instance's group from then on
-        wish.groups = [group for group in wish.groups if group.name == before[0]["group"]]
+        first = batch.entries[0]["group"]
+        wish.groups = [group for group in wish.groups if group.name == first]
     offers = collect_offers(context, wish)
     groups = [offer.document(context.settings.top) for offer in offers.ranked]
-    best = offers.best
-    if best is None:
+    if offers.best is None:
         why = offers.line or "no group has nodes"
-        return entry | {"nodes": [], "reason": why, "groups": groups}, why, ""
-    context.state.place(wanted.instance, best.nodes[0])
-    return entry | {
-        "group": best.group,
-        "nodes": best.placements[0][1],
-        "score": round(best.placements[0][0], 8),
-        "groups": groups,
-    }, "", policy_warning(best)
+        unkept = context.bonds.unmet(wanted.instance)
+        _fail(batch, wanted, f"{why}; it {unkept}" if unkept else why, groups)
+    else:
+        _take(context, batch, wanted, offers.best, groups)
+
+
+def _take(
+    context: Context,
+    batch: _Batch,
+    wanted: Allocate,
+    offer: GroupSolution,
+    groups: list[dict[str, Any]],
+) -> None:
+    """Put the instance where `offer` has it."""
+    context.state.place(wanted.instance, offer.nodes[0])
+    batch.placed.append((wanted.instance, offer.nodes[0]))
+    batch.warnings.append(policy_warning(offer))
+    score, nodes = offer.placements[0]
+    batch.entries.append(
+        {
+            "instance": wanted.instance.name,
+            "group": offer.group,
+            "nodes": nodes,
+            "score": round(score, 8),
+            **offer.extra,
+            "groups": groups,
+        }
+    )
+
+
+def _fail(batch: _Batch, wanted: Allocate, why: str, groups: list[dict[str, Any]]) -> None:
+    name = wanted.instance.name
+    batch.failed.append((name, why))
+    batch.entries.append({"instance": name, "nodes": [], "reason": why, "groups": groups})
+
+
+def _at_once(
+    context: Context, request: MultiAllocate, greedy: _Batch
+) -> tuple[_Batch, str]:
+    """Place all by exact search; if that fails, what `greedy` has stands, with a note."""
+    wishes = [wish_for(context, wanted) for wanted in request.wanted]
+    known = [wish for wish in wishes if wish is not None]
+    if len(known) < len(wishes):
+        return greedy, ""
+    from iallocator.handlers.exact import place_together
+
+    for instance, nodes in reversed(greedy.placed):
+        context.state.remove(instance, nodes)
+    found = place_together(context, known)
+    note = found.note(context.settings)
+    if not found.nodes:
+        for instance, nodes in greedy.placed:
+            context.state.place(instance, nodes)
+        return greedy, note
+    return _exactly(context, request, known, found.nodes), note
+
+
+def _best(
+    context: Context, request: MultiAllocate, batch: _Batch, note: str
+) -> tuple[_Batch, str]:
+    """The batch with the lowest score of all, and what there is to say of it."""
+    from iallocator.handlers.optimal import best_batch, told
+
+    wishes = [wish for wanted in request.wanted if (wish := wish_for(context, wanted))]
+    placed = {instance.name: nodes for instance, nodes in batch.placed}
+    for instance, nodes in reversed(batch.placed):
+        context.state.remove(instance, nodes)
+    greedy, best = best_batch(context, wishes, placed)
+    return _exactly(context, request, wishes, best.nodes), note + told(greedy, best)
+
+
+def _exactly(
+    context: Context,
+    request: MultiAllocate,
+    wishes: Sequence[Wish],
+    places: Mapping[str, tuple[int, ...]],
+) -> _Batch:
+    """Put every instance where `places` has it."""
+    from iallocator.handlers.exact import offer_exactly
+
+    batch = _Batch()
+    for wanted, wish in zip(request.wanted, wishes):
+        offer = offer_exactly(context, wish, places[wanted.instance.name])
+        _take(context, batch, wanted, offer, [offer.document(1)])
+    return batch

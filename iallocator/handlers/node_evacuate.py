@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from iallocator.filters.migration import may_not_receive
+from iallocator.filters.node import FORCED_LIMITS
 from iallocator.handlers.change_group import move_to_group
+from iallocator.handlers.move_all import MoveTask, move_all
 from iallocator.handlers.moving import (
     Outcome,
     fail_over,
@@ -16,7 +19,7 @@ from iallocator.model.moves import apply_steps
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Iterator, Sequence
     from typing import Any
 
     from iallocator.context import Context
@@ -30,25 +33,70 @@ __all__ = ["node_evacuate"]
 def node_evacuate(context: Context, request: NodeEvacuate) -> Reply:
     """Move the instances in the order given, each on the state that the former left.
 
-    The nodes that are left and those that are not online are no targets.  What the
-    local group cannot take is offered to the others, see `_elsewhere`.
+    The nodes that are left and those that are not online are no targets.  If some
+    instance has no place in its group then, all are moved at once by exact search.
+    What the local group cannot take is offered to the others afterwards, see `_elsewhere`.
     """
     left = evacuated_nodes(request)
+    tasks = [_task(context, instance, request.mode, left) for instance in request.instances]
+    note, made = move_all(context, tasks)
     report = MoveReport(context)
-    for instance in request.instances:
-        group = context.cluster.group_of(instance)
-        targets = [i for i in eligible_nodes(context, group, None) if i not in left]
-        outcome = evacuate(context, instance, request.mode, targets)
+    for instance, outcome in made:
+        if outcome.best is not None:
+            report.moved(instance, outcome.best, move_entry(context, instance, outcome))
+    for instance, outcome in made:
+        if outcome.best is not None:
+            continue
         entry = move_entry(context, instance, outcome)
-        move = outcome.best
-        if move is None and instance.mirrored:
-            move = _elsewhere(context, instance, entry)
+        move = _elsewhere(context, instance, entry) if instance.mirrored else None
         if move is None:
             report.failed(instance, outcome.message + _hint(entry), entry)
         else:
             apply_steps(context.state, instance, move.steps)
             report.moved(instance, move, entry)
-    return report.reply()
+    return report.reply(note)
+
+
+def _task(context: Context, instance: Instance, mode: str, left: Collection[int]) -> MoveTask:
+    """Moving one instance within its group, as `mode` says."""
+    group = context.cluster.group_of(instance)
+    targets = [i for i in eligible_nodes(context, group, None) if i not in left]
+
+    def exactly(nodes: tuple[int, ...]) -> Outcome:
+        if mode == "all" and len(nodes) > 1:
+            return move_pair(context, instance, nodes[:1], nodes[1:])
+        return evacuate(context, instance, mode, nodes[-1:])
+
+    return MoveTask(
+        instance,
+        lambda: evacuate(context, instance, mode, targets),
+        lambda: _places(context, instance, mode, targets),
+        exactly,
+    )
+
+
+def _places(
+    context: Context, instance: Instance, mode: str, targets: Sequence[int]
+) -> Iterator[tuple[float, tuple[int, ...]]]:
+    """Where the evacuation may leave an instance that is off the state now, by the limits."""
+    present = instance.nodes
+    if not instance.mirrored or (mode == "secondary-only" and instance.shared):
+        return
+    if mode == "primary-only" and len(present) > 1:
+        yield 0.0, present[::-1]
+        return
+    free = [index for index in targets if index not in present]
+    kernel = context.kernel(context.cluster.group_of(instance).nodes)
+    if instance.shared:
+        refusals = may_not_receive(context.cluster, present[0], free)
+        found = kernel.singles(instance, free, refusals, context.move_limits(present[0]))
+    elif mode == "secondary-only":
+        limits = context.move_limits(present[-1])
+        found = kernel.secondaries(instance, present[0], free, limits)
+    else:
+        found = kernel.pairs(instance, free, free, {}, FORCED_LIMITS)
+    for number in range(found.rows()):
+        yield from found.row(number)
 
 
 def evacuated_nodes(request: NodeEvacuate) -> set[int]:
@@ -98,7 +146,7 @@ def _elsewhere(context: Context, instance: Instance, entry: dict[str, Any]) -> A
         for key, value in move_entry(context, instance, outcome).items()
         if key not in ("instance", "failures")
     }
-    return outcome.best if context.settings.inter_group == "yes" else None
+    return outcome.best if context.settings_of(local).inter_group == "yes" else None
 
 
 def _hint(entry: dict[str, Any]) -> str:

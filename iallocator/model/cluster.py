@@ -9,6 +9,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from iallocator.model.instance import Instance
+    from iallocator.model.keys import PlacementKey
+    from iallocator.model.storage import Pool, Storage
 
 __all__ = ["Cluster", "Group", "Node"]
 
@@ -59,7 +61,9 @@ class Node:
 
     Memory and disk in MiB.  ``online`` means not offline, not drained and
     vm_capable; other nodes take no instances.  ``reported_memory`` and
-    ``reported_disk`` are what the node itself says is free.
+    ``reported_disk`` are what the node itself says is free.  ``load`` is how busy it
+    is, from 0 to 1; 0 where the document does not say.  ``has_internal`` says whether it
+    has storage of its own.
     """
 
     __slots__ = (
@@ -68,8 +72,10 @@ class Node:
         "exclusive_storage",
         "free_spindles",
         "group",
+        "has_internal",
         "high_spindles",
         "index",
+        "load",
         "locations",
         "migration",
         "name",
@@ -113,6 +119,7 @@ class Node:
         cpu_speed: float = 1.0,
         tags: Sequence[str] = (),
         oob_program: str = "",
+        load: float = 0,
     ) -> None:
         self.name = name
         self.group = group
@@ -121,9 +128,11 @@ class Node:
         self.drained = drained
         self.vm_capable = vm_capable
         self.online = vm_capable and not offline and not drained
+        self.has_internal = True
         self.total_memory = total_memory
         self.reserved_memory = reserved_memory
         self.reported_memory = reported_memory
+        self.load = load
         self.total_disk = total_disk
         self.reported_disk = reported_disk
         self.total_cpus = total_cpus
@@ -147,10 +156,11 @@ class Cluster:
 
     The lists stand in the order in which ties are broken: of placements with equal
     scores the one on the earlier node wins, and nodes give up their instances in
-    the order of the list.
+    the order of the list.  ``storage`` knows which nodes reach which storage pools; None
+    if nothing is said of that, and every node reaches all.
     """
 
-    __slots__ = ("groups", "instances", "name", "nodes", "tags")
+    __slots__ = ("groups", "instances", "name", "nodes", "placement_keys", "storage", "tags")
 
     def __init__(
         self,
@@ -165,6 +175,8 @@ class Cluster:
         self.groups = groups
         self.nodes = nodes
         self.instances = instances
+        self.placement_keys: Sequence[PlacementKey] = ()
+        self.storage: Storage | None = None
         for index, node in enumerate(nodes):
             node.index = index
             node.group.nodes.append(index)
@@ -173,6 +185,16 @@ class Cluster:
     def group_of(self, instance: Instance) -> Group:
         """The group of the instance's primary node."""
         return self.nodes[instance.nodes[0]].group
+
+    def reach(self, instance: Instance) -> frozenset[int] | None:
+        """The nodes that reach the storage pools of `instance`; None: every node does."""
+        return None if self.storage is None else self.storage.nodes_for(instance)
+
+    def partitions(self) -> dict[Pool, list[Group]]:
+        """Storage pool -> the groups with a node that reaches it."""
+        from iallocator.model.storage import partitions
+
+        return partitions(self)
 
     def dedicated(self, group: Group, online: bool = True) -> bool:
         """Whether all nodes of `group`, or all `online` ones, have exclusive storage."""

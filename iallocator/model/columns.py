@@ -48,7 +48,7 @@ COLUMNS = (
 
 def primary_vector(i: Instance) -> tuple[float, ...]:
     """Amounts that instance `i` adds to its primary, in the order of `COLUMNS`."""
-    disk = i.disk if i.local else 0
+    disk = i.own_disk
     spindles = i.spindle_use if i.local else 0
     own_spindles = i.spindles or 0
     cpus = 0 if i.admin_offline else i.vcpus
@@ -78,7 +78,7 @@ def primary_vector(i: Instance) -> tuple[float, ...]:
 
 def secondary_vector(i: Instance) -> tuple[float, ...]:
     """Amounts that instance `i` adds to its secondary, in the order of `COLUMNS`."""
-    disk = i.disk if i.local else 0
+    disk = i.own_disk
     spindles = i.spindle_use if i.local else 0
     own_spindles = i.spindles or 0
     now = 0 if i.forthcoming else 1

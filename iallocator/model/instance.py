@@ -9,6 +9,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from iallocator.model.keys import PlacementKey
+    from iallocator.model.storage import Pool
+
 __all__ = ["NO_LOAD", "UNIT_LOAD", "Instance"]
 
 UNIT_LOAD = (1.0, 1.0, 1.0, 1.0)
@@ -32,6 +35,16 @@ class Instance:
         Indices of its nodes in the cluster, primary first; empty for a new one.
     exclusion, desired:
         Its exclusion tags and the locations that it wants its primary to have.
+    placement_keys, asked_keys:
+        Its keys, those that its tags hold apart; and those that the request adds to
+        them for the place it gives it.
+    pools:
+        The storage pools that hold its disks; None: as its disk template says.
+    draws:
+        (pool, MiB) of the space that its disks take in pools of which nodes say what is
+        free, apart from their free disk.
+    restricted:
+        Whether not every node may reach its pools, or have room there.
     order:
         Position among the instances: where order counts, lower goes first.
     """
@@ -40,10 +53,12 @@ class Instance:
         "admin_state",
         "as_primary",
         "as_secondary",
+        "asked_keys",
         "auto_balance",
         "desired",
         "disk",
         "disk_sizes",
+        "draws",
         "exclusion",
         "forthcoming",
         "load",
@@ -53,6 +68,9 @@ class Instance:
         "networks",
         "nodes",
         "order",
+        "placement_keys",
+        "pools",
+        "restricted",
         "shared",
         "spindle_use",
         "spindles",
@@ -99,6 +117,11 @@ class Instance:
         self.exclusion: tuple[str, ...] = ()
         self.desired: frozenset[str] = frozenset()
         self.order: float = 0
+        self.placement_keys: Sequence[PlacementKey] = ()
+        self.asked_keys: Sequence[PlacementKey] = ()
+        self.pools: tuple[Pool, ...] | None = None
+        self.draws: tuple[tuple[Pool, int], ...] = ()
+        self.restricted = False
         self.local = template in LOCAL_TEMPLATES
         self.shared = template in SHARED_TEMPLATES
         self.uses_memory = admin_state == "up" and not forthcoming
@@ -115,10 +138,41 @@ class Instance:
         """Whether its secondary keeps memory free for its failover."""
         return self.auto_balance and not self.forthcoming and self.admin_state != "offline"
 
+    def keep_in(
+        self, pools: tuple[Pool, ...], draws: tuple[tuple[Pool, int], ...], external: bool
+    ) -> None:
+        """Say where its disks are, see `pools` and `draws`, and whether that is shared storage.
+
+        Call it before the instance is placed anywhere.
+        """
+        self.pools = pools
+        self.draws = draws
+        self.local = self.local and not external
+        self.shared = self.shared or external
+        self.as_primary = primary_vector(self)
+        self.as_secondary = secondary_vector(self)
+
+    @property
+    def own_disk(self) -> int:
+        """MiB that its disks take of a node's free disk, as the node reports that."""
+        if not self.local:
+            return 0
+        return self.disk - sum(amount for _, amount in self.draws) if self.draws else self.disk
+
+    @property
+    def counts_disk(self) -> bool:
+        """Whether a node's free disk matters to it."""
+        return self.local and (not self.draws or self.own_disk > 0)
+
     @property
     def running(self) -> bool:
         """Whether it can be migrated live."""
         return self.uses_memory
+
+    @property
+    def external(self) -> bool:
+        """Whether it has disks, on shared storage: any node that reaches them could run it."""
+        return self.shared and self.template != "diskless"
 
     @property
     def mirrored(self) -> bool:
@@ -149,4 +203,8 @@ class Instance:
             load=self.load,
         )
         twin.exclusion, twin.desired, twin.order = self.exclusion, self.desired, self.order
+        twin.placement_keys, twin.asked_keys = self.placement_keys, self.asked_keys
+        if self.pools is not None:
+            twin.keep_in(self.pools, self.draws, False)
+            twin.restricted = self.restricted
         return twin

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from iallocator.model.cluster import Cluster
     from iallocator.model.instance import Instance
+    from iallocator.model.storage import PoolSpace, Storage
 
 __all__ = ["State", "Trial"]
 
@@ -52,6 +53,8 @@ class State:
         Per node, the instances it holds in that role, keyed by name.
     exclusion:
         Counters of the exclusion tags of primaries, per node.
+    pools:
+        What is free in storage pools; None where nothing is said of those.
     domains:
         (group, location, exclusion tag) -> primaries with that tag on online nodes there.
     """
@@ -63,6 +66,7 @@ class State:
         "domains",
         "exclusion",
         "peers",
+        "pools",
         "primaries",
         "reserved",
         "revisions",
@@ -83,7 +87,10 @@ class State:
         self.where: dict[str, tuple[int, ...]] = {}
         self.revisions = [0] * count
         self._journal: list[_SavedNode | _SavedPlace] | None = None
+        self.pools: PoolSpace | None = None
         self._start()
+        if cluster.storage is not None:
+            self._start_pools(cluster.storage)
 
     def _start(self) -> None:
         """Count what is there; then let the nodes' own reports have their word.
@@ -112,6 +119,16 @@ class State:
             columns[CPUS][index] += node.reserved_cpus
             columns[CPUS_LATER][index] += node.reserved_cpus
 
+    def _start_pools(self, storage: Storage) -> None:
+        """As the nodes report them, less what forthcoming instances will take."""
+        from iallocator.model.storage import PoolSpace
+
+        self.pools = PoolSpace(storage, len(self.cluster.nodes))
+        for instance in self.cluster.instances:
+            if instance.draws and instance.forthcoming:
+                for index in instance.nodes:
+                    self.pools.add(instance, index, 1)
+
     def _spindles_unknown(self, index: int) -> bool:
         """Whether a forthcoming instance of the node does not say its spindles."""
         return any(i.forthcoming and i.spindles is None for i in self.instances_on(index))
@@ -126,7 +143,7 @@ class State:
         here = self.primaries[index].values()
         used = sum(i.memory for i in here if i.uses_memory)
         stored = sum(
-            i.disk
+            i.own_disk
             for role in (self.primaries, self.secondaries)
             for i in role[index].values()
             if i.local and not i.forthcoming
@@ -154,6 +171,8 @@ class State:
         """Make node `index` the primary; `secondary` only matters for location tags."""
         self._touch(index)
         self._apply(index, instance.as_primary, 1)
+        if self.pools is not None:
+            self.pools.add(instance, index, 1)
         if instance.exclusion or instance.desired or self.cluster.nodes[index].locations:
             self._count_tags(instance, index, secondary, 1)
         self.primaries[index][instance.name] = instance
@@ -162,6 +181,8 @@ class State:
         """Undo `_add_primary`."""
         self._touch(index)
         self._apply(index, instance.as_primary, -1)
+        if self.pools is not None:
+            self.pools.add(instance, index, -1)
         if instance.exclusion or instance.desired or self.cluster.nodes[index].locations:
             self._count_tags(instance, index, secondary, -1)
         del self.primaries[index][instance.name]
@@ -170,6 +191,8 @@ class State:
         """Make node `index` the secondary of an instance whose primary is `primary`."""
         self._touch(index)
         self._apply(index, instance.as_secondary, 1)
+        if self.pools is not None:
+            self.pools.add(instance, index, 1)
         self.secondaries[index][instance.name] = instance
         if instance.reserves:
             peers = self.peers[index]
@@ -180,6 +203,8 @@ class State:
         """Undo `_add_secondary`."""
         self._touch(index)
         self._apply(index, instance.as_secondary, -1)
+        if self.pools is not None:
+            self.pools.add(instance, index, -1)
         del self.secondaries[index][instance.name]
         if instance.reserves:
             peers = self.peers[index]
@@ -262,6 +287,11 @@ class State:
         """Whether the node could not take over the instances of its worst peer."""
         return self.columns[MEMORY][index] <= self.reserved[index]
 
+    @property
+    def trying(self) -> bool:
+        """Whether there is a trial now."""
+        return self._journal is not None
+
     def trial(self) -> Trial:
         """A ``with`` block at whose end everything done inside it is undone."""
         return Trial(self)
@@ -289,7 +319,7 @@ class State:
 class _SavedNode:
     """One node as it was before a change."""
 
-    __slots__ = ("domains", "exclusion", "index", "peers", "primaries", "reserved", "row",
+    __slots__ = ("domains", "exclusion", "free", "index", "peers", "primaries", "reserved", "row",
                  "secondaries")  # fmt: skip
 
     def __init__(self, state: State, index: int) -> None:
@@ -301,6 +331,7 @@ class _SavedNode:
         self.secondaries = dict(state.secondaries[index])
         self.exclusion = dict(state.exclusion[index])
         self.domains = dict(state.domains) if state.domains else {}
+        self.free = dict(state.pools.free[index]) if state.pools is not None else None
 
     def restore(self, state: State) -> None:
         for column, value in zip(state.columns, self.row):
@@ -311,6 +342,8 @@ class _SavedNode:
         state.secondaries[self.index] = self.secondaries
         state.exclusion[self.index] = self.exclusion
         state.domains = self.domains
+        if state.pools is not None and self.free is not None:
+            state.pools.free[self.index] = self.free
 
 
 class _SavedPlace:

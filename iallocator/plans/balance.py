@@ -10,6 +10,7 @@ from __future__ import annotations
 from iallocator.model.moves import apply_steps
 from iallocator.plans.limits import lowest_score
 from iallocator.plans.plan import Plan, PlannedMove, traffic
+from iallocator.plans.scope import score_of
 from iallocator.scoring.movescan import MoveScan
 
 TYPE_CHECKING = False
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from iallocator.plans.limits import Limits
     from iallocator.scoring.movekinds import MoveRules
     from iallocator.scoring.movescan import FoundMove, Measure
+    from iallocator.scoring.ties import Ties
 
     Progress = Callable[[Plan], None]
 
@@ -29,11 +31,19 @@ __all__ = ["Arena", "Balancer", "balance"]
 NOTHING = 1e-10
 """A gain below this is rounding."""
 
-FIRST_MOVES = 60
-"""Moves with which an exchange may begin, the best single ones."""
+FIRST_MOVES = 200
+"""Moves that an exchange may be made of, the best single ones."""
 
-PER_INSTANCE = 4
+PER_INSTANCE = 8
 """How many of them may be of the same instance."""
+
+TRIED, PAIRED = 24, 16
+"""With how many of them an exchange is tried out, and how many of those for a partner."""
+
+PATIENCE = 4
+"""How many of those are tried out in vain once an exchange is found."""
+
+INFINITE = float("inf")
 
 EXCHANGE_GAIN = 0.001
 """The least that an exchange of two instances must gain."""
@@ -42,8 +52,8 @@ EXCHANGE_GAIN = 0.001
 class Arena:
     """What is balanced: the nodes of `scope` in `state`, `instances` that may move.
 
-    `fixed` holds the capacities of every node of the cluster.  The order of `scope`
-    and `instances` decides ties.
+    `fixed` holds the capacities of every node of the cluster, `ties` the bonds between
+    instances.  The order of `scope` and `instances` decides between equals.
     """
 
     def __init__(
@@ -53,8 +63,10 @@ class Arena:
         fixed: Sequence[tuple[float, ...]],
         instances: Sequence[Instance],
         rules: MoveRules,
+        ties: Ties | None = None,
     ) -> None:
         self.state = state
+        self.ties = ties
         self.scope = scope
         self.fixed = fixed
         self.instances = instances
@@ -62,15 +74,24 @@ class Arena:
 
     def scan(self) -> MoveScan:
         """All moves, as the state is now."""
-        scan = MoveScan(self.state, self.scope, self.fixed, self.instances, self.rules)
+        scan = MoveScan(
+            self.state, self.scope, self.fixed, self.instances, self.rules, self.ties
+        )
         scan.set_prices(traffic)
         return scan
+
+
+    def relaxed(self) -> MoveScan:
+        """All moves, those that only soft limits or bonds forbid among them."""
+        rules = self.rules.without_soft_limits()
+        return MoveScan(self.state, self.scope, self.fixed, self.instances, rules)
 
 
 class Balancer:
     """Makes one plan, changing the state as it goes; `plan` is always what is found so far."""
 
     def __init__(self, arena: Arena, limits: Limits, progress: Progress) -> None:
+        self._arena = arena
         self._state = arena.state
         self._scan = arena.scan()
         self._limits = limits
@@ -139,15 +160,6 @@ class Balancer:
         )
         self._progress(self.plan)
 
-    def _unmake(self, found: FoundMove) -> None:
-        """Take back the last move."""
-        present = self._state.where[found.instance.name]
-        self._state.remove(found.instance, present)
-        self._state.place(found.instance, found.before)
-        self.plan.moves.pop()
-        self._scan.refresh([*found.before, found.target])
-        self._score = self._scan.score()
-
     def _exchange(self) -> bool:
         """Make the two moves of different instances that help most together."""
         limits = self._limits
@@ -159,16 +171,16 @@ class Balancer:
         best: tuple[float, FoundMove] | None = None
         progress, self._progress = self._progress, lambda plan: None
         try:
-            for first in self._scan.lowest(FIRST_MOVES, PER_INSTANCE):
-                if limits.expired():
+            since = 0
+            for first in self._promising():
+                if limits.expired() or (best is not None and since >= PATIENCE):
                     break
+                since += 1
                 if traffic(first.instance, first.kind.letters) > self._budget():
                     continue
-                self._make(first)
-                second = self._scan.best(budget=self._budget())
-                self._unmake(first)
-                if second is not None and second.score <= start - wanted:
-                    best = min(best or (second.score, first), (second.score, first), key=_score)
+                found = self._try(first)
+                if found <= start - wanted and (best is None or found < best[0]):
+                    best, since = (found, first), 0
         finally:
             self._progress = progress
         if best is None:
@@ -179,17 +191,47 @@ class Balancer:
         self._make(second)
         return True
 
+    def _try(self, first: FoundMove) -> float:
+        """The lowest score after `first` and a move that follows it; all is as before then."""
+        with self._scan.trial(), self._state.trial():
+            steps = first.kind.steps(first.before, first.target)
+            apply_steps(self._state, first.instance, steps)
+            self._scan.refresh([*first.before, first.target])
+            budget = self._budget() - traffic(first.instance, first.kind.letters)
+            second = self._scan.best(budget=budget)
+            return INFINITE if second is None else second.score
 
-def _score(candidate: tuple[float, FoundMove]) -> float:
-    return candidate[0]
+    def _promising(self) -> list[FoundMove]:
+        """First moves of exchanges, those first that go best with another.
+
+        That one need not be possible now: the first may make the room for it.
+        """
+        firsts = self._scan.lowest(FIRST_MOVES, PER_INSTANCE)
+        seconds = self._arena.relaxed().lowest(FIRST_MOVES, PER_INSTANCE)
+        if not (firsts and seconds):
+            return firsts[:TRIED]
+        lowest = self._scan.pair_scores(firsts, seconds).min(axis=1)
+        order = sorted(range(len(firsts)), key=lambda k: float(lowest[k]))
+        chosen = dict.fromkeys([*order[:PAIRED], *range(len(firsts))])
+        return [firsts[k] for k in list(chosen)[:TRIED]]
 
 
 def balance(arena: Arena, limits: Limits, progress: Progress = lambda plan: None) -> Plan:
     """The best plan for `arena`, whose state it leaves as it was."""
-    plans = []
+    plans: list[Plan] = []
     for by_value in (False,) if limits.cost is None else (False, True):
         with arena.state.trial():
-            plans.append(Balancer(arena, limits, progress).run(by_value))
+            plans.append(_attempt(arena, limits, progress, by_value))
         if plans[-1].interrupted:
             break
     return min(plans, key=lambda plan: plan.after)
+
+
+def _attempt(arena: Arena, limits: Limits, progress: Progress, by_value: bool) -> Plan:
+    """One plan; an empty one if someone interrupts before the first scan is done."""
+    try:
+        return Balancer(arena, limits, progress).run(by_value)
+    except KeyboardInterrupt:
+        plan = Plan("balance", score_of(arena.state, arena.scope))
+        plan.stop_at_best()
+        return plan

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from iallocator.constraints.finding import relations_of
+from iallocator.constraints.ordering import demands_of
+from iallocator.constraints.tying import ties_of
 from iallocator.model.state import State
 from iallocator.plans.balance import Arena, balance
+from iallocator.plans.broken import note_broken
 from iallocator.plans.plan import replay
 from iallocator.plans.scope import in_order, movable, set_offline, set_vcpu_ratio, worst_first
 from iallocator.plans.verify import verify
@@ -14,11 +18,13 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
+    from iallocator.constraints.relations import Relations
     from iallocator.model.cluster import Cluster, Group
     from iallocator.plans.limits import Limits
     from iallocator.plans.plan import Plan
+    from iallocator.transition.demands import Demands
 
-__all__ = ["Balanced", "GroupPlan", "Wishes", "balance_cluster"]
+__all__ = ["Balanced", "GroupPlan", "MoveRules", "Wishes", "balance_cluster"]
 
 
 class Wishes:
@@ -26,6 +32,8 @@ class Wishes:
 
     Attributes
     ----------
+    limits, rules:
+        When to stop, and which moves are allowed.
     group:
         Name or uuid of the only group to balance; "": the worst that can be improved.
     all_groups:
@@ -36,13 +44,14 @@ class Wishes:
         Names of the instances that may be moved (None: all), and of those that may not.
     max_cpu, min_disk:
         Virtual cpus per cpu at most (None: as the policy says); share of disk to keep free.
-    like_hbal:
-        Whether to go about it exactly as hbal does.
+    tag_prefix:
+        What this program's own tags begin with.
     """
 
     def __init__(
         self,
         limits: Limits,
+        rules: MoveRules,
         *,
         group: str = "",
         all_groups: bool = False,
@@ -51,13 +60,9 @@ class Wishes:
         excluded: Collection[str] = (),
         max_cpu: float | None = None,
         min_disk: float = 0.0,
-        disk_moves: bool = True,
-        instance_moves: bool = True,
-        restricted: bool = False,
-        evacuate_only: bool = False,
-        ignore_soft: bool = False,
-        like_hbal: bool = False,
+        tag_prefix: str = "iallocator:",
     ) -> None:
+        self.tag_prefix = tag_prefix
         self.limits = limits
         self.group = group
         self.all_groups = all_groups
@@ -66,15 +71,7 @@ class Wishes:
         self.excluded = excluded
         self.max_cpu = max_cpu
         self.min_disk = min_disk
-        self.like_hbal = like_hbal
-        self.rules = MoveRules(
-            disk_moves=disk_moves,
-            instance_moves=instance_moves,
-            restricted=restricted,
-            evacuate_only=evacuate_only,
-            ignore_soft=ignore_soft,
-            like_hbal=like_hbal,
-        )
+        self.rules = rules
 
 
 class GroupPlan:
@@ -87,15 +84,28 @@ class GroupPlan:
 
 
 class Balanced:
-    """The plans for one group or several, and the states of the cluster around them."""
+    """The plans for one group or several, and the states of the cluster around them.
+
+    ``interrupted`` says whether someone did not want to wait for all of it, ``demands``
+    what is asked of the order of the steps.
+    """
 
     def __init__(
-        self, cluster: Cluster, plans: list[GroupPlan], before: State, after: State
+        self,
+        cluster: Cluster,
+        plans: list[GroupPlan],
+        before: State,
+        interrupted: bool,
+        demands: Demands | None = None,
     ) -> None:
         self.cluster = cluster
+        self.demands = demands
         self.plans = plans
         self.before = before
-        self.after = after
+        self.interrupted = interrupted or any(one.plan.interrupted for one in plans)
+        self.after = State(cluster)
+        for one in plans:
+            replay(self.after, one.plan.moves)
 
 
 def balance_cluster(
@@ -107,7 +117,8 @@ def balance_cluster(
     """Balance one group, or all.
 
     A cluster of several groups has its worst group balanced that can be improved.
-    `check`: execute every plan on the model.
+    `check`: execute every plan on the model.  A KeyboardInterrupt ends the work, and
+    what was found until then is returned.
 
     Raises
     ------
@@ -118,20 +129,40 @@ def balance_cluster(
     set_offline(cluster, wishes.offline)
     if wishes.max_cpu is not None:
         set_vcpu_ratio(cluster, wishes.max_cpu)
-    state = State(cluster)
+    before = State(cluster)
+    demands = demands_of(relations_for(cluster, wishes))
     plans: list[GroupPlan] = []
-    for group in _groups(state, wishes):
-        plan = balance(_arena(state, group, wishes), wishes.limits, progress)
-        problems = verify(state, plan.moves) if check else []
-        found = GroupPlan(group, plan, problems)
-        replay(state, plan.moves)
+    try:
+        _balance_groups(before, wishes, progress, check, plans)
+    except KeyboardInterrupt:
+        return Balanced(cluster, plans, before, True, demands)
+    return Balanced(cluster, plans, before, False, demands)
+
+
+def _balance_groups(
+    before: State,
+    wishes: Wishes,
+    progress: Callable[[Plan], None],
+    check: bool,
+    plans: list[GroupPlan],
+) -> None:
+    """Fill `plans`; what is in there counts if someone interrupts."""
+    state = State(before.cluster)
+    relations = relations_for(before.cluster, wishes)
+    for group in _groups(before, wishes):
+        arena = _arena(state, group, wishes, relations)
+        plan = balance(arena, wishes.limits, progress)
+        note_broken(state, plan.moves, relations)
+        found = GroupPlan(group, plan, [])
         if wishes.all_groups:
             plans.append(found)
         elif plan.moves or not plans:
-            plans = [found]
+            plans[:] = [found]
+        if check:
+            found.problems += verify(state, plan.moves, relations=relations)
         if plan.interrupted or (plan.moves and not wishes.all_groups):
             break
-    return Balanced(cluster, plans, State(cluster), state)
+        replay(state, plan.moves)
 
 
 def _known(cluster: Cluster, wishes: Wishes) -> None:
@@ -153,9 +184,16 @@ def _groups(state: State, wishes: Wishes) -> list[Group]:
     raise LookupError(f"unknown group: {wishes.group}")
 
 
-def _arena(state: State, group: Group, wishes: Wishes) -> Arena:
+def relations_for(cluster: Cluster, wishes: Wishes) -> Relations | None:
+    """What relates the instances of the cluster to each other; hbal knows no such thing."""
+    return None if wishes.rules.like_hbal else relations_of(cluster, (), wishes.tag_prefix)
+
+
+def _arena(state: State, group: Group, wishes: Wishes, relations: Relations | None) -> Arena:
     cluster = state.cluster
     fixed = [capacities(node, wishes.min_disk) for node in cluster.nodes]
-    instances = movable(cluster, group, wishes.selected, wishes.excluded, wishes.like_hbal)
-    scope = in_order(group.nodes, wishes.like_hbal)
-    return Arena(state, scope, fixed, instances, wishes.rules)
+    instances = movable(cluster, group, wishes.selected, wishes.excluded, wishes.rules.like_hbal)
+    if relations is not None and relations.stuck:
+        instances = [i for i in instances if i.name not in relations.stuck]
+    scope = in_order(group.nodes, wishes.rules.like_hbal)
+    return Arena(state, scope, fixed, instances, wishes.rules, ties_of(relations))

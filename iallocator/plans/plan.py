@@ -40,9 +40,11 @@ class PlannedMove:
         Of the group or cluster that is balanced, after the move.
     copied:
         MiB that travel between nodes; see `traffic`.
+    broken:
+        What the instance should rather not do there, for people; see `plans.broken`.
     """
 
-    __slots__ = ("after", "before", "copied", "instance", "notation", "score", "steps")
+    __slots__ = ("after", "before", "broken", "copied", "instance", "notation", "score", "steps")
 
     def __init__(
         self,
@@ -60,6 +62,7 @@ class PlannedMove:
         self.notation = notation
         self.score = score
         self.copied = copied
+        self.broken: list[str] = []
 
     @property
     def nodes(self) -> frozenset[int]:
@@ -69,7 +72,7 @@ class PlannedMove:
 
     def document(self, cluster: Cluster) -> dict[str, object]:
         """As plain data; see ``schemas/plan.schema.json``."""
-        return {
+        entry: dict[str, object] = {
             "instance": self.instance.name,
             "from": cluster.node_names(self.before),
             "to": cluster.node_names(self.after),
@@ -77,6 +80,7 @@ class PlannedMove:
             "score": self.score,
             "copied_mib": self.copied,
         }
+        return entry | {"broken": self.broken} if self.broken else entry
 
 
 class Plan:

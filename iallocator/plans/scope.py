@@ -63,18 +63,20 @@ def movable(
     selected: Collection[str] | None = None,
     excluded: Collection[str] = (),
     like_hbal: bool = False,
+    unbalanced: bool = False,
 ) -> list[Instance]:
     """The instances of `group` that a planner may move, in the order in which ties are broken.
 
     Not those that cannot move, are not to be balanced, or are split over two groups;
-    hbal leaves diskless ones alone, too.  `selected` None means all.
+    hbal leaves diskless ones alone, too.  `selected` None means all; `unbalanced` takes
+    those that are not to be balanced.
     """
     chosen = [
         i
         for i in cluster.instances
         if i.nodes
         and i.mirrored
-        and i.auto_balance
+        and (i.auto_balance or unbalanced)
         and all(cluster.nodes[index].group is group for index in i.nodes)
         and (selected is None or i.name in selected)
         and i.name not in excluded

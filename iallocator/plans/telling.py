@@ -10,26 +10,31 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from iallocator.model.cluster import Cluster
+    from iallocator.model.state import State
     from iallocator.plans.balancing import GroupPlan
     from iallocator.plans.plan import PlannedMove
+    from iallocator.transition.demands import Demands
+    from iallocator.transition.transition import Transition
 
     Json = dict[str, object]
 
-__all__ = ["command_lines", "plan_document", "plan_lines"]
+__all__ = ["command_lines", "plan_document", "plan_lines", "transition_of"]
 
 
 def _moves(plans: Sequence[GroupPlan]) -> list[PlannedMove]:
     return [move for one in plans for move in one.plan.moves]
 
 
-def plan_document(cluster: Cluster, plans: Sequence[GroupPlan]) -> Json:
-    """All plans as one; see ``schemas/plan.schema.json``.
+def plan_document(
+    cluster: Cluster, plans: Sequence[GroupPlan], command: str = "balance"
+) -> Json:
+    """All plans of `command` as one; see ``schemas/plan.schema.json``.
 
     The scores of several groups are added up; the score of a move is its group's.
     """
     moves = _moves(plans)
     return {
-        "command": "balance",
+        "command": command,
         "scores": {
             "before": sum(one.plan.before for one in plans),
             "after": sum(one.plan.after for one in plans),
@@ -48,6 +53,18 @@ def plan_document(cluster: Cluster, plans: Sequence[GroupPlan]) -> Json:
             for one in plans
         ],
     }
+
+
+def transition_of(
+    before: State, plans: Sequence[GroupPlan], demands: Demands | None = None
+) -> Transition:
+    """The steps of all moves and what they wait for; the plans begin at the state `before`."""
+    from iallocator.transition.amounts import room
+    from iallocator.transition.build import transition_of_moves
+
+    moves = [(move.instance, move.before, move.steps) for move in _moves(plans)]
+    orders = demands.orders if demands else ()
+    return transition_of_moves(before.cluster, room(before), moves, orders=orders)
 
 
 def command_lines(cluster: Cluster, plans: Sequence[GroupPlan]) -> list[str]:
@@ -85,9 +102,10 @@ def _table(cluster: Cluster, moves: Sequence[PlannedMove]) -> Iterator[str]:
     ]
     widths = [max(map(len, column)) for column in zip(*rows)]
     right = {0, 5, 6}
-    for row in rows:
+    for row, move in zip(rows, moves):
         cells = (
             cell.rjust(width) if k in right else cell.ljust(width)
             for k, (cell, width) in enumerate(zip(row, widths))
         )
         yield "  " + " ".join(cells).rstrip()
+        yield from (f"       should be {broken}" for broken in move.broken)

@@ -7,12 +7,15 @@ it refused; then every node is asked what it says to the instance.
 from __future__ import annotations
 
 from iallocator.handlers.allocate import wish_for
+from iallocator.handlers.exact import offer_exactly
 from iallocator.handlers.groups import POLICY_RANK, collect_offers
+from iallocator.report.bonds import bond_refusals, wish_notes
 from iallocator.report.closest import closest
 from iallocator.report.contributions import Contributions
 from iallocator.report.explanation import Decision, GroupReport
 from iallocator.report.facts import Json, Placed
 from iallocator.report.limits import survey
+from iallocator.report.strategy import between_groups, note_order, placed_by
 from iallocator.report.witnessed import WitnessedContext, option_notes
 from iallocator.report.words import subject
 
@@ -57,21 +60,31 @@ def decide(
     wish: Wish,
     notes: list[str],
     left_out: Mapping[str, str] | None = None,
+    only: tuple[int, ...] = (),
 ) -> Decision:
     """Where the instance of `wish` goes as the state is now, and why; changes no state.
 
     `left_out` says of groups that are not asked, by their uuids, why that is so.
+    `only`: it goes to just these nodes.
     """
     context.forget()
     offers = collect_offers(context, wish)
+    if only:
+        offers.settle_on(offer_exactly(context, wish, only))
     desk = _Desk(context, wish)
     groups = [desk.report(offer) for offer in offers.ranked]
     answer = groups[0].placements[0] if offers.usable else None
-    for group in groups[1 : len(offers.usable)]:
-        group.verdict = _verdict(groups[0], group)
+    ranked = groups[: len(offers.usable)]
+    compared = between_groups(offers.order, context.cluster, ranked)
+    for group in ranked[1:]:
+        group.verdict = _verdict(groups[0], group, compared.get(group.uuid, ""))
+        if answer is not None and group.uuid in compared:
+            answer.over[group.placements[0].where] = group.verdict
     asked = {group.uuid for group in groups}
     why = f"only group {wish.groups[0].name} is asked for" if wish.named else "it has no nodes"
     others = [group for group in context.cluster.groups if group.uuid not in asked]
+    if offers.usable:
+        notes += wish_notes(offers.ranked[0].extra)
     groups += [_left_out(group, (left_out or {}).get(group.uuid, why)) for group in others]
     return Decision(wish.instance.name, subject(wish.instance), answer, groups, notes)
 
@@ -93,15 +106,20 @@ def _left_out(group: Group, why: str) -> GroupReport:
     return GroupReport(group.name, group.uuid, group.alloc_policy, obstacle=why)
 
 
-def _verdict(first: GroupReport, group: GroupReport) -> str:
-    """Why `group` comes after `first`, which has the answer."""
+def _verdict(first: GroupReport, group: GroupReport, by_order: str = "") -> str:
+    """Why `group` comes after `first`, which has the answer.
+
+    `by_order` is what a strategy says of their best nodes.
+    """
     if POLICY_RANK[group.alloc_policy] > POLICY_RANK[first.alloc_policy]:
         return f"{group.alloc_policy} comes after {first.alloc_policy}"
+    if by_order:
+        return by_order
     mine, other = first.placements[0], group.placements[0]
-    if mine.rank and other.rank and mine.rank != other.rank:
+    if first.by_losses and group.by_losses and mine.rank != other.rank:
         return f"loses more possible allocations: {other.rank} against {mine.rank}"
     equal = f"{mine.score:.8f}" == f"{other.score:.8f}"
-    if equal or (mine.rank and other.rank):
+    if equal or (first.by_losses and group.by_losses):
         return "equal, but later in the order of groups"
     return f"score higher by {other.score - mine.score:.8f}"
 
@@ -123,7 +141,9 @@ class _Desk:
         report = GroupReport(offer.group, offer.uuid, offer.alloc_policy)
         report.obstacle = self._obstacle(group, offer)
         report.successes, report.failures = offer.successes, offer.failures
-        report.by_losses = isinstance(offer.key, tuple)
+        report.by_losses = offer.ranked_by == "lost-allocations"
+        if offer.order is not None:
+            note_order(report, offer.order, self._context.cluster)
         report.placements = self._placements(group, offer)
         report.nodes = survey(self._context, group, instance, self._wish.allowed)
         candidates = [i for i, node in zip(group.nodes, report.nodes) if not node.excluded]
@@ -144,7 +164,14 @@ class _Desk:
         return f"{told}: {', '.join(missing)}" if missing else told
 
     def _placements(self, group: Group, offer: GroupSolution) -> list[Placed]:
-        ranks = self._ranks(group, offer) if isinstance(offer.key, tuple) else {}
+        if offer.order is not None and offer.placements:
+            found = [
+                (nodes, score, self._contributions.of(nodes))
+                for (score, _), nodes in zip(offer.placements, offer.nodes)
+            ]
+            return placed_by(offer.order, self._context.cluster, offer.group, found)
+        by_losses = offer.ranked_by == "lost-allocations"
+        ranks = self._ranks(group, offer) if by_losses else {}
         return [
             Placed(offer.group, names, score, self._contributions.of(nodes), ranks.get(nodes, ""))
             for (score, names), nodes in zip(offer.placements, offer.nodes)
@@ -162,6 +189,11 @@ class _Desk:
         return {nodes: shown(lost) for lost, nodes in ranked.row(0)}
 
     def _closest(self, group: Group, candidates: Sequence[int]) -> str:
+        bound = bond_refusals(self._context, self._wish.instance, candidates)
+        if bound and len(bound) == len(candidates):
+            first = candidates[0]
+            return f"{self._context.cluster.nodes[first].name}: {bound[first].told}"
+        candidates = [index for index in candidates if index not in bound]
         refused = self._witness.refused_in(group)
         scored = sorted((self._contributions.score(nodes), nodes) for nodes in refused)
         best = scored[0] if scored else None

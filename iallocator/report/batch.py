@@ -5,6 +5,7 @@ from __future__ import annotations
 from iallocator.handlers.allocate import wish_for
 from iallocator.report.allocation import decide, nowhere, request_notes
 from iallocator.report.explanation import Decision
+from iallocator.report.together import NOTE, chosen_together, turns
 from iallocator.report.witnessed import WitnessedContext, order_note
 from iallocator.report.words import subject
 
@@ -28,12 +29,16 @@ def explain(
     context = WitnessedContext(cluster, settings, [one.instance for one in request.wanted])
     decisions: list[Decision] = []
     placed: list[str] = []
-    for wanted in request.wanted:
+    chosen = chosen_together(cluster, response)
+    by_name = {wanted.instance.name: wanted for wanted in request.wanted}
+    for instance in turns(context, [wanted.instance for wanted in request.wanted], chosen):
+        wanted = by_name[instance.name]
         if settings.like_hail and decisions and decisions[-1].answer is None:
             decisions.append(_not_asked(wanted))
             continue
         notes = request_notes(settings, wanted) + order_note(placed, "placed")
-        decision = _decide(context, wanted, notes)
+        only = chosen.get(instance.name, ())
+        decision = _decide(context, wanted, notes + [NOTE] * bool(only), only)
         decisions.append(decision)
         if decision.answer is not None:
             indices = {node.name: node.index for node in cluster.nodes}
@@ -43,11 +48,13 @@ def explain(
     return decisions
 
 
-def _decide(context: WitnessedContext, wanted: Allocate, notes: list[str]) -> Decision:
+def _decide(
+    context: WitnessedContext, wanted: Allocate, notes: list[str], only: tuple[int, ...]
+) -> Decision:
     wish = wish_for(context, wanted)
     if wish is None:
         return nowhere(context.cluster, wanted, notes)
-    return decide(context, wish, notes)
+    return decide(context, wish, notes, only=only)
 
 
 def _not_asked(wanted: Allocate) -> Decision:

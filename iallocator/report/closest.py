@@ -230,6 +230,8 @@ _N1 = _Measure(
 )  # fmt: skip
 
 _DISKS = (
+    _Measure("FailDisk", "places in its storage pool", "",
+             lambda b, a, i: 1 if a.at is not None and a.at.bars(i) else 0),
     _Measure("FailDisk", _DISK, "disk", lambda b, a, i: 1 - a.disk),
     _Measure("FailDisk", _DISK, "disk", lambda b, a, i: 1 - a.disk_later, forced=False),
     _Measure("FailDisk", _DISK, "disk", lambda b, a, i: a.disk_reserve - a.disk, soft=True),

@@ -7,11 +7,12 @@ from iallocator.model.moves import apply_steps
 from iallocator.report.group_change import tell_group
 from iallocator.report.journey import refused
 from iallocator.report.moving import tell_anywhere, tell_failover, tell_pair, tell_secondary
+from iallocator.report.together import NOTE, chosen_together, turns
 from iallocator.report.witnessed import WitnessedContext, limit_notes, order_note
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Sequence
 
     from iallocator.handlers.moving import Move
     from iallocator.model.cluster import Cluster
@@ -28,27 +29,45 @@ __all__ = ["explain"]
 def explain(
     cluster: Cluster, request: NodeEvacuate, settings: Settings, response: Json
 ) -> list[Decision]:
-    """One decision for each instance, on the state that the former left."""
+    """One decision for each instance, on the state that the former left.
+
+    First those that move within their group, then the others, as in the answer.
+    """
     context = WitnessedContext(cluster, settings, request.instances)
     left = evacuated_nodes(request)
-    decisions = []
-    moved: list[str] = []
-    for instance in request.instances:
-        decision, move = _tell(context, instance, request.mode, left)
-        decision.notes += [*limit_notes(context, instance), *order_note(moved)]
+    chosen = chosen_together(cluster, response)
+    moved: list[Decision] = []
+    failed: list[tuple[Instance, Decision]] = []
+    for instance in turns(context, request.instances, chosen):
+        only = chosen.get(instance.name, ())
+        decision, move = _tell(context, instance, request.mode, left, only)
+        decision.notes += [*limit_notes(context, instance), *order_note(names_of(moved))]
         if move is None:
-            move = _elsewhere(context, instance, decision)
-        decisions.append(decision)
+            failed.append((instance, decision))
+            continue
+        decision.notes += [NOTE] if only else []
+        apply_steps(context.state, instance, move.steps)
+        moved.append(decision)
+    for instance, decision in failed:
+        move = _elsewhere(context, instance, decision)
         if move is not None:
             apply_steps(context.state, instance, move.steps)
-            moved.append(instance.name)
-    return decisions
+    return [*moved, *(decision for _, decision in failed)]
+
+
+def names_of(decisions: Sequence[Decision]) -> list[str]:
+    """The instances that were decided."""
+    return [decision.instance for decision in decisions]
 
 
 def _tell(
-    context: WitnessedContext, instance: Instance, mode: str, left: Collection[int]
+    context: WitnessedContext,
+    instance: Instance,
+    mode: str,
+    left: Collection[int],
+    only: tuple[int, ...],
 ) -> Told:
-    """Move one instance within its group, as `mode` says."""
+    """Move one instance within its group, as `mode` says; just to `only`, if that is given."""
     group = context.cluster.group_of(instance)
     if not instance.mirrored:
         reason = f"Instances of type {instance.template} cannot be relocated"
@@ -57,11 +76,11 @@ def _tell(
         if mode == "secondary-only":
             reason = f"Instances of type {instance.template} have no secondary to relocate"
             return refused(context, instance, reason), None
-        return tell_anywhere(context, instance, group, left)
+        return tell_anywhere(context, instance, group, left, only)
     if mode == "primary-only":
         return tell_failover(context, instance)
     tell = tell_secondary if mode == "secondary-only" else tell_pair
-    return tell(context, instance, group, left)
+    return tell(context, instance, group, left, only)
 
 
 def _elsewhere(context: WitnessedContext, instance: Instance, decision: Decision) -> Move | None:
@@ -84,7 +103,7 @@ def _elsewhere(context: WitnessedContext, instance: Instance, decision: Decision
     if offer.answer is None:
         decision.notes.append("No other group can take it, either.")
         return None
-    if settings.inter_group != "yes":
+    if context.settings_of(local).inter_group != "yes":
         decision.notes.append(
             f"Group {offer.answer.group} could take it on {offer.answer.where}; "
             "--inter-group=yes would move it there."

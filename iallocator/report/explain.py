@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from importlib import import_module
 
-from iallocator.engine import read, respond
+from iallocator.engine import read, respond, settle
 from iallocator.report.explanation import Explanation
 from iallocator.report.facts import Json
 
@@ -43,15 +43,19 @@ def explain(raw: bytes, settings: Settings) -> Explanation:
     """
     response = respond(raw, settings).document()
     cluster, request = read(raw, settings)
+    remarks: list[str] = []
+    settings = settle(cluster, request.asked, settings, remarks)
     explainer = import_module(EXPLAINERS[request.kind])
     decisions = explainer.explain(cluster, request, settings, response)
-    remarks = [] if decisions else ["No instance is concerned: nothing is to be done."]
+    if not decisions:
+        remarks.append("No instance is concerned: nothing is to be done.")
     return Explanation(request.kind, response, _chosen(settings), decisions, remarks)
 
 
 def _chosen(settings: Settings) -> Json:
     """The settings that an answer depends on."""
     return {
+        "strategy": settings.strategy,
         "n1": settings.n1,
         "compat": settings.compat,
         "ignore_soft_errors": settings.ignore_soft_errors,

@@ -35,6 +35,12 @@ class GroupReport:
         Where nothing fits: which node came closest and what it lacks.
     verdict:
         Why it comes after the group of the answer, or "".
+    strategy:
+        The strategy that ranked its nodes, where one did; else "".
+    ranking:
+        Its order of the nodes, each with the criteria in their order.
+    refused_by_strategy:
+        Node -> why the strategy will not have it.
     """
 
     name: str
@@ -42,6 +48,9 @@ class GroupReport:
     alloc_policy: str
     obstacle: str = ""
     by_losses: bool = False
+    strategy: str = ""
+    ranking: list[tuple[str, list[tuple[str, str]]]] = field(default_factory=list)
+    refused_by_strategy: dict[str, str] = field(default_factory=dict)
     placements: list[Placed] = field(default_factory=list)
     successes: int = 0
     failures: dict[str, int] = field(default_factory=dict)
@@ -50,15 +59,29 @@ class GroupReport:
     closest: str = ""
     verdict: str = ""
 
+    @property
+    def ranked_by(self) -> str:
+        """What the placements were ranked by."""
+        return self.strategy or ("lost_allocations" if self.by_losses else "score")
+
     def document(self) -> Json:
         """The group as JSON."""
+        found = self._common()
+        if self.strategy:
+            found["order"] = [
+                {"node": name, "criteria": dict(criteria)} for name, criteria in self.ranking
+            ]
+            found["refused_by_strategy"] = self.refused_by_strategy
+        return found
+
+    def _common(self) -> Json:
         return {
             "group": self.name,
             "group_uuid": self.uuid,
             "alloc_policy": self.alloc_policy,
             "obstacle": self.obstacle,
             "verdict": self.verdict,
-            "ranked_by": "lost_allocations" if self.by_losses else "score",
+            "ranked_by": self.ranked_by,
             "successes": self.successes,
             "failures": dict(sorted(self.failures.items())),
             "placements": [placed.document() for placed in self.placements],
@@ -153,7 +176,11 @@ class Decision:
             "steps": [step.document() for step in self.steps],
             "reason": self.reason,
             "comparisons": [
-                difference_document(answer, rival, label) for label, rival in self.rivals if answer
+                {"decided_by": answer.over[rival.where]} | difference_document(answer, rival, label)
+                if rival.where in answer.over
+                else difference_document(answer, rival, label)
+                for label, rival in self.rivals
+                if answer
             ],
             "groups": [group.document() for group in self.groups],
             "choice": self.choice.document() if self.choice else None,

@@ -64,7 +64,8 @@ class Term:
 class Placed:
     """A possible placement and what its score is made of.
 
-    ``rank`` is what it was ranked by where that is not the score, else "".
+    ``rank`` is what it was ranked by where that is not the score, else "".  ``over`` says,
+    by the nodes of others, what put it before them where a strategy has an order of nodes.
     """
 
     group: str
@@ -72,6 +73,7 @@ class Placed:
     score: float
     terms: list[Term]
     rank: str = ""
+    over: dict[str, str] = field(default_factory=dict)
 
     @property
     def where(self) -> str:

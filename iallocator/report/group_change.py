@@ -7,6 +7,7 @@ from iallocator.model.moves import apply_steps
 from iallocator.report.allocation import decide
 from iallocator.report.journey import refused
 from iallocator.report.moving import tell_anywhere, tell_pair
+from iallocator.report.together import NOTE, chosen_together, turns
 from iallocator.report.witnessed import (
     WitnessedContext,
     limit_notes,
@@ -37,11 +38,14 @@ def explain(
     if settings.like_hail:  # the option has no effect here
         context.ignore_soft = False
     groups, left_out = _targets(cluster, request)
+    chosen = chosen_together(cluster, response)
     decisions = []
     moved: list[str] = []
-    for instance in request.instances:
-        decision, move = tell_group(context, instance, groups, left_out)
+    for instance in turns(context, request.instances, chosen):
+        only = chosen.get(instance.name, ())
+        decision, move = tell_group(context, instance, groups, left_out, only)
         decision.notes += order_note(moved)
+        decision.notes += [NOTE] if only else []
         decisions.append(decision)
         if move is not None:
             apply_steps(context.state, instance, move.steps)
@@ -65,8 +69,12 @@ def tell_group(
     instance: Instance,
     groups: Sequence[Group],
     left_out: Mapping[str, str],
+    only: tuple[int, ...] = (),
 ) -> Told:
-    """Choose one of `groups` as for a new instance, then move the instance there."""
+    """Choose one of `groups` as for a new instance, then move the instance there.
+
+    `only`: just to these nodes of one of them.
+    """
     if not instance.mirrored:
         reason = f"Instances of type {instance.template} cannot be relocated"
         return refused(context, instance, reason), None
@@ -82,8 +90,10 @@ def tell_group(
         decision.choice = choice
         return decision, None
     group = next(group for group in groups if group.uuid == choice.groups[0].uuid)
+    if only:
+        group = context.cluster.nodes[only[0]].group
     tell = tell_pair if instance.template == "drbd" else tell_anywhere
-    decision, move = tell(context, instance, group)
+    decision, move = tell(context, instance, group, only=only)
     decision.choice = choice
     decision.notes += limit_notes(context, instance)
     return decision, move

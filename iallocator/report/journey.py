@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from iallocator.handlers.moving import Outcome
 from iallocator.model.moves import FAILOVER
+from iallocator.report.bonds import wish_notes
 from iallocator.report.contributions import Contributions, standing
 from iallocator.report.explanation import Decision, GroupReport
 from iallocator.report.facts import Placed, Term
 from iallocator.report.limits import exclusions, node_reports, possible
 from iallocator.report.steps import step_reports
+from iallocator.report.strategy import note_order, placed_by
 from iallocator.report.words import subject
 
 TYPE_CHECKING = False
@@ -96,11 +98,18 @@ class Journey:
         report.nodes = node_reports(self.context, self.group, seats, self.excluded)
         report.successes = possible(report.nodes)
         report.failures = self.outcome.failures
+        if self.outcome.order is not None:
+            note_order(report, self.outcome.order, self.context.cluster)
         report.placements = list(self._placements())
 
     def _placements(self) -> Iterator[Placed]:
         state, scope = self.context.state, self.group.nodes
         scored = Contributions(state, scope, self.instance, self._before)
+        order = self.outcome.order
+        if order is not None:
+            found = [(m.nodes, m.score, scored.of(m.nodes)) for m in self.outcome.moves]
+            yield from placed_by(order, self.context.cluster, self.group.name, found)
+            return
         for move in self.outcome.moves:
             terms = scored.of(move.nodes)
             if move.steps[0][0] == FAILOVER and len(move.steps) == 1:
@@ -128,6 +137,7 @@ class Journey:
         decision.reason = "" if best else self.outcome.message
         if best is not None:
             decision.steps = step_reports(context, self.instance, best.steps)
+            decision.notes += wish_notes(best.extra)
         return decision, best
 
 

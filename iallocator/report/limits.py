@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from iallocator.filters.group import refused_by_policy
+from iallocator.report.bonds import bond_refusals
 from iallocator.report.facts import NodeReport, Refusal, RoleReport
 from iallocator.report.policy import policy_breach
 from iallocator.report.prospect import Prospect
@@ -78,7 +79,8 @@ def survey(
     excluded = {index: exclusions(nodes[index], allowed) for index in group.nodes}
     candidates = [index for index in group.nodes if not excluded[index]]
     seconds = candidates if instance.required_nodes == 2 else None
-    refusals = by_policy(context, group, instance)
+    refusals = bond_refusals(context, instance, candidates)
+    refusals |= by_policy(context, group, instance)
     seats = Seats(Prospect(context, instance), candidates, seconds, refusals)
     return node_reports(context, group, seats, excluded)
 

@@ -9,6 +9,7 @@ from iallocator.report.explanation import Decision, GroupReport
 from iallocator.report.facts import Placed
 from iallocator.report.limits import Seats, by_policy, exclusions, node_reports
 from iallocator.report.prospect import Prospect
+from iallocator.report.strategy import note_order, placed_by
 from iallocator.report.witnessed import WitnessedContext, option_notes, scope_note
 from iallocator.report.words import subject
 
@@ -91,7 +92,10 @@ class _Desk:
             [self._primary],
             secondaries=seconds,
             judged=self._judged,
+            primary_given=True,
         )
+        if found.order is not None:
+            note_order(report, found.order, context.cluster)
         report.successes, report.failures = found.successes, found.failures
         report.placements = self._placements(found)
         witness = context.judge(context.all_nodes())
@@ -101,9 +105,13 @@ class _Desk:
 
     def _placements(self, found: GroupPlacements) -> list[Placed]:
         names = self._context.cluster.node_names
+        if found.order is not None and found.best:
+            ways = [(p[1], found.score(p), self._scores.of(p[1])) for p in found.best]
+            return placed_by(found.order, self._context.cluster, self._group.name, ways)
         return [
-            Placed(self._group.name, names(nodes), score, self._scores.of(nodes))
-            for score, nodes in found.best
+            Placed(self._group.name, names(placed[1]), found.score(placed),
+                   self._scores.of(placed[1]))
+            for placed in found.best
         ]
 
     def _closest(self, found: GroupPlacements, witness: Witness) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from iallocator.filters.node import FORCED_LIMITS
 from iallocator.handlers.moving import fail_over, move_anywhere, move_pair, move_secondary
+from iallocator.report.bonds import bond_refusals
 from iallocator.report.closest import closest_move
 from iallocator.report.journey import Journey
 from iallocator.report.limits import Seats, first_of
@@ -23,20 +24,30 @@ if TYPE_CHECKING:
     from iallocator.model.instance import Instance
     from iallocator.report.journey import Told
 
+    Nodes = tuple[int, ...]
+
 __all__ = ["tell_anywhere", "tell_failover", "tell_pair", "tell_secondary"]
 
 
 def tell_anywhere(
-    context: Context, instance: Instance, group: Group, left: Collection[int] = ()
+    context: Context,
+    instance: Instance,
+    group: Group,
+    left: Collection[int] = (),
+    only: Nodes = (),
 ) -> Told:
-    """Move an instance on shared storage within `group`; the nodes in `left` are no targets."""
+    """Move an instance on shared storage within `group`; the nodes in `left` are no targets.
+
+    `only`: just there, as with the other ways to move.
+    """
     journey = Journey(context, instance, group, left)
     source = journey.present[0]
     journey.exclude((source,), "holds it now")
-    journey.outcome = move_anywhere(context, instance, journey.targets)
+    journey.outcome = move_anywhere(context, instance, only or journey.targets)
     with journey.off():
         prospect = Prospect(context, instance, limits=context.move_limits(source))
-        barred = tag_refusals(context, source, journey.targets)
+        barred = bond_refusals(context, instance, journey.targets)
+        barred |= tag_refusals(context, source, journey.targets)
         seats = Seats(prospect, journey.targets, None, barred)
         journey.survey(seats)
         if journey.outcome.best is None:
@@ -45,7 +56,11 @@ def tell_anywhere(
 
 
 def tell_secondary(
-    context: Context, instance: Instance, group: Group, left: Collection[int] = ()
+    context: Context,
+    instance: Instance,
+    group: Group,
+    left: Collection[int] = (),
+    only: Nodes = (),
 ) -> Told:
     """Give a drbd instance another secondary in `group`, none of those in `left`.
 
@@ -55,7 +70,7 @@ def tell_secondary(
     primary, present = journey.present[0], journey.present[-1]
     journey.exclude(journey.present[1:], "holds the mirror now")
     journey.exclude((primary,), "is the primary, which stays")
-    journey.outcome = move_secondary(context, instance, journey.targets)
+    journey.outcome = move_secondary(context, instance, only[1:] or journey.targets)
     forced = context.move_limits(present)
     with journey.off():
         if context.settings.like_hail:
@@ -96,12 +111,17 @@ def tell_failover(context: Context, instance: Instance) -> Told:
 
 
 def tell_pair(
-    context: Context, instance: Instance, group: Group, left: Collection[int] = ()
+    context: Context,
+    instance: Instance,
+    group: Group,
+    left: Collection[int] = (),
+    only: Nodes = (),
 ) -> Told:
     """Move both nodes of a drbd instance to others in `group`, none of those in `left`."""
     journey = Journey(context, instance, group, left)
     journey.exclude(journey.present, "holds it now")
-    journey.outcome = move_pair(context, instance, journey.targets)
+    seconds = only[1:] or None
+    journey.outcome = move_pair(context, instance, only[:1] or journey.targets, seconds)
     if len(journey.present) < 2:
         return journey.told()
     old, mirror = journey.present

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from iallocator.filters.migration import may_not_receive
 from iallocator.filters.node import ABANDONED, SECONDARY
+from iallocator.report.bonds import bond_refusals
 from iallocator.report.explanation import StepReport
 from iallocator.report.facts import Refusal
 from iallocator.report.limits import first_of
@@ -63,8 +64,10 @@ def failover_refusal(
     with context.state.trial():
         context.state.remove(instance, (old, new))
         prospect = Prospect(context, instance, limits=context.move_limits(old))
-        refusal = first_of(prospect.primary_failures(new)) or _left_behind(
-            context, instance, old, new
+        refusal = (
+            bond_refusals(context, instance, (new,)).get(new)
+            or first_of(prospect.primary_failures(new))
+            or _left_behind(context, instance, old, new)
         )
     return {new: refusal} if refusal else {}
 
@@ -78,7 +81,7 @@ def step_refusals(
     receive it from there.  The instance is off its nodes.  First those that nothing
     would help, then those that lack something.
     """
-    barred = tag_refusals(context, old, targets)
+    barred = bond_refusals(context, instance, targets) | tag_refusals(context, old, targets)
     lacking = {}
     step = f"as mirror of {context.cluster.nodes[old].name}"
     for index in targets:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from iallocator.report.table import Column, Page, Table
 from iallocator.report.text_nodes import tell_nodes
 from iallocator.report.text_statistics import tell_change, tell_comparison
+from iallocator.report.transitions import tell_transition
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -25,6 +26,8 @@ def render(explanation: Explanation, colour: bool = False) -> str:
     for remark in explanation.remarks:
         page.say(remark, indent=0)
     end = Page(colour)
+    if "transition" in explanation.response:
+        tell_transition(page, explanation.response["transition"])
     if domain:
         end.say(f"(Names above without {domain})", tone="faint", indent=0)
     end.heading("Response")

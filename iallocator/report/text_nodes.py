@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from iallocator.report.strategy import tell_strategy
 from iallocator.report.words import REASONS
 
 TYPE_CHECKING = False
@@ -28,6 +29,7 @@ def tell_nodes(page: Page, group: GroupReport, instance: str) -> None:
         page.say(f"Out: {group.obstacle}", tone="bad")
     if group.failures:
         page.say(_tally(group))
+    tell_strategy(page, group)
     for text in _possible(group.nodes):
         page.say(text)
     for text in _refusals(group.nodes):

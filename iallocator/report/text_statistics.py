@@ -27,8 +27,11 @@ def tell_comparison(page: Page, answer: Placed, rival: Placed, label: str) -> No
     """What speaks for the answer and against `rival`."""
     page.heading(f"Answer {answer.where} and {label} {rival.where}")
     found = differences(answer, rival)
+    decided = answer.over.get(rival.where)
+    if decided:
+        page.say(f"Decided by {decided}. The score did not count:")
     page.say(_sentence(answer, rival, found))
-    if answer.rank and rival.rank:
+    if answer.rank and rival.rank and not decided:
         page.say(_rank_sentence(answer.rank, rival.rank))
     page.table(_statistics(found, label.removeprefix("group ")))
     _zeros(page, found)
@@ -82,8 +85,8 @@ def _rank_sentence(mine: str, other: str) -> str:
     if mine == other:
         outcome = f"both {mine}, and of equals the first is taken"
     return (
-        "Exclusive storage, so what counts is allocations lost (per interval of the policy, "
-        f"largest disks first), then free disk left, not the score: {outcome}."
+        "Where lost allocations decide, what counts is allocations lost (per interval of the "
+        f"policy, largest disks first), then free disk left, not the score: {outcome}."
     )
 
 

@@ -38,12 +38,12 @@ class WitnessedContext(Context):
     def __init__(
         self, cluster: Cluster, settings: Settings, instances: Sequence[Instance]
     ) -> None:
-        wanted = copy(settings)
-        wanted.top = max(2, settings.top)
+        wanted = _asking_for_two(settings)
+        wanted.by_group = {k: _asking_for_two(own) for k, own in settings.by_group.items()}
         pairs = sum(len(group.nodes) ** 2 for group in cluster.groups)
         work = [(len(cluster.nodes), pairs if i.required_nodes == 2 else 0) for i in instances]
-        super().__init__(cluster, wanted, work)
-        self._witnesses: dict[tuple[int, ...], Witness] = {}
+        super().__init__(cluster, wanted, work, [i for i in instances if not i.nodes])
+        self._witnesses: dict[tuple[tuple[int, ...], str], Witness] = {}
 
     def forget(self) -> None:
         """Begin with new witnesses: what they know is about the state as it was."""
@@ -51,10 +51,16 @@ class WitnessedContext(Context):
 
     def judge(self, scope: Sequence[int]) -> Witness:
         """The witness for `scope`, the same until `forget`."""
-        key = tuple(scope)
+        key = tuple(scope), self.rules.mode
         if key not in self._witnesses:
             self._witnesses[key] = Witness(self.state, self.kernels, self.rules, scope)
         return self._witnesses[key]
+
+
+def _asking_for_two(settings: Settings) -> Settings:
+    wanted = copy(settings)
+    wanted.top = max(2, settings.top)
+    return wanted
 
 
 def option_notes(settings: Settings) -> list[str]:

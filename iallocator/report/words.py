@@ -41,6 +41,7 @@ REASONS = {
     "FailMig": "migration tags",
     "FailDiskCount": "number of disks",
     "FailSpindles": "spindles",
+    "FailStrategy": "refused by the strategy",
 }
 """What each reason of refusal is about."""
 
@@ -65,6 +66,11 @@ def subject(instance: Instance) -> str:
         parts.append(f"{sizes} MiB disk")
     if instance.local and instance.disk != sum(instance.disk_sizes):
         parts[-1] += f" ({instance.disk} on each node)"
+    if instance.pools is not None:
+        from iallocator.model.storage import pool_name, presumed
+
+        if instance.pools != presumed(instance.template):
+            parts.append(f"in storage pool {' and '.join(map(pool_name, instance.pools))}")
     if instance.exclusion:
         parts.append(f"exclusion tags {', '.join(instance.exclusion)}")
     if instance.desired:

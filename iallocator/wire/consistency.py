@@ -28,8 +28,11 @@ def inconsistencies(document: Raw) -> Iterator[RequestError]:
     """Every name in `document` that does not exist, and every number that does not fit."""
     yield from _empty_policies(document)
     yield from _groups_of_nodes(document)
+    for name, node in _members(document, "nodes"):
+        for error in _pools_of_node(node):
+            yield error.below(f"nodes/{name}")
     for name, instance in _members(document, "instances"):
-        for error in _places(instance, document):
+        for error in *_places(instance, document), *_storage_type(instance):
             yield error.below(f"instances/{name}")
     request = document.get("request")
     if type(request) is dict:
@@ -90,6 +93,34 @@ def _groups_of_nodes(document: Raw) -> Iterator[RequestError]:
             )
 
 
+def _pools_of_node(node: Raw) -> Iterator[RequestError]:
+    """Each storage pool is listed once."""
+    pools = node.get("storage_pools")
+    seen: set[tuple[str, str]] = set()
+    for position, pool in enumerate(pools if type(pools) is list else ()):
+        if type(pool) is not dict:
+            continue
+        kind, name = pool.get("type"), pool.get("name")
+        if type(kind) is not str or type(name) is not str:
+            continue
+        if (kind, name) in seen:
+            yield RequestError(
+                f"storage_pools/{position}/name",
+                f"expected each pool once, got {describe(name)} again",
+            )
+        seen.add((kind, name))
+
+
+def _storage_type(instance: Raw) -> Iterator[RequestError]:
+    """The storage type of an instance is that of its disk template."""
+    template, kind = instance.get("disk_template"), instance.get("storage_type")
+    known = type(template) is str and template in ALL_TEMPLATES
+    usual = "external" if known and template in SHARED_TEMPLATES else "internal"
+    other = type(kind) is str and kind in ("internal", "external") and kind != usual
+    if known and other and template not in ("plain", "file", "diskless"):
+        yield RequestError("storage_type", f'expected "{usual}" for {template}, got "{kind}"')
+
+
 def _places(instance: Raw, document: Raw) -> Iterator[RequestError]:
     """The nodes of an instance: they exist, differ, and are as many as can be."""
     yield from _known(instance, "nodes", document.get("nodes"), "a node of the document")
@@ -130,6 +161,7 @@ def _new_instance(request: Raw, document: Raw) -> Iterator[RequestError]:
         yield RequestError("required_nodes", f"expected {needed} for {template}, got {required}")
     nodes = document.get("nodes")
     yield from _known(request, "restrict-to-nodes", nodes, "a node of the document")
+    yield from _storage_type(request)
 
 
 def _new_instances(request: Raw, document: Raw) -> Iterator[RequestError]:

@@ -43,19 +43,27 @@ from iallocator.wire.fields import (
     strings,
     text,
 )
+from iallocator.wire.mentions import instance_speaks_of_pools, speaks_of_pools
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from typing import Any
 
+    from iallocator.model.keys import PlacementKey
     from iallocator.wire.fields import Raw
 
-__all__ = ["DEFAULT_GROUP", "Reading", "cluster_policy", "new_instance", "read_cluster"]
+__all__ = [
+    "DEFAULT_GROUP", "Reading", "cluster_policy", "keys_of", "new_instance", "read_cluster",
+]  # fmt: skip
 
 DEFAULT_GROUP = "00000000-0000-0000-0000-000000000000"
 """UUID of the group that documents without groups are given."""
 
 ALLOC_POLICIES = ("preferred", "last_resort", "unallocable")
+SOURCELESS = frozenset({"size", "mode", "spindles", "dev_type"})
+"""Members of a disk that do not tell where it comes from."""
+
 ADMIN_STATES = ("up", "down", "offline")
 
 
@@ -148,8 +156,20 @@ def read_cluster(document: Raw, reading: Reading) -> Cluster:
     cluster = Cluster(
         text(document, "cluster_name", ""), tags, list(groups.values()), nodes, instances
     )
+    if "placement_keys" in document:
+        cluster.placement_keys = keys_of(document, "cluster")
     interpret_tags(cluster)
+    if not reading.like_hail:
+        _read_pools(document, cluster)
     return cluster
+
+
+def _read_pools(document: Raw, cluster: Cluster) -> None:
+    """Read about storage pools, if there is anything; what does it loads late."""
+    if speaks_of_pools(document):
+        from iallocator.wire.pools import read_pools
+
+        read_pools(document, cluster)
 
 
 def cluster_policy(document: Raw) -> Policy:
@@ -268,6 +288,7 @@ def _node(
         cpu_speed=1.0 if like_hail else speed,
         tags=strings(raw, "tags", []),
         oob_program=oob_program,
+        load=number(raw, "load", 0),
     )
 
 
@@ -278,6 +299,10 @@ def new_instance(raw: Raw, reading: Reading, cluster: Cluster) -> Instance:
     """
     instance = _instance(text(raw, "name"), raw, reading, new=True)
     reading.place(instance, cluster)
+    if not reading.like_hail and (cluster.storage or instance_speaks_of_pools(raw)):
+        from iallocator.wire.pools import settle_pools
+
+        settle_pools(instance, raw, cluster)
     return instance
 
 
@@ -290,10 +315,12 @@ def _instance(name: str, raw: Raw, reading: Reading, new: bool = False) -> Insta
         try:
             sizes.append(integer(disk, "size"))
             own = None if disk.get("spindles") is None else integer(disk, "spindles")
+            if not disk.keys() <= SOURCELESS:
+                _check_source(disk)
         except RequestError as error:
             raise error.below(f"disks/{position}") from None
         spindles = None if spindles is None or own is None else spindles + own
-    return Instance(
+    instance = Instance(
         name,
         integer(raw, "memory"),
         integer(raw, "vcpus"),
@@ -309,6 +336,23 @@ def _instance(name: str, raw: Raw, reading: Reading, new: bool = False) -> Insta
         networks=_networks(raw),
         load=reading.load,
     )
+    if "placement_keys" in raw:
+        instance.placement_keys = keys_of(raw)
+    return instance
+
+
+def keys_of(raw: Raw, level: str = "server") -> Sequence[PlacementKey]:
+    """The ``placement_keys`` of a cluster, an instance or a request; what reads them loads late."""
+    from iallocator.wire.placement_keys import read_keys
+
+    return read_keys(raw, level)
+
+
+def _check_source(disk: Raw) -> None:
+    """What a disk comes from is text or null; whether it matters is not known yet."""
+    for key in ("vg", "metavg", "provider", "pool"):
+        if key in disk:
+            text(disk, key, None)
 
 
 def _admin_state(raw: Raw) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from iallocator.errors import RequestError
 from iallocator.requests import (
     EVAC_MODES,
+    SETTINGS,
     Allocate,
     AllocateSecondary,
     ChangeGroup,
@@ -13,12 +14,13 @@ from iallocator.requests import (
     NodeEvacuate,
     Relocate,
 )
-from iallocator.wire.document import new_instance
+from iallocator.wire.document import keys_of, new_instance
 from iallocator.wire.fields import child, describe, integer, names, objects, one_of, text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from typing import Any
 
     from iallocator.model.cluster import Cluster
     from iallocator.model.instance import Instance
@@ -40,9 +42,36 @@ def read_request(document: Raw, cluster: Cluster, reading: Reading) -> Request:
     raw = child(document, "request")
     try:
         kind = one_of(raw, "type", tuple(READERS))
-        return READERS[kind](raw, cluster, reading)
+        request = READERS[kind](raw, cluster, reading)
+        if not reading.like_hail and not SETTINGS.isdisjoint(raw):
+            request.asked = _settings(raw)
+        if "placement_keys" in raw and kind != "allocate":
+            _ask_keys(raw, request, cluster)
+        return request
     except RequestError as error:
         raise error.below("request") from None
+
+
+def _settings(raw: Raw) -> dict[str, Any]:
+    """What the request says of how to answer it; what reads that loads late."""
+    from iallocator.wire.settings import read_settings
+
+    return read_settings(raw)
+
+
+def _ask_keys(raw: Raw, request: Request, cluster: Cluster) -> None:
+    """Give the keys of a request to every instance that it is about."""
+    if isinstance(request, MultiAllocate):
+        about = [wanted.instance for wanted in request.wanted]
+    elif isinstance(request, NodeEvacuate | ChangeGroup):
+        about = list(request.instances)
+    elif isinstance(request, MultiEvacuate):
+        about = [i for i in cluster.instances if i.nodes[-1] in request.nodes]
+    else:
+        about = [request.instance]
+    keys = keys_of(raw)
+    for instance in about:
+        instance.asked_keys = keys
 
 
 def _allocate(raw: Raw, cluster: Cluster, reading: Reading) -> Allocate:

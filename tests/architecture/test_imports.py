@@ -12,30 +12,46 @@ from .imports import Import, imports, room_of, sources
 MAY_IMPORT = {
     "__init__": "",  # the version
     "errors": "",  # everything may fail, nothing is needed for that
-    "options": "errors",  # a command line may be unusable
     "files": "errors",  # a file may be unreadable
     "model": "",  # facts and arithmetic: know nothing of documents, requests or choices
     "requests": "model",  # a request is about instances and groups
     "reply": "",  # an answer is plain data
     "filters": "model",  # what a node lacks follows from the model alone
-    "transition": "model",  # opcodes follow from moves
     "scoring": "model filters",  # a candidate is checked where it is scored
-    "strategies": "model scoring",  # a strategy ranks what the kernel found feasible
+    "transition": "model filters scoring",  # steps follow from places, opcodes from steps
+    "constraints": "model requests filters transition scoring",
+    # ^ what tags, options and requests ask for, of places and of steps
+    "strategies": "model scoring constraints",  # a strategy ranks what the kernel found feasible
+    "options": "errors constraints strategies",
+    # ^ a command line may be unusable; scores are written one way; a strategy has a name
     "redundancy": "model filters scoring",  # a failure is played through with kernel and checks
-    "context": "options model filters scoring redundancy",  # the tools of one request, assembled
-    "wire": "errors model requests reply",  # bytes to model and reply to bytes, no decisions
+    "search": "model scoring",  # an integer program knows nodes and amounts, no documents
+    "context": "options model filters scoring strategies redundancy constraints",
+    # ^ the tools of one request, assembled
+    "configuration": "options model requests",  # settings from tags and requests
+    "wire": "errors model requests reply strategies",  # bytes to model, reply to bytes
     "sources": "errors files options model wire",  # other places where a cluster may come from
-    "handlers": "model requests reply filters transition scoring strategies redundancy context",
+    "handlers": (
+        "options model requests reply filters transition scoring strategies redundancy "
+        "constraints search context"
+    ),
     # ^ all of the above but bytes and errors: what cannot be done is an answer
-    "plans": "options model filters transition scoring strategies redundancy context",
+    "plans": (
+        "options model requests filters transition scoring strategies redundancy constraints "
+        "search context handlers"
+    ),
     # ^ many moves instead of one, by the same means
-    "engine": "options model requests reply context wire sources handlers plans",  # to a reply
+    "engine": "options model requests reply configuration context wire sources handlers plans",
+    # ^ to a reply
     "report": (
         "errors files sources options model requests reply filters transition scoring "
-        "strategies redundancy context handlers engine"
+        "strategies redundancy configuration context handlers engine"
     ),  # looks at everything, changes nothing
     "replay": "errors files options engine",  # answers many documents, compares
-    "commands": "__init__ errors files options sources plans engine report replay",
+    "commands": (
+        "__init__ errors files options model requests constraints sources transition plans "
+        "configuration engine report replay"
+    ),
     # ^ one command: read, say
     "cli": "__init__ errors files options reply wire engine report commands",  # arguments to status
     "__main__": "cli",  # hands over
@@ -44,6 +60,9 @@ MAY_IMPORT = {
 
 FOR_TYPES_ONLY = {
     ("filters", "scoring"),  # checks read the `View` of a node, whoever made it
+    ("constraints", "options"),  # some of the constraints listed are options
+    ("constraints", "context"),  # bonds are asked about the state of the moment
+    ("strategies", "context"),  # a strategy is told the working set, whoever made it
 }
 """Directions that only the type checker may go, beyond `MAY_IMPORT`."""
 
@@ -56,7 +75,8 @@ MAY_HOLD_JSON = {"wire", "commands", "report", "replay"}
 STREAMS = ("sys.stdout", "sys.stderr", "sys.__stdout__", "sys.__stderr__")
 
 ONLY_IN = {
-    "numpy": {"scoring", "redundancy"},  # pays for large requests
+    "numpy": {"scoring", "redundancy", "search", "strategies"},  # pays for large requests
+    "highspy": {"search"},  # the solver, optional
     "orjson": {"wire"},  # pays for large documents
     "jsonschema": {"wire"},  # needed for --validate
 }

@@ -17,7 +17,7 @@ OF_COMMANDS = sorted(
     {
         (command, name)
         for command in COMMANDS
-        for option in import_module(f"iallocator.commands.{command}").OPTIONS
+        for option in import_module(f"iallocator.commands.{command.replace('-', '_')}").OPTIONS
         for name in option.names
     }
 )

@@ -56,7 +56,7 @@ def test_small_allocate_loads_only_its_own_handler() -> None:
 
 def test_large_allocate_loads_the_array_library() -> None:
     """The test above can fail: with many nodes numpy is worth its time."""
-    document = allocate(cluster(nodes=200))
+    document = allocate(cluster(nodes=400))
     command = [sys.executable, "-c", SCRIPT]
     done = subprocess.run(command, input=as_bytes(document), capture_output=True, check=True)
     assert "numpy" in done.stderr.decode().split()

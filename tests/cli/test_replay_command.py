@@ -237,9 +237,9 @@ def test_replay_on_a_plain_terminal_still_prints(case: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "complaint"),
     [
-        ((), "replay needs requests"),
+        ((), "replay needs requests or commands"),
         (("nowhere.json",), "nowhere.json: No such file or directory"),
-        (("schemas",), "schemas: no request.json or *.request.json in it"),
+        (("schemas",), "schemas: no request.json or *.request.json in it, nor"),
         (("fixtures", "--keys", "sucess"), "--keys: expected some of success,info"),
         (("fixtures", "--keys=info", "--update"), "--update stores whole responses"),
         (("fixtures", "-j", "0"), "-j: expected a whole number from 1 on"),
@@ -252,3 +252,89 @@ def test_replay_that_cannot_be_understood_says_why(words: tuple[str, ...], compl
     assert complaint in done.stderr
     assert done.stderr.count("\n") == 1
     assert done.stdout == ""
+
+
+TEXT = """\
+default|uuid-default|preferred||
+
+node1|16384|512|14336|409600|307200|16|N|uuid-default|2||Y|0|1|1.0
+node2|16384|512|15872|409600|358400|16|N|uuid-default|2||N|0|1|1.0
+
+web|1024|51200|1|running|Y|node1||rbd||1|-|N
+db|1024|51200|1|running|Y|node1||rbd||1|-|N
+
+
+|128,1,1024,1,1,1|128,1,1024,1,1,1;32768,8,1048576,16,8,12|drbd,plain,rbd|4.0|32.0
+"""
+
+
+@pytest.fixture
+def planned(tmp_path: Path) -> Path:
+    """A command on a cluster as text, stored."""
+    case = tmp_path / "planned"
+    case.mkdir()
+    (case / "cluster.data").write_text(TEXT)
+    (case / "args").write_text("balance --json\n")
+    assert replay("--update", case).stdout.startswith("written ")
+    return case
+
+
+def test_replay_of_command_compares_its_json(planned: Path) -> None:
+    """Where ``args`` begin with a command its JSON is the response, place by place."""
+    assert sorted(p.name for p in planned.iterdir()) == ["args", "cluster.data", "response.json"]
+    done = replay(planned.parent)
+    assert done.stdout == f"ok                  {planned}\n1 passed, 0 failed\n"
+    change(planned, job_sets=[])
+    done = replay(planned)
+    assert done.stdout.splitlines()[1] == "    job_sets/0: (absent) → [0]"
+    assert done.returncode == 1
+    assert replay(planned, "--keys", "moves,scores").returncode == 0
+    assert "none of success is in it" in replay(planned, "--keys", "success").stdout
+
+
+def test_replay_of_command_runs_in_the_folder_of_its_case(planned: Path) -> None:
+    """Files that the options of a case name lie beside it, wherever replay is started."""
+    (planned / "loads").write_text("web 1 1 1 1\ndb 4 4 4 4\n")
+    (planned / "args").write_text("balance --json -U loads --offline=node1\n")
+    done = replay("--update", planned, "-j", "2")
+    assert done.stdout.startswith("updated ")
+    moves = json.loads((planned / "response.json").read_text())["moves"]
+    assert [move["to"] for move in moves] == [["node2"], ["node2"]]
+
+
+def test_replay_of_command_without_json_compares_its_text(planned: Path) -> None:
+    """What a command prints for people, or for the shell, is stored as ``stdout``."""
+    (planned / "args").write_text("balance -C")
+    done = replay("--update", planned)
+    assert "(absent)" not in done.stdout
+    assert not (planned / "response.json").exists()
+    text = (planned / "stdout").read_text()
+    assert "gnt-instance migrate" in text
+    assert replay(planned).returncode == 0
+    (planned / "stdout").write_text(text.replace("migrate", "move"))
+    assert replay(planned).stdout.splitlines()[1].startswith("    stdout: ")
+    (planned / "stdout").unlink()
+    assert replay(planned).stdout.startswith("no stored response")
+
+
+def test_replay_of_command_stores_its_error_and_exit_status(planned: Path) -> None:
+    """A command that cannot do what is asked has its complaint for a response."""
+    (planned / "args").write_text("balance --json --offline nowhere")
+    replay("--update", planned)
+    stored = json.loads((planned / "response.json").read_text())
+    assert stored == {"error": "unknown nodes: nowhere"}
+    assert (planned / "status").read_text() == "2\n"
+    assert replay(planned).returncode == 0
+    (planned / "status").unlink()
+    assert replay(planned).stdout.splitlines()[1] == '    status: "" → "2\\n"'
+
+
+def test_replay_of_command_needs_no_file(tmp_path: Path) -> None:
+    """A simulated cluster is all in the options; ``args`` that are no command are an error."""
+    for name, args in (("a", "balance --json --simulate p,3,100G,16g,4,2"), ("b", "--top=2")):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "args").write_text(args)
+    done = replay("--update", tmp_path)
+    assert done.stdout.startswith(f"written             {tmp_path / 'a'}\nerror ")
+    assert "expected a command as its first word" in done.stdout
+    assert done.returncode == 1

@@ -66,7 +66,10 @@ def respond(request: Json, folder: Path, *options: str) -> Json:
     response: Json = json.loads(text)
     compact = json.dumps(response, separators=(",", ":"), ensure_ascii=False)
     assert text.removesuffix("\n") == compact
-    assert list(response) == ["success", "info", "result", "solutions"]
+    moves = ["transition"] if "transition" in response else []
+    assert list(response) == ["success", "info", "result", "solutions", *moves]
+    moving = len(response["result"]) == 3
+    assert bool(moves) == (moving and bool(response["result"][0]))
     assert "\n" not in response["info"]
     return response
 

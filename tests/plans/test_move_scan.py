@@ -6,8 +6,11 @@ from random import Random
 
 import pytest
 
+from iallocator.filters.node import checks_for
+from iallocator.model.cluster import Cluster, Group
 from iallocator.model.moves import apply_steps
 from iallocator.scoring.movekinds import MoveRules
+from iallocator.scoring.movelimits import Breakable
 from iallocator.scoring.scalar import ScalarKernel
 
 from .worlds import arena, worlds
@@ -60,3 +63,22 @@ def test_scan_best_is_the_lowest_of_all_moves() -> None:
         assert (best is None) == (not every), name
         if best is not None:
             assert best.score == pytest.approx(min(m.score for m in every), abs=1e-9), name
+
+
+def test_scan_leaves_out_only_limits_that_no_move_breaks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With every limit tested for every move the same moves are found."""
+    found = [_moves(cluster, group) for _, cluster, group in worlds(range(365, 385))]
+    monkeypatch.setattr(
+        Breakable,
+        "checks",
+        lambda self, role, limits, leading: checks_for(tuple(role), self._crowd, limits),
+    )
+    tested = [_moves(cluster, group) for _, cluster, group in worlds(range(365, 385))]
+    assert found == tested
+    assert sum(len(moves) for moves in found) > 1000
+
+
+def _moves(cluster: Cluster, group: Group) -> list[tuple[float, str, str, int]]:
+    """All moves of a group, those that soft limits do not forbid."""
+    moves = arena(cluster, group).scan().lowest(10**6, 10**6)
+    return [(move.score, move.instance.name, move.kind.name, move.target) for move in moves]

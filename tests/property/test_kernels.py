@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 
+from benchmarks import clusters
+from benchmarks.clusters import Shape
 from iallocator.context import Context
 from iallocator.filters.group import refused_by_policy
 from iallocator.filters.node import ALL_LIMITS, FORCED_LIMITS, HARD_LIMITS
@@ -107,6 +109,22 @@ def test_kernels_of_both_forms_agree(seeds: range, ask: Ask) -> None:
             compare(list(one.best()), list(other.best()), seed)
             feasible += one.feasible
     assert feasible > 100
+
+
+@pytest.mark.parametrize(("nodes", "template"), [(60, "drbd"), (90, "drbd"), (60, "rbd")])
+def test_kernels_of_both_forms_agree_on_many_nodes(nodes: int, template: str) -> None:
+    """Also where many candidates are nearly as good, on nodes that are full or not."""
+    for fullness, memory in ((0.4, 2048), (0.9, 9000)):
+        shape = Shape(nodes, template, fullness=fullness)
+        context, wanted = context_for(clusters.allocate(shape, memory=memory))
+        (new,) = newcomers(wanted)
+        scope = context.all_nodes()
+        ask = pairs if template == "drbd" else singles
+        one, other = (ask(k, new, Setting(scope, {}, ALL_LIMITS)) for k in both(context, scope))
+        assert (one.feasible, one.failures) == (other.feasible, other.failures)
+        assert one.feasible > 10
+        compare(list(one.best()), list(other.best()), nodes)
+        compare(list(one.row(0)), list(other.row(0)), nodes)
 
 
 def compare(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import permutations
+from random import Random
 
 import pytest
 
@@ -101,6 +102,20 @@ def test_judge_of_instances_that_get_a_secondary_equals_the_definition(mode: str
                     case.state.remove(subject, subject.nodes)
                     compare(case, subject.as_template("drbd"), f"{mode} {seed}", most=6)
                 break
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_judges_that_follow_each_other_equal_the_definition(mode: str) -> None:
+    """What one judge leaves to the next of the same request is given up where things changed."""
+    for seed in range(100):
+        case, rng = tight(seed, mode), Random(seed)
+        for step in range(4):
+            compare(case, case.new, f"{mode} {seed}, step {step}", most=5)
+            subject = rng.choice(case.cluster.instances)
+            home = case.cluster.group_of(subject).nodes
+            if len(home) > len(subject.nodes) and step % 2 == 0:
+                case.state.remove(subject, case.state.where[subject.name])
+                case.state.place(subject, tuple(rng.sample(list(home), len(subject.nodes))))
 
 
 @pytest.mark.parametrize("mode", MODES)

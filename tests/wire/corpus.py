@@ -28,11 +28,15 @@ _NEW["nics"] = [{"mac": "aa:00:00:11:22:33", "network": "net-blue"}, {}]
 _NEW["auto_balance"] = True
 
 REQUESTS: dict[str, Json] = {
-    "allocate": _NEW,
+    "allocate": {
+        **_NEW,
+        "placement_keys": [{"class": "special", "name": "#RAM", "value": 0, "weight": -2.5}],
+    },
     "multi-allocate": {"instances": [_NEW, {**_NEW, "name": "another"}]},
     "allocate-secondary": {"name": "plain"},
     "relocate": {
         "name": "web", "required_nodes": 1, "relocate_from": ["node2"], "disk_space_total": 1152,
+        "placement_keys": [{"class": "customer", "name": "a", "value": 1, "weight": 1}],
     },
     "node-evacuate": {"instances": ["web", "shared"], "evac_mode": "primary-only"},
     "change-group": {"instances": ["web"], "target_groups": ["uuid-annex"]},
@@ -53,18 +57,35 @@ def _modern() -> Json:
                 tags=["service:a"], nics=[{"mac": "aa:00:00:44:55:66", "network": None}],
                 auto_balance=False, forthcoming=False,
             ),
-            "plain": instance("node1", disk_template="plain", admin_state="down"),
-            "shared": instance("node4", disk_template="rbd", disks=[{"size": 5, "spindles": None}]),
+            "plain": instance(
+                "node1", disk_template="plain", admin_state="down",
+                disks=[{"size": 7, "spindles": 1, "vg": "fast", "metavg": None}],
+            ),
+            "shared": instance(
+                "node4", disk_template="rbd", storage_type="external", storage_pool="nas",
+                disks=[{"size": 5, "spindles": None, "pool": "vms", "provider": None}],
+            ),
         },
         tags=("htools:iextags:service",),
     )  # fmt: skip
     first, dark = document["nodes"]["node1"], document["nodes"]["node3"]
     first["ndparams"] |= {"cpu_speed": 1.5, "oob_program": None, "ssh_port": 22}
+    first["storage_pools"] = [
+        {"type": "internal", "name": "fast", "total": first["total_disk"],
+         "free": first["free_disk"]},
+        {"type": "external", "name": "nas", "total": None},
+    ]
     for key in [key for key in dark if key.startswith(("total_", "free_", "reserved_"))]:
         del dark[key]
     dark["offline"] = True
+    first["load"] = 0.5
+    document["placement_keys"] = [
+        {"level": "vdc", "class": "system", "name": "rack", "value": 1, "weight": 10},
+    ]
     annex = group("annex", alloc_policy="last_resort", networks=["net-blue"], tags=["x"])
-    document["nodegroups"]["uuid-annex"] = {**annex, "ipolicy": None}
+    parameters: Json = {"rbd": {"pool": "vms"}, "gluster": {"volume": None}, "drbd": {}}
+    document["diskparams"] = parameters
+    document["nodegroups"]["uuid-annex"] = {**annex, "ipolicy": None, "diskparams": parameters}
     document["nodegroups"]["uuid-default"]["networks"] = ["net-blue", "net-red"]
     return document
 

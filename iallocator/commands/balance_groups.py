@@ -1,0 +1,66 @@
+"""``iallocator balance-groups``: which instances to move so that groups carry their share.
+
+Exit status 0: there is a plan, if only an empty one; 130: interrupted, what was found
+until then is printed; 1: ``--verify-plan`` found something wrong.
+"""
+
+from __future__ import annotations
+
+from iallocator.commands import between
+from iallocator.commands.wishes import read_loads
+from iallocator.options import Option, amount, file_name, whole
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from iallocator.sources import Source
+
+__all__ = ["OPTIONS", "USAGE", "Settings", "run"]
+
+USAGE = "[OPTIONS] [FILE]"
+
+
+class Settings(between.Settings):
+    """The settings of this command."""
+
+    dynu_file: str = ""
+    max_length: int | None = None
+    min_gain: float = 0.0
+    cost: float | None = None
+
+
+OPTIONS = (
+    *between.OPTIONS,
+    Option("--dynu-file -U", "dynu_file",
+           "dynamic utilisation: lines of instance, cpu, memory, disk, net", file_name, "FILE"),
+    Option("--max-length -l", "max_length", "moves at most", whole, "N"),
+    Option("--min-gain -g", "min_gain", "the least gain of a move (default: any)", amount,
+           "GAIN"),
+    Option("--cost", "cost", "copy this much memory at most", amount, "GIB"),
+)  # fmt: skip
+
+
+def run(settings: Settings, positional: Sequence[str]) -> int:
+    """Balance the groups of the cluster in the file (- or none: stdin), print the plan."""
+    from iallocator.plans.scope import set_loads
+    from iallocator.plans.supercluster.balance_groups import (
+        Bounds,
+        balance_groups,
+        check_group_balance,
+    )  # fmt: skip
+
+    cost = None if settings.cost is None else settings.cost * 1024
+    bounds = Bounds(settings.max_length, cost, settings.min_gain)
+
+    def adjust(source: Source) -> None:
+        if settings.dynu_file and not settings.ignore_dynu:
+            set_loads(source.cluster, read_loads(settings.dynu_file))
+
+    return between.plan_between(
+        settings,
+        positional,
+        lambda context: balance_groups(context, bounds),
+        check_group_balance,
+        adjust,
+    )

@@ -1,0 +1,28 @@
+"""``iallocator compress``: which whole groups could be emptied, and the moves that empty one.
+
+Exit status 0: there is a plan, if only an empty one; 130: interrupted, what was found
+until then is printed; 1: ``--verify-plan`` found something wrong.
+"""
+
+from __future__ import annotations
+
+from iallocator.commands import between
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+__all__ = ["OPTIONS", "USAGE", "Settings", "run"]
+
+USAGE = "[OPTIONS] [FILE]"
+
+Settings = between.Settings
+
+OPTIONS = between.OPTIONS
+
+
+def run(settings: between.Settings, positional: Sequence[str]) -> int:
+    """Compress the cluster in the file (- or none: stdin), print the plan."""
+    from iallocator.plans.supercluster.compress import check_compression, compress
+
+    return between.plan_between(settings, positional, compress, check_compression)

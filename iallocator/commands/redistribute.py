@@ -1,0 +1,28 @@
+"""``iallocator redistribute``: which instances to move to other groups so that all are healthy.
+
+Exit status 0: there is a plan, if only an empty one; 130: interrupted, what was found
+until then is printed; 1: ``--verify-plan`` found something wrong.
+"""
+
+from __future__ import annotations
+
+from iallocator.commands import between
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+__all__ = ["OPTIONS", "USAGE", "Settings", "run"]
+
+USAGE = "[OPTIONS] [FILE]"
+
+Settings = between.Settings
+
+OPTIONS = between.OPTIONS
+
+
+def run(settings: between.Settings, positional: Sequence[str]) -> int:
+    """Redistribute the cluster in the file (- or none: stdin), print the plan."""
+    from iallocator.plans.supercluster.redistribute import check_redistribution, redistribute
+
+    return between.plan_between(settings, positional, redistribute, check_redistribution)

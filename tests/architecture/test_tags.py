@@ -1,0 +1,55 @@
+"""Tags are read in few places: everything else asks what they mean."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+import pytest
+
+from .imports import sources
+
+MAY_READ = {
+    "constraints": "what this program's own tags mean",
+    "wire": "documents are read there, storage pools by tags too",
+    "sources": "text files are read and written there",
+    "model.tags": "tags of clusters that give meaning to those of nodes and instances",
+    "model.cluster": "where tags are kept",
+    "model.instance": "where tags are kept",
+    "configuration": "settings may be tags",
+    "engine": "asks whether any setting is a tag, to leave `configuration` unloaded",
+    "transition.task": "tags to be added or removed are steps",
+    "transition.taskcodes": "and opcodes",
+    "transition.transition": "and entries",
+    "transition.gnt": "and commands",
+    "report.nodes": "a column of that name",
+    "handlers.exact": "instances with the same tags can be exchanged, whatever these mean",
+    "handlers.optimal": "likewise",
+}
+"""Module or room, without the package -> why it may look at tags."""
+
+
+def _reads() -> Iterator[tuple[str, int]]:
+    """Module and line of every attribute ``tags`` in the package."""
+    for module, path in sources().items():
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Attribute) and node.attr == "tags":
+                yield module.removeprefix("iallocator."), node.lineno
+
+
+def _reader(module: str) -> str:
+    """Return the entry of the table that `module` falls under, or ""."""
+    room = module.partition(".")[0]
+    return next((name for name in (module, room) if name in MAY_READ), "")
+
+
+def test_tags_are_read_only_where_the_table_says() -> None:
+    """Handlers, planners and strategies consult constraints and no tag directly."""
+    wrong = [f"{module}:{line} reads tags" for module, line in _reads() if not _reader(module)]
+    assert not wrong, "\n".join(wrong)
+
+
+@pytest.mark.parametrize("entry", MAY_READ)
+def test_every_reader_in_the_table_reads_tags(entry: str) -> None:
+    """Who does not read tags any more does not stay in the table."""
+    assert entry in {_reader(module) for module, _ in _reads()}

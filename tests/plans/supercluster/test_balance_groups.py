@@ -1,0 +1,127 @@
+"""Balancing groups: load against capacity, moved from the most to the least loaded."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from statistics import pstdev
+
+import pytest
+
+from tests.builders import cluster, instance
+
+from .worlds import Capture, Json, by_group, on_shared, plan_of
+
+
+def crowd(*counts: int, per: int = 2, **members: str) -> Json:
+    """Return groups of `per` nodes with so many instances on shared storage, each of one load."""
+    names = [f"g{k}" for k in range(len(counts))]
+    instances = {
+        f"i{k}{number}": on_shared(f"node{1 + k * per + number % per}", memory=256)
+        for k, count in enumerate(counts)
+        for number in range(count)
+    }
+    return cluster(dict.fromkeys(names, per), instances=instances)
+
+
+def score(plan: Json, moment: str) -> float:
+    """Return the score that follows from the loads that a plan tells."""
+    loads = [one[moment] for one in plan["groups"] if one[moment] is not None]
+    return sum(
+        float(pstdev(load[kind] for load in loads)) for kind in ("cpu", "memory", "disk", "net")
+    )
+
+
+def test_balance_groups_evens_loads_out(tmp_path: Path, capsys: Capture) -> None:
+    """From the most to the least loaded, until all are level; each move lowers the score."""
+    plan = plan_of("balance-groups", crowd(6, 3, 0), tmp_path, capsys)
+    scores = [plan["scores"]["before"], *(move["score"] for move in plan["moves"])]
+    assert scores == sorted(set(scores), reverse=True)
+    assert scores[-1] == plan["scores"]["after"] == pytest.approx(0, abs=1e-9)
+    assert len(plan["moves"]) == 3
+    groups = by_group(plan)
+    assert [(one["out"], one["in"]) for one in groups.values()] == [(3, 0), (0, 0), (0, 3)]
+    assert groups["g0"]["before"] == dict.fromkeys(("cpu", "memory", "disk", "net"), 2)
+    for moment in ("before", "after"):
+        assert score(plan, moment) == pytest.approx(plan["scores"][moment], abs=1e-12)
+
+
+def test_balance_groups_divides_by_capacity(tmp_path: Path, capsys: Capture) -> None:
+    """A group with twice the nodes carries twice the load, and is level with the other."""
+    instances = {f"a{k}": on_shared("node1", memory=256) for k in range(2)}
+    instances |= {f"b{k}": on_shared(f"node{2 + k % 2}", memory=256) for k in range(4)}
+    document = cluster({"small": 1, "large": 2}, instances=instances)
+    plan = plan_of("balance-groups", document, tmp_path, capsys)
+    assert (plan["moves"], plan["scores"]["before"]) == ([], 0)
+
+
+def test_balance_groups_reads_dynamic_utilisation(tmp_path: Path, capsys: Capture) -> None:
+    """As many instances in both groups, but all the cpu load in one; the busiest goes."""
+    loads = tmp_path / "loads"
+    loads.write_text("i00 4 0 0 0\ni01 2 0 0 0\ni10 0 0 0 0\ni11 0 0 0 0\n")
+    plan = plan_of("balance-groups", crowd(2, 2), tmp_path, capsys, "-U", str(loads))
+    assert by_group(plan)["g0"]["before"]["cpu"] == 2
+    assert plan["scores"]["after"] < plan["scores"]["before"] == pytest.approx(1)
+    assert plan_of("balance-groups", crowd(2, 2), tmp_path, capsys)["moves"] == []
+    ignored = plan_of(
+        "balance-groups", crowd(4, 0), tmp_path, capsys, "-U", str(loads), "--ignore-dynu"
+    )
+    assert (ignored["moves"], ignored["reason"]) == ([], "no instance has any load")
+
+
+def test_balance_groups_moves_only_what_is_on_shared_storage(
+    tmp_path: Path, capsys: Capture
+) -> None:
+    """Local disks stay, though they carry load."""
+    document = crowd(1, 0)
+    document["instances"] |= {f"d{k}": instance("node1", "node2", memory=256) for k in range(4)}
+    plan = plan_of("balance-groups", document, tmp_path, capsys)
+    assert [move["instance"] for move in plan["moves"]] == ["i00"]
+
+
+def test_balance_groups_keeps_to_partitions(tmp_path: Path, capsys: Capture) -> None:
+    """g0 is furthest from g2, but shares its NAS with g1 only; g3 has no external storage."""
+    document = crowd(6, 2, 0, 0)
+    for name in document["instances"]:
+        document["instances"][name] |= {
+            "disk_template": "ext", "storage_type": "external", "storage_pool": "nas1",
+        }  # fmt: skip
+    pools = ("nas1",), ("nas1", "nas2"), ("nas2",), ()
+    for k in range(8):
+        document["nodes"][f"node{k + 1}"]["storage_pools"] = [
+            {"type": "external", "name": pool} for pool in pools[k // 2]
+        ]
+    plan = plan_of("balance-groups", document, tmp_path, capsys)
+    assert {node for move in plan["moves"] for node in move["to"]} <= {"node3", "node4"}
+    assert len(plan["moves"]) == 2
+    assert by_group(plan)["g3"]["before"] is None
+    assert by_group(plan)["g3"]["reason"] == "shares no external storage with another group"
+
+
+def test_balance_groups_stops_where_it_is_told(tmp_path: Path, capsys: Capture) -> None:
+    """After so many moves, for so much traffic, for so little gain."""
+    for options, count, reason in (
+        (["--max-length=1"], 1, "the limit of 1 moves is reached"),
+        (["--cost=0.6"], 2, "no move that helps is within --cost"),
+        (["--min-gain=99"], 0, "no move gains as much as is asked for"),
+    ):
+        plan = plan_of("balance-groups", crowd(6, 0), tmp_path, capsys, *options)
+        assert (len(plan["moves"]), plan["reason"]) == (count, reason)
+
+
+def test_balance_groups_keeps_n1(tmp_path: Path, capsys: Capture) -> None:
+    """The least loaded group has no memory to spare for a failure."""
+    document = crowd(4, 0)
+    document["instances"] |= {
+        f"w{k}": on_shared(f"node{k}", memory=4050, vcpus=1, auto_balance=False) for k in (3, 4)
+    }
+    plan = plan_of("balance-groups", document, tmp_path, capsys)
+    assert plan["moves"] == []
+    assert "would break N+1" in by_group(plan)["g0"]["reason"]
+    assert len(plan_of("balance-groups", document, tmp_path, capsys, "--n1=off")["moves"]) == 1
+
+
+def test_balance_groups_needs_external_storage(tmp_path: Path, capsys: Capture) -> None:
+    """Where nothing is on shared storage nothing is cheap to move."""
+    document = cluster({"a": 2, "b": 2}, instances={"d": instance("node1", "node2")})
+    plan = plan_of("balance-groups", document, tmp_path, capsys)
+    assert plan["reason"] == "no two groups share external storage"

@@ -1,0 +1,248 @@
+"""Redistribution: who is unhealthy, who leaves, in which order, and when a group is repaired."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.builders import cluster, instance
+
+from .worlds import Capture, Json, by_group, on_shared, plan_of
+
+TWO = {"east": 2, "west": 3}
+OFFLINE = {"node1": {"offline": True}}
+
+
+def moved(plan: Json) -> list[str]:
+    """Return the names of the instances that move, in order."""
+    return [move["instance"] for move in plan["moves"]]
+
+
+def drbd_short_of_memory() -> Json:
+    """Return a cluster where node2 cannot take over what node1 has.
+
+    ``s1`` and ``s2`` reserve 2 + 3 GiB there, ``p`` fills it up: 4 GiB are left.
+    """
+    instances = {
+        "p": instance("node2", "node3", memory=4096),
+        "s1": instance("node1", "node2", memory=2048),
+        "s2": instance("node1", "node2", memory=3072),
+    }
+    return cluster({"east": 3, "west": 3}, instances=instances)
+
+
+def test_redistribute_moves_what_is_on_offline_nodes(tmp_path: Path, capsys: Capture) -> None:
+    """A group with instances on offline nodes is unhealthy until they have left."""
+    instances = {"a": on_shared("node1"), "b": on_shared("node2"), "c": on_shared("node1")}
+    plan = plan_of(
+        "redistribute", cluster(TWO, instances=instances, changes=OFFLINE), tmp_path, capsys
+    )
+    groups = by_group(plan)
+    # b would be lost if node2 failed, the only one left: it goes as well
+    assert moved(plan) == ["a", "c", "b"]
+    assert (groups["east"]["state"], groups["east"]["repaired"]) == ("unhealthy", True)
+    assert (groups["west"]["state"], groups["west"]["repaired"]) == ("healthy", False)
+    assert plan["scores"] == {"before": 3, "after": 0}
+    assert [move["score"] for move in plan["moves"]] == [2, 1, 0]
+    assert all(node in ("node3", "node4", "node5") for m in plan["moves"] for node in m["to"])
+
+
+def test_redistribute_takes_secondaries_of_failing_nodes_before_their_primaries(
+    tmp_path: Path, capsys: Capture
+) -> None:
+    """A group with nodes that fail N+1 is weakly unhealthy; the first secondary is enough."""
+    plan = plan_of("redistribute", drbd_short_of_memory(), tmp_path, capsys)
+    assert moved(plan) == ["s1"]
+    east = by_group(plan)["east"]
+    assert (east["state"], east["repaired"]) == ("weakly unhealthy", True)
+    assert "node2 without the memory for failovers" in east["reason"]
+
+
+def test_redistribute_takes_primaries_where_secondaries_are_not_enough(
+    tmp_path: Path, capsys: Capture
+) -> None:
+    """On shared storage nobody is secondary: the primaries of the doomed node leave, by name."""
+    instances = {"big": on_shared("node1", memory=6000), "other": on_shared("node2", memory=5000)}
+    plan = plan_of("redistribute", cluster(TWO, instances=instances), tmp_path, capsys)
+    assert moved(plan) == ["big"]
+    east = by_group(plan)["east"]
+    assert east["state"] == "weakly unhealthy"
+    assert "nodes node1, node2 whose failure would not be survived" in east["reason"]
+
+
+def test_redistribute_takes_offline_nodes_before_nodes_that_fail_n1(
+    tmp_path: Path, capsys: Capture
+) -> None:
+    """The three kinds of victims in their order: offline, secondaries, primaries."""
+    instances = {
+        "z": on_shared("node1"),
+        "s": instance("node2", "node3", memory=5000),
+        "a": instance("node3", "node2", memory=4000),
+    }
+    document = cluster({"east": 3, "west": 3}, instances=instances, changes=OFFLINE)
+    plan = plan_of("redistribute", document, tmp_path, capsys)
+    assert moved(plan)[:2] == ["z", "a"]  # a is secondary on node2, which comes first
+    assert by_group(plan)["east"]["repaired"]
+
+
+def test_redistribute_leaves_out_groups_alone_in_their_partition(
+    tmp_path: Path, capsys: Capture
+) -> None:
+    """No other group reaches its pools: it is not repaired, and does not count as healthy."""
+    instances = {"a": on_shared("node1", "nas1"), "b": on_shared("node3", "nas2")}
+    document = cluster({"east": 2, "west": 2, "south": 1}, instances=instances, changes=OFFLINE)
+    pools = {"node1": "nas1", "node2": "nas1", "node3": "nas2", "node4": "nas2", "node5": "nas2"}
+    for name, pool in pools.items():
+        document["nodes"][name]["storage_pools"] = [{"type": "external", "name": pool}]
+    plan = plan_of("redistribute", document, tmp_path, capsys)
+    east = by_group(plan)["east"]
+    assert (east["state"], east["repaired"], plan["moves"]) == ("unhealthy", False, [])
+    assert "alone in its partition: no other group reaches external/nas1" in east["reason"]
+    assert plan["reason"] == "no group is unhealthy"
+
+
+def test_redistribute_stops_if_no_group_is_unhealthy(tmp_path: Path, capsys: Capture) -> None:
+    """It says so, and moves nothing."""
+    plan = plan_of("redistribute", cluster(TWO), tmp_path, capsys)
+    assert (plan["reason"], plan["moves"]) == ("no group is unhealthy", [])
+
+
+def test_redistribute_stops_if_no_group_is_healthy(tmp_path: Path, capsys: Capture) -> None:
+    """There is nobody to help."""
+    document = cluster(
+        TWO,
+        instances={"a": on_shared("node1"), "b": on_shared("node3")},
+        changes={"node1": {"offline": True}, "node3": {"offline": True}},
+    )
+    plan = plan_of("redistribute", document, tmp_path, capsys)
+    assert (plan["reason"], plan["moves"]) == ("no group is healthy", [])
+    assert {one["state"] for one in plan["groups"]} == {"unhealthy"}
+
+
+def test_redistribute_stops_where_there_is_one_group(tmp_path: Path, capsys: Capture) -> None:
+    """A regular cluster is no super cluster."""
+    plan = plan_of("redistribute", cluster(2), tmp_path, capsys)
+    assert plan["reason"] == "no super cluster: there is one group only"
+
+
+def test_redistribute_repairs_a_group_as_a_whole_or_not_at_all(
+    tmp_path: Path, capsys: Capture
+) -> None:
+    """One victim without a place, and none of its group moves; the other group is repaired."""
+    instances = {
+        "huge": on_shared("node1", memory=7000),
+        "small": on_shared("node1", memory=256),
+        "tiny": on_shared("node3", memory=256),
+    }
+    document = cluster(
+        {"east": 2, "north": 2, "west": 2},
+        instances=instances | {f"w{k}": on_shared(f"node{5 + k}", memory=2000) for k in range(2)},
+        changes={"node1": {"offline": True}, "node3": {"offline": True}},
+    )
+    plan = plan_of("redistribute", document, tmp_path, capsys)
+    groups = by_group(plan)
+    assert moved(plan) == ["tiny"]
+    assert (groups["east"]["repaired"], groups["north"]["repaired"]) == (False, True)
+    assert "huge has no place" in groups["east"]["reason"]
+    assert "it has no place even if it comes first" in groups["east"]["reason"]
+    assert plan["reason"] == "1 of 2 unhealthy groups cannot be repaired"
+
+
+def test_redistribute_cannot_repair_a_group_with_plain_disks_on_offline_nodes(
+    tmp_path: Path, capsys: Capture
+) -> None:
+    """What cannot move makes the whole group stay, and is named."""
+    instances = {"a": on_shared("node1"), "b": instance("node1")}
+    document = cluster(TWO, instances=instances, changes=OFFLINE)
+    plan = plan_of("redistribute", document, tmp_path, capsys)
+    assert plan["moves"] == []
+    reason = by_group(plan)["east"]["reason"]
+    assert "b has no place: instances of type plain cannot be moved" in reason
+
+
+def test_redistribute_keeps_to_the_partition_of_each_instance(
+    tmp_path: Path, capsys: Capture
+) -> None:
+    """East shares one NAS with west and another with south; all go where their pool is."""
+    instances = {
+        "a": on_shared("node1", "nas1"),
+        "b": on_shared("node1", "nas2"),
+    }
+    document = cluster({"east": 1, "west": 2, "south": 2}, instances=instances, changes=OFFLINE)
+    reached = {"node1": ["nas1", "nas2"]}
+    reached |= {name: ["nas1"] for name in ("node2", "node3")}
+    reached |= {name: ["nas2"] for name in ("node4", "node5")}
+    for name, pools in reached.items():
+        document["nodes"][name]["storage_pools"] = [
+            {"type": "external", "name": pool} for pool in pools
+        ]
+    plan = plan_of("redistribute", document, tmp_path, capsys)
+    targets = {move["instance"]: move["to"][0] for move in plan["moves"]}
+    assert targets["a"] in ("node2", "node3")
+    assert targets["b"] in ("node4", "node5")
+
+
+def test_redistribute_takes_external_pools_for_opaque(tmp_path: Path, capsys: Capture) -> None:
+    """What an external pool has free is not looked at; what an internal one has, is."""
+    for kind, repaired in (("external", True), ("internal", False)):
+        members = {"storage_type": kind, "storage_pool": "box"}
+        one = instance("node1", **({"disk_template": "ext"} if kind == "external" else {}))
+        if kind == "internal":
+            one = instance("node1", "node2", disk=5000)
+        document = cluster({"east": 3, "west": 2}, instances={"a": one | members}, changes=OFFLINE)
+        for node in document["nodes"].values():
+            node["storage_pools"] = [{"type": kind, "name": "box", "total": 9000, "free": 10}]
+        plan = plan_of("redistribute", document, tmp_path, capsys)
+        assert by_group(plan)["east"]["repaired"] is repaired, kind
+
+
+def test_redistribute_never_makes_a_healthy_group_unhealthy(
+    tmp_path: Path, capsys: Capture
+) -> None:
+    """West has the memory, but could not survive a failure then: nothing moves."""
+    instances = {"a": on_shared("node1", memory=5000)}
+    instances |= {f"w{k}": on_shared(f"node{k}", memory=2000) for k in (3, 4)}
+    document = cluster({"east": 2, "west": 2}, instances=instances, changes=OFFLINE)
+    plan = plan_of("redistribute", document, tmp_path, capsys)
+    assert plan["moves"] == []
+    assert "would break N+1" in by_group(plan)["east"]["reason"]
+    assert plan_of("redistribute", document, tmp_path, capsys, "--n1=off")["moves"]
+
+
+def test_redistribute_searches_exactly_where_one_after_the_other_fails(
+    tmp_path: Path, capsys: Capture
+) -> None:
+    """The first takes the only place of the second; placed together both have one."""
+    document = cluster(
+        {"east": 1, "west": 1, "south": 1},
+        instances={
+            "a": on_shared("node1", "nas1", memory=3000),
+            "b": on_shared("node1", "nas2", memory=3000),
+            "w": on_shared("node2", "nas1", memory=4000),
+            "s": on_shared("node3", "nas2", memory=4600),
+        },
+        changes=OFFLINE,
+    )
+    for name, pools in (("node1", "12"), ("node2", "12"), ("node3", "1")):
+        document["nodes"][name]["storage_pools"] = [
+            {"type": "external", "name": f"nas{k}"} for k in pools
+        ]
+    document["instances"]["s"] |= {"storage_pool": "nas1"}
+    options = ("--n1=off",)
+    greedy = plan_of("redistribute", document, tmp_path, capsys, *options, "--exact-search=no")
+    assert greedy["moves"] == []
+    assert "no exact search was made" in by_group(greedy)["east"]["reason"]
+    plan = plan_of("redistribute", document, tmp_path, capsys, *options)
+    assert {m["instance"]: m["to"] for m in plan["moves"]} == {"a": ["node3"], "b": ["node2"]}
+    assert "placed together by exact search" in by_group(plan)["east"]["reason"]
+
+
+def test_redistribute_asks_whether_moves_between_groups_are_allowed(
+    tmp_path: Path, capsys: Capture
+) -> None:
+    """The command line or a tag of the cluster may say no; the default does not."""
+    document = cluster(TWO, instances={"a": on_shared("node1")}, changes=OFFLINE)
+    plan = plan_of("redistribute", document, tmp_path, capsys, "--inter-group=no")
+    assert plan["reason"] == "moves between groups are not allowed: --inter-group=no"
+    document["cluster_tags"] = ["iallocator:inter-group:no"]
+    plan = plan_of("redistribute", document, tmp_path, capsys)
+    assert (plan["moves"], "iallocator:inter-group:no" in plan["reason"]) == ([], True)

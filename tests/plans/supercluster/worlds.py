@@ -1,0 +1,96 @@
+"""Super clusters made to measure or at random, and the commands run on them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import jsonschema
+import pytest
+
+from iallocator.cli import main
+from iallocator.wire.schemas import directory
+from tests.builders import cluster, instance
+
+Json = dict[str, Any]
+Capture = pytest.CaptureFixture[str]
+
+__all__ = ["Capture", "Json", "by_group", "on_shared", "plan_of", "random_super_cluster"]
+
+
+def on_shared(node: str, pool: str = "", **members: Any) -> Json:
+    """Return an instance on shared storage, in the pool of that name if it is given."""
+    if pool:
+        members |= {"storage_type": "external", "storage_pool": pool}
+    return instance(node, disk_template="ext" if pool else "rbd", **members)
+
+
+def plan_of(
+    command: str, document: Json, folder: Path, capsys: Capture, *options: str, status: int = 0
+) -> Json:
+    """Return the plan of a command; it is verified step by step, and fits the schema."""
+    path = folder / "cluster.json"
+    path.write_text(json.dumps(document))
+    got = main([command, "--json", "--verify-plan", str(path), *options])
+    said = capsys.readouterr()
+    assert (got, said.err) == (status, "")
+    plan: Json = json.loads(said.out)
+    jsonschema.validate(plan, json.loads((directory() / "plan.schema.json").read_text()))
+    assert plan["command"] == command
+    return plan
+
+
+def by_group(plan: Json) -> dict[str, Json]:
+    """Return what a plan says of each group, by name."""
+    return {one["group"]: one for one in plan["groups"]}
+
+
+def random_super_cluster(seed: int) -> Json:
+    """Return a super cluster whose partitions overlap: internal disks, and two or three NAS.
+
+    Some nodes are offline, some memory is short, and groups are of different sizes.
+    """
+    rng = Random(seed)
+    groups = {f"g{k}": rng.randint(2, 5) for k in range(rng.randint(2, 5))}
+    pools = {name: rng.sample(["nas1", "nas2", "nas3"], rng.randint(0, 2)) for name in groups}
+    internal = {name: rng.random() < 0.7 or not pools[name] for name in groups}
+    homes: dict[str, list[str]] = {}
+    for name, count in groups.items():
+        taken = sum(map(len, homes.values()))
+        homes[name] = [f"node{taken + k + 1}" for k in range(count)]
+    instances: dict[str, Json] = {}
+    free = {
+        node: memory
+        for nodes in homes.values()
+        for memory in [rng.choice([5000, 8000, 16384])]
+        for node in nodes
+    }
+    for number in range(rng.randint(3, 6 * sum(groups.values()))):
+        name = rng.choice(sorted(groups))
+        nodes = rng.sample(homes[name], min(2, len(homes[name])))
+        memory = rng.choice([512, 1024, 2048, 3072])
+        kinds = [*pools[name], *(["drbd"] if internal[name] else [])]
+        kind = "plain" if internal[name] and rng.random() < 0.05 else rng.choice(kinds)
+        if free[nodes[0]] <= memory or (kind == "drbd" and len(nodes) < 2):
+            continue
+        free[nodes[0]] -= memory
+        sizes = {"memory": memory, "vcpus": rng.randint(1, 2), "disk": 1024 * rng.randint(1, 8)}
+        if kind == "drbd":
+            one = instance(*nodes, **sizes)
+        elif kind == "plain":
+            one = instance(nodes[0], **sizes)
+        else:
+            one = on_shared(nodes[0], kind, **sizes)
+        instances[f"i{number}"] = one
+    document = cluster(groups, memory=16384, instances=instances)
+    for name, nodes in homes.items():
+        reached = [{"type": "external", "name": pool} for pool in pools[name]]
+        if internal[name]:
+            reached.append({"type": "internal", "name": "lvm"})
+        for node in nodes:
+            document["nodes"][node]["storage_pools"] = reached
+            if rng.random() < 0.08:
+                document["nodes"][node]["offline"] = True
+    return document
