@@ -15,7 +15,7 @@ from pathlib import Path
 from time import process_time
 from typing import Any, NamedTuple
 
-from iallocator.plans.balancing import Balanced, Wishes, balance_cluster
+from iallocator.plans.balance.groups import Balanced, Wishes, balance_cluster
 from iallocator.plans.limits import Limits
 from iallocator.plans.plan import traffic
 from iallocator.scoring.movekinds import MoveRules

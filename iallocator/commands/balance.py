@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import sys
 
-from iallocator.commands import wishes
-from iallocator.commands.planner import (
+from iallocator.commands.shared import wishes
+from iallocator.commands.shared.planner import (
     COMMANDS_OPTION,
     GRAPH_OPTION,
     INTERRUPTED,
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from iallocator.model.state import State
-    from iallocator.plans.balancing import Balanced
+    from iallocator.plans.balance.groups import Balanced
     from iallocator.sources import Source
 
 __all__ = ["OPTIONS", "USAGE", "Settings", "run"]
@@ -60,7 +60,7 @@ OPTIONS = (
 def run(settings: Settings, positional: Sequence[str]) -> int:
     """Balance the cluster in the file (- or none: stdin), print the plan."""
     from iallocator.engine import reading_for
-    from iallocator.plans.balancing import balance_cluster
+    from iallocator.plans.balance.groups import balance_cluster
     from iallocator.sources import load
 
     source = load(settings, positional, reading_for(settings))
@@ -103,7 +103,12 @@ def _show_states(done: Balanced, source: Source, settings: Settings) -> None:
 
 def _write(done: Balanced, settings: Settings) -> list[str]:
     """The plan in the form that was asked for; what is wrong with it, if that is asked, too."""
-    from iallocator.plans.telling import command_lines, plan_document, plan_lines, transition_of
+    from iallocator.plans.balance.telling import (
+        command_lines,
+        plan_document,
+        plan_lines,
+        transition_of,
+    )
     from iallocator.transition.drawing import lines
 
     cluster, plans = done.cluster, done.plans

@@ -6,8 +6,8 @@ until then is printed; 1: ``--verify-plan`` found something wrong.
 
 from __future__ import annotations
 
-from iallocator.commands import between
-from iallocator.commands.wishes import read_loads
+from iallocator.commands.shared import between
+from iallocator.commands.shared.wishes import read_loads
 from iallocator.options import Option, amount, file_name, whole
 
 TYPE_CHECKING = False

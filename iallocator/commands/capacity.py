@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 
 from iallocator import options
-from iallocator.commands.planner import INTERRUPTED, clock, say_progress, show_state_of
+from iallocator.commands.shared.planner import INTERRUPTED, clock, say_progress, show_state_of
 from iallocator.errors import UsageError
 from iallocator.model.policy import ALL_TEMPLATES
 from iallocator.options import Option, amount, choice, whole
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
     from iallocator.model.policy import Policy
     from iallocator.model.state import State
-    from iallocator.plans.capacity import Filling
-    from iallocator.plans.capacity_sizes import Load, Size
-    from iallocator.plans.capacity_study import Study, Wants
+    from iallocator.plans.capacity.filling import Filling
+    from iallocator.plans.capacity.sizes import Load, Size
+    from iallocator.plans.capacity.study import Study, Wants
     from iallocator.sources import Source
 
 __all__ = ["OPTIONS", "USAGE", "Settings", "run"]
@@ -98,7 +98,7 @@ OPTIONS = (
 def run(settings: Settings, positional: Sequence[str]) -> int:
     """Fill the cluster in the file (- or none: stdin), say what fitted."""
     from iallocator.engine import reading_for
-    from iallocator.plans.capacity_study import study
+    from iallocator.plans.capacity.study import study
     from iallocator.sources import load
 
     reading = reading_for(settings)
@@ -119,8 +119,8 @@ def run(settings: Settings, positional: Sequence[str]) -> int:
 
 
 def _wants(settings: Settings, policy: Policy, load: Load) -> Wants:
-    from iallocator.plans.capacity_sizes import Size, largest_size, standard_size
-    from iallocator.plans.capacity_study import Wants
+    from iallocator.plans.capacity.sizes import Size, largest_size, standard_size
+    from iallocator.plans.capacity.study import Wants
 
     if not (settings.disk_template or policy.templates):
         raise UsageError("the policy has no disk templates: expected --disk-template")
@@ -192,7 +192,7 @@ def _show_states(found: Study, source: Source, settings: Settings) -> None:
 
 def _write(found: Study, settings: Settings) -> None:
     """The answer in the form that was asked for."""
-    from iallocator.plans.capacity_telling import study_document
+    from iallocator.plans.capacity.telling import study_document
     from iallocator.report.capacity import allocation_map, capacity_page
 
     document = study_document(found)
@@ -205,7 +205,7 @@ def _write(found: Study, settings: Settings) -> None:
 
         print(json.dumps(document, ensure_ascii=False, indent=2))
     elif settings.machine_readable == "yes":
-        from iallocator.plans.capacity_keys import key_lines
+        from iallocator.plans.capacity.keys import key_lines
 
         for line in key_lines(found):
             print(line)

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import sys
 
-from iallocator.commands import wishes
-from iallocator.commands.planner import INTERRUPTED, progress, say_progress, show_state_of
+from iallocator.commands.shared import wishes
+from iallocator.commands.shared.planner import INTERRUPTED, progress, say_progress, show_state_of
 from iallocator.errors import UsageError
 from iallocator.options import Option
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from iallocator.model.state import State
-    from iallocator.plans.balancing import Balanced
+    from iallocator.plans.balance.groups import Balanced
     from iallocator.report.checkup import Checkup
     from iallocator.sources import Source
 
@@ -55,7 +55,7 @@ OPTIONS = (
 def run(settings: Settings, positional: Sequence[str]) -> int:
     """Check the cluster in the file (- or none: stdin), print what is wrong."""
     from iallocator.engine import reading_for
-    from iallocator.plans.balancing import balance_cluster
+    from iallocator.plans.balance.groups import balance_cluster
     from iallocator.sources import load
 
     if settings.machine_readable:
@@ -134,7 +134,7 @@ def _write(done: Balanced, found: Checkup, settings: Settings) -> None:
     elif settings.json:
         import json
 
-        from iallocator.plans.telling import plan_document
+        from iallocator.plans.balance.telling import plan_document
 
         plan = plan_document(done.cluster, done.plans, "check")
         document = {**plan, **found.document()}

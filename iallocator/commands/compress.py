@@ -6,7 +6,7 @@ until then is printed; 1: ``--verify-plan`` found something wrong.
 
 from __future__ import annotations
 
-from iallocator.commands import between
+from iallocator.commands.shared import between
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

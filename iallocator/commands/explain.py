@@ -38,7 +38,7 @@ def run(settings: Settings, positional: Sequence[str]) -> int:
 
     The exit status is 0 whether the request can be satisfied or not.
     """
-    from iallocator.commands.planner import write_graph
+    from iallocator.commands.shared.planner import write_graph
     from iallocator.report.explain import explain
 
     if len(positional) > 1:

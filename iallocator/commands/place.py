@@ -8,7 +8,12 @@ from __future__ import annotations
 import sys
 
 from iallocator import options
-from iallocator.commands.planner import COMMANDS_OPTION, JSON_OPTION, show_state_of, write_plan
+from iallocator.commands.shared.planner import (
+    COMMANDS_OPTION,
+    JSON_OPTION,
+    show_state_of,
+    write_plan,
+)
 from iallocator.errors import UsageError
 
 TYPE_CHECKING = False
@@ -16,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from iallocator.model.cluster import Cluster
-    from iallocator.plans.placing import Placed
+    from iallocator.plans.place.placing import Placed
     from iallocator.requests import Allocate, Request
 
 __all__ = ["OPTIONS", "USAGE", "Settings", "run"]
@@ -38,8 +43,8 @@ class Settings(options.Settings):
 def run(settings: Settings, positional: Sequence[str]) -> int:
     """Place the cluster in the file (- or none: stdin), and the new instances of its request."""
     from iallocator.engine import reading_for, request_in, settle
-    from iallocator.plans.place_telling import command_lines, placed_document, placed_lines
-    from iallocator.plans.placing import in_document_order, place_anew
+    from iallocator.plans.place.placing import in_document_order, place_anew
+    from iallocator.plans.place.telling import command_lines, placed_document, placed_lines
     from iallocator.sources import load
 
     source = load(settings, positional, reading_for(settings))

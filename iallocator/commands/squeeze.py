@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 
 from iallocator import options
-from iallocator.commands.planner import (
+from iallocator.commands.shared.planner import (
     COMMANDS_OPTION,
     INTERRUPTED,
     JSON_OPTION,
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any
 
-    from iallocator.plans.squeeze_wanted import Wanted
-    from iallocator.plans.squeezed import Squeezed
+    from iallocator.plans.squeeze.squeezed import Squeezed
+    from iallocator.plans.squeeze.wanted import Wanted
     from iallocator.sources import Source
 
 __all__ = ["OPTIONS", "USAGE", "Settings", "run"]
@@ -75,7 +75,7 @@ OPTIONS = (
 def run(settings: Settings, positional: Sequence[str]) -> int:
     """Squeeze the cluster in the file (- or none: stdin), print what to do."""
     from iallocator.engine import reading_for
-    from iallocator.plans.squeezing import squeeze_cluster
+    from iallocator.plans.squeeze.groups import squeeze_cluster
     from iallocator.sources import load
 
     source = load(settings, positional, reading_for(settings))
@@ -103,7 +103,7 @@ def run(settings: Settings, positional: Sequence[str]) -> int:
 
 def _wanted(settings: Settings, source: Source) -> Wanted:
     from iallocator.plans.limits import Limits
-    from iallocator.plans.squeeze_wanted import ALL, DRBD, SHARED, Wanted
+    from iallocator.plans.squeeze.wanted import ALL, DRBD, SHARED, Wanted
 
     kinds = ALL if settings.all_instances else DRBD if settings.drbd else SHARED
     return Wanted(
@@ -158,7 +158,7 @@ def _show(
 
 
 def _write(done: Squeezed, settings: Settings) -> None:
-    from iallocator.plans.squeeze_telling import (
+    from iallocator.plans.squeeze.telling import (
         squeeze_commands,
         squeeze_document,
         squeeze_lines,

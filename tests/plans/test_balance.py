@@ -10,7 +10,7 @@ import pytest
 
 from iallocator.cli import main
 from iallocator.model.state import State
-from iallocator.plans.balance import balance
+from iallocator.plans.balance.steps import balance
 from iallocator.plans.limits import Limits
 from iallocator.plans.plan import Plan, replay
 from iallocator.plans.verify import verify

@@ -13,8 +13,8 @@ import pytest
 
 from iallocator.cli import main
 from iallocator.model.state import State
-from iallocator.plans.capacity import Site
-from iallocator.plans.capacity_slots import Slots
+from iallocator.plans.capacity.filling import Site
+from iallocator.plans.capacity.slots import Slots
 from iallocator.sources.writer import write_text
 from iallocator.wire.document import Reading, cluster_policy, read_cluster
 from iallocator.wire.schemas import directory

@@ -11,7 +11,7 @@ import pytest
 from iallocator.cli import main
 from iallocator.model.state import State
 from iallocator.plans.plan import Plan
-from iallocator.plans.reserve import Reserve
+from iallocator.plans.squeeze.reserve import Reserve
 from iallocator.sources.text import read_text
 from iallocator.wire.document import Reading
 from tests.builders import cluster, instance

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from iallocator.model.cluster import Cluster, Group
 from iallocator.model.state import State
-from iallocator.plans.balance import Arena
+from iallocator.plans.balance.steps import Arena
 from iallocator.plans.scope import movable
 from iallocator.scoring.movekinds import MoveRules
 from iallocator.scoring.view import capacities

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from iallocator.filters.node import REASONS
-from iallocator.plans.capacity import Filling, fill
+from iallocator.plans.capacity.filling import Filling, fill
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from iallocator.plans.capacity import Failures, Site
-    from iallocator.plans.capacity_sizes import Size
+    from iallocator.plans.capacity.filling import Failures, Site
+    from iallocator.plans.capacity.sizes import Size
 
 __all__ = ["fill_tiered"]
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from iallocator.filters.node import ALL_LIMITS, HARD_LIMITS
 from iallocator.model.state import State
-from iallocator.plans.capacity import Filling, Site, fill
-from iallocator.plans.capacity_figures import Figures, Totals
-from iallocator.plans.capacity_rules import CapacityRules, failing_nodes, unhealthy_groups
-from iallocator.plans.capacity_tiers import fill_tiered
+from iallocator.plans.capacity.figures import Figures, Totals
+from iallocator.plans.capacity.filling import Filling, Site, fill
+from iallocator.plans.capacity.rules import CapacityRules, failing_nodes, unhealthy_groups
+from iallocator.plans.capacity.tiers import fill_tiered
 from iallocator.plans.scope import set_offline, set_vcpu_ratio
 from iallocator.scoring import Kernels
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
     from iallocator.model.cluster import Cluster, Group, Node
-    from iallocator.plans.capacity_sizes import Size
+    from iallocator.plans.capacity.sizes import Size
 
 __all__ = ["Run", "Study", "Wants", "study"]
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from iallocator.model.cluster import Cluster
     from iallocator.model.instance import Instance
-    from iallocator.plans.reserve import Reserve
+    from iallocator.plans.squeeze.reserve import Reserve
     from iallocator.search.problem import Problem
     from iallocator.search.refine import Deadline
 

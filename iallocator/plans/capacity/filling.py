@@ -9,7 +9,7 @@ from __future__ import annotations
 from iallocator.filters.group import refused_by_policy
 from iallocator.filters.node import REASONS
 from iallocator.model.instance import Instance
-from iallocator.plans.capacity_slots import Slots
+from iallocator.plans.capacity.slots import Slots
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
     from iallocator.model.cluster import Group
     from iallocator.model.state import State
-    from iallocator.plans.capacity_rules import CapacityRules
-    from iallocator.plans.capacity_sizes import Size
+    from iallocator.plans.capacity.rules import CapacityRules
+    from iallocator.plans.capacity.sizes import Size
     from iallocator.redundancy.judge import Judge
     from iallocator.scoring import Kernel, Kernels
     from iallocator.scoring.candidates import Candidates, Placement

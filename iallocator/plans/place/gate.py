@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from iallocator.constraints.relations import Relations
     from iallocator.context import Context
-    from iallocator.plans.place import Place
+    from iallocator.plans.place.choosing import Place
 
 __all__ = ["Gate", "Keeper"]
 

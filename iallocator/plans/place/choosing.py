@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from iallocator.constraints.finding import relations_of
 from iallocator.filters.group import lacks_network
-from iallocator.plans.place_gate import Gate, Keeper
+from iallocator.plans.place.gate import Gate, Keeper
 from iallocator.strategies.pacemaker import facts_of, kind_of
 from iallocator.strategies.pacemaker.ledger import Ledger
 from iallocator.strategies.pacemaker.member import choose_for

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     from iallocator.model.cluster import Cluster
     from iallocator.model.state import State
-    from iallocator.plans.balancing import GroupPlan
+    from iallocator.plans.balance.groups import GroupPlan
     from iallocator.plans.plan import PlannedMove
     from iallocator.transition.demands import Demands
     from iallocator.transition.transition import Transition

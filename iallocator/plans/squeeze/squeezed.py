@@ -5,13 +5,13 @@ from __future__ import annotations
 from iallocator.constraints.standby import AUTO, retag, standby_tags
 from iallocator.model.state import State
 from iallocator.plans.plan import Plan, replay
-from iallocator.plans.standby import Switched
+from iallocator.plans.squeeze.standby import Switched
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from iallocator.model.cluster import Cluster
-    from iallocator.plans.balancing import GroupPlan
-    from iallocator.plans.squeeze import Search
+    from iallocator.plans.balance.groups import GroupPlan
+    from iallocator.plans.squeeze.sets import Search
 
 __all__ = ["SqueezePlan", "Squeezed"]
 

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from iallocator.model.columns import MEMORY
 from iallocator.model.state import State
-from iallocator.plans.standby import Switched
+from iallocator.plans.squeeze.standby import Switched
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from iallocator.plans.plan import PlannedMove
-    from iallocator.plans.relief import Found, Relief
+    from iallocator.plans.squeeze.relief import Found, Relief
 
 __all__ = ["Search", "power_down", "power_on"]
 

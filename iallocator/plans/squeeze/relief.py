@@ -7,9 +7,9 @@ instance on an online node, and every online node with room for the reserve?
 from __future__ import annotations
 
 from iallocator.model.state import State
-from iallocator.plans.balance import Arena, Balancer
-from iallocator.plans.repair import repair
-from iallocator.plans.standby import Switched
+from iallocator.plans.balance.steps import Arena, Balancer
+from iallocator.plans.squeeze.repair import repair
+from iallocator.plans.squeeze.standby import Switched
 from iallocator.scoring.movekinds import MoveRules
 from iallocator.scoring.view import capacities
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from iallocator.model.instance import Instance
     from iallocator.plans.limits import Limits
     from iallocator.plans.plan import Plan, PlannedMove
-    from iallocator.plans.reserve import Reserve
+    from iallocator.plans.squeeze.reserve import Reserve
     from iallocator.scoring.ties import Ties
     from iallocator.search.refine import Deadline
 
@@ -133,7 +133,7 @@ class Relief:
         """What exact search finds instead of `near`, where it may be tried."""
         if self.deadline is None or self.deadline.left <= 0 or self.ties is not None:
             return near.found()
-        from iallocator.plans.relief_exact import PROVED, arrange
+        from iallocator.plans.squeeze.relief_exact import PROVED, arrange
 
         movable = self._worlds[0]
         moves, proved = arrange(

@@ -10,8 +10,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any
 
-    from iallocator.plans.place import Place
-    from iallocator.plans.placing import Placed
+    from iallocator.plans.place.choosing import Place
+    from iallocator.plans.place.placing import Placed
 
     Json = dict[str, Any]
 

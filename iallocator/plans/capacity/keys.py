@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from iallocator.filters.node import REASONS
-from iallocator.plans.capacity_telling import tiers
+from iallocator.plans.capacity.telling import tiers
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from iallocator.plans.capacity_figures import Figures, Totals
-    from iallocator.plans.capacity_sizes import Size
-    from iallocator.plans.capacity_study import Run, Study
+    from iallocator.plans.capacity.figures import Figures, Totals
+    from iallocator.plans.capacity.sizes import Size
+    from iallocator.plans.capacity.study import Run, Study
 
 __all__ = ["key_lines"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 from iallocator import options
-from iallocator.commands.planner import (
+from iallocator.commands.shared.planner import (
     COMMANDS_OPTION,
     GRAPH_OPTION,
     INTERRUPTED,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from iallocator.context import Context
 from iallocator.model.moves import FAILOVER, FAILOVER_TO, REPLACE_SECONDARY, apply_steps
 from iallocator.model.state import State
-from iallocator.plans.place import place_cluster
+from iallocator.plans.place.choosing import place_cluster
 from iallocator.plans.plan import PlannedMove, traffic
 from iallocator.plans.scope import score_of
 from iallocator.transition.build import plan_transition
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from iallocator.model.instance import Instance
     from iallocator.model.moves import Step
     from iallocator.options import Settings
-    from iallocator.plans.place import Place
+    from iallocator.plans.place.choosing import Place
     from iallocator.requests import Allocate
     from iallocator.transition.transition import Transition
 

@@ -7,9 +7,9 @@ if TYPE_CHECKING:
     from typing import Any
 
     from iallocator.model.cluster import Cluster
-    from iallocator.plans.capacity_figures import Figures, Totals
-    from iallocator.plans.capacity_sizes import Size
-    from iallocator.plans.capacity_study import Run, Study
+    from iallocator.plans.capacity.figures import Figures, Totals
+    from iallocator.plans.capacity.sizes import Size
+    from iallocator.plans.capacity.study import Run, Study
 
     Json = dict[str, Any]
 

@@ -6,16 +6,16 @@ from iallocator.constraints.finding import relations_of
 from iallocator.constraints.standby import is_standby, wake_rank
 from iallocator.constraints.tying import ties_of
 from iallocator.model.state import State
-from iallocator.plans.balancing import GroupPlan
+from iallocator.plans.balance.groups import GroupPlan
 from iallocator.plans.broken import note_broken
 from iallocator.plans.plan import replay
-from iallocator.plans.relief import Relief
-from iallocator.plans.reserve import Reserve
 from iallocator.plans.scope import in_order, movable, score_of
-from iallocator.plans.squeeze import power_down, power_on
-from iallocator.plans.squeeze_wanted import ALL, SHARED
-from iallocator.plans.squeezed import Squeezed, SqueezePlan
-from iallocator.plans.standby import size_like
+from iallocator.plans.squeeze.relief import Relief
+from iallocator.plans.squeeze.reserve import Reserve
+from iallocator.plans.squeeze.sets import power_down, power_on
+from iallocator.plans.squeeze.squeezed import Squeezed, SqueezePlan
+from iallocator.plans.squeeze.standby import size_like
+from iallocator.plans.squeeze.wanted import ALL, SHARED
 from iallocator.plans.verify import verify
 from iallocator.search.refine import Deadline
 
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from iallocator.model.instance import Instance
     from iallocator.model.policy import Policy
     from iallocator.plans.plan import Plan
-    from iallocator.plans.squeeze import Search
-    from iallocator.plans.squeeze_wanted import Wanted
+    from iallocator.plans.squeeze.sets import Search
+    from iallocator.plans.squeeze.wanted import Wanted
 
 __all__ = ["squeeze_cluster"]
 

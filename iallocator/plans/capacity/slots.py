@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from iallocator.model.cluster import Group
     from iallocator.model.instance import Instance
     from iallocator.model.state import State
-    from iallocator.plans.capacity_rules import CapacityRules
+    from iallocator.plans.capacity.rules import CapacityRules
 
     Need = tuple[float, float]
     """Memory and disk of an instance, MiB."""

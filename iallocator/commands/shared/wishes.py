@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from iallocator import options
-from iallocator.commands.planner import amount, clock
+from iallocator.commands.shared.planner import amount, clock
 from iallocator.errors import UsageError
 from iallocator.options import Option, file_name, name_list, whole
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from iallocator.model.cluster import Cluster
-    from iallocator.plans.balancing import Wishes
+    from iallocator.plans.balance.groups import Wishes
     from iallocator.plans.scope import Load
 
 __all__ = ["OPTIONS", "Settings", "adjust", "read_loads", "wishes_of"]
@@ -70,7 +70,7 @@ OPTIONS = (
 
 def wishes_of(settings: Settings) -> Wishes:
     """What `settings` want of a balancing."""
-    from iallocator.plans.balancing import MoveRules, Wishes
+    from iallocator.plans.balance.groups import MoveRules, Wishes
     from iallocator.plans.limits import Limits
 
     limits = Limits(

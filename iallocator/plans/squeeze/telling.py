@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from iallocator.plans.telling import command_lines, plan_document, plan_lines
+from iallocator.plans.balance.telling import command_lines, plan_document, plan_lines
 from iallocator.transition.power import power_down, power_on
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from iallocator.plans.squeezed import Squeezed
+    from iallocator.plans.squeeze.squeezed import Squeezed
     from iallocator.transition.power import Section
 
     Json = dict[str, object]

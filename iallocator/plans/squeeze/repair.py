@@ -7,14 +7,14 @@ others have more than that.
 from __future__ import annotations
 
 from iallocator.model.moves import apply_steps
-from iallocator.plans.balance import Arena
+from iallocator.plans.balance.steps import Arena
 from iallocator.plans.plan import PlannedMove, traffic
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from iallocator.plans.reserve import Reserve
+    from iallocator.plans.squeeze.reserve import Reserve
     from iallocator.scoring.movescan import FoundMove
 
 __all__ = ["repair"]

@@ -6,7 +6,7 @@ from iallocator.constraints.finding import relations_of
 from iallocator.constraints.ordering import demands_of
 from iallocator.constraints.tying import ties_of
 from iallocator.model.state import State
-from iallocator.plans.balance import Arena, balance
+from iallocator.plans.balance.steps import Arena, balance
 from iallocator.plans.broken import note_broken
 from iallocator.plans.plan import replay
 from iallocator.plans.scope import in_order, movable, set_offline, set_vcpu_ratio, worst_first

@@ -1,0 +1,1 @@
+"""What several commands have in common: sources, forms of plans, interruptions, wishes."""

@@ -1,0 +1,1 @@
+"""Balancing: greedy steps, lookahead, groups."""

@@ -1,0 +1,1 @@
+"""How many more instances fit, and why not more."""

@@ -1,0 +1,1 @@
+"""A whole cluster placed anew by Pacemaker's rules."""

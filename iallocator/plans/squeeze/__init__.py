@@ -1,0 +1,1 @@
+"""Nodes to power down, or to power on."""
