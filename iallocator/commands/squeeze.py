@@ -11,6 +11,7 @@ import sys
 from iallocator import options
 from iallocator.commands.shared.planner import (
     COMMANDS_OPTION,
+    GRAPH_OPTION,
     INTERRUPTED,
     JSON_OPTION,
     VERIFY_OPTION,
@@ -18,6 +19,7 @@ from iallocator.commands.shared.planner import (
     progress,
     say_progress,
     show_state_of,
+    write_graph,
     write_plan,
 )  # fmt: skip
 from iallocator.errors import UsageError
@@ -50,12 +52,14 @@ class Settings(options.Settings):
     drbd: bool = False
     all_instances: bool = False
     group: str = ""
+    graph: str | None = None
     verify_plan: bool = False
 
 
 OPTIONS = (
     JSON_OPTION,
     COMMANDS_OPTION,
+    GRAPH_OPTION,
     Option("--target-resources", "target_resources",
            "standard instances that every node can still take, powered down (default 2)", amount,
            "X"),
@@ -91,9 +95,9 @@ def run(settings: Settings, positional: Sequence[str]) -> int:
     say_progress("")
     _warn(done, wanted)
     _show(done.before, source, wanted, settings, "Initial", "original")
-    _write(done, settings)
+    wrong = _write(done, settings)
     _show(done.settle(), source, wanted, settings, "Final", "squeezed")
-    problems = [problem for one in done.plans for problem in one.problems]
+    problems = [problem for one in done.plans for problem in one.problems] + wrong
     for problem in problems:
         print(f"iallocator: {problem}", file=sys.stderr)
     if any(one.plan.interrupted for one in done.plans):
@@ -157,16 +161,27 @@ def _show(
     show_state_of(state, settings, moment, suffix, text)
 
 
-def _write(done: Squeezed, settings: Settings) -> None:
+def _write(done: Squeezed, settings: Settings) -> list[str]:
+    """The plan in the form that was asked for; what is wrong with its steps, if that is asked."""
     from iallocator.plans.squeeze.telling import (
         squeeze_commands,
         squeeze_document,
         squeeze_lines,
-    )  # fmt: skip
+        squeeze_transition,
+    )
+    from iallocator.transition.drawing import lines
 
+    transition = squeeze_transition(done)
+    steps = transition.document()
     write_plan(
         settings,
-        lambda: squeeze_document(done),
-        lambda: squeeze_lines(done),
+        lambda: squeeze_document(done, steps),
+        lambda: (*squeeze_lines(done), *lines(steps)),
         lambda: squeeze_commands(done),
     )
+    write_graph(settings.graph, steps)
+    if not settings.verify_plan:
+        return []
+    from iallocator.transition.execute import check
+
+    return check(done.before, transition)

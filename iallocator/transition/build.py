@@ -5,7 +5,7 @@ from __future__ import annotations
 from iallocator.transition.amounts import Place, room
 from iallocator.transition.arranging import arrange
 from iallocator.transition.demands import Demands
-from iallocator.transition.nodesteps import fences
+from iallocator.transition.nodesteps import BEFORE_MOVES, fences, node_steps
 from iallocator.transition.paths import chain
 from iallocator.transition.routes import tie_orders
 from iallocator.transition.settle import Settling
@@ -69,6 +69,7 @@ def transition_of_moves(
     moves: Iterable[tuple[Instance, tuple[int, ...], Sequence[Step]]],
     fence_offline: bool = True,
     orders: Sequence[tuple[str, str, str]] = (),
+    around: Demands | None = None,
 ) -> Transition:
     """The steps of moves that are legal one after the other, waiting for what they must.
 
@@ -86,6 +87,8 @@ def transition_of_moves(
     orders
         As in `Demands`.  The moves are made in another sequence if these ask for it;
         those that cannot be met are remarked upon.
+    around
+        Which nodes are to be powered, drained or tagged; nothing else of it counts.
     """
     moves = list(moves)
     arranged = arrange(cluster, left, moves, orders)
@@ -103,6 +106,10 @@ def transition_of_moves(
         sequence += made
         chains.setdefault(name, []).extend(made)
     tie_orders(chains, arranged.orders)
+    if around is not None:
+        made = node_steps(cluster, around, sequence)
+        first = [task for task in made if task.kind in BEFORE_MOVES]
+        sequence = [*first, *sequence, *(task for task in made if task not in first)]
     if fence_offline:
         sequence = [*fences(cluster, sequence), *sequence]
     transition = number(cluster, sequence, left)

@@ -21,7 +21,10 @@ if TYPE_CHECKING:
     from iallocator.model.cluster import Cluster
     from iallocator.transition.demands import Demands
 
-__all__ = ["fence_stuck", "fences", "node_steps"]
+__all__ = ["BEFORE_MOVES", "fence_stuck", "fences", "node_steps"]
+
+BEFORE_MOVES = (POWER_ON, ONLINE, DRAIN)
+"""The steps of nodes that come before those of instances; the others come after them."""
 
 
 def fences(cluster: Cluster, tasks: Sequence[Task]) -> list[Task]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from iallocator.transition.gnt import script
+from iallocator.transition.gnt import transition_script
 from iallocator.transition.jobsets import job_sets
 
 TYPE_CHECKING = False
@@ -89,7 +89,5 @@ def _steps(placed: Placed) -> Iterator[str]:
 
 
 def command_lines(placed: Placed) -> list[str]:
-    """The commands that move the instances, in job sets, in the order of the steps."""
-    sets = job_sets([move.nodes for move in placed.moves])
-    moves = [(move.instance, move.steps) for move in placed.moves]
-    return list(script(placed.cluster, moves, sets))
+    """The commands that carry out the steps, those that wait for the same side by side."""
+    return transition_script(placed.transition)

@@ -11,15 +11,34 @@ if TYPE_CHECKING:
 
     from iallocator.plans.squeeze.squeezed import Squeezed
     from iallocator.transition.power import Section
+    from iallocator.transition.transition import Transition
 
     Json = dict[str, object]
 
-__all__ = ["squeeze_commands", "squeeze_document", "squeeze_lines"]
+__all__ = ["squeeze_commands", "squeeze_document", "squeeze_lines", "squeeze_transition"]
 
 TITLES = {"offline": "Nodes to offline", "online": "Nodes to online", "none": "No action"}
 
 
-def squeeze_document(done: Squeezed) -> Json:
+def squeeze_transition(done: Squeezed) -> Transition:
+    """The steps of nodes and instances, and what each waits for."""
+    from iallocator.transition.amounts import room
+    from iallocator.transition.build import transition_of_moves
+    from iallocator.transition.demands import Demands
+
+    moves = [
+        (move.instance, move.before, move.steps) for one in done.plans for move in one.plan.moves
+    ]
+    nodes = Demands(
+        power_on=done.nodes if done.action == "online" else (),
+        power_off=done.nodes if done.action == "offline" else (),
+        add_tags=done.added,
+        remove_tags=done.removed,
+    )
+    return transition_of_moves(done.cluster, room(done.before), moves, around=nodes)
+
+
+def squeeze_document(done: Squeezed, transition: Json) -> Json:
     """Everything; see ``schemas/plan.schema.json``."""
     commands = [command for _, some in _sections(done) for command in some]
     return {
@@ -32,6 +51,7 @@ def squeeze_document(done: Squeezed) -> Json:
             for index, reason in done.kept.items()
         ],
         "tags": {"add": _by_name(done, done.added), "remove": _by_name(done, done.removed)},
+        "transition": transition,
         "commands": [c.strip() for c in commands if not c.strip().startswith("echo ")],
     }
 
