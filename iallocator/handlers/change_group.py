@@ -49,7 +49,7 @@ def _task(context: Context, instance: Instance, groups: Sequence[Group]) -> Move
 
     def exactly(nodes: tuple[int, ...]) -> Outcome:
         group = context.cluster.nodes[nodes[0]].group
-        if not collect_offers(context, Wish(instance, [group], new=False)).usable:
+        if not collect_offers(context, Wish(instance, [group], new=False, counted=False)).usable:
             return Outcome(message=f"group {group.name} cannot take it")
         if instance.template == "drbd":
             return move_pair(context, instance, nodes[:1], nodes[1:])
@@ -69,7 +69,7 @@ def _places(
     """Where an instance that is off the state now may go, preferred groups before others."""
     if not instance.mirrored:
         return
-    for offer in collect_offers(context, Wish(instance, groups, new=False)).usable:
+    for offer in collect_offers(context, Wish(instance, groups, new=False, counted=False)).usable:
         group = next(group for group in groups if group.uuid == offer.uuid)
         targets = eligible_nodes(context, group, None)
         kernel = context.kernel(group.nodes)
@@ -93,7 +93,7 @@ def move_to_group(context: Context, instance: Instance, groups: Sequence[Group])
         return Outcome(message=f"Instances of type {instance.template} cannot be relocated")
     if not groups:
         return Outcome(message="no groups for evacuation: no group is left to move to")
-    offers = collect_offers(context, Wish(instance, groups, new=False))
+    offers = collect_offers(context, Wish(instance, groups, new=False, counted=False))
     if offers.best is None:
         return Outcome(message=offers.line or "no groups for evacuation: they have no nodes")
     usable = offers.usable[:1] if context.settings.like_hail else offers.usable

@@ -36,9 +36,11 @@ class Wish:
     new:
         Whether the instance is new; one that only changes its group is not ranked by
         lost allocations.
+    counted:
+        Whether somebody wants to know how many placements N+1 refuses beside the best.
     """
 
-    __slots__ = ("allowed", "groups", "instance", "named", "new")
+    __slots__ = ("allowed", "counted", "groups", "instance", "named", "new")
 
     def __init__(
         self,
@@ -47,8 +49,10 @@ class Wish:
         named: bool = False,
         allowed: Sequence[str] | None = None,
         new: bool = True,
+        counted: bool = True,
     ) -> None:
         self.new = new
+        self.counted = counted
         self.instance = instance
         self.groups = [group for group in groups if group.nodes or named]
         self.named = named
@@ -164,7 +168,9 @@ def _offer(
     offer.obstacle = _obstacle(context, wish, group, len(nodes))
     if offer.obstacle:
         return offer
-    found = place_in_group(context, bench, group, instance, nodes, by_losses)
+    found = place_in_group(
+        context, bench, group, instance, nodes, by_losses, counted=wish.counted
+    )
     offer.order = found.order
     names = context.cluster.node_names
     offer.nodes = [placement[1] for placement in found.best]

@@ -6,7 +6,7 @@ from iallocator.filters.group import refused_by_policy
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
     from typing import Any
 
     from iallocator.context import Context, Workbench
@@ -98,12 +98,14 @@ def place_in_group(
     secondaries: Sequence[int] | None = None,
     judged: Instance | None = None,
     primary_given: bool = False,
+    counted: bool = True,
 ) -> GroupPlacements:
     """Rank the placements of `instance` on `nodes` of `group`.
 
     For pairs `nodes` are the primaries, and the secondaries unless those are given.
     `primary_given`: the primary is where it is, a strategy has no say in that.
     N+1 looks at `instance`, unless `judged` is to be taken for it.
+    `counted`: if not, N+1 is asked no further than to the best placement that keeps it.
 
     The best that keeps N+1 is taken for every row (for pairs: for every primary);
     those that come before it count as FailN1.  With `by_losses` the rank is that of
@@ -138,8 +140,9 @@ def place_in_group(
     failures = dict(candidates.failures)
     not_redundant = 0
     refused: Placement | None = None
-    for number in range(candidates.rows()):
-        for placement in candidates.row(number):
+    rows: Iterable[Iterator[Placement]] = map(candidates.row, range(candidates.rows()))
+    for row in rows if counted else (candidates.ranked(),):
+        for placement in row:
             if accepts(judged or instance, placement[1]):
                 best.append(placement)
                 break

@@ -137,3 +137,17 @@ def test_every_batch_that_fits_is_placed_where_greedy_fails_on_fifty_of_them() -
         assert fits == (not failed), f"seed {seed}: {response['info']}"
         rescued += "placed together by exact search" in response["info"]
     assert rescued >= 50
+
+
+def test_without_a_solver_the_answer_says_so_and_keeps_what_greedy_found(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The solver is optional: without it the batch is answered as far as greedy comes."""
+    raw = json.dumps(_batch(0, "rbd")).encode()
+    greedy = json.loads(answer(raw, ["--n1=off", "--exact-search=no"]))
+    monkeypatch.setattr("iallocator.search.highs.available", lambda: False)
+    response = json.loads(answer(raw, ["--n1=off"]))
+    assert response["info"] == (
+        greedy["info"] + "; no exact search: its solver (highspy) is not installed"
+    )
+    assert response["result"] == greedy["result"]
