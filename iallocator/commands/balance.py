@@ -28,9 +28,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from iallocator.model.state import State
     from iallocator.plans.balance.groups import Balanced
-    from iallocator.sources import Source
 
 __all__ = ["OPTIONS", "USAGE", "Settings", "run"]
 
@@ -72,33 +70,14 @@ def run(settings: Settings, positional: Sequence[str]) -> int:
     except LookupError as error:
         raise UsageError(str(error.args[0])) from None
     say_progress("")
-    _show_states(done, source, settings)
+    show_state_of(done.before, source, settings, "Initial", "original")
+    show_state_of(done.after, source, settings, "Final", "balanced")
     problems = _write(done, settings)
     for problem in problems:
         print(f"iallocator: {problem}", file=sys.stderr)
     if done.interrupted:
         return INTERRUPTED
     return 1 if problems else 0
-
-
-def _show_states(done: Balanced, source: Source, settings: Settings) -> None:
-    """The lists of nodes and instances that were asked for, and the text files, both moments."""
-    from iallocator.sources.writer import write_text
-
-    for moment, suffix, state in (
-        ("Initial", "original", done.before), ("Final", "balanced", done.after),
-    ):  # fmt: skip
-
-        def text(state: State = state) -> str:
-            return write_text(
-                state.cluster,
-                state,
-                policy=source.policy,
-                master=source.master,
-                like_hail=settings.like_hail,
-            )
-
-        show_state_of(state, settings, moment, suffix, text)
 
 
 def _write(done: Balanced, settings: Settings) -> list[str]:

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from iallocator.model.policy import Policy
-    from iallocator.model.state import State
     from iallocator.plans.capacity.filling import Filling
     from iallocator.plans.capacity.sizes import Load, Size
     from iallocator.plans.capacity.study import Study, Wants
@@ -168,26 +167,10 @@ def _progress() -> Callable[[str, Filling], None]:
 
 def _show_states(found: Study, source: Source, settings: Settings) -> None:
     """The lists that were asked for on stderr, and the files with the states at the ends."""
-    from functools import partial
-
-    from iallocator.sources.writer import write_text
-
-    def text(state: State) -> str:
-        return write_text(
-            state.cluster,
-            state,
-            policy=source.policy,
-            master=source.master,
-            like_hail=settings.like_hail,
-        )
-
-    save, settings.save_cluster = settings.save_cluster, ""
-    show_state_of(found.before, settings, "Initial", "", lambda: "")
-    settings.save_cluster = save
+    show_state_of(found.before, source, settings, "Initial", "")
     for kind, run in (("tiered", found.tiered), ("standard", found.standard)):
         if run is not None:
-            write = partial(text, run.state)
-            show_state_of(run.state, settings, kind.capitalize(), kind, write)
+            show_state_of(run.state, source, settings, kind.capitalize(), kind)
 
 
 def _write(found: Study, settings: Settings) -> None:

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from iallocator.model.state import State
     from iallocator.plans.balance.groups import Balanced
     from iallocator.report.checkup import Checkup
-    from iallocator.sources import Source
 
 __all__ = ["OPTIONS", "USAGE", "Settings", "run"]
 
@@ -72,7 +71,9 @@ def run(settings: Settings, positional: Sequence[str]) -> int:
         raise UsageError(str(error.args[0])) from None
     say_progress("")
     found = _checkup(done, settings)
-    _show_states(done, found, source, settings)
+    show_state_of(done.before, source, settings, "Initial", "original")
+    after = done.after if found.moves else done.before
+    show_state_of(after, source, settings, "Final", "balanced")
     _write(done, found, settings)
     if done.interrupted:
         return INTERRUPTED
@@ -103,28 +104,6 @@ def _checkup(done: Balanced, settings: Settings) -> Checkup:
     moves = sum(len(one.plan.moves) for one in done.plans)
     then = health(done.after) if moves else now
     return Checkup(now.before, then.before, moves, now.capacity_checks)
-
-
-def _show_states(
-    done: Balanced, found: Checkup, source: Source, settings: Settings
-) -> None:
-    """The lists of nodes and instances that were asked for, and the text files, both moments."""
-    from iallocator.sources.writer import write_text
-
-    after = done.after if found.moves else done.before
-    moments = (("Initial", "original", done.before), ("Final", "balanced", after))
-    for moment, suffix, state in moments:
-
-        def text(state: State = state) -> str:
-            return write_text(
-                state.cluster,
-                state,
-                policy=source.policy,
-                master=source.master,
-                like_hail=settings.like_hail,
-            )
-
-        show_state_of(state, settings, moment, suffix, text)
 
 
 def _write(done: Balanced, found: Checkup, settings: Settings) -> None:

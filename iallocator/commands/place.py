@@ -1,6 +1,7 @@
 """``iallocator place``: the whole cluster placed anew by one of Pacemaker's strategies.
 
-Exit status 0: there is an answer, even if instances stay out.
+Exit status 0: there is an answer, even if instances stay out; 1: ``--verify-plan`` found
+something wrong with the steps.
 """
 
 from __future__ import annotations
@@ -10,8 +11,11 @@ import sys
 from iallocator import options
 from iallocator.commands.shared.planner import (
     COMMANDS_OPTION,
+    GRAPH_OPTION,
     JSON_OPTION,
+    VERIFY_OPTION,
     show_state_of,
+    write_graph,
     write_plan,
 )
 from iallocator.errors import UsageError
@@ -21,14 +25,13 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from iallocator.model.cluster import Cluster
-    from iallocator.plans.place.placing import Placed
     from iallocator.requests import Allocate, Request
 
 __all__ = ["OPTIONS", "USAGE", "Settings", "run"]
 
 USAGE = "[OPTIONS] [FILE]"
 
-OPTIONS = (JSON_OPTION, COMMANDS_OPTION)
+OPTIONS = (JSON_OPTION, COMMANDS_OPTION, GRAPH_OPTION, VERIFY_OPTION)
 
 PACEMAKER = "pacemaker-"
 
@@ -38,6 +41,8 @@ class Settings(options.Settings):
 
     json: bool = False
     commands: str | None = None
+    graph: str | None = None
+    verify_plan: bool = False
 
 
 def run(settings: Settings, positional: Sequence[str]) -> int:
@@ -63,14 +68,23 @@ def run(settings: Settings, positional: Sequence[str]) -> int:
     placed = place_anew(cluster, whole, strategy, instances, _wanted(request))
     for remark in [*remarks, *placed.remarks]:
         print(remark, file=sys.stderr)
-    _show_states(placed, settings)
+    show_state_of(placed.before, source, settings, "Initial", "original")
+    show_state_of(placed.after, source, settings, "Final", "placed")
     write_plan(
         settings,
         lambda: placed_document(placed),
         lambda: placed_lines(placed),
         lambda: command_lines(placed),
     )
-    return 0
+    write_graph(settings.graph, placed.transition.document())
+    problems: list[str] = []
+    if settings.verify_plan:
+        from iallocator.transition.execute import check
+
+        problems = check(placed.before, placed.transition)
+    for problem in problems:
+        print(f"iallocator: {problem}", file=sys.stderr)
+    return 1 if problems else 0
 
 
 def _strategy(cluster: Cluster, whole: options.Settings) -> str:
@@ -93,15 +107,3 @@ def _wanted(request: Request | None) -> Sequence[Allocate]:
     if isinstance(request, Allocate) and request.recreated is None:
         return [request]
     return ()
-
-
-def _show_states(placed: Placed, settings: Settings) -> None:
-    """The lists of nodes and instances that were asked for, and the text files."""
-    from functools import partial
-
-    from iallocator.sources.writer import write_text
-
-    moments = (("Initial", "original", placed.before), ("Final", "placed", placed.after))
-    for moment, suffix, state in moments:
-        text = partial(write_text, state.cluster, state)
-        show_state_of(state, settings, moment, suffix, text)

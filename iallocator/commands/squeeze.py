@@ -28,7 +28,6 @@ from iallocator.options import Option, amount, name_list
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from typing import Any
 
     from iallocator.plans.squeeze.squeezed import Squeezed
     from iallocator.plans.squeeze.wanted import Wanted
@@ -94,9 +93,9 @@ def run(settings: Settings, positional: Sequence[str]) -> int:
         return INTERRUPTED
     say_progress("")
     _warn(done, wanted)
-    _show(done.before, source, wanted, settings, "Initial", "original")
+    show_state_of(done.before, source, settings, "Initial", "original", wanted.master)
     wrong = _write(done, settings)
-    _show(done.settle(), source, wanted, settings, "Final", "squeezed")
+    show_state_of(done.settle(), source, settings, "Final", "squeezed", wanted.master)
     problems = [problem for one in done.plans for problem in one.problems] + wrong
     for problem in problems:
         print(f"iallocator: {problem}", file=sys.stderr)
@@ -141,24 +140,6 @@ def _warn(done: Squeezed, wanted: Wanted) -> None:
         )
     for remark in remarks:
         print(f"iallocator: {remark}", file=sys.stderr)
-
-
-def _show(
-    state: Any, source: Source, wanted: Wanted, settings: Settings, moment: str, suffix: str
-) -> None:
-    """The lists and the text file that were asked for."""
-    from iallocator.sources.writer import write_text
-
-    def text() -> str:
-        return write_text(
-            source.cluster,
-            state,
-            policy=source.policy,
-            master=wanted.master,
-            like_hail=settings.like_hail,
-        )
-
-    show_state_of(state, settings, moment, suffix, text)
 
 
 def _write(done: Squeezed, settings: Settings) -> list[str]:

@@ -23,7 +23,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from iallocator.model.state import State
     from iallocator.plans.supercluster.outcome import SuperPlan
     from iallocator.plans.supercluster.working import Working
     from iallocator.sources import Source
@@ -86,8 +85,8 @@ def plan_between(
     except KeyboardInterrupt:  # before anything was found
         return INTERRUPTED
     say_progress("")
-    _show(done.before, source, settings, "Initial", "original")
-    _show(done.after(), source, settings, "Final", "planned")
+    show_state_of(done.before, source, settings, "Initial", "original")
+    show_state_of(done.after(), source, settings, "Final", "planned")
     problems = _write(done, settings)
     if settings.verify_plan:
         problems += check(_working(source, whole), done)
@@ -112,21 +111,6 @@ def _remaining(seconds: float | None) -> Callable[[], float | None]:
 
     end = monotonic() + seconds
     return lambda: end - monotonic()
-
-
-def _show(state: State, source: Source, settings: Settings, moment: str, suffix: str) -> None:
-    from iallocator.sources.writer import write_text
-
-    def text() -> str:
-        return write_text(
-            source.cluster,
-            state,
-            policy=source.policy,
-            master=source.master,
-            like_hail=settings.like_hail,
-        )
-
-    show_state_of(state, settings, moment, suffix, text)
 
 
 def _write(done: SuperPlan, settings: Settings) -> list[str]:

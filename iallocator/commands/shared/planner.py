@@ -11,8 +11,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
     from typing import Any, Protocol
 
+    from iallocator.model.state import State
     from iallocator.options import Settings
     from iallocator.plans.plan import Plan
+    from iallocator.sources import Source
 
     class PlanSettings(Protocol):
         """How a plan is to be written."""
@@ -70,17 +72,28 @@ def say_progress(text: str) -> None:
 
 
 def show_state_of(
-    state: Any, settings: Settings, moment: str, suffix: str, write: Callable[[], str]
+    state: State, source: Source, settings: Settings, moment: str, suffix: str, master: str = ""
 ) -> None:
-    """The lists that were asked for on stderr, and what `write` gives in the file with `suffix`."""
+    """The lists that were asked for on stderr, and the state as text in the file with `suffix`.
+
+    `suffix` "": in no file.  `master`: the master node, if the source does not name it.
+    """
     if settings.print_nodes is not None or settings.print_instances:
         from iallocator.report.before_after import show_state
 
         show_state(state, settings, moment)
-    if settings.save_cluster:
+    if settings.save_cluster and suffix:
         from iallocator.files import write_file
+        from iallocator.sources.writer import write_text
 
-        write_file(f"{settings.save_cluster}.{suffix}", write())
+        text = write_text(
+            state.cluster,
+            state,
+            policy=source.policy,
+            master=master or source.master,
+            like_hail=settings.like_hail,
+        )
+        write_file(f"{settings.save_cluster}.{suffix}", text)
 
 
 def write_graph(path: str | None, transition: Json) -> None:
