@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from iallocator.plans.balance.telling import command_lines, plan_document, plan_lines
+from iallocator.plans.squeeze.standby import Switched
 from iallocator.transition.power import power_down, power_on
 
 TYPE_CHECKING = False
@@ -35,7 +36,9 @@ def squeeze_transition(done: Squeezed) -> Transition:
         add_tags=done.added,
         remove_tags=done.removed,
     )
-    return transition_of_moves(done.cluster, room(done.before), moves, around=nodes)
+    left = room(done.before)
+    with Switched(done.cluster, on=nodes.power_on):  # nothing runs there that needs fencing
+        return transition_of_moves(done.cluster, left, moves, around=nodes)
 
 
 def squeeze_document(done: Squeezed, transition: Json) -> Json:
