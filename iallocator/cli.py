@@ -3,7 +3,7 @@
 With `iallocator.report` the only code that prints.  Exit status 0: a response is on
 stdout, whether the request can be satisfied or not.  2: the command line or the
 document cannot be understood; one line on stderr says why (with --validate, one per
-problem).  1: nobody takes what goes to stdout.
+problem).  1: nobody takes what goes to stdout.  130: interrupted.
 """
 
 from __future__ import annotations
@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 
 __all__ = ["answer", "main", "run"]
 
+INTERRUPTED = 130
+"""Exit status after Ctrl-C."""
+
 LONGEST_LINE = 1000
 """Characters of a line on stderr; names in a damaged document have any length."""
 
@@ -45,6 +48,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except IallocatorError as error:
         _complain(str(error))
         return 2
+    except KeyboardInterrupt:  # before there was anything to show
+        return INTERRUPTED
     except OSError as error:
         _abandon_stdout()
         _complain(f"{error.filename or 'standard output'}: {error.strerror or error}")

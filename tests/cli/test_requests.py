@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 import iallocator
+from iallocator.cli import main
 from tests.builders import Json, allocate, as_bytes, cluster, group, instance
 
 ROOT = Path(iallocator.__file__).parents[1]
@@ -202,3 +203,18 @@ def test_multi_evacuate_of_a_mirror_names_its_new_node(tmp_path: Path) -> None:
     response = respond(document(type="multi-evacuate", evac_nodes=["node2"]), tmp_path)
     assert response["result"] == [["drbd1", ["node4"]]]
     assert response["info"] == MOVED
+
+
+def test_interrupt_while_reading_ends_without_a_traceback(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Ctrl-C before there is anything to show: exit status 130, and nothing is printed."""
+
+    def interrupted(path: str) -> bytes:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("iallocator.sources.read_file", interrupted)
+    monkeypatch.setattr("iallocator.cli.read_file", interrupted)
+    assert main(["balance", "request.json"]) == 130
+    assert main(["request.json"]) == 130
+    assert capsys.readouterr() == ("", "")
