@@ -9,10 +9,9 @@ any placement.
 from __future__ import annotations
 
 from iallocator.handlers.exact_bonds import BondRows
-from iallocator.handlers.groups import collect_offers, shown
-from iallocator.handlers.placing import candidates_in_group, eligible_nodes, place_in_group
+from iallocator.handlers.groups import collect_offers, may_offer, offer_of
+from iallocator.handlers.placing import candidates_in_group, eligible_nodes
 from iallocator.model.columns import MEMORY
-from iallocator.reply import GroupSolution
 from iallocator.search.placement import PlacementProblem
 from iallocator.search.problem import FOUND, IMPOSSIBLE, TIME_OUT, UNAVAILABLE
 from iallocator.search.refine import Deadline, search
@@ -27,6 +26,7 @@ if TYPE_CHECKING:
     from iallocator.model.cluster import Group
     from iallocator.model.instance import Instance
     from iallocator.options import Settings
+    from iallocator.reply import GroupSolution
 
     Nodes = tuple[int, ...]
 
@@ -34,6 +34,7 @@ __all__ = [
     "Together", "broken_rules", "offer_exactly", "place_together", "places_of", "reserves",
     "told_apart",
 ]  # fmt: skip
+
 
 class Together:
     """What came of placing instances together.
@@ -97,9 +98,9 @@ def places_of(
         scope = wish.groups[0].nodes if wish.named else context.all_nodes()
     bench = context.workbench(scope)
     for group in wish.groups:
-        if group.alloc_policy == "unallocable" and not wish.named:
-            continue
         nodes = eligible_nodes(context, group, wish.allowed)
+        if not may_offer(context, wish, group, len(nodes)):
+            continue
         found = candidates_in_group(context, bench, group, wish.instance, nodes)
         for number in range(found.rows()):
             yield from found.row(number)
@@ -141,22 +142,7 @@ def offer_exactly(context: Context, wish: Wish, nodes: Nodes) -> GroupSolution:
     """What the group of `nodes` offers if `wish` is to go to just these."""
     group = context.cluster.nodes[nodes[0]].group
     bench = context.workbench(group.nodes if wish.named else context.all_nodes())
-    found = place_in_group(
-        context, bench, group, wish.instance, nodes[:1], secondaries=nodes[1:]
-    )
-    offer = GroupSolution(group.name, group.uuid, group.alloc_policy)
-    offer.nodes = [placement[1] for placement in found.best]
-    offer.placements = [
-        (found.score(placed), context.cluster.node_names(placed[1])) for placed in found.best
-    ]
-    offer.successes, offer.failures = found.successes, found.failures
-    if found.best:
-        offer.key = found.best[0][0]
-        offer.shown_score = shown(found.score(found.best[0]) if found.order else offer.key)
-        if found.order is not None:
-            strategy = context.settings_of(group).strategy
-            offer.extra = {"strategy": strategy, **found.order.extra(found.best[0][1])}
-    return offer
+    return offer_of(context, wish, group, bench, only=nodes)
 
 
 def reserves(context: Context) -> dict[int, float]:

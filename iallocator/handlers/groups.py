@@ -16,7 +16,10 @@ if TYPE_CHECKING:
     from iallocator.model.instance import Instance
     from iallocator.strategies.order import Order
 
-__all__ = ["POLICY_RANK", "Offers", "Wish", "collect_offers", "ranked_by_losses", "shown"]
+__all__ = [
+    "POLICY_RANK", "Offers", "Wish", "collect_offers", "may_offer", "offer_of",
+    "ranked_by_losses", "shown",
+]  # fmt: skip
 
 POLICY_RANK = {"preferred": 0, "last_resort": 1, "unallocable": 2}
 
@@ -121,7 +124,7 @@ def collect_offers(context: Context, wish: Wish) -> Offers:
     scope: Sequence[int] = wish.groups[0].nodes if wish.named else context.all_nodes()
     bench = context.workbench(scope)
     by_losses = ranked_by_losses(context, wish)
-    offers = [_offer(context, wish, group, bench, group in by_losses) for group in wish.groups]
+    offers = [offer_of(context, wish, group, bench, group in by_losses) for group in wish.groups]
     order = _order_of_best(context, wish, offers)
     return Offers(offers, wish.named, context.settings.like_hail, order)
 
@@ -158,18 +161,30 @@ def ranked_by_losses(context: Context, wish: Wish) -> list[Group]:
     return list(wish.groups) if all(dedicated(g, online=False) for g in usable) else []
 
 
-def _offer(
-    context: Context, wish: Wish, group: Group, bench: Workbench, by_losses: bool
+def offer_of(
+    context: Context,
+    wish: Wish,
+    group: Group,
+    bench: Workbench,
+    by_losses: bool = False,
+    only: Sequence[int] = (),
 ) -> GroupSolution:
-    """What `group` offers, ranked by score or by lost allocations."""
+    """What `group` offers, ranked by score or by lost allocations; on `only` these nodes."""
     instance = wish.instance
     offer = GroupSolution(group.name, group.uuid, group.alloc_policy)
     nodes = eligible_nodes(context, group, wish.allowed)
     offer.obstacle = _obstacle(context, wish, group, len(nodes))
-    if offer.obstacle:
+    if offer.obstacle or not set(only).issubset(nodes):
         return offer
     found = place_in_group(
-        context, bench, group, instance, nodes, by_losses, counted=wish.counted
+        context,
+        bench,
+        group,
+        instance,
+        only[:1] or nodes,
+        by_losses,
+        secondaries=only[1:] or None,
+        counted=wish.counted,
     )
     offer.order = found.order
     names = context.cluster.node_names
@@ -194,6 +209,12 @@ def _offer(
             offer.extra |= found.order.extra(found.best[0][1])
             offer.shown_score = shown(found.score(found.best[0]))
     return offer
+
+
+def may_offer(context: Context, wish: Wish, group: Group, nodes: int) -> bool:
+    """Whether `group`, so many `nodes` of which come into question, may offer any place."""
+    unallocable = group.alloc_policy == "unallocable" and not wish.named
+    return not unallocable and not _obstacle(context, wish, group, nodes)
 
 
 def _obstacle(context: Context, wish: Wish, group: Group, nodes: int) -> str:

@@ -6,7 +6,7 @@ for all together.
 
 from __future__ import annotations
 
-from iallocator.handlers.exact import broken_rules, places_of
+from iallocator.handlers.exact import broken_rules, places_of, told_apart
 from iallocator.search.optimum import Item, Optimum, lowest_score
 from iallocator.search.refine import Deadline
 
@@ -37,7 +37,7 @@ def best_batch(
     for wish in reversed(wishes):
         context.state.remove(wish.instance, placed[wish.instance.name])
     items = [
-        Item(wish.instance, _wished(context, wish, scope), _kind(wish.instance, _place_of(wish)))
+        Item(wish.instance, _wished(context, wish, scope), _kind(context, wish.instance, wish))
         for wish in wishes
     ]
     best = lowest_score(
@@ -55,17 +55,14 @@ def _wished(context: Context, wish: Wish, scope: Sequence[int]) -> Places:
     return lambda: places_of(context, wish, scope)
 
 
-def _place_of(wish: Wish) -> tuple[object, ...]:
-    groups = tuple(group.index for group in wish.groups)
-    return groups, wish.named, None if wish.allowed is None else tuple(wish.allowed)
-
-
-def _kind(instance: Instance, place: tuple[object, ...]) -> tuple[object, ...]:
-    """Equal for instances that can be exchanged."""
-    return (
-        instance.template, instance.as_primary, instance.as_secondary, instance.reserves,
-        instance.tags, place,
-    )  # fmt: skip
+def _kind(context: Context, instance: Instance, wish: Wish | None = None) -> tuple[object, ...]:
+    """Equal for instances that can be exchanged: alike, in one place, with one wish."""
+    where: tuple[object, ...] = ()
+    if wish is not None:
+        allowed = None if wish.allowed is None else tuple(wish.allowed)
+        where = *(group.index for group in wish.groups), wish.named, allowed
+    tags = tuple(instance.tags)
+    return instance.shape, tags, told_apart(context, instance), instance.nodes, where
 
 
 def told(greedy: Optimum, best: Optimum) -> str:
@@ -106,7 +103,7 @@ def best_moves(
         return len(found) == len(tasks)
 
     items = [
-        Item(task.instance, task.places, _kind(task.instance, task.instance.nodes))
+        Item(task.instance, task.places, _kind(context, task.instance))
         for task in tasks
     ]
     deadline = Deadline(context.settings.search_seconds)

@@ -153,6 +153,22 @@ class Instance:
         self.as_secondary = secondary_vector(self)
 
     @property
+    def shape(self) -> tuple[object, ...]:
+        """What tells it from others as far as limits and scores go, tags and keys aside."""
+        return (
+            self.as_primary,
+            self.as_secondary,
+            self.template,
+            self.pools,
+            self.draws,
+            tuple(self.disk_sizes),
+            self.spindles,
+            self.spindle_use,
+            tuple(self.networks),
+            self.reserves,
+        )
+
+    @property
     def own_disk(self) -> int:
         """MiB that its disks take of a node's free disk, as the node reports that."""
         if not self.local:

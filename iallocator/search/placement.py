@@ -1,9 +1,10 @@
 """Instances, the places that each may go to, and the limits of the nodes, as a `Problem`.
 
 What is a sum goes into the problem: memory, disk, cpus, spindles, with their twins for
-forthcoming instances; exclusion tags; the memory that secondaries keep free; the memory
-that a group must have left when a node fails.  The rest is for the check of an answer
-(`iallocator.search.refine`): a row may be too lenient here, but never too strict.
+forthcoming instances; storage pools; exclusion tags; the memory that secondaries keep
+free; the memory that a group must have left when a node fails.  The rest is for the check
+of an answer (`iallocator.search.refine`): a row may be too lenient here, but never too
+strict.
 """
 
 from __future__ import annotations
@@ -118,9 +119,7 @@ class PlacementProblem:
         more = needs or {}
         uses = [self._uses(instance, nodes) | dict(more.get(nodes, {})) for _, nodes in listed]
         same = (
-            instance.as_primary,
-            instance.as_secondary,
-            instance.reserves,
+            instance.shape,
             instance.exclusion,
             penalty,
             distinct,
@@ -155,6 +154,8 @@ class PlacementProblem:
         uses: dict[Row, float] = {}
         for role, index in enumerate(nodes):
             vector = instance.as_secondary if role else instance.as_primary
+            for pool, amount in instance.draws:
+                uses["pool", pool, index] = amount
             for column in self._limits:
                 if vector[column] and (instance.local or column not in LOCAL):
                     sign = 1 if column in RISING else -1
@@ -175,6 +176,11 @@ class PlacementProblem:
             column, index = of
             node = self._state.cluster.nodes[index]
             return self._limits[column](self._state.columns[column][index], node)
+        if kind == "pool":
+            pool, index = of
+            pools = self._state.pools
+            free = None if pools is None else pools.free[index].get(pool)
+            return INFINITY if free is None else _some_left(free, self._state.cluster.nodes[index])
         if kind == "tag" and not self._forced:
             tag, index = of
             return max(0, 1 - self._state.exclusion[index].get(tag, 0))

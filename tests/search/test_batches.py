@@ -151,3 +151,53 @@ def test_without_a_solver_the_answer_says_so_and_keeps_what_greedy_found(
         greedy["info"] + "; no exact search: its solver (highspy) is not installed"
     )
     assert response["result"] == greedy["result"]
+
+
+def test_exact_search_keeps_to_groups_with_the_network() -> None:
+    """A group that lacks the network has room for all, and is no place for any of them."""
+    document = builders.cluster(nodes={"default": 2, "far": 1}, memory=16384)
+    document["nodegroups"]["uuid-default"]["networks"] = ["blue"]
+    document["nodes"]["node1"]["free_memory"] = 2049
+    document["nodes"]["node2"]["free_memory"] = 4097
+    nics = [{"mac": "aa:00:00:11:22:33", "network": "blue"}]
+    wanted = []
+    for name, memory in (("medium", 2048), ("small", 1024), ("large", 3072), ("more", 1024)):
+        request: Json = builders.allocate(document, memory=memory)["request"]
+        del request["type"]
+        request |= {"name": name, "disk_template": "rbd", "required_nodes": 1, "nics": nics}
+        wanted.append(request)
+    batch = document | {"request": {"type": "multi-allocate", "instances": wanted}}
+    response = json.loads(answer(json.dumps(batch).encode(), ["--n1=off"]))
+    assert "exact search proved that no placement of all exists" in response["info"]
+    assert all(nodes != ["node3"] for _, nodes in response["result"][0])
+
+
+def test_exact_search_counts_disks_against_the_pool_they_come_from() -> None:
+    """Two instances of one size on different volume groups are not interchangeable."""
+    document = builders.cluster(nodes=2, memory=16384)
+    sizes = {"node1": {"fast": 3000, "slow": 1500}, "node2": {"fast": 1500, "slow": 3000}}
+    for name, free in sizes.items():
+        document["nodes"][name]["storage_pools"] = [
+            {"type": "internal", "name": pool, "total": 5000, "free": amount}
+            for pool, amount in free.items()
+        ]
+    wanted = []
+    for name, pool, memory in (
+        ("fast1", "fast", 2048), ("slow1", "slow", 2048),
+        ("fast2", "fast", 2048), ("slow2", "slow", 2048),
+    ):  # fmt: skip
+        request: Json = builders.allocate(document, memory=memory)["request"]
+        del request["type"]
+        request |= {
+            "name": name, "disk_template": "plain", "required_nodes": 1,
+            "disks": [{"size": 1400, "mode": "rw", "vg": pool}], "disk_space_total": 1400,
+        }  # fmt: skip
+        wanted.append(request)
+    # memory makes greedy fill node1 with one of each first, then nothing is left there
+    document["nodes"]["node1"]["free_memory"] = 6200
+    document["nodes"]["node2"]["free_memory"] = 2049
+    batch = document | {"request": {"type": "multi-allocate", "instances": wanted}}
+    for order in itertools.permutations(wanted):
+        batch["request"]["instances"] = list(order)
+        response = json.loads(answer(json.dumps(batch).encode(), ["--n1=off"]))
+        assert response["result"][1] == [], response["info"]

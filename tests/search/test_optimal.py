@@ -46,9 +46,10 @@ def _batch(seed: int, template: str) -> Json:
     return document | {"request": {"type": "multi-allocate", "instances": wanted}}
 
 
-def _lowest(raw: bytes) -> float:
+def _lowest(raw: bytes, n1: str = "no-new") -> float:
     """Return the lowest score that any choice of places ends with."""
     settings = Settings()
+    settings.n1 = n1
     cluster, request = engine.read(raw, settings)
     assert isinstance(request, MultiAllocate)
     context = Context(cluster, settings)
@@ -122,3 +123,22 @@ def test_optimal_evacuation_ends_no_higher_than_greedy() -> None:
         assert final == pytest.approx(score, abs=2e-8)
         better += gap > 1e-6
     assert better > 0
+
+
+def test_optimal_does_not_exchange_instances_of_different_networks() -> None:
+    """Of two that are alike but for their networks each keeps its own choice of groups."""
+    nics = [{"mac": "aa:00:00:11:22:33", "network": "blue"}]
+    for seed in range(8):
+        document = _batch(seed, "rbd")
+        first, second = list(document["nodes"].values())[:2]
+        document["nodegroups"]["uuid-blue"] = builders.group("blue", networks=["blue"])
+        first["group"] = second["group"] = "uuid-blue"
+        wanted = document["request"]["instances"]
+        for one in wanted:
+            one["memory"] = 2048
+        wanted[seed % 3]["nics"] = nics
+        raw = json.dumps(document).encode()
+        response = json.loads(answer(raw, ["--optimal", "--n1=off"]))
+        told = TOLD.search(response["info"])
+        assert told, response["info"]
+        assert float(told[1]) == pytest.approx(_lowest(raw, "off"), abs=2e-8)

@@ -12,7 +12,7 @@ from iallocator.handlers.groups import POLICY_RANK, Wish, collect_offers
 from iallocator.handlers.moving import Move, Outcome, move_pair
 from iallocator.model.moves import FAILOVER, FAILOVER_TO, REPLACE_SECONDARY, apply_steps
 from iallocator.plans.plan import PlannedMove, traffic
-from iallocator.plans.supercluster.ranking import TWINS, Ranking, shape_of
+from iallocator.plans.supercluster.ranking import TWINS, Ranking
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -127,7 +127,7 @@ class Mover:
         if instance.exclusion or instance.desired:
             return None
         home = self.context.cluster.nodes[self.context.state.where[instance.name][0]]
-        key = (*shape_of(instance), home.migration, *(group.index for group in groups))
+        key = (*instance.shape, home.migration, *(group.index for group in groups))
         queue = self._queue
         if queue is None or queue.key != key or queue.left == 0:
             queue = self._queue = _Queue(key, self.ranking.ranked(instance, groups))
@@ -170,7 +170,7 @@ class Mover:
         """The steps that lead to an acceptable placement; None if they, or N+1, do not allow it."""
         context = self.context
         refusals = self._refusals_of(group)
-        key = shape_of(instance)
+        key = instance.shape
         if refusals.hold(key, nodes):
             return None
         if self.ranking.twins and refusals.count(instance.memory) >= PATIENCE:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     Nodes = tuple[int, ...]
     Ranked = Iterator[tuple[float, Nodes]]
 
-__all__ = ["TWINS", "Ranking", "shape_of"]
+__all__ = ["TWINS", "Ranking"]
 
 FRESH = 64
 """After so many changes the kernel is made anew: sums that are carried on lose digits."""
@@ -162,7 +162,7 @@ class Ranking:
 
     def open(self, instance: Instance, groups: Sequence[Group]) -> list[Group]:
         """Those of `groups` that may take `instance` as far as the group matters."""
-        shape = shape_of(instance)
+        shape = instance.shape
         closed = self._closed.get(shape)
         if closed is None:
             every = self.context.cluster.groups
@@ -228,20 +228,6 @@ class Ranking:
         self._revisions = list(now)
         assert kernel is not None
         return kernel
-
-
-def shape_of(instance: Instance) -> tuple[object, ...]:
-    """What tells instances apart as far as limits and scores go, beside their tags."""
-    return (
-        instance.as_primary,
-        instance.as_secondary,
-        instance.pools,
-        instance.template,
-        tuple(instance.disk_sizes),
-        instance.spindle_use,
-        tuple(instance.networks),
-        instance.reserves,
-    )
 
 
 def _by_group(placements: list[tuple[float, Nodes]], nodes: Sequence[Any]) -> Ranked:
