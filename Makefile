@@ -25,6 +25,7 @@ check: lint types test ## lint, types and tests
 
 lint: $(STAMP) ## ruff
 	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
 
 types: $(STAMP) ## mypy --strict
 	$(BIN)/mypy --strict

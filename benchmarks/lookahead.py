@@ -15,15 +15,15 @@ from pathlib import Path
 from time import process_time
 from typing import Any, NamedTuple
 
-from iallocator.plans.balance.groups import Balanced, Wishes, balance_cluster
-from iallocator.plans.limits import Limits
-from iallocator.plans.plan import traffic
-from iallocator.scoring.movekinds import MoveRules
+from iallocator.planners.balance.balance import Balanced, BalanceOptions, balance_cluster
+from iallocator.planners.balance.move_kinds import MoveRules
+from iallocator.planners.plan import traffic
+from iallocator.planners.stop_criteria import StopCriteria
 from iallocator.sources.text import read_text
 from iallocator.wire.document import Reading
 from tests.conformance.documents import document
-from tests.plans.hbal import HbalPlan, as_text, hbal
-from tests.plans.test_balance_against_hbal import comparable
+from tests.planners.hbal import HbalPlan, as_text, hbal
+from tests.planners.test_balance_against_hbal import comparable
 
 __all__ = ["Compared", "compare", "cut", "lines"]
 
@@ -50,7 +50,9 @@ class Compared(NamedTuple):
 def balanced(path: Path, group: str, **limits: Any) -> Balanced:
     """Our plan for a group of the cluster in a text file."""
     cluster = read_text(path.read_bytes(), str(path), Reading(static_kvm_memory=0)).cluster
-    return balance_cluster(cluster, Wishes(Limits(**limits), MoveRules(), group=group))
+    return balance_cluster(
+        cluster, BalanceOptions(StopCriteria(**limits), MoveRules(), group=group)
+    )
 
 
 def cut(peer: HbalPlan, sizes: dict[str, Any], allowed: float) -> tuple[float, float]:

@@ -41,8 +41,10 @@ def batch(nodes: int, template: str, count: int, seed: int) -> dict[str, Any]:
 
 def main() -> None:
     """Measure every case and print the table."""
-    print("| nodes | template | instances | proved | greedy is the optimum | mean gap | "
-          "largest gap | median time |")
+    print(
+        "| nodes | template | instances | proved | greedy is the optimum | mean gap | "
+        "largest gap | median time |"
+    )
     print("|---|---|---|---|---|---|---|---|")
     for nodes, template, count in CASES:
         gaps, times, proved = [], [], 0

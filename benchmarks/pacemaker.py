@@ -20,8 +20,8 @@ from iallocator.model.cluster import Cluster, Group, Node
 from iallocator.model.instance import Instance
 from iallocator.model.policy import Policy
 from iallocator.model.state import State
-from iallocator.transition.amounts import MEMORY
-from iallocator.transition.build import plan_transition
+from iallocator.transition.assemble import plan_transition
+from iallocator.transition.resources import MEMORY
 
 __all__ = ["Graph", "Problem", "available", "ours", "pacemakers", "problem"]
 

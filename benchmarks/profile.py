@@ -19,7 +19,7 @@ from iallocator.engine import candidates_of, reading_for
 from iallocator.wire.read import decode
 from iallocator.wire.document import read_cluster
 from iallocator.wire.request import read_request
-from iallocator.context import Context
+from iallocator.placement.context import Context
 from iallocator.handlers import handler_for
 from iallocator.wire.write import encode
 mark("imports")

@@ -21,8 +21,8 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from iallocator.search import highs
-from iallocator.search.problem import FOUND, IMPOSSIBLE, Choice, Kind, Problem
+from iallocator.solver import highs
+from iallocator.solver.problem import FOUND, IMPOSSIBLE, Choice, Kind, Problem
 
 REPORT = Path(__file__).with_name("SOLVERS.md")
 SIZES = ((5, 10), (10, 30), (20, 60), (40, 120))

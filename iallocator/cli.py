@@ -1,6 +1,6 @@
 """The command line: arguments in, exit status out.
 
-With `iallocator.report` the only code that prints.  Exit status 0: a response is on
+With `iallocator.explain` the only code that prints.  Exit status 0: a response is on
 stdout, whether the request can be satisfied or not.  2: the command line or the
 document cannot be understood; one line on stderr says why (with --validate, one per
 problem).  1: nobody takes what goes to stdout.  130: interrupted.
@@ -130,7 +130,7 @@ def answer(raw: bytes, arguments: Sequence[str] = ()) -> bytes:
 
 def _reply(raw: bytes, settings: Settings) -> Reply:
     if settings.save_cluster or settings.print_instances or settings.print_nodes is not None:
-        from iallocator.report import before_after
+        from iallocator.render import before_after
 
         return before_after.respond(raw, settings)
     from iallocator.engine import respond

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from iallocator.context import Context
 from iallocator.handlers import handler_for
+from iallocator.placement.context import Context
 from iallocator.requests import (
     Allocate,
     AllocateSecondary,
@@ -98,13 +98,13 @@ def settle(
 ) -> Settings:
     """`settings`, completed from what the request asked and from tags.
 
-    What does that loads only where there is anything; see `iallocator.configuration`.
+    What does that loads only where there is anything; see `iallocator.settings`.
     """
     prefix = settings.tag_prefix
     owners = [cluster.tags, *[group.tags for group in cluster.groups]]
     if not asked and not any(tag.startswith(prefix) for tags in owners for tag in tags):
         return settings
-    from iallocator.configuration import effective
+    from iallocator.settings import effective
 
     return effective(settings, cluster, asked, remarks)
 

@@ -113,14 +113,14 @@ def file_name(text: str) -> str:
 
 def strategy(text: str) -> str:
     """The name of a strategy; what knows them all loads late."""
-    from iallocator.strategies import strategy_name
+    from iallocator.ranking import strategy_name
 
     return strategy_name(text)
 
 
 def score(text: str) -> int:
     """A whole number of either sign, or ``INFINITY``, or ``-INFINITY``."""
-    from iallocator.constraints.scores import read_score
+    from iallocator.tags.pacemaker_scores import read_score
 
     try:
         return read_score(text)
@@ -356,6 +356,4 @@ def help_lines(table: Sequence[Option]) -> list[str]:
         for option in table
     ]
     width = max(map(len, left))
-    return [
-        f"  {names:{width}}  {option.help}" for names, option in zip(left, table)
-    ]
+    return [f"  {names:{width}}  {option.help}" for names, option in zip(left, table)]

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import sys
 
-from iallocator.commands.shared import wishes
-from iallocator.commands.shared.planner import (
+from iallocator.commands.shared import balance_options
+from iallocator.commands.shared.plan_output import (
     COMMANDS_OPTION,
     GRAPH_OPTION,
     INTERRUPTED,
@@ -28,14 +28,14 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from iallocator.plans.balance.groups import Balanced
+    from iallocator.planners.balance.balance import Balanced
 
 __all__ = ["OPTIONS", "USAGE", "Settings", "run"]
 
 USAGE = "[OPTIONS] [FILE]"
 
 
-class Settings(wishes.Settings):
+class Settings(balance_options.Settings):
     """The settings of this command."""
 
     json: bool = False
@@ -48,7 +48,7 @@ OPTIONS = (
     JSON_OPTION,
     COMMANDS_OPTION,
     GRAPH_OPTION,
-    *wishes.OPTIONS,
+    *balance_options.OPTIONS,
     Option("--group -G", "group", "balance this group (name or uuid)", str, "GROUP"),
     Option("--all-groups", "all_groups", "balance every group, not only the worst"),
     VERIFY_OPTION,
@@ -58,14 +58,14 @@ OPTIONS = (
 def run(settings: Settings, positional: Sequence[str]) -> int:
     """Balance the cluster in the file (- or none: stdin), print the plan."""
     from iallocator.engine import reading_for
-    from iallocator.plans.balance.groups import balance_cluster
+    from iallocator.planners.balance.balance import balance_cluster
     from iallocator.sources import load
 
     source = load(settings, positional, reading_for(settings))
     try:
-        wishes.adjust(source.cluster, settings)
+        balance_options.adjust(source.cluster, settings)
         done = balance_cluster(
-            source.cluster, wishes.wishes_of(settings), progress(), settings.verify_plan
+            source.cluster, balance_options.wishes_of(settings), progress(), settings.verify_plan
         )
     except LookupError as error:
         raise UsageError(str(error.args[0])) from None
@@ -82,13 +82,13 @@ def run(settings: Settings, positional: Sequence[str]) -> int:
 
 def _write(done: Balanced, settings: Settings) -> list[str]:
     """The plan in the form that was asked for; what is wrong with it, if that is asked, too."""
-    from iallocator.plans.balance.telling import (
+    from iallocator.planners.balance.telling import (
         command_lines,
         plan_document,
         plan_lines,
         transition_of,
     )
-    from iallocator.transition.drawing import lines
+    from iallocator.render.steps import lines
 
     cluster, plans = done.cluster, done.plans
     transition = transition_of(done.before, plans, done.demands)
@@ -102,7 +102,7 @@ def _write(done: Balanced, settings: Settings) -> list[str]:
     write_graph(settings.graph, steps)
     problems = [problem for one in plans for problem in one.problems]
     if settings.verify_plan:
-        from iallocator.transition.execute import check
+        from iallocator.transition.verify import check
 
         problems += check(done.before, transition)
     return problems

@@ -6,8 +6,8 @@ until then is printed; 1: ``--verify-plan`` found something wrong.
 
 from __future__ import annotations
 
-from iallocator.commands.shared import between
-from iallocator.commands.shared.wishes import read_loads
+from iallocator.commands.shared import intergroup
+from iallocator.commands.shared.balance_options import read_loads
 from iallocator.options import Option, amount, file_name, whole
 
 TYPE_CHECKING = False
@@ -21,7 +21,7 @@ __all__ = ["OPTIONS", "USAGE", "Settings", "run"]
 USAGE = "[OPTIONS] [FILE]"
 
 
-class Settings(between.Settings):
+class Settings(intergroup.Settings):
     """The settings of this command."""
 
     dynu_file: str = ""
@@ -31,7 +31,7 @@ class Settings(between.Settings):
 
 
 OPTIONS = (
-    *between.OPTIONS,
+    *intergroup.OPTIONS,
     Option("--dynu-file -U", "dynu_file",
            "dynamic utilisation: lines of instance, cpu, memory, disk, net", file_name, "FILE"),
     Option("--max-length -l", "max_length", "moves at most", whole, "N"),
@@ -43,8 +43,8 @@ OPTIONS = (
 
 def run(settings: Settings, positional: Sequence[str]) -> int:
     """Balance the groups of the cluster in the file (- or none: stdin), print the plan."""
-    from iallocator.plans.scope import set_loads
-    from iallocator.plans.supercluster.balance_groups import (
+    from iallocator.planners.eligible import set_loads
+    from iallocator.planners.intergroup.balance_groups import (
         Bounds,
         balance_groups,
         check_group_balance,
@@ -57,7 +57,7 @@ def run(settings: Settings, positional: Sequence[str]) -> int:
         if settings.dynu_file and not settings.ignore_dynu:
             set_loads(source.cluster, read_loads(settings.dynu_file))
 
-    return between.plan_between(
+    return intergroup.plan_between(
         settings,
         positional,
         lambda context: balance_groups(context, bounds),

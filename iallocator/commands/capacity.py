@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 
 from iallocator import options
-from iallocator.commands.shared.planner import INTERRUPTED, clock, say_progress, show_state_of
+from iallocator.commands.shared.plan_output import INTERRUPTED, clock, say_progress, show_state_of
 from iallocator.errors import UsageError
 from iallocator.model.policy import ALL_TEMPLATES
 from iallocator.options import Option, amount, choice, whole
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from iallocator.model.policy import Policy
-    from iallocator.plans.capacity.filling import Filling
-    from iallocator.plans.capacity.sizes import Load, Size
-    from iallocator.plans.capacity.study import Study, Wants
+    from iallocator.planners.capacity.capacity import CapacityOptions, CapacityReport
+    from iallocator.planners.capacity.fill import FillResult
+    from iallocator.planners.capacity.instance_size import Load, Size
     from iallocator.sources import Source
 
 __all__ = ["OPTIONS", "USAGE", "Settings", "run"]
@@ -97,7 +97,7 @@ OPTIONS = (
 def run(settings: Settings, positional: Sequence[str]) -> int:
     """Fill the cluster in the file (- or none: stdin), say what fitted."""
     from iallocator.engine import reading_for
-    from iallocator.plans.capacity.study import study
+    from iallocator.planners.capacity.capacity import study
     from iallocator.sources import load
 
     reading = reading_for(settings)
@@ -117,9 +117,9 @@ def run(settings: Settings, positional: Sequence[str]) -> int:
     return INTERRUPTED if found.interrupted else 0
 
 
-def _wants(settings: Settings, policy: Policy, load: Load) -> Wants:
-    from iallocator.plans.capacity.sizes import Size, largest_size, standard_size
-    from iallocator.plans.capacity.study import Wants
+def _wants(settings: Settings, policy: Policy, load: Load) -> CapacityOptions:
+    from iallocator.planners.capacity.capacity import CapacityOptions
+    from iallocator.planners.capacity.instance_size import Size, largest_size, standard_size
 
     if not (settings.disk_template or policy.templates):
         raise UsageError("the policy has no disk templates: expected --disk-template")
@@ -132,7 +132,7 @@ def _wants(settings: Settings, policy: Policy, load: Load) -> Wants:
         disk, memory, cpus, spindles = given
         return Size(memory, disk, cpus, spindles, template, use, load)
 
-    return Wants(
+    return CapacityOptions(
         chosen(settings.standard_alloc, standard_size),
         chosen(settings.tiered_alloc, largest_size),
         n1=settings.asked_n1,
@@ -149,7 +149,7 @@ def _wants(settings: Settings, policy: Policy, load: Load) -> Wants:
     )
 
 
-def _progress() -> Callable[[str, Filling], None]:
+def _progress() -> Callable[[str, FillResult], None]:
     """Tells on a terminal how many instances there are."""
     if sys.stderr is None or not sys.stderr.isatty():
         return lambda kind, filling: None
@@ -157,7 +157,7 @@ def _progress() -> Callable[[str, Filling], None]:
 
     last = [0.0]
 
-    def tell(kind: str, filling: Filling) -> None:
+    def tell(kind: str, filling: FillResult) -> None:
         if monotonic() - last[0] >= EVERY:
             last[0] = monotonic()
             say_progress(f"{kind}: {len(filling.placed)} instances")
@@ -165,7 +165,7 @@ def _progress() -> Callable[[str, Filling], None]:
     return tell
 
 
-def _show_states(found: Study, source: Source, settings: Settings) -> None:
+def _show_states(found: CapacityReport, source: Source, settings: Settings) -> None:
     """The lists that were asked for on stderr, and the files with the states at the ends."""
     show_state_of(found.before, source, settings, "Initial", "")
     for kind, run in (("tiered", found.tiered), ("standard", found.standard)):
@@ -173,10 +173,10 @@ def _show_states(found: Study, source: Source, settings: Settings) -> None:
             show_state_of(run.state, source, settings, kind.capitalize(), kind)
 
 
-def _write(found: Study, settings: Settings) -> None:
+def _write(found: CapacityReport, settings: Settings) -> None:
     """The answer in the form that was asked for."""
-    from iallocator.plans.capacity.telling import study_document
-    from iallocator.report.capacity import allocation_map, capacity_page
+    from iallocator.planners.capacity.telling import study_document
+    from iallocator.render.capacity import allocation_map, capacity_page
 
     document = study_document(found)
     if settings.verbose:
@@ -188,11 +188,11 @@ def _write(found: Study, settings: Settings) -> None:
 
         print(json.dumps(document, ensure_ascii=False, indent=2))
     elif settings.machine_readable == "yes":
-        from iallocator.plans.capacity.keys import key_lines
+        from iallocator.planners.capacity.hspace_keys import key_lines
 
         for line in key_lines(found):
             print(line)
     else:
-        from iallocator.report.table import wants_colour
+        from iallocator.render.table import wants_colour
 
         print(capacity_page(document, wants_colour(sys.stdout)), end="")

@@ -8,8 +8,13 @@ from __future__ import annotations
 
 import sys
 
-from iallocator.commands.shared import wishes
-from iallocator.commands.shared.planner import INTERRUPTED, progress, say_progress, show_state_of
+from iallocator.commands.shared import balance_options
+from iallocator.commands.shared.plan_output import (
+    INTERRUPTED,
+    progress,
+    say_progress,
+    show_state_of,
+)
 from iallocator.errors import UsageError
 from iallocator.options import Option
 
@@ -18,8 +23,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from iallocator.model.state import State
-    from iallocator.plans.balance.groups import Balanced
-    from iallocator.report.checkup import Checkup
+    from iallocator.planners.balance.balance import Balanced
+    from iallocator.render.checkup import Checkup
 
 __all__ = ["OPTIONS", "USAGE", "Settings", "run"]
 
@@ -33,7 +38,7 @@ def yes_or_no(text: str) -> bool:
     return text == "yes"
 
 
-class Settings(wishes.Settings):
+class Settings(balance_options.Settings):
     """The settings of this command."""
 
     json: bool = False
@@ -47,25 +52,25 @@ OPTIONS = (
            "print hcheck's keys and values, found in hcheck's way", yes_or_no, "[=yes|no]",
            bare="yes"),
     Option("--no-simulation", "no_simulation", "do not try whether balancing would help"),
-    *wishes.OPTIONS,
+    *balance_options.OPTIONS,
 )  # fmt: skip
 
 
 def run(settings: Settings, positional: Sequence[str]) -> int:
     """Check the cluster in the file (- or none: stdin), print what is wrong."""
     from iallocator.engine import reading_for
-    from iallocator.plans.balance.groups import balance_cluster
+    from iallocator.planners.balance.balance import balance_cluster
     from iallocator.sources import load
 
     if settings.machine_readable:
         _follow_hcheck(settings)
     settings.all_groups = True
     source = load(settings, positional, reading_for(settings))
-    wanted = wishes.wishes_of(settings)
+    wanted = balance_options.wishes_of(settings)
     if settings.no_simulation:
         wanted.limits.max_length = 0
     try:
-        wishes.adjust(source.cluster, settings)
+        balance_options.adjust(source.cluster, settings)
         done = balance_cluster(source.cluster, wanted, progress())
     except LookupError as error:
         raise UsageError(str(error.args[0])) from None
@@ -91,8 +96,8 @@ def _follow_hcheck(settings: Settings) -> None:
 
 def _checkup(done: Balanced, settings: Settings) -> Checkup:
     """The health before and after balancing; hcheck balances only what is not healthy."""
-    from iallocator.report.checkup import Checkup
-    from iallocator.report.health import examine
+    from iallocator.planners.check.health import examine
+    from iallocator.render.checkup import Checkup
 
     def health(state: State) -> Checkup:
         groups = examine(state, settings.n1, settings.min_disk)
@@ -113,13 +118,13 @@ def _write(done: Balanced, found: Checkup, settings: Settings) -> None:
     elif settings.json:
         import json
 
-        from iallocator.plans.balance.telling import plan_document
+        from iallocator.planners.balance.telling import plan_document
 
         plan = plan_document(done.cluster, done.plans, "check")
         document = {**plan, **found.document()}
         print(json.dumps(document, ensure_ascii=False, indent=2))
     else:
-        from iallocator.report.table import Page, wants_colour
+        from iallocator.render.table import Page, wants_colour
 
         page = Page(wants_colour(sys.stdout))
         found.show(page)

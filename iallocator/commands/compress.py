@@ -6,7 +6,7 @@ until then is printed; 1: ``--verify-plan`` found something wrong.
 
 from __future__ import annotations
 
-from iallocator.commands.shared import between
+from iallocator.commands.shared import intergroup
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -16,13 +16,13 @@ __all__ = ["OPTIONS", "USAGE", "Settings", "run"]
 
 USAGE = "[OPTIONS] [FILE]"
 
-Settings = between.Settings
+Settings = intergroup.Settings
 
-OPTIONS = between.OPTIONS
+OPTIONS = intergroup.OPTIONS
 
 
-def run(settings: between.Settings, positional: Sequence[str]) -> int:
+def run(settings: intergroup.Settings, positional: Sequence[str]) -> int:
     """Compress the cluster in the file (- or none: stdin), print the plan."""
-    from iallocator.plans.supercluster.compress import check_compression, compress
+    from iallocator.planners.intergroup.compress import check_compression, compress
 
-    return between.plan_between(settings, positional, compress, check_compression)
+    return intergroup.plan_between(settings, positional, compress, check_compression)

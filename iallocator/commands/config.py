@@ -91,7 +91,7 @@ def _row(option: Option, settings: options.Settings, given: options.Settings) ->
 
 
 def _table(rows: Sequence[Row], groups: Sequence[Row]) -> None:
-    from iallocator.report.table import Column, Page, Table, wants_colour
+    from iallocator.render.table import Column, Page, Table, wants_colour
 
     table = Table(Column("setting"), Column("value"), Column("from"))
     for row in rows:

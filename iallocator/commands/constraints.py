@@ -5,14 +5,14 @@ from __future__ import annotations
 import sys
 
 from iallocator import options
-from iallocator.constraints.primitive import KINDS, MUST, SHOULD
+from iallocator.model.constraint import KINDS, MUST, SHOULD
 from iallocator.options import Option, choice
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from iallocator.constraints.primitive import Constraint
+    from iallocator.model.constraint import Constraint
 
 __all__ = ["OPTIONS", "USAGE", "Settings", "run"]
 
@@ -21,8 +21,13 @@ USAGE = "[OPTIONS] [FILE]"
 OPTIONS = (
     Option("--json", "json", "write the constraints as one JSON document"),
     Option("--instance", "instance", "only those of this instance", str, "NAME"),
-    Option("--strength", "strength", "only those that must, or should, hold", choice(MUST, SHOULD),
-           "must|should"),
+    Option(
+        "--strength",
+        "strength",
+        "only those that must, or should, hold",
+        choice(MUST, SHOULD),
+        "must|should",
+    ),
     Option("--kind", "kind", "only those of this kind", choice(*KINDS), "|".join(KINDS)),
 )
 
@@ -38,7 +43,7 @@ class Settings(options.Settings):
 
 def run(settings: Settings, positional: Sequence[str]) -> int:
     """List the constraints of the document in the file (- or none: stdin)."""
-    from iallocator.constraints.finding import relations_of
+    from iallocator.constraints.affinity_factory import relations_of
     from iallocator.constraints.listing import constraints_of, wanted_by
     from iallocator.engine import reading_for, request_in
     from iallocator.sources import load
@@ -76,7 +81,7 @@ def _write_json(found: Sequence[Constraint], unusable: Sequence[str]) -> None:
 
 
 def _write_table(found: Sequence[Constraint], unusable: Sequence[str]) -> None:
-    from iallocator.report.table import Column, Page, Table, wants_colour
+    from iallocator.render.table import Column, Page, Table, wants_colour
 
     table = Table(
         Column("instance"), Column("kind"), Column("strength"), Column("weight", number=True),

@@ -13,7 +13,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from iallocator.report.explanation import Explanation
+    from iallocator.explain.explanation import Explanation
 
 __all__ = ["OPTIONS", "USAGE", "Settings", "run"]
 
@@ -38,8 +38,8 @@ def run(settings: Settings, positional: Sequence[str]) -> int:
 
     The exit status is 0 whether the request can be satisfied or not.
     """
-    from iallocator.commands.shared.planner import write_graph
-    from iallocator.report.explain import explain
+    from iallocator.commands.shared.plan_output import write_graph
+    from iallocator.explain.explain import explain
 
     if len(positional) > 1:
         raise UsageError(f"one request file at most, got {' '.join(positional)}")
@@ -56,7 +56,7 @@ def _form(explanation: Explanation, as_json: bool) -> str:
         import json
 
         return json.dumps(explanation.document(), ensure_ascii=False, indent=2) + "\n"
-    from iallocator.report.table import wants_colour
-    from iallocator.report.text import render
+    from iallocator.render.table import wants_colour
+    from iallocator.render.text import render
 
     return render(explanation, wants_colour(sys.stdout))

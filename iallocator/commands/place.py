@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 
 from iallocator import options
-from iallocator.commands.shared.planner import (
+from iallocator.commands.shared.plan_output import (
     COMMANDS_OPTION,
     GRAPH_OPTION,
     JSON_OPTION,
@@ -48,8 +48,8 @@ class Settings(options.Settings):
 def run(settings: Settings, positional: Sequence[str]) -> int:
     """Place the cluster in the file (- or none: stdin), and the new instances of its request."""
     from iallocator.engine import reading_for, request_in, settle
-    from iallocator.plans.place.placing import in_document_order, place_anew
-    from iallocator.plans.place.telling import command_lines, placed_document, placed_lines
+    from iallocator.planners.place.result import in_document_order, place_anew
+    from iallocator.planners.place.telling import command_lines, placed_document, placed_lines
     from iallocator.sources import load
 
     source = load(settings, positional, reading_for(settings))
@@ -79,7 +79,7 @@ def run(settings: Settings, positional: Sequence[str]) -> int:
     write_graph(settings.graph, placed.transition.document())
     problems: list[str] = []
     if settings.verify_plan:
-        from iallocator.transition.execute import check
+        from iallocator.transition.verify import check
 
         problems = check(placed.before, placed.transition)
     for problem in problems:

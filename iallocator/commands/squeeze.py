@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 
 from iallocator import options
-from iallocator.commands.shared.planner import (
+from iallocator.commands.shared.plan_output import (
     COMMANDS_OPTION,
     GRAPH_OPTION,
     INTERRUPTED,
@@ -29,8 +29,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from iallocator.plans.squeeze.squeezed import Squeezed
-    from iallocator.plans.squeeze.wanted import Wanted
+    from iallocator.planners.squeeze.options import SqueezeOptions
+    from iallocator.planners.squeeze.result import SqueezeResult
     from iallocator.sources import Source
 
 __all__ = ["OPTIONS", "USAGE", "Settings", "run"]
@@ -78,7 +78,7 @@ OPTIONS = (
 def run(settings: Settings, positional: Sequence[str]) -> int:
     """Squeeze the cluster in the file (- or none: stdin), print what to do."""
     from iallocator.engine import reading_for
-    from iallocator.plans.squeeze.groups import squeeze_cluster
+    from iallocator.planners.squeeze.squeeze import squeeze_cluster
     from iallocator.sources import load
 
     source = load(settings, positional, reading_for(settings))
@@ -104,13 +104,13 @@ def run(settings: Settings, positional: Sequence[str]) -> int:
     return 1 if problems else 0
 
 
-def _wanted(settings: Settings, source: Source) -> Wanted:
-    from iallocator.plans.limits import Limits
-    from iallocator.plans.squeeze.wanted import ALL, DRBD, SHARED, Wanted
+def _wanted(settings: Settings, source: Source) -> SqueezeOptions:
+    from iallocator.planners.squeeze.options import ALL, DRBD, SHARED, SqueezeOptions
+    from iallocator.planners.stop_criteria import StopCriteria
 
     kinds = ALL if settings.all_instances else DRBD if settings.drbd else SHARED
-    return Wanted(
-        Limits(min_gain=0.0, expired=clock(settings.time_limit)),
+    return SqueezeOptions(
+        StopCriteria(min_gain=0.0, expired=clock(settings.time_limit)),
         target=settings.target_resources,
         minimal=settings.minimal_resources,
         master=settings.master or source.master,
@@ -125,7 +125,7 @@ def _wanted(settings: Settings, source: Source) -> Wanted:
     )
 
 
-def _warn(done: Squeezed, wanted: Wanted) -> None:
+def _warn(done: SqueezeResult, wanted: SqueezeOptions) -> None:
     """What a person should know, on stderr."""
     remarks = list(done.remarks)
     if not wanted.master and done.action != "online":
@@ -142,15 +142,15 @@ def _warn(done: Squeezed, wanted: Wanted) -> None:
         print(f"iallocator: {remark}", file=sys.stderr)
 
 
-def _write(done: Squeezed, settings: Settings) -> list[str]:
+def _write(done: SqueezeResult, settings: Settings) -> list[str]:
     """The plan in the form that was asked for; what is wrong with its steps, if that is asked."""
-    from iallocator.plans.squeeze.telling import (
+    from iallocator.planners.squeeze.telling import (
         squeeze_commands,
         squeeze_document,
         squeeze_lines,
         squeeze_transition,
     )
-    from iallocator.transition.drawing import lines
+    from iallocator.render.steps import lines
 
     transition = squeeze_transition(done)
     steps = transition.document()
@@ -163,6 +163,6 @@ def _write(done: Squeezed, settings: Settings) -> list[str]:
     write_graph(settings.graph, steps)
     if not settings.verify_plan:
         return []
-    from iallocator.transition.execute import check
+    from iallocator.transition.verify import check
 
     return check(done.before, transition)

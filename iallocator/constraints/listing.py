@@ -6,12 +6,12 @@ limits of nodes are listed per instance, by what it needs.
 
 from __future__ import annotations
 
-from iallocator.constraints.attributes import Facts
-from iallocator.constraints.listed import Listed
-from iallocator.constraints.primitive import APART, CAPACITY, LOCATION, MUST, SHOULD, Constraint
+from iallocator.constraints.node_constraints import Listed
+from iallocator.model.constraint import APART, CAPACITY, LOCATION, MUST, SHOULD, Constraint
 from iallocator.model.tags import DESIRED, EXCLUSION, MIGRATION
 from iallocator.model.tags import LOCATION as LOCATIONS
 from iallocator.requests import Allocate, MultiAllocate
+from iallocator.tags.pacemaker import PacemakerTags
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ def constraints_of(
     sharing = _sharing(instances)
     asked = {request.instance.name: request for request in wanted}
     new = [request.instance for request in wanted]
-    facts = Facts(cluster, new, problems, settings.tag_prefix)
+    facts = PacemakerTags(cluster, new, problems, settings.tag_prefix)
     listed = Listed(cluster, facts, settings)
     for node in cluster.nodes:
         yield from listed.of_node(node)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from iallocator.constraints.primitive import APART, ORDER, TOGETHER
+from iallocator.model.constraint import APART, ORDER, TOGETHER
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
 
-    from iallocator.constraints.primitive import Constraint
     from iallocator.model.cluster import Cluster, Node
+    from iallocator.model.constraint import Constraint
     from iallocator.model.instance import Instance
 
     Where = Mapping[str, tuple[int, ...]]

@@ -7,7 +7,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-    from iallocator.context import Context
+    from iallocator.placement.context import Context
     from iallocator.reply import Reply
 
 __all__ = ["HANDLERS", "handler_for"]

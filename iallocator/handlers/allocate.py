@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from iallocator.handlers.groups import Wish, collect_offers
+from iallocator.placement.groups import AllocationRequest, collect_offers
 from iallocator.reply import Reply
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from iallocator.context import Context
+    from iallocator.placement.context import Context
     from iallocator.reply import GroupSolution
     from iallocator.requests import Allocate
 
@@ -45,7 +45,7 @@ def policy_warning(best: GroupSolution) -> str:
     return f"; warning: the allocation policy of group {best.group} is unallocable"
 
 
-def wish_for(context: Context, request: Allocate) -> Wish | None:
+def wish_for(context: Context, request: Allocate) -> AllocationRequest | None:
     """Where `request` may be placed; None if it names a group that does not exist.
 
     The option that restricts nodes wins over the request.  An instance that exists
@@ -61,5 +61,5 @@ def wish_for(context: Context, request: Allocate) -> Wish | None:
     elif request.recreated is not None and not context.settings.like_hail:
         groups = [context.cluster.group_of(request.recreated)]
     else:
-        return Wish(request.instance, groups, allowed=allowed)
-    return Wish(request.instance, groups, named=True, allowed=allowed)
+        return AllocationRequest(request.instance, groups, allowed=allowed)
+    return AllocationRequest(request.instance, groups, named=True, allowed=allowed)

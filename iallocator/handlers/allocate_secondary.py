@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from iallocator.handlers.groups import shown
-from iallocator.handlers.placing import eligible_nodes, place_in_group
+from iallocator.placement.groups import shown
+from iallocator.placement.new import eligible_nodes, place_in_group
 from iallocator.reply import GroupSolution, Reply
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from iallocator.context import Context
+    from iallocator.placement.context import Context
     from iallocator.requests import AllocateSecondary
 
 __all__ = ["allocate_secondary"]

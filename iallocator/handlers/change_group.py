@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from iallocator.filters.migration import may_not_receive
-from iallocator.filters.node import FORCED_LIMITS
-from iallocator.handlers.groups import POLICY_RANK, Wish, collect_offers
-from iallocator.handlers.move_all import MoveTask, move_all
-from iallocator.handlers.moving import Outcome, move_anywhere, move_pair
-from iallocator.handlers.placing import eligible_nodes
-from iallocator.handlers.report import MoveReport, move_entry
+from iallocator.handlers.move_reply import MoveReport, move_entry
+from iallocator.limits.migration import may_not_receive
+from iallocator.limits.node import FORCED_LIMITS
+from iallocator.placement.groups import POLICY_RANK, AllocationRequest, collect_offers
+from iallocator.placement.move_all import MoveTask, move_all
+from iallocator.placement.moves import MoveResult, move_anywhere, move_pair
+from iallocator.placement.new import eligible_nodes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from iallocator.context import Context
     from iallocator.model.cluster import Group
     from iallocator.model.instance import Instance
+    from iallocator.placement.context import Context
     from iallocator.reply import Reply
     from iallocator.requests import ChangeGroup
 
@@ -47,10 +47,12 @@ def change_group(context: Context, request: ChangeGroup) -> Reply:
 def _task(context: Context, instance: Instance, groups: Sequence[Group]) -> MoveTask:
     """Moving one instance to the best of `groups`."""
 
-    def exactly(nodes: tuple[int, ...]) -> Outcome:
+    def exactly(nodes: tuple[int, ...]) -> MoveResult:
         group = context.cluster.nodes[nodes[0]].group
-        if not collect_offers(context, Wish(instance, [group], new=False, counted=False)).usable:
-            return Outcome(message=f"group {group.name} cannot take it")
+        if not collect_offers(
+            context, AllocationRequest(instance, [group], new=False, counted=False)
+        ).usable:
+            return MoveResult(message=f"group {group.name} cannot take it")
         if instance.template == "drbd":
             return move_pair(context, instance, nodes[:1], nodes[1:])
         return move_anywhere(context, instance, nodes)
@@ -69,7 +71,9 @@ def _places(
     """Where an instance that is off the state now may go, preferred groups before others."""
     if not instance.mirrored:
         return
-    for offer in collect_offers(context, Wish(instance, groups, new=False, counted=False)).usable:
+    for offer in collect_offers(
+        context, AllocationRequest(instance, groups, new=False, counted=False)
+    ).usable:
         group = next(group for group in groups if group.uuid == offer.uuid)
         targets = eligible_nodes(context, group, None)
         kernel = context.kernel(group.nodes)
@@ -84,18 +88,18 @@ def _places(
             yield from ((score + penalty, nodes) for score, nodes in found.row(number))
 
 
-def move_to_group(context: Context, instance: Instance, groups: Sequence[Group]) -> Outcome:
+def move_to_group(context: Context, instance: Instance, groups: Sequence[Group]) -> MoveResult:
     """Choose the group as for a new instance, then move the instance there.
 
     If the moves there cannot be made, the next group is tried; hail gives up then.
     """
     if not instance.mirrored:
-        return Outcome(message=f"Instances of type {instance.template} cannot be relocated")
+        return MoveResult(message=f"Instances of type {instance.template} cannot be relocated")
     if not groups:
-        return Outcome(message="no groups for evacuation: no group is left to move to")
-    offers = collect_offers(context, Wish(instance, groups, new=False, counted=False))
+        return MoveResult(message="no groups for evacuation: no group is left to move to")
+    offers = collect_offers(context, AllocationRequest(instance, groups, new=False, counted=False))
     if offers.best is None:
-        return Outcome(message=offers.line or "no groups for evacuation: they have no nodes")
+        return MoveResult(message=offers.line or "no groups for evacuation: they have no nodes")
     usable = offers.usable[:1] if context.settings.like_hail else offers.usable
     outcomes = (_move_into(context, instance, groups, offer.uuid) for offer in usable)
     first = next(outcomes)
@@ -104,7 +108,7 @@ def move_to_group(context: Context, instance: Instance, groups: Sequence[Group])
 
 def _move_into(
     context: Context, instance: Instance, groups: Sequence[Group], uuid: str
-) -> Outcome:
+) -> MoveResult:
     """Move the instance to the best nodes of one of `groups`."""
     group = next(group for group in groups if group.uuid == uuid)
     targets = eligible_nodes(context, group, None)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from iallocator.handlers.allocate import policy_warning, wish_for
-from iallocator.handlers.groups import collect_offers, ranked_by_losses
-from iallocator.handlers.turns import in_turn
+from iallocator.placement.groups import collect_offers, ranked_by_losses
+from iallocator.placement.sequence import in_turn
 from iallocator.reply import Reply
 
 TYPE_CHECKING = False
@@ -12,9 +12,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import Any
 
-    from iallocator.context import Context
-    from iallocator.handlers.groups import Wish
     from iallocator.model.instance import Instance
+    from iallocator.placement.context import Context
+    from iallocator.placement.groups import AllocationRequest
     from iallocator.reply import GroupSolution
     from iallocator.requests import Allocate, MultiAllocate
 
@@ -108,7 +108,7 @@ def _drop_dependents(context: Context, batch: _Batch) -> None:
             entry |= {"nodes": [], "reason": why}
 
 
-def _place(context: Context, wish: Wish, wanted: Allocate, batch: _Batch) -> None:
+def _place(context: Context, wish: AllocationRequest, wanted: Allocate, batch: _Batch) -> None:
     """Place one instance on the state."""
     if batch.entries and context.settings.like_hail and ranked_by_losses(context, wish):
         # where lost allocations decide, hail knows only the first instance's group from then on
@@ -154,15 +154,13 @@ def _fail(batch: _Batch, wanted: Allocate, why: str, groups: list[dict[str, Any]
     batch.entries.append({"instance": name, "nodes": [], "reason": why, "groups": groups})
 
 
-def _at_once(
-    context: Context, request: MultiAllocate, greedy: _Batch
-) -> tuple[_Batch, str]:
+def _at_once(context: Context, request: MultiAllocate, greedy: _Batch) -> tuple[_Batch, str]:
     """Place all by exact search; if that fails, what `greedy` has stands, with a note."""
     wishes = [wish_for(context, wanted) for wanted in request.wanted]
     known = [wish for wish in wishes if wish is not None]
     if len(known) < len(wishes):
         return greedy, ""
-    from iallocator.handlers.exact import place_together
+    from iallocator.placement.joint import place_together
 
     for instance, nodes in reversed(greedy.placed):
         context.state.remove(instance, nodes)
@@ -175,11 +173,9 @@ def _at_once(
     return _exactly(context, request, known, found.nodes), note
 
 
-def _best(
-    context: Context, request: MultiAllocate, batch: _Batch, note: str
-) -> tuple[_Batch, str]:
+def _best(context: Context, request: MultiAllocate, batch: _Batch, note: str) -> tuple[_Batch, str]:
     """The batch with the lowest score of all, and what there is to say of it."""
-    from iallocator.handlers.optimal import best_batch, told
+    from iallocator.placement.optimal import best_batch, told
 
     wishes = [wish for wanted in request.wanted if (wish := wish_for(context, wanted))]
     placed = {instance.name: nodes for instance, nodes in batch.placed}
@@ -192,11 +188,11 @@ def _best(
 def _exactly(
     context: Context,
     request: MultiAllocate,
-    wishes: Sequence[Wish],
+    wishes: Sequence[AllocationRequest],
     places: Mapping[str, tuple[int, ...]],
 ) -> _Batch:
     """Put every instance where `places` has it."""
-    from iallocator.handlers.exact import offer_exactly
+    from iallocator.placement.joint import offer_exactly
 
     batch = _Batch()
     for wanted, wish in zip(request.wanted, wishes):

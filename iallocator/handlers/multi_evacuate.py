@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from iallocator.handlers.moving import move_secondary
-from iallocator.handlers.placing import eligible_nodes
-from iallocator.handlers.report import move_entry
+from iallocator.handlers.move_reply import move_entry
 from iallocator.model.moves import apply_steps
+from iallocator.placement.moves import move_secondary
+from iallocator.placement.new import eligible_nodes
 from iallocator.reply import Reply
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from iallocator.context import Context
+    from iallocator.placement.context import Context
     from iallocator.requests import MultiEvacuate
 
 __all__ = ["multi_evacuate"]
@@ -26,9 +26,7 @@ def multi_evacuate(context: Context, request: MultiEvacuate) -> Reply:
     cluster = context.cluster
     result: list[list[Any]] = []
     solutions: list[dict[str, Any]] = []
-    affected = [
-        i for i in cluster.instances if len(i.nodes) > 1 and i.nodes[1] in request.nodes
-    ]
+    affected = [i for i in cluster.instances if len(i.nodes) > 1 and i.nodes[1] in request.nodes]
     for instance in affected:
         group = cluster.group_of(instance)
         targets = [i for i in eligible_nodes(context, group, None) if i not in request.nodes]

@@ -2,28 +2,28 @@
 
 from __future__ import annotations
 
-from iallocator.filters.migration import may_not_receive
-from iallocator.filters.node import FORCED_LIMITS
 from iallocator.handlers.change_group import move_to_group
-from iallocator.handlers.move_all import MoveTask, move_all
-from iallocator.handlers.moving import (
-    Outcome,
+from iallocator.handlers.move_reply import MoveReport, move_entry
+from iallocator.limits.migration import may_not_receive
+from iallocator.limits.node import FORCED_LIMITS
+from iallocator.model.moves import apply_steps
+from iallocator.placement.move_all import MoveTask, move_all
+from iallocator.placement.moves import (
+    MoveResult,
     fail_over,
     move_anywhere,
     move_pair,
     move_secondary,
 )
-from iallocator.handlers.placing import eligible_nodes
-from iallocator.handlers.report import MoveReport, move_entry
-from iallocator.model.moves import apply_steps
+from iallocator.placement.new import eligible_nodes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
     from typing import Any
 
-    from iallocator.context import Context
     from iallocator.model.instance import Instance
+    from iallocator.placement.context import Context
     from iallocator.reply import Reply
     from iallocator.requests import NodeEvacuate
 
@@ -62,7 +62,7 @@ def _task(context: Context, instance: Instance, mode: str, left: Collection[int]
     group = context.cluster.group_of(instance)
     targets = [i for i in eligible_nodes(context, group, None) if i not in left]
 
-    def exactly(nodes: tuple[int, ...]) -> Outcome:
+    def exactly(nodes: tuple[int, ...]) -> MoveResult:
         if mode == "all" and len(nodes) > 1:
             return move_pair(context, instance, nodes[:1], nodes[1:])
         return evacuate(context, instance, mode, nodes[-1:])
@@ -110,12 +110,10 @@ def evacuated_nodes(request: NodeEvacuate) -> set[int]:
     return left
 
 
-def evacuate(
-    context: Context, instance: Instance, mode: str, targets: Sequence[int]
-) -> Outcome:
+def evacuate(context: Context, instance: Instance, mode: str, targets: Sequence[int]) -> MoveResult:
     """Move one instance within its group, as `mode` says."""
     if not instance.mirrored:
-        return Outcome(message=f"Instances of type {instance.template} cannot be relocated")
+        return MoveResult(message=f"Instances of type {instance.template} cannot be relocated")
     if instance.template == "drbd":
         if mode == "primary-only":
             return fail_over(context, instance)
@@ -123,7 +121,7 @@ def evacuate(
             return move_secondary(context, instance, targets)
         return move_pair(context, instance, targets)
     if mode == "secondary-only":
-        return Outcome(
+        return MoveResult(
             message=f"Instances of type {instance.template} have no secondary to relocate"
         )
     return move_anywhere(context, instance, targets)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from iallocator.handlers.moving import move_anywhere, move_secondary
-from iallocator.handlers.placing import eligible_nodes
-from iallocator.handlers.report import move_entry
+from iallocator.handlers.move_reply import move_entry
+from iallocator.placement.moves import move_anywhere, move_secondary
+from iallocator.placement.new import eligible_nodes
 from iallocator.reply import Reply
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from iallocator.context import Context
+    from iallocator.placement.context import Context
     from iallocator.requests import Relocate
 
 __all__ = ["relocate"]

@@ -16,17 +16,24 @@ if TYPE_CHECKING:
     from iallocator.model.instance import Instance
     from iallocator.model.state import State
 
-__all__ = ["FAILOVER", "FAILOVER_TO", "REPLACE_SECONDARY", "Step", "apply_steps", "places_after"]
+__all__ = [
+    "FAILOVER",
+    "FAILOVER_TO",
+    "REPLACE_SECONDARY",
+    "ElementaryMove",
+    "apply_steps",
+    "places_after",
+]
 
 FAILOVER = "failover"
 REPLACE_SECONDARY = "replace_secondary"
 FAILOVER_TO = "failover_to"
 
-Step = tuple[str, int]
+ElementaryMove = tuple[str, int]
 """A kind of move and the index of its target node (of `FAILOVER`: the new primary)."""
 
 
-def places_after(nodes: tuple[int, ...], steps: Sequence[Step]) -> tuple[int, ...]:
+def places_after(nodes: tuple[int, ...], steps: Sequence[ElementaryMove]) -> tuple[int, ...]:
     """Where an instance on `nodes` (primary first) is after `steps`."""
     for kind, target in steps:
         if kind == FAILOVER:
@@ -38,7 +45,9 @@ def places_after(nodes: tuple[int, ...], steps: Sequence[Step]) -> tuple[int, ..
     return nodes
 
 
-def apply_steps(state: State, instance: Instance, steps: Sequence[Step]) -> tuple[int, ...]:
+def apply_steps(
+    state: State, instance: Instance, steps: Sequence[ElementaryMove]
+) -> tuple[int, ...]:
     """Carry out `steps` on `state` and return where the instance is then."""
     nodes = state.where[instance.name]
     after = places_after(nodes, steps)

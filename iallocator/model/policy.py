@@ -13,9 +13,7 @@ __all__ = ["ALL_TEMPLATES", "LOCAL_TEMPLATES", "SHARED_TEMPLATES", "Interval", "
 LOCAL_TEMPLATES = frozenset({"drbd", "plain"})
 """Templates that take disk space and spindles of a node."""
 
-SHARED_TEMPLATES = frozenset(
-    {"sharedfile", "blockdev", "rbd", "ext", "gluster", "diskless"}
-)
+SHARED_TEMPLATES = frozenset({"sharedfile", "blockdev", "rbd", "ext", "gluster", "diskless"})
 """Templates whose data every node of the group can reach: one node, moved freely."""
 
 ALL_TEMPLATES = (

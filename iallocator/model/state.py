@@ -218,9 +218,7 @@ class State:
             if amount:
                 column[index] += sign * amount
 
-    def _count_tags(
-        self, instance: Instance, index: int, secondary: int | None, sign: int
-    ) -> None:
+    def _count_tags(self, instance: Instance, index: int, secondary: int | None, sign: int) -> None:
         """Keep the tag counters; added amounts are those seen before, removed those seen after."""
         node = self.cluster.nodes[index]
         counts = self.exclusion[index]
@@ -237,9 +235,7 @@ class State:
         for position, amount in zip((CONFLICTS, MISPLACED), amounts):
             self.columns[position][index] += sign * amount
 
-    def tag_amounts(
-        self, instance: Instance, index: int, secondary: int | None
-    ) -> tuple[int, int]:
+    def tag_amounts(self, instance: Instance, index: int, secondary: int | None) -> tuple[int, int]:
         """What the tags of a primary add to the columns conflicts and misplaced.
 
         Computed for `instance` coming to node `index`; it must not be counted there yet.

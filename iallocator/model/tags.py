@@ -23,9 +23,7 @@ ALLOW_MIGRATION = "htools:allowmigration:"
 
 def _values(cluster_tags: Sequence[str], kind: str) -> tuple[str, ...]:
     """What follows `kind` in the cluster tags that begin with it, where anything does."""
-    return tuple(
-        tag[len(kind) :] for tag in cluster_tags if tag.startswith(kind) and tag != kind
-    )
+    return tuple(tag[len(kind) :] for tag in cluster_tags if tag.startswith(kind) and tag != kind)
 
 
 def _below(tags: Iterable[str], prefixes: Sequence[str]) -> frozenset[str]:
@@ -68,9 +66,11 @@ def interpret_instance_tags(instance: Instance, cluster_tags: Sequence[str]) -> 
         return
     exclusion = _values(cluster_tags, EXCLUSION)
     desired = _values(cluster_tags, DESIRED)
-    instance.exclusion = tuple(
-        dict.fromkeys(t for t in instance.tags if t.startswith(exclusion))
-    ) if exclusion else ()
-    instance.desired = frozenset(
-        t for t in instance.tags if t.startswith(desired)
-    ) if desired else frozenset()
+    instance.exclusion = (
+        tuple(dict.fromkeys(t for t in instance.tags if t.startswith(exclusion)))
+        if exclusion
+        else ()
+    )
+    instance.desired = (
+        frozenset(t for t in instance.tags if t.startswith(desired)) if desired else frozenset()
+    )

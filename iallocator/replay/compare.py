@@ -48,9 +48,7 @@ def differences(stored: object, now: object, path: str = "") -> Iterator[Differe
     """
     if isinstance(stored, dict) and isinstance(now, dict):
         for key in dict.fromkeys([*stored, *now]):
-            yield from differences(
-                stored.get(key, ABSENT), now.get(key, ABSENT), _below(path, key)
-            )
+            yield from differences(stored.get(key, ABSENT), now.get(key, ABSENT), _below(path, key))
     elif isinstance(stored, list) and isinstance(now, list):
         for position in range(max(len(stored), len(now))):
             yield from differences(

@@ -209,9 +209,7 @@ def _compare(case: Case, answered: Answered, how: How) -> tuple[str, list[str]]:
     return (DIFFERS if found else OK), found
 
 
-def _changes(
-    case: Case, stored: object, answered: Answered, keys: Sequence[str]
-) -> list[str]:
+def _changes(case: Case, stored: object, answered: Answered, keys: Sequence[str]) -> list[str]:
     now: object = answered.document
     if keys:
         stored, now = _only(stored, keys), _only(now, keys)

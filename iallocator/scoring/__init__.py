@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from iallocator.filters.node import ALL_LIMITS
-from iallocator.scoring.view import capacities
+from iallocator.limits.node import ALL_LIMITS
+from iallocator.model.node_view import capacities
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

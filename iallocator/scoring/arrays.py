@@ -6,9 +6,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from iallocator.filters.node import ALL_LIMITS, PRIMARY, SECONDARY, checks_for
+from iallocator.limits.node import ALL_LIMITS, PRIMARY, SECONDARY, checks_for
+from iallocator.model.node_view import CAPACITIES, NodeView
 from iallocator.scoring.candidates import DECIMALS, Candidates
-from iallocator.scoring.kernel import (
+from iallocator.scoring.metrics import STATISTICS
+from iallocator.scoring.score_delta import (
     DOMAINS,
     LOCATION,
     NO_CENTRES,
@@ -21,21 +23,19 @@ from iallocator.scoring.kernel import (
     terms,
     values,
 )
-from iallocator.scoring.statistics import STATISTICS
-from iallocator.scoring.view import CAPACITIES, View
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
-    from iallocator.filters.node import Check
+    from iallocator.limits.node import Check
     from iallocator.model.instance import Instance
+    from iallocator.model.node_view import Quantity
     from iallocator.model.state import State
     from iallocator.model.storage import PoolSpace
     from iallocator.scoring.candidates import Placement
-    from iallocator.scoring.kernel import Change
-    from iallocator.scoring.view import Quantity
+    from iallocator.scoring.score_delta import Change
 
     Floats = NDArray[np.float64]
     Codes = NDArray[np.int8]
@@ -43,9 +43,8 @@ if TYPE_CHECKING:
 __all__ = ["ArrayKernel", "capacity_matrix"]
 
 
-
 class Sites:
-    """The storage pools of several nodes; see `iallocator.scoring.view.OneSite`."""
+    """The storage pools of several nodes; see `iallocator.model.node_view.OneSite`."""
 
     def __init__(self, pools: PoolSpace, nodes: Sequence[int]) -> None:
         self._pools = pools
@@ -136,9 +135,7 @@ class ArrayKernel:
     `capacity` holds the capacities of every node, see `capacity_matrix`.
     """
 
-    def __init__(
-        self, state: State, scope: Sequence[int], capacity: Floats
-    ) -> None:
+    def __init__(self, state: State, scope: Sequence[int], capacity: Floats) -> None:
         self.state = state
         self._group = scope_group(state.cluster, scope)
         everything = np.array(state.columns, dtype=np.float64)
@@ -185,12 +182,12 @@ class ArrayKernel:
         totals.squares = [total + one for total, one in zip(totals.squares, more)]
         totals.sums[DOMAINS] = state.domain_conflicts(self._group)
 
-    def _view(self, nodes: Sequence[int]) -> View:
+    def _view(self, nodes: Sequence[int]) -> NodeView:
         index = np.asarray(nodes, dtype=np.intp)
         columns, fixed = self._columns[:, index], self._fixed[:, index]
         pools = self.state.pools
         site = None if pools is None else Sites(pools, nodes)
-        return View(list(columns), list(fixed), self._reserved[index], site)
+        return NodeView(list(columns), list(fixed), self._reserved[index], site)
 
     def score(self) -> float:
         """The score as things are."""
@@ -293,7 +290,7 @@ class ArrayKernel:
             total += by_shape[key]
         return np.round(total, DECIMALS, out=total)
 
-    def _primary(self, instance: Instance, before: View, nodes: Sequence[int]) -> View:
+    def _primary(self, instance: Instance, before: NodeView, nodes: Sequence[int]) -> NodeView:
         after = after_primary(before, instance)
         if instance.exclusion or instance.desired:
             amounts = np.array(
@@ -352,7 +349,7 @@ class ArrayKernel:
         change[LOCATION] = (shared, 0.0)
         return change
 
-    def _change(self, after: View, nodes: Sequence[int]) -> Change:
+    def _change(self, after: NodeView, nodes: Sequence[int]) -> Change:
         index = np.asarray(nodes, dtype=np.intp)
         counted = self._in_scope[index]
         before = self._values[:, index]
@@ -398,7 +395,7 @@ class _Reasons:
         return self.names.index(reason)
 
     def apply(
-        self, checks: Sequence[Check], before: View, after: View, instance: Instance
+        self, checks: Sequence[Check], before: NodeView, after: NodeView, instance: Instance
     ) -> None:
         """Note where each of `checks` is the first to fail."""
         for check in checks:

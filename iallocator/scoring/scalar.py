@@ -7,9 +7,12 @@ from __future__ import annotations
 
 from math import sqrt
 
-from iallocator.filters.node import ALL_LIMITS, PRIMARY, SECONDARY, checks_for
+from iallocator.limits.node import ALL_LIMITS, PRIMARY, SECONDARY, checks_for
+from iallocator.model.node_view import NodeView, OneSite
 from iallocator.scoring.candidates import DECIMALS, ListedCandidates
-from iallocator.scoring.kernel import (
+from iallocator.scoring.metrics import STATISTICS
+from iallocator.scoring.pair_rows import NOWHERE, Mirrors, RowCandidates, Start
+from iallocator.scoring.score_delta import (
     DOMAINS,
     LOCATION,
     NO_CENTRES,
@@ -24,29 +27,25 @@ from iallocator.scoring.kernel import (
     value_of,
     values,
 )
-from iallocator.scoring.rows import NOWHERE, Mirrors, RowCandidates, Start
-from iallocator.scoring.statistics import STATISTICS
-from iallocator.scoring.view import OneSite, View
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from iallocator.filters.node import Check
+    from iallocator.limits.node import Check
     from iallocator.model.instance import Instance
     from iallocator.model.state import State
     from iallocator.scoring.candidates import Placement
-    from iallocator.scoring.kernel import Change
+    from iallocator.scoring.score_delta import Change
 
 __all__ = ["ScalarKernel"]
-
 
 
 class ScalarKernel:
     """Scores over the nodes in `scope`, as `state` is now.
 
     `fixed` holds the capacities of every node of the cluster, see
-    `iallocator.scoring.view.capacities`.
+    `iallocator.model.node_view.capacities`.
     """
 
     def __init__(
@@ -55,7 +54,7 @@ class ScalarKernel:
         self.state = state
         self._fixed = fixed
         self._group = scope_group(state.cluster, scope) if scope else None
-        self._views: dict[int, View] = {}
+        self._views: dict[int, NodeView] = {}
         views = [self.view(index) for index in scope]
         online = sum(1 for view in views if view.online)
         stored = sum(1 for view in views if view.stored)
@@ -80,13 +79,13 @@ class ScalarKernel:
         )
         self.totals.sums[DOMAINS] = state.domain_conflicts(self._group)
 
-    def view(self, index: int) -> View:
+    def view(self, index: int) -> NodeView:
         """Node `index` as it is now."""
         view = self._views.get(index)
         if view is None:
             state, pools = self.state, self.state.pools
             site = None if pools is None else OneSite(pools, index)
-            view = View(state.row(index), self._fixed[index], state.reserved[index], site)
+            view = NodeView(state.row(index), self._fixed[index], state.reserved[index], site)
             self._views[index] = view
         return view
 
@@ -294,22 +293,20 @@ class ScalarKernel:
         after = self._as_secondary(instance, primary, index)
         return _refusal(checks, self.view(index), after, instance)
 
-    def _as_primary(self, instance: Instance, index: int) -> View:
+    def _as_primary(self, instance: Instance, index: int) -> NodeView:
         after = after_primary(self.view(index), instance)
         if instance.exclusion or instance.desired:
             conflicts, misplaced = self.state.tag_amounts(instance, index, None)
             after.conflicts += conflicts
             after.misplaced += misplaced
-            after.domain_conflicts = self.state.added_domain_conflicts(
-                instance, index, self._group
-            )
+            after.domain_conflicts = self.state.added_domain_conflicts(instance, index, self._group)
         return after
 
-    def _as_secondary(self, instance: Instance, primary: int, index: int) -> View:
+    def _as_secondary(self, instance: Instance, primary: int, index: int) -> NodeView:
         peers = self.state.peers[index].get(primary, 0)
         return after_secondary(self.view(index), instance, peers, max)
 
-    def _change(self, index: int, after: View) -> Change:
+    def _change(self, index: int, after: NodeView) -> Change:
         before = self._values.get(index)
         if before is None:  # outside the statistics
             return _NO_CHANGE
@@ -327,7 +324,7 @@ class _Mirror:
     def __init__(
         self,
         index: int,
-        after: View,
+        after: NodeView,
         reason: str | None,
         change: Change,
         checks: Sequence[Check],
@@ -343,7 +340,7 @@ _NO_CHANGE: Change = [(0.0, 0.0)] * len(STATISTICS)
 
 
 def _refusal(
-    checks: Sequence[Check], before: View, after: View, instance: Instance
+    checks: Sequence[Check], before: NodeView, after: NodeView, instance: Instance
 ) -> str | None:
     for check in checks:
         if check.fails(before, after, instance):

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from iallocator.model import moves
-from iallocator.transition.amounts import Place
-from iallocator.transition.task import CREATE, FAILOVER, MIGRATE, REPLACE_DISKS, START, STOP, Task
+from iallocator.transition.resources import Place
+from iallocator.transition.step import CREATE, FAILOVER, MIGRATE, REPLACE_DISKS, START, STOP, Step
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from iallocator.model.cluster import Cluster
     from iallocator.model.instance import Instance
-    from iallocator.model.moves import Step
+    from iallocator.model.moves import ElementaryMove
 
     Nodes = tuple[int, ...]
 
@@ -21,7 +21,7 @@ __all__ = ["chain", "creation", "detours", "shortest", "stopped_chain", "stoppin
 
 def shortest(
     present: Nodes, wanted: Nodes, online: Callable[[int], bool] = lambda node: True
-) -> list[Step]:
+) -> list[ElementaryMove]:
     """Elementary moves from `present` to `wanted`: fewest copies of disks, then fewest failovers.
 
     A primary that is not online fails over first; a node that is not online gets no
@@ -41,13 +41,13 @@ def shortest(
             raise LookupError("its new node is not online")
         return [(moves.FAILOVER_TO, wanted[0])]
     best: dict[Nodes, tuple[int, int]] = {present: (0, 0)}
-    waiting: list[tuple[tuple[int, int], list[Step], Nodes]] = [((0, 0), [], present)]
+    waiting: list[tuple[tuple[int, int], list[ElementaryMove], Nodes]] = [((0, 0), [], present)]
     while waiting:  # a handful of places: the first of the sorted list is the nearest
         waiting.sort(key=lambda one: (one[0], len(one[1])))
         (copies, failovers), steps, nodes = waiting.pop(0)
         if nodes == wanted:
             return steps
-        following: list[Step] = []
+        following: list[ElementaryMove] = []
         if online(nodes[1]):
             following.append((moves.FAILOVER, nodes[1]))
         if online(nodes[0]):
@@ -67,14 +67,18 @@ def shortest(
 
 
 def chain(
-    instance: Instance, place: Place, steps: Sequence[Step], cluster: Cluster, live: bool = True
-) -> list[Task]:
+    instance: Instance,
+    place: Place,
+    steps: Sequence[ElementaryMove],
+    cluster: Cluster,
+    live: bool = True,
+) -> list[Step]:
     """The tasks that carry out `steps` one after the other, from `place` on.
 
     Running instances migrate if `live`, but not off a node that is offline: nobody is
     there to send the memory.
     """
-    made: list[Task] = []
+    made: list[Step] = []
     for step in steps:
         after = Place(moves.places_after(place.nodes, [step]), place.running)
         if step[0] == moves.REPLACE_SECONDARY:
@@ -82,7 +86,7 @@ def chain(
         else:
             reachable = not cluster.nodes[place.nodes[0]].offline
             kind = MIGRATE if place.running and live and reachable else FAILOVER
-        task = Task(kind, instance=instance, before=place, after=after, move=step)
+        task = Step(kind, instance=instance, before=place, after=after, move=step)
         if made:
             task.needs[made[-1]] = "the step before"
         made.append(task)
@@ -90,36 +94,36 @@ def chain(
     return made
 
 
-def creation(instance: Instance, nodes: Nodes) -> list[Task]:
+def creation(instance: Instance, nodes: Nodes) -> list[Step]:
     """The task that makes a new instance."""
     place = Place(nodes, instance.uses_memory)
-    return [Task(CREATE, instance=instance, after=place)]
+    return [Step(CREATE, instance=instance, after=place)]
 
 
-def stopping(instance: Instance, place: Place) -> list[Task]:
+def stopping(instance: Instance, place: Place) -> list[Step]:
     """The task that stops a running instance where it is; none if it does not run."""
     if not place.running:
         return []
-    return [Task(STOP, instance=instance, before=place, after=Place(place.nodes, False))]
+    return [Step(STOP, instance=instance, before=place, after=Place(place.nodes, False))]
 
 
 def stopped_chain(
-    instance: Instance, place: Place, steps: Sequence[Step], cluster: Cluster
-) -> list[Task]:
+    instance: Instance, place: Place, steps: Sequence[ElementaryMove], cluster: Cluster
+) -> list[Step]:
     """The same as `chain`, but the instance is stopped first and started in the end."""
     made = stopping(instance, place)
     made += chain(instance, Place(place.nodes, False), steps, cluster)
     made[1].needs[made[0]] = "the step before"
     last = made[-1].after
     assert last is not None
-    start = Task(START, instance=instance, before=last, after=Place(last.nodes, True))
+    start = Step(START, instance=instance, before=last, after=Place(last.nodes, True))
     start.needs[made[-1]] = "the step before"
     return [*made, start]
 
 
 def detours(
     present: Nodes, wanted: Nodes, thirds: Sequence[int], online: Callable[[int], bool]
-) -> Iterator[list[Step]]:
+) -> Iterator[list[ElementaryMove]]:
     """Other ways than the shortest, through one of `thirds` or in another order of steps."""
     direct = shortest(present, wanted, online)
     seen = [direct]
@@ -136,17 +140,17 @@ def detours(
 
 def _beginnings(
     present: Nodes, thirds: Sequence[int], online: Callable[[int], bool]
-) -> Iterator[list[Step]]:
+) -> Iterator[list[ElementaryMove]]:
     if len(present) == 1:
         yield from ([(moves.FAILOVER_TO, third)] for third in thirds if third not in present)
         return
     primary, mirror = present
     others = [third for third in thirds if third not in present]
-    fails_over: list[Step] = [(moves.FAILOVER, mirror)] if online(mirror) else []
+    fails_over: list[ElementaryMove] = [(moves.FAILOVER, mirror)] if online(mirror) else []
     if fails_over:
         yield fails_over
     for third in others:
-        replaced: Step = (moves.REPLACE_SECONDARY, third)
+        replaced: ElementaryMove = (moves.REPLACE_SECONDARY, third)
         if online(primary):
             yield [replaced]
             yield [replaced, (moves.FAILOVER, third)]

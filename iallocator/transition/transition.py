@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from iallocator.transition.jobs import jobs_of
-from iallocator.transition.taskcodes import opcodes_of
-from iallocator.transition.waits import find_waits
+from iallocator.ganeti.jobs import jobs_of
+from iallocator.ganeti.step_opcodes import opcodes_of
+from iallocator.transition.planning.dependencies import find_waits
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -12,15 +12,15 @@ if TYPE_CHECKING:
     from typing import Any
 
     from iallocator.model.cluster import Cluster
-    from iallocator.transition.amounts import Amounts, Place
-    from iallocator.transition.task import Task
+    from iallocator.transition.resources import Amounts, Place
+    from iallocator.transition.step import Step
 
     Json = dict[str, Any]
 
-__all__ = ["NumberedStep", "Transition", "number"]
+__all__ = ["ScheduledStep", "Transition", "number"]
 
 
-class NumberedStep:
+class ScheduledStep:
     """One step.
 
     Attributes
@@ -44,7 +44,7 @@ class NumberedStep:
 
     __slots__ = ("after", "because", "level", "number", "opcodes", "position", "task")
 
-    def __init__(self, task: Task, position: int, level: int) -> None:
+    def __init__(self, task: Step, position: int, level: int) -> None:
         self.task = task
         self.position = position
         self.level = level
@@ -89,7 +89,7 @@ class Transition:
 
     __slots__ = ("cluster", "left", "pairs", "remarks", "steps")
 
-    def __init__(self, cluster: Cluster, steps: Sequence[NumberedStep]) -> None:
+    def __init__(self, cluster: Cluster, steps: Sequence[ScheduledStep]) -> None:
         self.cluster = cluster
         self.steps = list(steps)
         self.pairs = 0
@@ -122,17 +122,17 @@ def _names(cluster: Cluster, place: Place | None) -> list[str]:
     return cluster.node_names(place.nodes) if place else []
 
 
-def number(cluster: Cluster, sequence: Sequence[Task], room: Amounts) -> Transition:
+def number(cluster: Cluster, sequence: Sequence[Step], room: Amounts) -> Transition:
     """The transition of the tasks in a legal `sequence`, given `room` at first.
 
     Steps are numbered by levels: those that wait for nothing come first; within a level
     as in the sequence.
     """
     found = find_waits(cluster, sequence, room)
-    steps: list[NumberedStep] = []
+    steps: list[ScheduledStep] = []
     for position, (task, needs) in enumerate(zip(sequence, found.needs)):
         level = 1 + max((steps[source].level for source in needs), default=0)
-        steps.append(NumberedStep(task, position, level))
+        steps.append(ScheduledStep(task, position, level))
     ordered = sorted(steps, key=lambda step: (step.level, step.position))
     for value, step in enumerate(ordered, start=1):
         step.number = value

@@ -43,7 +43,7 @@ from iallocator.wire.fields import (
     strings,
     text,
 )
-from iallocator.wire.mentions import instance_speaks_of_pools, speaks_of_pools
+from iallocator.wire.pools_present import instance_speaks_of_pools, speaks_of_pools
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -108,7 +108,6 @@ class Reading:
             return list(raw.items())
         return sorted(raw.items(), key=lambda item: (str(item[1].get("name")), item[0]))
 
-
     def place(self, instance: Instance, cluster: Cluster) -> None:
         """Give a new instance its place in the order, and the meaning of its tags."""
         from bisect import bisect
@@ -134,9 +133,7 @@ def read_cluster(document: Raw, reading: Reading) -> Cluster:
     policy = cluster_policy(document)
     groups = _groups(document, policy, reading)
     hypervisors = strings(document, "enabled_hypervisors", [])
-    node_memory = (
-        reading.static_kvm_memory if hypervisors and hypervisors[0] == "kvm" else 0
-    )
+    node_memory = reading.static_kvm_memory if hypervisors and hypervisors[0] == "kvm" else 0
     nodes: list[Node] = []
     for name, raw in reading.ordered(members(document, "nodes")):
         try:
@@ -247,9 +244,7 @@ def _spec(raw: Raw, key: str, default: Any) -> Spec:
         raise error.below(key) from None
 
 
-def _node(
-    name: str, raw: Raw, groups: dict[str, Group], node_memory: int, like_hail: bool
-) -> Node:
+def _node(name: str, raw: Raw, groups: dict[str, Group], node_memory: int, like_hail: bool) -> Node:
     uuid = text(raw, "group", DEFAULT_GROUP if DEFAULT_GROUP in groups else absent)
     if uuid not in groups:
         raise RequestError(

@@ -103,9 +103,7 @@ def strings(raw: Raw, key: str, default: Any = absent) -> list[str]:
     if type(value) is list:
         for position, item in enumerate(value):
             if type(item) is not str:
-                raise RequestError(
-                    f"{key}/{position}", f"expected a string, got {describe(item)}"
-                )
+                raise RequestError(f"{key}/{position}", f"expected a string, got {describe(item)}")
         return value
     if value is None and default is not absent:
         return default  # type: ignore[no-any-return]
@@ -127,9 +125,7 @@ def objects(raw: Raw, key: str, default: Any = absent) -> list[Raw]:
     if type(value) is list:
         for position, item in enumerate(value):
             if type(item) is not dict:
-                raise RequestError(
-                    f"{key}/{position}", f"expected an object, got {describe(item)}"
-                )
+                raise RequestError(f"{key}/{position}", f"expected an object, got {describe(item)}")
         return value
     return _default(raw, key, default, "a list of objects")  # type: ignore[no-any-return]
 

@@ -31,7 +31,7 @@ from iallocator.model.storage import (
     presumed,
 )
 from iallocator.wire.fields import child, describe, integer, objects, one_of, text
-from iallocator.wire.mentions import NAMED_BY_DISKS, POOL_TAG
+from iallocator.wire.pools_present import NAMED_BY_DISKS, POOL_TAG
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

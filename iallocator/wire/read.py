@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from iallocator.errors import RequestError
-from iallocator.wire.quick import dumps, loads
+from iallocator.wire.c_json import dumps, loads
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -48,7 +48,6 @@ def _small(raw: bytes) -> Any:
     except ValueError as error:
         raise RequestError("", f"invalid JSON: {error}") from None
     return value
-
 
 
 def _large(raw: bytes) -> Any:

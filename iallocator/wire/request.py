@@ -177,9 +177,7 @@ def _instances(raw: Raw, cluster: Cluster) -> list[Instance]:
     for position, name in enumerate(names(raw, "instances")):
         where = f"instances/{position}"
         if name not in by_name:
-            raise RequestError(
-                where, f"expected an instance of the document, got {describe(name)}"
-            )
+            raise RequestError(where, f"expected an instance of the document, got {describe(name)}")
         if by_name[name] in found:
             raise RequestError(where, f"expected each instance once, got {describe(name)} again")
         found.append(by_name[name])

@@ -39,6 +39,5 @@ def directory() -> Path:
 def load() -> dict[str, Any]:
     """All schemas: file name, which is also the schema's ``$id``, to content."""
     return {
-        path.name: json.loads(path.read_bytes())
-        for path in sorted(directory().glob("*" + _SUFFIX))
+        path.name: json.loads(path.read_bytes()) for path in sorted(directory().glob("*" + _SUFFIX))
     }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from iallocator.errors import RequestError
-from iallocator.strategies import ALIASES, STRATEGIES
+from iallocator.ranking import ALIASES, STRATEGIES
 from iallocator.wire.fields import LARGEST, boolean, describe, integer, number, one_of
 
 TYPE_CHECKING = False

@@ -8,7 +8,7 @@ from __future__ import annotations
 from iallocator.errors import RequestError
 from iallocator.wire.consistency import inconsistencies
 from iallocator.wire.read import decode
-from iallocator.wire.vocabulary import request_validator
+from iallocator.wire.schema_errors import request_validator
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

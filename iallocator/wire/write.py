@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from iallocator.wire.quick import dumps
+from iallocator.wire.c_json import dumps
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -10,21 +10,22 @@ import pytest
 from .imports import sources
 
 MAY_READ = {
-    "constraints": "what this program's own tags mean",
+    "tags": "what this program's own tags mean",
+    "constraints": "likewise, of instances",
     "wire": "documents are read there, storage pools by tags too",
     "sources": "text files are read and written there",
     "model.tags": "tags of clusters that give meaning to those of nodes and instances",
     "model.cluster": "where tags are kept",
     "model.instance": "where tags are kept",
-    "configuration": "settings may be tags",
-    "engine": "asks whether any setting is a tag, to leave `configuration` unloaded",
-    "transition.task": "tags to be added or removed are steps",
-    "transition.taskcodes": "and opcodes",
+    "settings": "settings may be tags",
+    "engine": "asks whether any setting is a tag, to leave `settings` unloaded",
+    "transition.step": "tags to be added or removed are steps",
+    "ganeti.step_opcodes": "and opcodes",
     "transition.transition": "and entries",
-    "transition.gnt": "and commands",
-    "report.nodes": "a column of that name",
-    "handlers.exact": "instances with the same tags can be exchanged, whatever these mean",
-    "handlers.optimal": "likewise",
+    "ganeti.commands": "and commands",
+    "render.nodes": "a column of that name",
+    "placement.joint": "instances with the same tags can be exchanged, whatever these mean",
+    "placement.optimal": "likewise",
 }
 """Module or room, without the package -> why it may look at tags."""
 

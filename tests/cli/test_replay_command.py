@@ -90,9 +90,7 @@ def test_replay_of_other_answer_shows_path_stored_and_now(case: Path) -> None:
 
 
 @pytest.mark.parametrize(("shift", "status"), [(4e-10, 0), (1e-8, 1)])
-def test_replay_compares_scores_to_eight_decimals(
-    case: Path, shift: float, status: int
-) -> None:
+def test_replay_compares_scores_to_eight_decimals(case: Path, shift: float, status: int) -> None:
     """What shows only behind the eighth decimal is no difference."""
     stored = json.loads((case / "response.json").read_text())
     stored["solutions"][0]["score"] += shift

@@ -109,8 +109,7 @@ def test_allocate_without_network_names_group_and_instance(tmp_path: Path) -> No
     response = respond(request, tmp_path)
     assert response["result"] == ["node5", "node6"]
     assert (
-        "group default is not connected to a network required by instance web"
-        in response["info"]
+        "group default is not connected to a network required by instance web" in response["info"]
     )
 
 
@@ -184,9 +183,7 @@ def test_node_evacuate_with_plain_counts_and_names_it(tmp_path: Path) -> None:
 
 def test_change_group_of_drbd_has_three_opcodes(tmp_path: Path) -> None:
     """A mirror there, the instance there, a second mirror there."""
-    request = document(
-        type="change-group", instances=["drbd1"], target_groups=["uuid-rack2"]
-    )
+    request = document(type="change-group", instances=["drbd1"], target_groups=["uuid-rack2"])
     response = respond(request, tmp_path)
     moved, failed, jobs = response["result"]
     assert moved == [["drbd1", "rack2", ["node5", "node6"]]]

@@ -166,14 +166,14 @@ def test_order_of_keys_changes_no_plan(tmp_path: Path, capsys: pytest.CaptureFix
 
 def test_scan_after_moves_is_as_a_new_one() -> None:
     """What is kept from step to step is what a look at everything finds."""
-    from iallocator.constraints.finding import relations_of
-    from iallocator.constraints.tying import ties_of
+    from iallocator.constraints.affinity_factory import relations_of
     from iallocator.model.moves import apply_steps
+    from iallocator.model.node_view import capacities
     from iallocator.model.state import State
-    from iallocator.plans.scope import movable
-    from iallocator.scoring.movekinds import MoveRules
-    from iallocator.scoring.movescan import MoveScan
-    from iallocator.scoring.view import capacities
+    from iallocator.planners.balance.move_kinds import MoveRules
+    from iallocator.planners.balance.scan.affinity_compiler import ties_of
+    from iallocator.planners.balance.scan.neighbourhood import MoveScan
+    from iallocator.planners.eligible import movable
     from tests.constraints.worlds import load
 
     chances = random.Random(3)

@@ -141,8 +141,8 @@ def test_an_order_without_room_is_dropped_with_a_remark(
     """Moves stay legal: an order that room forbids is named, not forced."""
     from iallocator.model.moves import FAILOVER_TO
     from iallocator.model.state import State
-    from iallocator.transition.amounts import room
-    from iallocator.transition.build import transition_of_moves
+    from iallocator.transition.assemble import transition_of_moves
+    from iallocator.transition.resources import room
     from tests.constraints.worlds import load
 
     instances = {"a": _shared("node1", memory=12000), "b": _shared("node2", memory=12000)}

@@ -8,7 +8,7 @@ from iallocator.model.moves import (
     FAILOVER,
     FAILOVER_TO,
     REPLACE_SECONDARY,
-    Step,
+    ElementaryMove,
     apply_steps,
     places_after,
 )
@@ -33,7 +33,7 @@ from .make import cluster, instance
     ],
 )
 def test_places_after_steps_follow_from_their_order(
-    nodes: tuple[int, ...], steps: list[Step], expected: tuple[int, ...]
+    nodes: tuple[int, ...], steps: list[ElementaryMove], expected: tuple[int, ...]
 ) -> None:
     """A failover exchanges the roles, a replacement changes the mirror, the rest just moves."""
     assert places_after(nodes, steps) == expected

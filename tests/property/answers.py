@@ -8,10 +8,10 @@ from random import Random
 from typing import Any
 
 from iallocator.cli import answer
-from iallocator.context import Context
 from iallocator.engine import read
 from iallocator.model.instance import Instance
 from iallocator.options import Settings
+from iallocator.placement.context import Context
 from iallocator.requests import Allocate, MultiAllocate, Request
 from tests.conformance.documents import document
 

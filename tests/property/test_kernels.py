@@ -9,10 +9,10 @@ import pytest
 
 from benchmarks import clusters
 from benchmarks.clusters import Shape
-from iallocator.context import Context
-from iallocator.filters.group import refused_by_policy
-from iallocator.filters.node import ALL_LIMITS, FORCED_LIMITS, HARD_LIMITS
+from iallocator.limits.group import refused_by_policy
+from iallocator.limits.node import ALL_LIMITS, FORCED_LIMITS, HARD_LIMITS
 from iallocator.model.instance import Instance
+from iallocator.placement.context import Context
 from iallocator.scoring.candidates import Candidates
 
 from .answers import context_for, newcomers, seeded
@@ -49,9 +49,7 @@ def uneven_pairs(kernel: Kernel, instance: Instance, setting: Setting) -> Candid
     """Pairs whose nodes come from different lists, with limits of their own for secondaries."""
     nodes = setting.nodes
     first, second = nodes[: len(nodes) // 2 + 1], nodes[len(nodes) // 2 :]
-    return kernel.pairs(
-        instance, first, second, setting.refusals, setting.limits, FORCED_LIMITS
-    )
+    return kernel.pairs(instance, first, second, setting.refusals, setting.limits, FORCED_LIMITS)
 
 
 def secondaries(kernel: Kernel, instance: Instance, setting: Setting) -> Candidates:

@@ -11,11 +11,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from iallocator.context import Context
 from iallocator.model.columns import COLUMNS
 from iallocator.model.instance import Instance
-from iallocator.model.moves import FAILOVER, FAILOVER_TO, REPLACE_SECONDARY, Step, apply_steps
+from iallocator.model.moves import (
+    FAILOVER,
+    FAILOVER_TO,
+    REPLACE_SECONDARY,
+    ElementaryMove,
+    apply_steps,
+)
 from iallocator.model.state import State
+from iallocator.placement.context import Context
 
 from .answers import context_for, newcomers, seeded
 from .plain import Plain
@@ -63,13 +69,13 @@ def somewhere(context: Context, instance: Instance, rng: Random) -> tuple[int, .
     return tuple(rng.sample(nodes, instance.required_nodes))
 
 
-def any_step(context: Context, instance: Instance, rng: Random) -> list[Step]:
+def any_step(context: Context, instance: Instance, rng: Random) -> list[ElementaryMove]:
     """A move that `instance` can make from where it is."""
     nodes = context.state.where[instance.name]
     others = [index for index in context.all_nodes() if index not in nodes]
     if instance.template != "drbd":
         return [(FAILOVER_TO, rng.choice(others))] if others else []
-    steps: list[Step] = []
+    steps: list[ElementaryMove] = []
     if others:
         steps.append((REPLACE_SECONDARY, rng.choice(others)))
     if steps or len(nodes) > 1:
@@ -94,9 +100,7 @@ def disturb(context: Context, new: list[Instance], rng: Random, count: int) -> N
 
 @settings(max_examples=150, deadline=None, derandomize=True)
 @given(seed=st.integers(0, 400), rng=st.randoms(use_true_random=False), count=st.integers(1, 12))
-def test_trial_of_any_moves_restores_the_state_exactly(
-    seed: int, rng: Random, count: int
-) -> None:
+def test_trial_of_any_moves_restores_the_state_exactly(seed: int, rng: Random, count: int) -> None:
     """After a trial everything is as it was, in the same order, trials inside it too."""
     context, new = settled(seed)
     before = picture(context.state)

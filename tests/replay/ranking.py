@@ -9,12 +9,12 @@ from typing import Any
 from iallocator.cli import answer
 from iallocator.engine import read
 from iallocator.errors import RequestError
+from iallocator.model.node_view import capacities
 from iallocator.model.state import State
 from iallocator.options import Settings, parse
 from iallocator.requests import Allocate
+from iallocator.scoring.metrics import STATISTICS
 from iallocator.scoring.scalar import ScalarKernel
-from iallocator.scoring.statistics import STATISTICS
-from iallocator.scoring.view import capacities
 
 Json = dict[str, Any]
 Terms = list[float]

@@ -43,9 +43,7 @@ def test_case_answered_again_complains_as_stored(case: Path) -> None:
 
 
 @pytest.mark.parametrize("case", allocate_cases(), ids=case_id)
-def test_case_ranked_again_has_the_stored_ranking(
-    case: Path, snapshot: SnapshotAssertion
-) -> None:
+def test_case_ranked_again_has_the_stored_ranking(case: Path, snapshot: SnapshotAssertion) -> None:
     """The placements, their scores and the terms of the best are as stored."""
     found = case_of(str(case / "request.json"))
     table = ranking(Path(found.request).read_bytes(), found.options())

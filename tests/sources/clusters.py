@@ -9,9 +9,9 @@ from typing import Any
 
 from iallocator.model.cluster import Cluster
 from iallocator.model.columns import MEMORY
+from iallocator.model.node_view import capacities
 from iallocator.model.state import State
 from iallocator.scoring.scalar import ScalarKernel
-from iallocator.scoring.view import capacities
 from iallocator.sources.text import TextCluster, read_text
 from iallocator.wire.document import Reading, read_cluster
 from tests.conformance.documents import document

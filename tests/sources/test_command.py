@@ -14,7 +14,7 @@ import pytest
 
 from iallocator.cli import answer
 from iallocator.model.state import State
-from iallocator.report.instances import instance_list
+from iallocator.render.instances import instance_list
 from iallocator.sources.writer import write_text
 from tests.architecture.test_startup import loaded as modules_loaded
 from tests.builders import allocate, as_bytes, cluster, instance
@@ -259,5 +259,5 @@ def test_compressed_request_is_answered(tmp_path: Path) -> None:
 def test_request_without_these_options_loads_no_sources() -> None:
     """Who does not ask for them does not wait for them."""
     raw = as_bytes(allocate(cluster(nodes=3, instances={"web": WEB})))
-    unwanted = {"iallocator.sources", "iallocator.report", "gzip", "decimal", "iallocator.replay"}
+    unwanted = {"iallocator.sources", "iallocator.explain", "gzip", "decimal", "iallocator.replay"}
     assert not modules_loaded(raw) & unwanted

@@ -64,9 +64,7 @@ def test_files_of_others_have_the_same_score_with_hbal(path: Path, tmp_path: Pat
     """So is a file that we did not write, and what we write once we have read it."""
     found = read_text(path.read_bytes(), path.name, READING)
     copy = tmp_path / "copy.data"
-    text = write_text(
-        found.cluster, State(found.cluster), policy=found.policy, master=found.master
-    )
+    text = write_text(found.cluster, State(found.cluster), policy=found.policy, master=found.master)
     copy.write_text(text)
     for file in (path, copy):
         for theirs, ours in _compared(file):

@@ -9,10 +9,10 @@ from statistics import pstdev
 
 import pytest
 
-from iallocator.redundancy import simulation
-from iallocator.redundancy.margin import LOST, SAFE, UNKNOWN, demand_of, verdict
+from iallocator.n1 import simulation
+from iallocator.n1.bounds import LOST, SAFE, UNKNOWN, demand_of, verdict
 from tests.builders import Json, allocate, cluster, instance
-from tests.redundancy.tight import Case, context_of, survives
+from tests.n1.tight import Case, context_of, survives
 
 from .worlds import external, internal
 

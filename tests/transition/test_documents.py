@@ -14,9 +14,9 @@ import pytest
 
 from iallocator.cli import answer
 from iallocator.model.state import State
-from iallocator.transition.amounts import room
-from iallocator.transition.build import transition_of_moves
-from iallocator.transition.execute import check
+from iallocator.transition.assemble import transition_of_moves
+from iallocator.transition.resources import room
+from iallocator.transition.verify import check
 from iallocator.wire.document import Reading, read_cluster
 from iallocator.wire.schemas import directory
 from tests.builders import as_bytes, cluster, instance
@@ -151,9 +151,9 @@ def test_balance_has_a_transition_and_draws_it(name: str, tmp_path: Path) -> Non
 
 def test_explain_tells_the_transition() -> None:
     """The steps in a table, with what each waits for."""
+    from iallocator.explain.explain import explain
     from iallocator.options import Settings
-    from iallocator.report.explain import explain
-    from iallocator.report.text import render
+    from iallocator.render.text import render
 
     held = {
         "first": instance("node1", "node2", memory=6000),

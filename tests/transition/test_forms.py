@@ -7,11 +7,11 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
+from iallocator.ganeti.commands import transition_script
 from iallocator.model.state import State
-from iallocator.transition.build import plan_transition
-from iallocator.transition.drawing import dot, label, lines
-from iallocator.transition.gnt import transition_script
-from iallocator.transition.svg import svg
+from iallocator.render.steps import dot, label, lines
+from iallocator.render.svg import svg
+from iallocator.transition.assemble import plan_transition
 from iallocator.transition.transition import Transition
 
 from .worlds import machine, make_cluster, world

@@ -8,10 +8,10 @@ from random import Random
 
 import pytest
 
-from iallocator.transition.amounts import room
-from iallocator.transition.build import plan_transition
-from iallocator.transition.execute import check, linear, side_by_side
+from iallocator.transition.assemble import plan_transition
+from iallocator.transition.resources import room
 from iallocator.transition.transition import Transition
+from iallocator.transition.verify import check, linear, side_by_side
 
 from .worlds import World, world
 

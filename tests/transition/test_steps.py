@@ -9,10 +9,10 @@ import pytest
 from iallocator.model.cluster import Cluster
 from iallocator.model.instance import Instance
 from iallocator.model.state import State
-from iallocator.transition.build import plan_transition
-from iallocator.transition.demands import MUST, SHOULD, Demands
-from iallocator.transition.execute import check
+from iallocator.transition.assemble import plan_transition
+from iallocator.transition.requirements import MUST, SHOULD, Demands
 from iallocator.transition.transition import Transition
+from iallocator.transition.verify import check
 
 from .worlds import Nodes, machine, make_cluster
 

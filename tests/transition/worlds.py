@@ -7,7 +7,7 @@ from random import Random
 from iallocator.model.cluster import Cluster, Group, Node
 from iallocator.model.instance import Instance
 from iallocator.model.state import State
-from iallocator.transition.amounts import Place, footprint, room
+from iallocator.transition.resources import Place, footprint, room
 from tests.model.make import instance, policy
 
 Nodes = tuple[int, ...]

@@ -71,8 +71,12 @@ def _modern() -> Json:
     first, dark = document["nodes"]["node1"], document["nodes"]["node3"]
     first["ndparams"] |= {"cpu_speed": 1.5, "oob_program": None, "ssh_port": 22}
     first["storage_pools"] = [
-        {"type": "internal", "name": "fast", "total": first["total_disk"],
-         "free": first["free_disk"]},
+        {
+            "type": "internal",
+            "name": "fast",
+            "total": first["total_disk"],
+            "free": first["free_disk"],
+        },
         {"type": "external", "name": "nas", "total": None},
     ]
     for key in [key for key in dark if key.startswith(("total_", "free_", "reserved_"))]:

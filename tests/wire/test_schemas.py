@@ -19,9 +19,9 @@ from referencing.jsonschema import DRAFT202012
 
 import iallocator
 from iallocator.cli import answer
+from iallocator.wire.schema_errors import request_validator
 from iallocator.wire.schemas import directory, load
 from iallocator.wire.validate import problems
-from iallocator.wire.vocabulary import request_validator
 from tests.conformance.documents import KINDS as GENERATED
 from tests.conformance.documents import document
 

@@ -1,0 +1,138 @@
+"""What the commands that balance have in common: which moves they may make, and when they stop."""
+
+from __future__ import annotations
+
+from iallocator import options
+from iallocator.commands.shared.plan_output import amount, clock
+from iallocator.errors import UsageError
+from iallocator.options import Option, file_name, name_list, whole
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from iallocator.model.cluster import Cluster
+    from iallocator.planners.balance.balance import BalanceOptions
+    from iallocator.planners.eligible import Load
+
+__all__ = ["OPTIONS", "Settings", "adjust", "read_loads", "wishes_of"]
+
+
+class Settings(options.Settings):
+    """The settings of every command that balances."""
+
+    evac_mode: bool = False
+    restricted_migration: bool = False
+    no_disk_moves: bool = False
+    no_instance_moves: bool = False
+    select_instances: list[str] | None = None
+    exclude_instances: Sequence[str] = ()
+    dynu_file: str = ""
+    max_cpu: float | None = None
+    min_disk: float = 0.0
+    offline: Sequence[str] = ()
+    max_length: int | None = None
+    min_score: float = 1e-9
+    min_gain: float = 0.01
+    min_gain_limit: float = 0.1
+    lookahead: bool = False
+    cost: float | None = None
+    group: str = ""
+    all_groups: bool = False
+
+
+OPTIONS = (
+    Option("--evac-mode -E", "evac_mode", "only move instances off offline and drained nodes"),
+    Option("--restricted-migration", "restricted_migration",
+           "migrate only off drained nodes, never there and back"),
+    Option("--no-disk-moves", "no_disk_moves", "copy no disks: only migrate and fail over"),
+    Option("--no-instance-moves", "no_instance_moves", "only replace secondaries"),
+    Option("--select-instances", "select_instances", "move only these", name_list, "NAME,..."),
+    Option("--exclude-instances", "exclude_instances", "do not move these", name_list,
+           "NAME,..."),
+    Option("--dynu-file -U", "dynu_file",
+           "dynamic utilisation: lines of instance, cpu, memory, disk, net", file_name, "FILE"),
+    Option("--max-cpu", "max_cpu", "virtual cpus per cpu at most", amount, "RATIO"),
+    Option("--min-disk", "min_disk", "share of disk that stays free, 0 to 1", amount, "RATIO"),
+    Option("--offline -O", "offline", "treat this node as offline; may repeat", str, "NODE",
+           repeats=True),
+    Option("--max-length -l", "max_length", "moves at most", whole, "N"),
+    Option("--min-score -e", "min_score", "above the lowest possible score: good enough",
+           amount, "SCORE"),
+    Option("--min-gain -g", "min_gain", "the least gain of a move (default 0.01)", amount,
+           "GAIN"),
+    Option("--min-gain-limit", "min_gain_limit",
+           "the score from which on that counts (default 0.1)", amount, "SCORE"),
+    Option("--lookahead", "lookahead", "where no move helps, try exchanges of two instances"),
+    Option("--cost", "cost", "copy this much at most: disks and memory", amount, "GIB"),
+)  # fmt: skip
+
+
+def wishes_of(settings: Settings) -> BalanceOptions:
+    """What `settings` want of a balancing."""
+    from iallocator.planners.balance.balance import BalanceOptions, MoveRules
+    from iallocator.planners.stop_criteria import StopCriteria
+
+    limits = StopCriteria(
+        min_score=settings.min_score,
+        max_length=settings.max_length,
+        min_gain=settings.min_gain,
+        min_gain_limit=settings.min_gain_limit,
+        cost=None if settings.cost is None else settings.cost * 1024,
+        lookahead=settings.lookahead,
+        expired=clock(settings.time_limit),
+    )
+    rules = MoveRules(
+        disk_moves=not settings.no_disk_moves,
+        instance_moves=not settings.no_instance_moves,
+        restricted=settings.restricted_migration,
+        evacuate_only=settings.evac_mode,
+        ignore_soft=settings.ignore_soft_errors,
+        like_hbal=settings.like_hail,
+    )
+    return BalanceOptions(
+        limits,
+        rules,
+        group=settings.group,
+        all_groups=settings.all_groups,
+        offline=settings.offline,
+        selected=settings.select_instances,
+        excluded=settings.exclude_instances,
+        max_cpu=settings.max_cpu,
+        min_disk=settings.min_disk,
+        tag_prefix=settings.tag_prefix,
+    )
+
+
+def adjust(cluster: Cluster, settings: Settings) -> None:
+    """Give the instances of `cluster` the dynamic utilisation that a file says they have.
+
+    Raises
+    ------
+    UsageError
+        If the file cannot be read.
+    """
+    if settings.dynu_file and not settings.ignore_dynu:
+        from iallocator.planners.eligible import set_loads
+
+        set_loads(cluster, read_loads(settings.dynu_file))
+
+
+def read_loads(path: str) -> dict[str, Load]:
+    """The dynamic utilisation in a file, by instance; hbal's format."""
+    from iallocator.files import read_file
+
+    loads: dict[str, Load] = {}
+    lines = read_file(path).decode("utf-8", "replace").splitlines()
+    for number, line in enumerate(lines, start=1):
+        words = line.split()
+        if not words:
+            continue
+        try:
+            name, cpu, memory, disk, net = words
+            loads[name] = float(cpu), float(memory), float(disk), float(net)
+        except ValueError:
+            raise UsageError(
+                f"{path}: line {number}: expected an instance and four numbers, got {line!r}"
+            ) from None
+    return loads

@@ -1,0 +1,134 @@
+"""What the commands that plan have in common: options, progress, and how a plan is written."""
+
+from __future__ import annotations
+
+import sys
+
+from iallocator.options import Option, amount
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+    from typing import Any, Protocol
+
+    from iallocator.model.state import State
+    from iallocator.options import Settings
+    from iallocator.planners.plan import Plan
+    from iallocator.sources import Source
+
+    class PlanSettings(Protocol):
+        """How a plan is to be written."""
+
+        json: bool
+        commands: str | None
+
+    Json = dict[str, Any]
+
+__all__ = [
+    "COMMANDS_OPTION", "GRAPH_OPTION", "INTERRUPTED", "JSON_OPTION", "VERIFY_OPTION", "amount",
+    "clock", "progress", "say_progress", "show_state_of", "write_graph", "write_plan",
+]  # fmt: skip
+
+INTERRUPTED = 130
+"""Exit status after Ctrl-C."""
+
+JSON_OPTION = Option("--json", "json", "write the plan as one JSON document")
+COMMANDS_OPTION = Option(
+    "--print-commands -C", "commands",
+    "print the commands that carry it out, in job sets, or write them to FILE", str, "[=FILE]",
+    bare="-",
+)  # fmt: skip
+GRAPH_OPTION = Option(
+    "--graph", "graph",
+    "draw the steps and what they wait for: an SVG file, or else DOT (- or none: stdout)", str,
+    "[=FILE]", bare="-",
+)  # fmt: skip
+VERIFY_OPTION = Option(
+    "--verify-plan", "verify_plan", "execute the plan on the model, step by step"
+)
+
+
+def clock(seconds: float | None) -> Callable[[], bool]:
+    """Says when `seconds` have passed; never for None."""
+    if seconds is None:
+        return lambda: False
+    from time import monotonic
+
+    end = monotonic() + seconds
+    return lambda: monotonic() >= end
+
+
+def progress() -> Callable[[Plan], None]:
+    """Tells on a terminal how far the plan is."""
+    if sys.stderr is None or not sys.stderr.isatty():
+        return lambda plan: None
+    return lambda plan: say_progress(f"{len(plan.moves)} moves, score {plan.after:.8f}")
+
+
+def say_progress(text: str) -> None:
+    """Write over the last line on the terminal, if there is one."""
+    if sys.stderr is not None and sys.stderr.isatty():
+        print(f"\r\x1b[K{text}", end="", file=sys.stderr, flush=True)
+
+
+def show_state_of(
+    state: State, source: Source, settings: Settings, moment: str, suffix: str, master: str = ""
+) -> None:
+    """The lists that were asked for on stderr, and the state as text in the file with `suffix`.
+
+    `suffix` "": in no file.  `master`: the master node, if the source does not name it.
+    """
+    if settings.print_nodes is not None or settings.print_instances:
+        from iallocator.render.before_after import show_state
+
+        show_state(state, settings, moment)
+    if settings.save_cluster and suffix:
+        from iallocator.files import write_file
+        from iallocator.sources.writer import write_text
+
+        text = write_text(
+            state.cluster,
+            state,
+            policy=source.policy,
+            master=master or source.master,
+            like_hail=settings.like_hail,
+        )
+        write_file(f"{settings.save_cluster}.{suffix}", text)
+
+
+def write_graph(path: str | None, transition: Json) -> None:
+    """A transition, as plain data, as a graph to the file `path`; None: not asked for."""
+    if path is None:
+        return
+    from iallocator.files import write_file
+    from iallocator.render.graph import graph
+
+    drawn = graph(transition, path)
+    if path == "-":
+        print(drawn, end="")
+    else:
+        write_file(path, drawn)
+
+
+def write_plan(
+    settings: PlanSettings,
+    document: Callable[[], object],
+    lines: Callable[[], Iterable[str]],
+    commands: Callable[[], Sequence[str]],
+) -> None:
+    """The plan in the form that was asked for."""
+    if settings.json:
+        import json
+
+        print(json.dumps(document(), ensure_ascii=False, indent=2))
+    else:
+        for line in lines():
+            print(line)
+    if settings.commands is None:
+        return
+    if settings.commands != "-":
+        from iallocator.files import write_file
+
+        write_file(settings.commands, "\n".join(["#!/bin/sh", "set -e", *commands(), ""]))
+    elif not settings.json:
+        print("\n".join(["", *commands()]))

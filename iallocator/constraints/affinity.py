@@ -1,0 +1,157 @@
+"""What an instance's bonds to others (together, apart) mean for its candidates."""
+
+from __future__ import annotations
+
+from iallocator.constraints.no_affinity import NoAffinity
+from iallocator.limits.node import PRIMARY, checks_for
+from iallocator.model.constraint import ORDER, TOGETHER
+from iallocator.scoring.candidates import DECIMALS, ListedCandidates
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Sequence
+
+    from iallocator.constraints.relations import Relations
+    from iallocator.model.instance import Instance
+    from iallocator.placement.context import Context
+    from iallocator.scoring.candidates import Candidates, Placement
+    from iallocator.transition.requirements import Demands
+
+    Nodes = tuple[int, ...]
+
+__all__ = ["Affinity"]
+
+REASON = "FailTags"
+"""What a node is counted as that a must forbids: tags of instances say so."""
+
+
+class Affinity(NoAffinity):
+    """The bonds of a cluster, on the state that its context has at the time of asking."""
+
+    __slots__ = ("_context", "_relations")
+
+    def __init__(self, context: Context, relations: Relations) -> None:
+        super().__init__()
+        self.relations = self._relations = relations
+        self._context = context
+
+    def refused(self, instance: Instance, nodes: Iterable[int]) -> dict[int, str]:
+        where = self._context.state.where
+        refused = self._relations.refusals(instance.name, nodes, where, self.pending)
+        refusals = dict.fromkeys(refused, REASON)
+        companions = self._companions(instance)
+        if companions:
+            left = [index for index in nodes if index not in refusals]
+            refusals |= {i: REASON for i in left if not self._room_for_all(companions, i)}
+        return refusals
+
+    def told(self, instance: Instance, nodes: Iterable[int]) -> dict[int, str]:
+        asked = list(nodes)
+        where = self._context.state.where
+        refused = self._relations.refusals(instance.name, asked, where, self.pending)
+        names = [one.name for one in self._companions(instance)]
+        crowd = f"no room for all that must be together: {', '.join(names)}"
+        return {i: f"must be {refused[i].told}" if i in refused else crowd for i in asked}
+
+    def _companions(self, instance: Instance) -> list[Instance]:
+        """`instance` and the undecided ones that must be on its node; [] if it has none."""
+        context = self._context
+        undecided = [*context.coming, *context.cluster.instances] if self.pending else []
+        waiting = {i.name: i for i in undecided if i.name in self.pending}
+        waiting.pop(instance.name, None)
+        names = self._relations.group_of(instance.name, sorted(waiting))
+        return [instance, *(waiting[name] for name in names)] if names else []
+
+    def _room_for_all(self, companions: Sequence[Instance], index: int) -> bool:
+        """Whether node `index` can take all `companions` as primaries, one after the other."""
+        context, state = self._context, self._context.state
+        with state.trial():
+            for one in companions:
+                if one.name in state.where:
+                    state.remove(one, state.where[one.name])
+            for one in companions:
+                if self._relations.refusals(one.name, (index,), state.where, self.pending):
+                    return False
+                checks = checks_for(PRIMARY, one, context.limits)
+                if context.kernels.checker(state).primary_refusal(one, index, checks):
+                    return False
+                state.place(one, (index,))
+        return True
+
+    def priced(
+        self, instance: Instance, candidates: Candidates
+    ) -> tuple[Candidates, dict[Nodes, float]]:
+        rows = [list(candidates.row(number)) for number in range(candidates.rows())]
+        costs = self._costs(instance, {nodes[0] for row in rows for _, nodes in row})
+        if not costs:
+            return candidates, {}
+        scores = {nodes: score for row in rows for score, nodes in row}
+        dear: list[list[Placement]] = [
+            [(round(score + costs.get(nodes[0], 0.0), DECIMALS), nodes) for score, nodes in row]
+            for row in rows
+        ]
+        return ListedCandidates(dear, candidates.failures), scores
+
+    def _costs(self, instance: Instance, nodes: Collection[int]) -> dict[int, float]:
+        """What each of `nodes` costs; the wishes of those that come along count too."""
+        costs: dict[int, float] = {}
+        where = self._context.state.where
+        for one in self._companions(instance) or [instance]:
+            found = self._relations.costs(one.name, nodes, where, self.pending)
+            for index, cost in found.items():
+                costs[index] = costs.get(index, 0.0) + cost
+        return costs
+
+    def broken(self, instance: Instance, node: int) -> list[str]:
+        where = self._context.state.where
+        broken = self._relations.broken(instance.name, node, where, self.pending)
+        return [bond.priced for bond in broken if not bond.must]
+
+    def unmet(self, instance: Instance) -> str:
+        where = self._context.state.where
+        present = where.get(instance.name, ())[:1]
+        nodes = [index for index in self._context.all_nodes() if index not in present]
+        refused = self._relations.refusals(instance.name, nodes, where, self.pending)
+        if not refused or len(refused) < len(nodes):
+            return ""
+        return "must be " + " and ".join(dict.fromkeys(bond.told for bond in refused.values()))
+
+    def left_behind(
+        self, done: Sequence[Instance], failed: Collection[str], ordered: bool
+    ) -> dict[str, str]:
+        kinds = (TOGETHER, ORDER) if ordered else (TOGETHER,)
+        chains: dict[str, str] = {}
+        while True:
+            known = len(chains)
+            for instance in done:
+                if instance.name not in chains:
+                    self._chain(instance, failed, kinds, chains)
+            if len(chains) == known:
+                return chains
+
+    def _chain(
+        self,
+        instance: Instance,
+        failed: Collection[str],
+        kinds: Collection[str],
+        chains: dict[str, str],
+    ) -> None:
+        """Add `instance` to `chains` if it depends on one that failed or is in there."""
+        for bond in self._relations.of(instance.name):
+            if not bond.must or bond.kind not in kinds:
+                continue
+            verb = "must be " if bond.kind == TOGETHER else ""
+            if bond.other in failed:
+                chains[instance.name] = f"{verb}{bond.told}, which has no place"
+                return
+            if bond.other in chains:
+                chains[instance.name] = f"{verb}{bond.told}, which {chains[bond.other]}"
+                return
+
+    def demands(self) -> Demands:
+        from iallocator.constraints.transition_requirements import demands_of
+
+        return demands_of(self._relations)
+
+    def in_order(self, instances: Sequence[Instance]) -> list[Instance]:
+        return self._relations.in_order(instances)

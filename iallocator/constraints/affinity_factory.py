@@ -1,0 +1,57 @@
+"""Whether instances are bound to each other at all; what that means is loaded only then."""
+
+from __future__ import annotations
+
+from iallocator.constraints.no_affinity import NoAffinity
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from iallocator.constraints.relations import Relations
+    from iallocator.model.cluster import Cluster
+    from iallocator.model.instance import Instance
+    from iallocator.placement.context import Context
+
+__all__ = ["bonds_for", "relations_of"]
+
+
+def bonds_for(context: Context) -> NoAffinity:
+    """The bonds between the instances of the cluster, and those that are coming.
+
+    hail knows none.
+    """
+    settings = context.settings
+    relations = None
+    if not settings.like_hail:
+        relations = relations_of(context.cluster, context.coming, settings.tag_prefix)
+    if relations is None:
+        return NoAffinity()
+    from iallocator.constraints.affinity import Affinity
+
+    return Affinity(context, relations)
+
+
+def relations_of(
+    cluster: Cluster, new: Iterable[Instance] = (), prefix: str = "iallocator:"
+) -> Relations | None:
+    """The relations of the cluster's instances and `new` ones; None if there are none."""
+    tagged = [
+        instance
+        for source in (cluster.instances, new)
+        for instance in source
+        if instance.tags and any(tag.startswith(prefix) for tag in instance.tags)
+    ]
+    if not tagged:
+        return None
+    from iallocator.constraints.relations import Relations
+    from iallocator.tags.affinity import CANNOT_STOP, KEEP_RUNNING, NO_FORCE_STOP, parse
+
+    parsed = parse(tagged, prefix)
+    if not (parsed.constraints or parsed.unusable):
+        return None
+    marks = parsed.marks
+    return Relations(
+        cluster, parsed.constraints, parsed.priorities, parsed.unusable,
+        marks[KEEP_RUNNING], [n for n in marks[CANNOT_STOP] if n in marks[NO_FORCE_STOP]],
+    )  # fmt: skip

@@ -1,0 +1,87 @@
+"""The bonds between instances where there are none, which is what most clusters have."""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Sequence
+
+    from iallocator.constraints.relations import Relations
+    from iallocator.model.instance import Instance
+    from iallocator.scoring.candidates import Candidates
+    from iallocator.transition.requirements import Demands
+
+    Nodes = tuple[int, ...]
+
+__all__ = ["NoAffinity"]
+
+
+class NoAffinity:
+    """What a handler asks about the bonds of an instance, where nobody is bound.
+
+    `iallocator.constraints.affinity.Affinity` has the answers where somebody is.
+
+    Attributes
+    ----------
+    relations:
+        The constraints between instances, or None.
+    pending:
+        Names of instances of the request that bind nobody yet, because their own place
+        is not decided.
+    """
+
+    __slots__ = ("pending", "relations")
+
+    def __init__(self) -> None:
+        self.relations: Relations | None = None
+        self.pending: set[str] = set()
+
+    def refused(self, instance: Instance, nodes: Iterable[int]) -> dict[int, str]:
+        """Those of `nodes` where `instance` must not run, each with its reason.
+
+        Nor where those could not follow that must be on the same node and have no place
+        yet: the nodes that will do are those that will do for all of them.
+        """
+        return {}
+
+    def told(self, instance: Instance, nodes: Iterable[int]) -> dict[int, str]:
+        """Per node that `refused` refuses, which bond does and where it comes from."""
+        return {}
+
+    def priced(
+        self, instance: Instance, candidates: Candidates
+    ) -> tuple[Candidates, dict[Nodes, float]]:
+        """`candidates` with the cost of what they break added, and their scores without it.
+
+        No scores if nothing costs anything.
+        """
+        return candidates, {}
+
+    def broken(self, instance: Instance, node: int) -> list[str]:
+        """What `instance` on `node` should rather not do, for people."""
+        return []
+
+    def unmet(self, instance: Instance) -> str:
+        """The bonds that leave no node at all for `instance`, for people, or "".
+
+        All nodes but the one it is on are looked at, whatever else they lack.
+        """
+        return ""
+
+    def left_behind(
+        self, done: Sequence[Instance], failed: Collection[str], ordered: bool
+    ) -> dict[str, str]:
+        """Those of `done` that depend on one of `failed`, directly or through others, and how.
+
+        A must that is not met fails whatever depends on it; the text names the chain.
+        `ordered`: to follow another is to depend on it.
+        """
+        return {}
+
+    def demands(self) -> Demands | None:
+        """What they ask of the order of steps; None for nothing."""
+        return None
+
+    def in_order(self, instances: Sequence[Instance]) -> list[Instance]:
+        """`instances` in the order in which they choose."""
+        return list(instances)

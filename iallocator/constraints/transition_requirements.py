@@ -1,0 +1,28 @@
+"""What tags ask of the order of steps, as demands on a transition."""
+
+from __future__ import annotations
+
+from iallocator.model.constraint import ORDER
+from iallocator.transition.requirements import Demands
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from iallocator.constraints.relations import Relations
+
+__all__ = ["demands_of"]
+
+
+def demands_of(relations: Relations | None) -> Demands:
+    """Orders between instances, and which of them are not to be stopped."""
+    if relations is None:
+        return Demands()
+    orders = [
+        (bond.other, bond.instance, bond.strength)
+        for bond in relations.constraints
+        if bond.kind == ORDER and bond.other
+    ]
+    return Demands(
+        orders=sorted(dict.fromkeys(orders)),
+        keep_running=relations.keep_running,
+        stuck=relations.stuck,
+    )

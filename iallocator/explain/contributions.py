@@ -1,0 +1,122 @@
+"""What a score is made of, and what makes one better than another."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import sqrt
+
+from iallocator.explain.facts import DECIMALS, Json, Placed, Term
+from iallocator.model.node_view import capacities
+from iallocator.scoring.metrics import STATISTICS
+from iallocator.scoring.scalar import ScalarKernel
+from iallocator.scoring.score_delta import terms
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from iallocator.model.instance import Instance
+    from iallocator.model.state import State
+
+__all__ = ["Contributions", "Difference", "difference_document", "differences", "standing"]
+
+
+def standing(state: State, scope: Sequence[int]) -> list[Term]:
+    """The statistics over the nodes in `scope` as `state` is now, before and after alike."""
+    kernel = ScalarKernel(state, scope, [capacities(node) for node in state.cluster.nodes])
+    values = terms(kernel.totals, (), sqrt)
+    return [
+        Term(s.name, s.weight, value / s.weight, value / s.weight)
+        for s, value in zip(STATISTICS, values)
+    ]
+
+
+class Contributions:
+    """The statistics over the nodes in `scope`, before and after a placement of `instance`.
+
+    `before` is how they stood, if that is not as `state` is now.
+    """
+
+    def __init__(
+        self,
+        state: State,
+        scope: Sequence[int],
+        instance: Instance,
+        before: list[Term] | None = None,
+    ) -> None:
+        fixed = [capacities(node) for node in state.cluster.nodes]
+        self._kernel = ScalarKernel(state, scope, fixed)
+        self._before = standing(state, scope) if before is None else before
+        self._instance = instance
+
+    def of(self, nodes: tuple[int, ...]) -> list[Term]:
+        """Every term of the score once the instance is on `nodes`."""
+        after = self._kernel.terms_of(self._instance, nodes)
+        return [
+            Term(old.name, old.weight, old.before, new / old.weight)
+            for old, new in zip(self._before, after)
+        ]
+
+    def score(self, nodes: tuple[int, ...]) -> float:
+        """The score once the instance is on `nodes`."""
+        return float(sum(self._kernel.terms_of(self._instance, nodes)))
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """One statistic in two placements."""
+
+    mine: Term
+    other: Term
+
+    @property
+    def amount(self) -> float:
+        """How much more the other placement's score has; positive speaks for mine."""
+        return self.other.contribution_after - self.mine.contribution_after
+
+    @property
+    def nothing(self) -> bool:
+        """Whether the statistic is 0 wherever one looks."""
+        shown = (self.mine.before, self.mine.after, self.other.after)
+        return not any(round(value, DECIMALS) for value in shown)
+
+
+def differences(mine: Placed, other: Placed) -> list[Difference]:
+    """All statistics, what makes the largest difference first."""
+    found = [Difference(a, b) for a, b in zip(mine.terms, other.terms)]
+    return sorted(found, key=_weight)
+
+
+def _weight(difference: Difference) -> tuple[float, float]:
+    """Large differences first, then what the placement changed most."""
+    mine = difference.mine
+    moved = abs(mine.contribution_after - mine.contribution_before)
+    return -round(abs(difference.amount), DECIMALS), -round(moved, DECIMALS)
+
+
+def difference_document(mine: Placed, other: Placed, label: str) -> Json:
+    """The comparison of two placements as JSON, without the statistics that are 0 everywhere."""
+    found = differences(mine, other)
+    return {
+        "with": label,
+        "group": other.group,
+        "nodes": other.nodes,
+        "score": round(other.score, DECIMALS),
+        "difference": round(other.score - mine.score, DECIMALS),
+        "statistics": [_row(one) for one in found if not one.nothing],
+        "zero": sorted(one.mine.name for one in found if one.nothing),
+    }
+
+
+def _row(one: Difference) -> Json:
+    return {
+        "name": one.mine.name,
+        "weight": one.mine.weight,
+        "before": round(one.mine.before, DECIMALS),
+        "answer": round(one.mine.after, DECIMALS),
+        "other": round(one.other.after, DECIMALS),
+        "contribution_before": round(one.mine.contribution_before, DECIMALS),
+        "contribution_answer": round(one.mine.contribution_after, DECIMALS),
+        "contribution_other": round(one.other.contribution_after, DECIMALS),
+        "difference": round(one.amount, DECIMALS),
+    }

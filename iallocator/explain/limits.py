@@ -1,0 +1,219 @@
+"""What the limits say of every node of a group, in every role, with the numbers."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from iallocator.explain.affinity import bond_refusals
+from iallocator.explain.facts import NodeReport, Refusal, RoleReport
+from iallocator.explain.what_if import WhatIf
+from iallocator.limits.group import refused_by_policy
+from iallocator.planners.check.policy import policy_breach
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping, Sequence
+
+    from iallocator.limits.node import Check
+    from iallocator.model.cluster import Group, Node
+    from iallocator.model.instance import Instance
+    from iallocator.placement.context import Context
+
+__all__ = [
+    "RolesTested", "by_policy", "counted", "exclusions", "first_of", "node_reports", "possible",
+    "survey",
+]  # fmt: skip
+
+
+def exclusions(node: Node, allowed: Collection[str] | None) -> list[str]:
+    """Why `node` is not considered at all; empty if it is."""
+    found = []
+    if node.offline:
+        found.append("offline")
+    if node.drained:
+        found.append("drained")
+    if not node.vm_capable:
+        found.append("not vm_capable")
+    if allowed is not None and node.name not in allowed:
+        found.append("not in the list of nodes to which the request is restricted")
+    return found
+
+
+class RolesTested:
+    """What is tested where.
+
+    Attributes
+    ----------
+    primaries:
+        The nodes that are tested as the primary, or as the only node.
+    secondaries:
+        Those that are tested as the secondary; None for instances on one node.
+    refusals:
+        What else speaks against a primary, before its own limits.
+    """
+
+    __slots__ = ("primaries", "prospect", "refusals", "secondaries")
+
+    def __init__(
+        self,
+        prospect: WhatIf,
+        primaries: Sequence[int],
+        secondaries: Sequence[int] | None,
+        refusals: Mapping[int, Refusal],
+    ) -> None:
+        self.prospect = prospect
+        self.primaries = primaries
+        self.secondaries = secondaries
+        self.refusals = refusals
+
+    def first(self, index: int) -> Refusal | None:
+        """The first thing that speaks against node `index` as the primary."""
+        return self.refusals.get(index) or first_of(self.prospect.primary_failures(index))
+
+
+def survey(
+    context: Context, group: Group, instance: Instance, allowed: Collection[str] | None
+) -> list[NodeReport]:
+    """A report on every node of `group`, for an instance that is new."""
+    nodes = context.cluster.nodes
+    excluded = {index: exclusions(nodes[index], allowed) for index in group.nodes}
+    candidates = [index for index in group.nodes if not excluded[index]]
+    seconds = candidates if instance.required_nodes == 2 else None
+    refusals = bond_refusals(context, instance, candidates)
+    refusals |= by_policy(context, group, instance)
+    seats = RolesTested(WhatIf(context, instance), candidates, seconds, refusals)
+    return node_reports(context, group, seats, excluded)
+
+
+def node_reports(
+    context: Context, group: Group, seats: RolesTested, excluded: Mapping[int, list[str]]
+) -> list[NodeReport]:
+    """A report on every node of `group`; `excluded` says why it is not considered.
+
+    Cost: the limits of each node once in each role, and once more for every node of
+    which it holds secondaries.
+    """
+    limits = _Limits(context, seats)
+    names = context.cluster.node_names(group.nodes)
+    reports = []
+    for index, name in zip(group.nodes, names):
+        why = excluded[index]
+        reports.append(NodeReport(name, why, [] if why else limits.roles(index)))
+    return reports
+
+
+def counted(reports: Sequence[NodeReport]) -> dict[str, int]:
+    """Reason -> placements it refused: the tally of the response, before global N+1."""
+    tally: dict[str, int] = {}
+    for report in reports:
+        for role in report.roles:
+            for refusal in role.refusals:
+                tally[refusal.reason] = tally.get(refusal.reason, 0) + refusal.placements
+    return {reason: number for reason, number in tally.items() if number}
+
+
+def possible(reports: Sequence[NodeReport]) -> int:
+    """How many placements pass every limit, before global N+1."""
+    roles = [role for report in reports for role in report.roles]
+    return sum(role.placements for role in roles if role.role != "primary")
+
+
+class _Limits:
+    """The refusals in all `seats`, kept so that each is looked for once."""
+
+    def __init__(self, context: Context, seats: RolesTested) -> None:
+        self._context = context
+        self._seats = seats
+        self._primary = {index: seats.first(index) for index in seats.primaries}
+        self._takers = [index for index in seats.primaries if self._primary[index] is None]
+        self._secondary = {index: self._on_secondary(index) for index in seats.secondaries or ()}
+
+    def roles(self, index: int) -> list[RoleReport]:
+        """What the node says in each of its seats."""
+        found = []
+        if index in self._primary:
+            if self._seats.secondaries is None:
+                found.append(self._primary_report(index, "only", 1, 1))
+            else:
+                others = [node for s, node in self._secondary.items() if s != index]
+                possible = sum(1 for node in others if node.takes_from(index))
+                found.append(self._primary_report(index, "primary", len(others), possible))
+        if index in self._secondary:
+            found.append(self._secondary[index].report(self._context))
+        return found
+
+    def _primary_report(self, index: int, role: str, total: int, possible: int) -> RoleReport:
+        refusal = self._primary[index]
+        if refusal is None:
+            return RoleReport(role, possible)
+        return RoleReport(role, 0, [replace(refusal, placements=total)])
+
+    def _on_secondary(self, index: int) -> _Secondary:
+        """The node as secondary of any node, and of those of which it has secondaries now."""
+        prospect, primaries = self._seats.prospect, self._seats.primaries
+        takers = [p for p in self._takers if p != index]
+        if len(primaries) == 1:  # beside that one, then
+            failures = prospect.secondary_failures(index, primaries[0])
+            return _Secondary(first_of(failures), {}, takers)
+        known = self._context.state.peers[index]
+        beside = {
+            primary: first_of(prospect.secondary_failures(index, primary))
+            for primary in takers
+            if primary in known
+        }
+        return _Secondary(first_of(prospect.secondary_failures(index, None)), beside, takers)
+
+
+class _Secondary:
+    """A node as secondary: what it usually says, and what beside particular primaries.
+
+    `takers` are the other nodes that could be the primary.
+    """
+
+    __slots__ = ("_beside", "_takers", "_usual")
+
+    def __init__(
+        self,
+        usual: Refusal | None,
+        beside: dict[int, Refusal | None],
+        takers: Sequence[int],
+    ) -> None:
+        self._usual = usual
+        self._beside = beside
+        self._takers = takers
+
+    def takes_from(self, primary: int) -> bool:
+        """Whether it could be the secondary of `primary`, and that the primary."""
+        return primary in self._takers and self._beside.get(primary, self._usual) is None
+
+    def report(self, context: Context) -> RoleReport:
+        """The role, with one refusal for any primary and one for each that differs."""
+        special = {p: told for p, told in self._beside.items() if told != self._usual}
+        usual = len(self._takers) - len(special)
+        refusals = []
+        if self._usual is not None and (usual or not self._takers):
+            refusals.append(replace(self._usual, placements=usual))
+        possible = usual if self._usual is None else 0
+        for primary, told in special.items():
+            if told is None:
+                possible += 1
+            else:
+                name = context.cluster.nodes[primary].name
+                refusals.append(replace(told, beside=name, placements=1))
+        return RoleReport("secondary", possible, refusals)
+
+
+def first_of(failures: Sequence[tuple[Check, str]]) -> Refusal | None:
+    """The limit that is broken first, if any is."""
+    return Refusal(failures[0][0].reason, failures[0][1]) if failures else None
+
+
+def by_policy(context: Context, group: Group, instance: Instance) -> dict[int, Refusal]:
+    """What the policy of `group` says against `instance`, per node."""
+    nodes = context.cluster.nodes
+    return {
+        index: Refusal(
+            reason, policy_breach(group.policy, instance, nodes[index].exclusive_storage)
+        )
+        for index, reason in refused_by_policy(context.cluster, group, instance).items()
+    }

@@ -1,0 +1,95 @@
+"""What a strategy has to say of its order: for the administrator's eyes."""
+
+from __future__ import annotations
+
+from iallocator.explain.facts import Placed
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from iallocator.explain.explanation import GroupReport
+    from iallocator.explain.facts import Term
+    from iallocator.model.cluster import Cluster
+    from iallocator.ranking.base import NodeRanking
+    from iallocator.ranking.pairs import OrderedCandidates
+    from iallocator.render.table import Page
+
+    Nodes = tuple[int, ...]
+
+__all__ = ["between_groups", "note_order", "placed_by", "tell_strategy"]
+
+SHOWN = 6
+"""How many nodes of an order are told at most."""
+
+
+def note_order(report: GroupReport, order: OrderedCandidates, cluster: Cluster) -> None:
+    """Note in `report` how `order` ranked the nodes, and which it refused."""
+    report.strategy = order.name
+    report.ranking = (
+        [(cluster.nodes[index].name, order.told((index,))) for index in order.primaries]
+        if order.first is not None
+        else []
+    )
+    report.refused_by_strategy = {
+        cluster.nodes[index].name: why for index, why in order.refusals().items()
+    }
+
+
+def placed_by(
+    order: OrderedCandidates,
+    cluster: Cluster,
+    group: str,
+    found: Sequence[tuple[Nodes, float, list[Term]]],
+) -> list[Placed]:
+    """The placements in `found` (nodes, score, terms), the first with what put it before each."""
+    names = ["/".join(cluster.node_names(nodes)) for nodes, _, _ in found]
+    over = {
+        name: order.decided(found[0][0], nodes) for name, (nodes, _, _) in zip(names[1:], found[1:])
+    }
+    return [
+        Placed(
+            group,
+            cluster.node_names(nodes),
+            score,
+            terms,
+            ", ".join(f"{name} {value}" for name, value in order.told(nodes)),
+            over if k == 0 else {},
+        )
+        for k, (nodes, score, terms) in enumerate(found)
+    ]
+
+
+def between_groups(
+    order: NodeRanking | None, cluster: Cluster, groups: Sequence[GroupReport]
+) -> Mapping[str, str]:
+    """Group → why the first of `groups` comes before it, where a strategy compared them."""
+    if order is None:
+        return {}
+    index = {node.name: node.index for node in cluster.nodes}
+    first, *others = [(g.uuid, index[g.placements[0].nodes[0]]) for g in groups]
+    return {uuid: order.decided(first[1], node) for uuid, node in others}
+
+
+def tell_strategy(page: Page, group: GroupReport) -> None:
+    """The order of the nodes, and those that the strategy refuses."""
+    if not group.strategy:
+        return
+    for line in _order(group):
+        page.say(line)
+    by_reason: dict[str, list[str]] = {}
+    for name, why in group.refused_by_strategy.items():
+        by_reason.setdefault(why, []).append(name)
+    for why, names in by_reason.items():
+        page.say(f"{', '.join(names)}: FailStrategy: {why}")
+
+
+def _order(group: GroupReport) -> Iterator[str]:
+    if not group.ranking:
+        return
+    yield f"order of {group.strategy}:"
+    for position, (name, told) in enumerate(group.ranking[:SHOWN], start=1):
+        criteria = ", ".join(f"{rule} {value}" for rule, value in told if rule != "name")
+        yield f"{position}. {name}" + (f": {criteria}" if criteria else "")
+    if len(group.ranking) > SHOWN:
+        yield f"and {len(group.ranking) - SHOWN} more"

@@ -1,0 +1,82 @@
+"""Single nodes before and after they get an instance, seen through the limits."""
+
+from __future__ import annotations
+
+from iallocator.limits.node import PRIMARY, SECONDARY, checks_for
+from iallocator.scoring.score_delta import after_primary, after_secondary
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from iallocator.limits.node import Check
+    from iallocator.model.instance import Instance
+    from iallocator.model.node_view import NodeView
+    from iallocator.placement.context import Context
+
+__all__ = ["WhatIf"]
+
+
+class WhatIf:
+    """What `instance` would make of single nodes, as the state of `context` is now.
+
+    Attributes
+    ----------
+    limits, mirror_limits:
+        Which limits count for primaries and for secondaries: those for a new
+        instance if none are given; if only those for primaries are, they count for both.
+    """
+
+    def __init__(
+        self,
+        context: Context,
+        instance: Instance,
+        *,
+        limits: int | None = None,
+        mirror_limits: int | None = None,
+        on_primary: tuple[Check, ...] = PRIMARY,
+        on_secondary: tuple[Check, ...] = SECONDARY,
+    ) -> None:
+        self.instance = instance
+        self.limits = context.limits if limits is None else limits
+        if mirror_limits is None:
+            mirror_limits = context.mirror_limits if limits is None else limits
+        self.mirror_limits = mirror_limits
+        self._state = context.state
+        self._checker = context.kernels.checker(context.state)
+        self._primary = checks_for(on_primary, instance, self.limits)
+        self._secondary = checks_for(on_secondary, instance, self.mirror_limits)
+
+    def primary(self, index: int) -> tuple[NodeView, NodeView]:
+        """Node `index` before and after as the primary; of the tags what limits look at."""
+        before = self._checker.view(index)
+        after = after_primary(before, self.instance)
+        if self.instance.exclusion:
+            after.conflicts += self._state.tag_amounts(self.instance, index, None)[0]
+        return before, after
+
+    def secondary(self, index: int, primary: int | None) -> tuple[NodeView, NodeView]:
+        """Node `index` before and after as the secondary.
+
+        `primary` None stands for one of which it holds no secondaries yet.
+        """
+        before = self._checker.view(index)
+        peers = 0 if primary is None else self._state.peers[index].get(primary, 0)
+        return before, after_secondary(before, self.instance, peers, max)
+
+    def primary_failures(self, index: int) -> list[tuple[Check, str]]:
+        """The limits that node `index` breaks as the primary, each with the numbers."""
+        return self._failures(self._primary, *self.primary(index))
+
+    def secondary_failures(self, index: int, primary: int | None) -> list[tuple[Check, str]]:
+        """The limits that node `index` breaks as the secondary, each with the numbers."""
+        return self._failures(self._secondary, *self.secondary(index, primary))
+
+    def _failures(
+        self, checks: Sequence[Check], before: NodeView, after: NodeView
+    ) -> list[tuple[Check, str]]:
+        return [
+            (check, check.numbers(before, after, self.instance))
+            for check in checks
+            if check.fails(before, after, self.instance)
+        ]

@@ -1,0 +1,1 @@
+"""Ganeti's terms: opcodes, jobs with their dependencies, and ``gnt-*`` commands."""

@@ -1,0 +1,101 @@
+"""Jobs for Ganeti in which ``depends`` carries the order of a transition."""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+    from iallocator.transition.transition import ScheduledStep, Transition
+
+    Json = dict[str, Any]
+
+__all__ = ["jobs_of", "link_jobs"]
+
+
+def jobs_of(transition: Transition) -> list[Json]:
+    """The jobs, each after those it depends on; submitted together, in this order.
+
+    Steps of one instance that follow each other and nothing else are one job.  The
+    first opcode of a job names the jobs it waits for, as Ganeti counts: -1 is the one
+    submitted before it.  A step that has no opcodes is done by hand and is no job:
+    ``by_hand`` lists the numbers of those that must be done before the job is submitted.
+    """
+    steps = {step.number: step for step in transition.steps}
+    chains = _chains(transition.steps)
+    job_of: dict[int, int] = {}
+    jobs: list[Json] = []
+    for chain in chains:
+        first = steps[chain[0]]
+        opcodes = [opcode for number in chain for opcode in steps[number].opcodes]
+        if not opcodes:
+            continue
+        by_hand: set[int] = set()
+        before = _before(first, steps, by_hand)
+        waits = sorted({job_of[number] for number in before}, reverse=True)
+        for number in chain:
+            job_of[number] = len(jobs)
+        entry: Json = {"steps": chain, "opcodes": _depending(opcodes, len(jobs), waits)}
+        if by_hand:
+            entry["by_hand"] = sorted(by_hand)
+        jobs.append(entry)
+    return jobs
+
+
+def _before(step: ScheduledStep, steps: dict[int, ScheduledStep], by_hand: set[int]) -> list[int]:
+    """The steps with opcodes that `step` waits for, also through those done by hand."""
+    found = []
+    for number in step.after:
+        if steps[number].opcodes:
+            found.append(number)
+        else:
+            by_hand.add(number)
+            found += _before(steps[number], steps, by_hand)
+    return found
+
+
+def _chains(steps: Sequence[ScheduledStep]) -> list[list[int]]:
+    """Steps of one instance in a row that only wait for each other, in the order of numbers."""
+    followers: dict[int, int] = {}
+    for step in steps:
+        for number in step.after:
+            followers[number] = followers.get(number, 0) + 1
+    by_number = {step.number: step for step in steps}
+    chains: dict[int, list[int]] = {}
+    for step in steps:
+        last = step.after[0] if len(step.after) == 1 else 0
+        same = last and step.task.name and by_number[last].task.name == step.task.name
+        if same and followers[last] == 1:
+            chains[last].append(step.number)
+            chains[step.number] = chains[last]
+        else:
+            chains[step.number] = [step.number]
+    return [chain for number, chain in chains.items() if chain[0] == number]
+
+
+def _depending(opcodes: Sequence[Json], position: int, waits: Sequence[int]) -> list[Json]:
+    """The opcodes of the job at `position`, which waits for the jobs at the positions `waits`."""
+    if not waits:
+        return list(opcodes)
+    depends = [[other - position, ["success"]] for other in waits]
+    return [{**opcodes[0], "depends": depends}, *opcodes[1:]]
+
+
+def link_jobs(transition: Transition, jobs: Sequence[list[Json]], names: Sequence[str]) -> None:
+    """Let `jobs`, one for each instance in `names`, wait for each other as the steps do.
+
+    The instances move in the order of `names` in the sequence from which the transition
+    was made, so that every job waits for earlier ones only.
+    """
+    position = {name: k for k, name in enumerate(names)}
+    name_of = {step.number: step.task.name for step in transition.steps}
+    waits: dict[int, set[int]] = {}
+    for step in transition.steps:
+        here = position.get(step.task.name)
+        if here is None:
+            continue
+        others = (position.get(name_of[number]) for number in step.after)
+        waits.setdefault(here, set()).update(k for k in others if k is not None and k != here)
+    for here, earlier in waits.items():
+        jobs[here][:] = _depending(jobs[here], here, sorted(earlier, reverse=True))

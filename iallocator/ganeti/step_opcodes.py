@@ -1,0 +1,91 @@
+"""Steps of a transition as Ganeti's opcodes."""
+
+from __future__ import annotations
+
+from iallocator.ganeti.opcodes import opcode
+from iallocator.transition import step as kinds
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from iallocator.ganeti.opcodes import Opcode
+    from iallocator.model.cluster import Cluster
+    from iallocator.model.instance import Instance
+    from iallocator.transition.step import Step
+
+__all__ = ["opcodes_of"]
+
+_POWER = {kinds.FENCE: "power-off", kinds.POWER_OFF: "power-off", kinds.POWER_ON: "power-on"}
+_TAGS = {kinds.TAG: "OP_TAGS_SET", kinds.UNTAG: "OP_TAGS_DEL"}
+_FLAGS = {
+    kinds.DRAIN: {"drained": True},
+    kinds.OFFLINE: {"offline": True},
+    kinds.ONLINE: {"offline": False},
+}
+
+
+def opcodes_of(cluster: Cluster, task: Step) -> list[Opcode]:
+    """The opcodes that carry out one step.
+
+    Empty for power and fencing of a node that Ganeti has no program to reach out of band:
+    someone must do it by hand.  A new instance has the members that placement decides;
+    its operating system and the like are the caller's.
+    """
+    instance = task.instance
+    if instance is None:
+        return _of_node(cluster, task)
+    if task.kind == kinds.START:
+        return [{"OP_ID": "OP_INSTANCE_STARTUP", "instance_name": instance.name, "force": False}]
+    if task.kind == kinds.STOP:
+        return [{"OP_ID": "OP_INSTANCE_SHUTDOWN", "instance_name": instance.name, "force": False}]
+    if task.kind == kinds.CREATE:
+        assert task.after is not None
+        return [_creation(cluster, instance, task.after.nodes)]
+    assert task.move is not None
+    made = opcode(cluster, instance, task.move, task.kind == kinds.MIGRATE)
+    if made["OP_ID"] == "OP_INSTANCE_FAILOVER" and any(
+        before.kind == kinds.FENCE for before in task.needs
+    ):
+        made["ignore_consistency"] = True  # the other side cannot be asked
+    return [made]
+
+
+def _creation(cluster: Cluster, instance: Instance, nodes: tuple[int, ...]) -> Opcode:
+    names = cluster.node_names(nodes)
+    return {
+        "OP_ID": "OP_INSTANCE_CREATE",
+        "instance_name": instance.name,
+        "mode": "create",
+        "disk_template": instance.template,
+        "disks": [{"size": size} for size in instance.disk_sizes],
+        "beparams": {
+            "minmem": instance.memory,
+            "maxmem": instance.memory,
+            "vcpus": instance.vcpus,
+            "spindle_use": instance.spindle_use,
+        },
+        "pnode": names[0],
+        **({"snode": names[1]} if len(names) > 1 else {}),
+        "start": instance.uses_memory,
+    }
+
+
+def _of_node(cluster: Cluster, task: Step) -> list[Opcode]:
+    assert task.node is not None
+    node = cluster.nodes[task.node]
+    if task.kind in _FLAGS:
+        flags = _FLAGS[task.kind]
+        return [{"OP_ID": "OP_NODE_SET_PARAMS", "node_name": node.name, **flags}]
+    if task.kind in _TAGS:
+        tags = list(task.tags)
+        return [{"OP_ID": _TAGS[task.kind], "kind": "node", "name": node.name, "tags": tags}]
+    if not node.oob_program:
+        return []
+    return [
+        {
+            "OP_ID": "OP_OOB_COMMAND",
+            "node_names": [node.name],
+            "command": _POWER[task.kind],
+            "ignore_status": task.kind == kinds.FENCE,
+            "force_master": False,
+        }
+    ]

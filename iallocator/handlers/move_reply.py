@@ -1,0 +1,146 @@
+"""Moves of instances as results, jobs and entries of ``solutions``."""
+
+from __future__ import annotations
+
+from iallocator.ganeti.opcodes import job
+from iallocator.reply import Reply
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+    from iallocator.model.instance import Instance
+    from iallocator.placement.context import Context
+    from iallocator.placement.moves import MoveOption, MoveResult
+    from iallocator.transition.requirements import Demands
+    from iallocator.transition.transition import Transition
+
+__all__ = ["MoveReport", "move_entry"]
+
+
+class MoveReport:
+    """What came of a request that moves instances, collected one by one."""
+
+    __slots__ = ("_context", "_failed", "_jobs", "_made", "_moved", "_solutions")
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._moved: list[list[Any]] = []
+        self._failed: list[list[str]] = []
+        self._jobs: list[list[dict[str, Any]]] = []
+        self._made: list[tuple[Instance, MoveOption]] = []
+        self._solutions: list[dict[str, Any]] = []
+
+    def moved(self, instance: Instance, move: MoveOption, entry: dict[str, Any]) -> None:
+        """Count a move that the result asks for."""
+        cluster = self._context.cluster
+        names = cluster.node_names(move.nodes)
+        group = cluster.nodes[move.nodes[0]].group.name
+        self._moved.append([instance.name, group, names])
+        like_hail = self._context.settings.like_hail
+        self._jobs.append(job(cluster, instance, move.steps, like_hail))
+        self._made.append((instance, move))
+        self._solutions.append(entry)
+
+    def failed(self, instance: Instance, message: str, entry: dict[str, Any]) -> None:
+        """Count an instance that stays where it is."""
+        unkept = self._context.bonds.unmet(instance)
+        message += f"; it {unkept}" if unkept else ""
+        self._failed.append([instance.name, message])
+        self._solutions.append(entry)
+
+    def reply(self, note: str = "") -> Reply:
+        """Everything as one reply, successful even if single instances failed.
+
+        `note` is added to ``info``.
+        """
+        transition = None
+        if self._made and not self._context.settings.like_hail:
+            transition = self._transition()
+        info = (
+            f"{len(self._failed)} instances failed to move and "
+            f"{len(self._moved)} were moved successfully"
+        )
+        info += "".join(f"; {name}: {message}" for name, message in self._failed) + note
+        reply = Reply(True, info, [self._moved, self._failed, self._jobs], self._solutions)
+        reply.transition = transition
+        return reply
+
+    def _transition(self) -> dict[str, Any]:
+        """The steps of the moves and what they wait for; the jobs are tied accordingly."""
+        from iallocator.ganeti.jobs import link_jobs
+        from iallocator.transition.assemble import transition_of_moves
+        from iallocator.transition.planning.reorder import arrange
+        from iallocator.transition.resources import room
+
+        cluster, state = self._context.cluster, self._context.state
+        demands = self._context.bonds.demands()
+        with state.trial():
+            for instance, _ in self._made:
+                state.remove(instance, state.where[instance.name])
+                state.place(instance, instance.nodes)
+            left = room(state)
+            if demands and any(instance.name in demands.stuck for instance, _ in self._made):
+                transition = self._around_stuck(demands)
+                link_jobs(transition, self._jobs, [instance.name for instance, _ in self._made])
+                return transition.document()
+        moves = [(instance, instance.nodes, move.steps) for instance, move in self._made]
+        orders = demands.orders if demands else ()
+        if orders:
+            positions = arrange(cluster, left, moves, orders).positions
+            moves = [moves[k] for k in positions]
+            self._take(positions)
+        transition = transition_of_moves(cluster, left, moves, orders=orders)
+        link_jobs(transition, self._jobs, [instance.name for instance, _ in self._made])
+        return transition.document()
+
+    def _take(self, positions: Sequence[int]) -> None:
+        """Go on with these of the moves, in this order."""
+        self._made[:] = [self._made[k] for k in positions]
+        self._moved[:] = [self._moved[k] for k in positions]
+        self._jobs[:] = [self._jobs[k] for k in positions]
+
+    def _around_stuck(self, demands: Demands) -> Transition:
+        """The steps where some instances cannot be stopped; what then cannot be done fails."""
+        from iallocator.transition.assemble import plan_transition
+
+        wanted = {instance.name: move.nodes for instance, move in self._made}
+        transition = plan_transition(self._context.state, wanted, demands=demands)
+        left = {name: why for name, why in transition.left if name in wanted}
+        for entry in self._solutions:
+            if entry["instance"] in left:
+                why = left[entry["instance"]]
+                self._failed.append([entry["instance"], why])
+                entry |= {"nodes": [], "reason": why}
+        last = {step.task.name: step.number for step in transition.steps}
+        names = [instance.name for instance, _ in self._made]
+        kept = [k for k, name in enumerate(names) if name not in left]
+        self._take(sorted(kept, key=lambda k: last.get(names[k], 0)))
+        return transition
+
+
+def move_entry(context: Context, instance: Instance, outcome: MoveResult) -> dict[str, Any]:
+    """One instance as an entry of ``solutions``: the best way to move it, and others."""
+    entry: dict[str, Any] = {"instance": instance.name}
+    if outcome.best is None:
+        entry |= {"nodes": [], "reason": outcome.message}
+    else:
+        entry |= _described(context, outcome.best)
+        if outcome.others is not None:
+            entry["secondaries"] = context.cluster.node_names(outcome.others)
+        group = context.cluster.nodes[outcome.best.nodes[0]].group
+        if context.settings_of(group).top > 1:
+            entry["alternatives"] = [_described(context, move) for move in outcome.moves]
+    return entry | {"failures": dict(sorted(outcome.failures.items()))}
+
+
+def _described(context: Context, move: MoveOption) -> dict[str, Any]:
+    cluster = context.cluster
+    steps = [{"move": kind, "node": cluster.nodes[target].name} for kind, target in move.steps]
+    return {
+        "group": cluster.nodes[move.nodes[0]].group.name,
+        "nodes": cluster.node_names(move.nodes),
+        "score": round(move.score, 8),
+        "moves": steps,
+    } | move.extra

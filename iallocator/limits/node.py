@@ -1,0 +1,265 @@
+"""The limits of a node, in the order in which they are tested; the first that fails is the reason.
+
+A check looks at the node before and after the instance came (`NodeView`: one node or
+many) and says where it fails.  Soft checks are skipped by ``--ignore-soft-errors``.
+"""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from iallocator.model.instance import Instance
+    from iallocator.model.node_view import NodeView, Quantity
+
+__all__ = [
+    "ABANDONED", "ALL_LIMITS", "FORCED_LIMITS", "HARD_LIMITS", "POOLS", "PRIMARY", "REASONS",
+    "SECONDARY", "Check", "checks_for",
+]  # fmt: skip
+
+REASONS = (
+    "FailMem", "FailDisk", "FailCPU", "FailN1", "FailTags", "FailMig", "FailDiskCount",
+    "FailSpindles", "FailInternal",
+)  # fmt: skip
+"""Every reason that is counted, in the order in which counts are listed."""
+
+
+class Check:
+    """One limit.
+
+    Attributes
+    ----------
+    reason:
+        What it is counted as, one of `REASONS`.
+    fails:
+        ``(before, after, instance)`` -> where the limit is broken.
+    numbers:
+        ``(before, after, instance)`` -> what a person wants to know, for one node.
+    soft:
+        Whether it may be ignored on request.
+    local:
+        Whether it concerns only instances with local disks.
+    forced:
+        Whether it counts for forced moves, too.
+    later:
+        Whether it looks at the node as it will be once forthcoming instances exist.
+    space:
+        Whether it is about the free disk that the node reports.
+    pools:
+        Whether it is about storage pools: only for instances that may not go everywhere.
+    """
+
+    __slots__ = ("fails", "forced", "later", "local", "numbers", "pools", "reason", "soft",
+                 "space")  # fmt: skip
+
+    def __init__(
+        self,
+        reason: str,
+        fails: Callable[[NodeView, NodeView, Instance], Quantity],
+        numbers: Callable[[NodeView, NodeView, Instance], str],
+        *,
+        soft: bool = False,
+        local: bool = False,
+        later: bool = False,
+        forced: bool = True,
+        space: bool = False,
+        pools: bool = False,
+    ) -> None:
+        self.reason = reason
+        self.fails = fails
+        self.numbers = numbers
+        self.soft = soft
+        self.local = local
+        self.later = later
+        self.space = space
+        self.pools = pools
+        self.forced = forced and not soft and not later
+
+
+def _memory(b: NodeView, a: NodeView, i: Instance) -> str:
+    return f"needs {i.memory} MiB memory, {b.memory:.12g} free, and some must remain"
+
+
+def _memory_later(b: NodeView, a: NodeView, i: Instance) -> str:
+    return f"needs {i.memory} MiB memory, {b.memory_later:.12g} free with forthcoming instances"
+
+
+def _disk(b: NodeView, a: NodeView, i: Instance) -> str:
+    return f"needs {i.disk} MiB disk, {b.disk:.12g} free, and some must remain"
+
+
+def _less_disk_later(b: NodeView, a: NodeView, i: Instance) -> str:
+    return f"needs {i.disk} MiB disk, {b.disk_later:.12g} free with forthcoming instances"
+
+
+def _disk_reserve(b: NodeView, a: NodeView, i: Instance) -> str:
+    return f"would leave {a.disk:.12g} MiB of disk, {a.disk_reserve:.12g} are to be kept free"
+
+
+def _unknown_spindles(b: NodeView, a: NodeView, i: Instance) -> str:
+    return "has exclusive storage, and a disk of the instance does not say its spindles"
+
+
+def _own_spindles(b: NodeView, a: NodeView, i: Instance) -> str:
+    noun = "spindle" if i.spindles == 1 else "spindles"
+    return f"needs {i.spindles} {noun} of its own, {b.free_spindles:.12g} free"
+
+
+def _own_spindles_later(b: NodeView, a: NodeView, i: Instance) -> str:
+    noun = "spindle" if i.spindles == 1 else "spindles"
+    return (
+        f"needs {i.spindles} {noun} of its own, "
+        f"{b.free_spindles_later:.12g} free with forthcoming instances"
+    )
+
+
+def _spindles(b: NodeView, a: NodeView, i: Instance) -> str:
+    return f"spindles in use would be {a.spindles:.12g}, the policy allows {a.high_spindles:.12g}"
+
+
+def _spindles_later(b: NodeView, a: NodeView, i: Instance) -> str:
+    return (
+        f"spindles in use with forthcoming instances would be {a.spindles_later:.12g}, "
+        f"the policy allows {a.high_spindles:.12g}"
+    )
+
+
+def _n1(b: NodeView, a: NodeView, i: Instance) -> str:
+    return (
+        f"{a.memory:.12g} MiB memory would remain free, "
+        f"{a.reserved:.12g} are reserved for failovers"
+    )
+
+
+def _cpus(b: NodeView, a: NodeView, i: Instance) -> str:
+    return (
+        f"virtual cpus in use would be {a.cpus:.12g}, "
+        f"{round(a.total_cpus)} cpus at ratio {a.vcpu_ratio:.12g} "
+        f"allow {a.vcpu_ratio * a.total_cpus:.12g}"
+    )
+
+
+def _cpus_later(b: NodeView, a: NodeView, i: Instance) -> str:
+    return (
+        f"virtual cpus in use with forthcoming instances would be {a.cpus_later:.12g}, "
+        f"{round(a.total_cpus)} cpus at ratio {a.vcpu_ratio:.12g} "
+        f"allow {a.vcpu_ratio * a.total_cpus:.12g}"
+    )
+
+
+def _tags(b: NodeView, a: NodeView, i: Instance) -> str:
+    return f"holds a primary with one of its exclusion tags ({', '.join(i.exclusion)})"
+
+
+def _failover(b: NodeView, a: NodeView, i: Instance) -> str:
+    return f"could not take over its {i.memory} MiB memory, {b.memory:.12g} free"
+
+
+def _failover_later(b: NodeView, a: NodeView, i: Instance) -> str:
+    return (
+        f"could not take over its {i.memory} MiB memory, "
+        f"{b.memory_later:.12g} free with forthcoming instances"
+    )
+
+
+def _barred(b: NodeView, a: NodeView, i: Instance) -> Quantity:
+    return False if a.at is None else a.at.bars(i)
+
+
+def _pools(b: NodeView, a: NodeView, i: Instance) -> str:
+    return "" if a.at is None else a.at.why(i)
+
+
+POOLS = Check("FailDisk", _barred, _pools, pools=True)
+"""The node must reach the instance's storage pools, and have room in its own."""
+
+_NO_SPINDLES = Check(
+    "FailSpindles",
+    lambda b, a, i: b.exclusive * (i.spindles is None) > 0,
+    _unknown_spindles,
+    local=True,
+)
+
+_DISK = (
+    Check("FailDisk", lambda b, a, i: a.disk <= 0, _disk, local=True, space=True),
+    Check("FailDisk", lambda b, a, i: a.disk < a.disk_reserve, _disk_reserve, soft=True,
+          local=True, space=True),
+    _NO_SPINDLES,
+    Check("FailSpindles", lambda b, a, i: a.exclusive * (a.free_spindles < 0) > 0, _own_spindles,
+          local=True),
+)  # fmt: skip
+
+
+def _shared_spindles(soft: bool) -> Check:
+    return Check("FailDisk", lambda b, a, i: a.spindles > a.high_spindles, _spindles, soft=soft,
+                 local=True, forced=False)  # fmt: skip
+
+
+def _disk_later(soft: bool) -> tuple[Check, ...]:
+    return (
+        Check("FailDisk", lambda b, a, i: a.disk_later <= 0, _less_disk_later, soft=soft,
+              local=True, later=True, space=True),
+        Check("FailDisk", lambda b, a, i: a.disk_later < a.disk_reserve, _disk_reserve, soft=True,
+              local=True, later=True, space=True),
+        Check("FailSpindles", lambda b, a, i: a.exclusive * (a.free_spindles_later < 0) > 0,
+              _own_spindles_later, soft=soft, local=True, later=True),
+        Check("FailDisk", lambda b, a, i: a.spindles_later > a.high_spindles, _spindles_later,
+              soft=soft, local=True, later=True),
+    )  # fmt: skip
+
+
+_N1 = Check("FailMem", lambda b, a, i: a.fails_n1 > b.fails_n1, _n1, soft=True)
+
+PRIMARY = (
+    POOLS,
+    Check("FailMem", lambda b, a, i: a.memory <= 0, _memory),
+    *_DISK,
+    _shared_spindles(soft=True),
+    _N1,
+    Check("FailCPU", lambda b, a, i: a.cpus / a.total_cpus > a.vcpu_ratio, _cpus, soft=True),
+    Check("FailTags", lambda b, a, i: a.conflicts > b.conflicts, _tags, soft=True),
+    Check("FailMem", lambda b, a, i: a.memory_later <= 0, _memory_later,
+          later=True),
+    *_disk_later(soft=True),
+    Check("FailCPU", lambda b, a, i: a.cpus_later / a.total_cpus > a.vcpu_ratio, _cpus_later,
+          soft=True, later=True),
+)  # fmt: skip
+"""For a node that would become the primary."""
+
+SECONDARY = (
+    POOLS,
+    *_DISK,
+    _shared_spindles(soft=False),
+    Check("FailMem", lambda b, a, i: i.memory >= b.memory, _failover, soft=True),
+    _N1,
+    *_disk_later(soft=False),
+    Check("FailMem", lambda b, a, i: i.memory >= b.memory_later, _failover_later, soft=True,
+          later=True),
+)  # fmt: skip
+"""For a node that would become the secondary of a drbd instance."""
+
+
+ABANDONED = tuple(check for check in SECONDARY if check.reason != "FailDisk")
+"""For an old primary that is not online and becomes the secondary: its disk does not matter."""
+
+ALL_LIMITS, HARD_LIMITS, FORCED_LIMITS = range(3)
+"""Which limits count: all; the hard ones, for a new instance; those for forced moves.
+
+Forced are the moves when a node fails, off nodes that are not online, and those that
+are to ignore soft limits.
+"""
+
+
+def checks_for(checks: tuple[Check, ...], instance: Instance, limits: int) -> tuple[Check, ...]:
+    """Those of `checks` that matter for `instance`: a forthcoming one takes nothing yet."""
+    return tuple(
+        check
+        for check in checks
+        if (instance.local or not check.local)
+        and (instance.restricted or not check.pools)
+        and (instance.counts_disk or not check.space)
+        and not (limits == HARD_LIMITS and check.soft)
+        and not (limits == FORCED_LIMITS and not check.forced)
+        and (check.later or check.pools or not instance.forthcoming)
+    )

@@ -1,0 +1,195 @@
+"""A node, or many nodes at once, as the checks and statistics see them.
+
+Every attribute of a `NodeView` is either a number (one node) or an array (all
+candidates): the formulas of `iallocator.scoring.metrics` and the checks of
+`iallocator.limits` are written once and work on both.
+"""
+
+from __future__ import annotations
+
+from operator import attrgetter
+
+from iallocator.model.columns import COLUMNS
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any, Protocol
+
+    from iallocator.model.cluster import Node
+    from iallocator.model.instance import Instance
+    from iallocator.model.storage import PoolSpace
+
+    Quantity = Any
+    """A number, or an array of them."""
+
+    class Site(Protocol):
+        """Where the nodes of a view stand, as far as storage pools matter."""
+
+        def bars(self, instance: Instance) -> Quantity:
+            """Whether storage pools keep `instance` away from the nodes."""
+
+        def why(self, instance: Instance) -> str:
+            """The reason, for one node."""
+
+
+__all__ = ["CAPACITIES", "NodeView", "OneSite", "capacities"]
+
+CAPACITIES = (
+    "online",  # 1 or 0
+    "per_memory",  # 1 / total memory; 0 where there is none
+    "per_disk",  # 1 / total disk; 0 without disk and with exclusive storage
+    "per_own_spindle",  # 1 / total spindles with exclusive storage, else 0
+    "no_disk",  # 1 where there is nothing to divide by
+    "per_cpu",  # 1 / total cpus; 0 where there are none
+    "total_cpus",  # a tiny number where there are none, so that any use is too much
+    "per_speed",  # 1 / cpu speed
+    "per_spindle",  # 1 / highest number of shared spindles; 0 with exclusive storage
+    "vcpu_ratio",  # policy: virtual cpus per cpu at most
+    "high_spindles",  # policy: shared spindles at most; infinite with exclusive storage
+    "exclusive",  # 1 with exclusive storage
+    "disk_reserve",  # MiB of disk that must stay free
+    "stored",  # 1 if it is online and may have storage of its own, else 0
+)
+"""What a node has and placements do not change, in the form that formulas want."""
+
+_columns_of = attrgetter(*COLUMNS)
+_capacities_of = attrgetter(*CAPACITIES)
+
+
+def _inverse(value: float) -> float:
+    return 1 / value if value else 0.0
+
+
+def capacities(node: Node, min_disk: float = 0.0) -> tuple[float, ...]:
+    """The `CAPACITIES` of `node`; `min_disk` is the share of disk to keep free."""
+    exclusive = node.exclusive_storage
+    per_disk = 0.0 if exclusive else _inverse(node.total_disk)
+    per_own_spindle = _inverse(node.total_spindles) if exclusive else 0.0
+    return (
+        1 if node.online else 0,
+        _inverse(node.total_memory),
+        per_disk,
+        per_own_spindle,
+        0 if per_disk or per_own_spindle else 1,
+        _inverse(node.total_cpus),
+        node.total_cpus or 1e-9,
+        _inverse(node.cpu_speed),
+        0.0 if exclusive else _inverse(node.high_spindles),
+        node.vcpu_ratio,
+        float("inf") if exclusive else node.high_spindles,
+        1 if exclusive else 0,
+        min_disk * node.total_disk,
+        1 if node.online and node.has_internal else 0,
+    )
+
+
+class OneSite:
+    """The storage pools of one node."""
+
+    __slots__ = ("_index", "_pools")
+
+    def __init__(self, pools: PoolSpace, index: int) -> None:
+        self._pools = pools
+        self._index = index
+
+    def bars(self, instance: Instance) -> bool:
+        """Whether they keep `instance` away, which is on no node now."""
+        return self._pools.bars(self._index, instance)
+
+    def why(self, instance: Instance) -> str:
+        """The reason for that, with the numbers."""
+        return self._pools.why(self._index, instance)
+
+
+class NodeView:
+    """Columns, capacities and reserved memory of one or many nodes.
+
+    ``at`` tells what the nodes have of storage pools; None where nothing is said of those.
+    """
+
+    __slots__ = (*COLUMNS, *CAPACITIES, "at", "domain_conflicts", "reserved")
+
+    memory: Quantity
+    disk: Quantity
+    free_spindles: Quantity
+    spindles: Quantity
+    cpus: Quantity
+    primaries: Quantity
+    secondaries: Quantity
+    cpu_load: Quantity
+    memory_load: Quantity
+    disk_load: Quantity
+    net_load: Quantity
+    memory_later: Quantity
+    disk_later: Quantity
+    free_spindles_later: Quantity
+    spindles_later: Quantity
+    cpus_later: Quantity
+    conflicts: Quantity
+    misplaced: Quantity
+    domain_conflicts: Quantity
+    online: Quantity
+    per_memory: Quantity
+    per_disk: Quantity
+    per_own_spindle: Quantity
+    no_disk: Quantity
+    per_cpu: Quantity
+    total_cpus: Quantity
+    per_speed: Quantity
+    per_spindle: Quantity
+    vcpu_ratio: Quantity
+    high_spindles: Quantity
+    exclusive: Quantity
+    disk_reserve: Quantity
+    stored: Quantity
+    reserved: Quantity
+
+    def __init__(
+        self,
+        columns: Sequence[Quantity],
+        fixed: Sequence[Quantity],
+        reserved: Quantity,
+        at: Site | None = None,
+    ) -> None:
+        (
+            self.memory, self.disk, self.free_spindles, self.spindles, self.cpus,
+            self.primaries, self.secondaries, self.cpu_load, self.memory_load,
+            self.disk_load, self.net_load, self.memory_later, self.disk_later,
+            self.free_spindles_later, self.spindles_later, self.cpus_later,
+            self.conflicts, self.misplaced,
+        ) = columns  # fmt: skip
+        (
+            self.online, self.per_memory, self.per_disk, self.per_own_spindle, self.no_disk,
+            self.per_cpu, self.total_cpus, self.per_speed, self.per_spindle,
+            self.vcpu_ratio, self.high_spindles, self.exclusive, self.disk_reserve,
+            self.stored,
+        ) = fixed  # fmt: skip
+        self.reserved = reserved
+        self.at = at
+        self.domain_conflicts = 0  # known only for candidates, relative to the present
+
+    def columns(self) -> tuple[Quantity, ...]:
+        """The changing quantities, in the order of `COLUMNS`."""
+        return _columns_of(self)
+
+    def fixed(self) -> tuple[Quantity, ...]:
+        """The capacities, in the order of `CAPACITIES`."""
+        return _capacities_of(self)
+
+    def plus(self, vector: Sequence[float], reserved: Quantity) -> NodeView:
+        """The same nodes after adding `vector`, with this much reserved memory."""
+        return NodeView(
+            [
+                quantity + amount if amount else quantity
+                for quantity, amount in zip(self.columns(), vector)
+            ],
+            self.fixed(),
+            reserved,
+            self.at,
+        )
+
+    @property
+    def fails_n1(self) -> Quantity:
+        """Whether the memory left could not take the failover of the worst peer."""
+        return self.memory <= self.reserved

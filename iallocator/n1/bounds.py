@@ -1,0 +1,261 @@
+"""The cheap test of N+1: when free memory alone proves that a failure is survived, or not.
+
+An instance of x MiB finds no place only if every target has been given so much
+by those moved before it that less than x is left there, which takes at least
+``max(0, capacity - x + 1)`` MiB on each.  If all of that together is more than
+what is moved before it, it finds a place, whatever the order and the choices.
+The largest instance is the worst case: making x smaller by one raises the left
+side by the number of targets that could hold x, the right side by one.
+
+Plain instances need disk as well: a target is closed to them by memory or by
+disk, and what is moved can pay for the closing of all targets only if the shares
+of both budgets, the cheaper one for each target, add up to no more than two.
+"""
+
+from __future__ import annotations
+
+from iallocator.limits.migration import may_not_receive
+from iallocator.model.columns import (
+    DISK,
+    MEMORY,
+)
+from iallocator.n1.verdicts import INFINITE, LOST, SAFE, UNKNOWN, share_of
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from iallocator.model.instance import Instance
+    from iallocator.model.state import State
+    from iallocator.n1.pool_bounds import Share
+    from iallocator.n1.rules import Rules
+
+__all__ = [
+    "INFINITE", "LOST", "SAFE", "UNKNOWN", "Demand", "Room", "demand_of", "verdict",
+]  # fmt: skip
+
+
+class Demand:
+    """What the failure of a node asks of the others.
+
+    Attributes
+    ----------
+    failovers:
+        Secondary -> MiB of the drbd primaries that fail over to it.
+    moved, largest:
+        MiB of all instances that need a new node, and of the largest of them.
+    plain_disk, largest_disk:
+        MiB of disk of those that are created anew, and of the largest of them.
+    single:
+        Whether drbd primaries without secondary exist: nothing can save those.
+    intricate:
+        Whether only the simulation can tell: exclusive storage, or an instance to be
+        created anew that the policy does not admit any more.
+    movers, recreated:
+        How many instances need a new node, and how many of them are not mirrored.
+    shares:
+        What needs a new node, by the nodes that it may go to and the pool that it needs
+        room in; None if nothing is restricted to some nodes or to a pool of its own.
+    """
+
+    __slots__ = (
+        "failovers",
+        "intricate",
+        "largest",
+        "largest_disk",
+        "moved",
+        "movers",
+        "plain",
+        "plain_disk",
+        "recreated",
+        "shares",
+        "single",
+    )  # fmt: skip
+
+    def __init__(self) -> None:
+        self.failovers: dict[int, float] = {}
+        self.movers = 0
+        self.moved = 0
+        self.largest = 0
+        self.plain = 0
+        self.recreated = 0
+        self.plain_disk = 0
+        self.largest_disk = 0
+        self.single = False
+        self.intricate = False
+        self.shares: list[Share] | None = None
+
+    def add(self, instance: Instance, secondary: int | None, recreated: bool) -> None:
+        """Count one more primary of the node."""
+        if instance.forthcoming:
+            return
+        memory = instance.memory if instance.uses_memory else 0
+        if instance.template == "drbd":
+            if secondary is None:
+                self.single = True
+            else:
+                self.failovers[secondary] = self.failovers.get(secondary, 0) + memory
+            return
+        self.movers += 1
+        self.moved += memory
+        self.largest = max(self.largest, memory)
+        self.recreated += recreated
+        if instance.local:
+            self.plain += 1
+            self.plain_disk += instance.disk
+            self.largest_disk = max(self.largest_disk, instance.disk)
+
+
+def demand_of(state: State, node: int, rules: Rules) -> Demand:
+    """The demand of `node` as the state is now."""
+    demand = Demand()
+    group = state.cluster.nodes[node].group
+    demand.intricate = group.exclusive
+    for instance in state.primaries[node].values():
+        nodes = state.where[instance.name]
+        if nodes[0] != node:  # about to leave
+            demand.intricate |= rules.strict
+            demand.movers += rules.strict
+            continue
+        recreated = rules.recreates(instance)
+        if recreated and group.policy.refuses(instance, False):
+            demand.intricate = True
+        demand.add(instance, nodes[1] if len(nodes) > 1 else None, recreated)
+    if state.pools is not None and demand.movers:
+        _split(state, node, demand)
+    return demand
+
+
+def _split(state: State, node: int, demand: Demand) -> None:
+    """Tell apart what may go to different nodes, if anything is restricted."""
+    movers = [
+        i
+        for i in state.primaries[node].values()
+        if i.template != "drbd" and not i.forthcoming and state.where[i.name][0] == node
+    ]
+    if not any(i.restricted for i in movers):
+        return
+    from iallocator.n1.pool_bounds import shares_of
+
+    demand.shares = shares_of(state.cluster, movers)
+    demand.intricate |= demand.shares is None
+
+
+class Room:
+    """What the targets of a group can take, sorted: the sums of the cheap test in one look-up.
+
+    Of use where many failures are judged on the same state.
+    """
+
+    __slots__ = ("_above", "_capacities", "_memory", "_total", "members")
+
+    def __init__(self, state: State, targets: Sequence[int]) -> None:
+        self.members = frozenset(targets)
+        self._memory = state.columns[MEMORY]
+        self._capacities = sorted(self._memory[t] - 1 for t in targets)
+        self._above = [0.0]  # sums of the largest, one more at a time
+        for capacity in reversed(self._capacities):
+            self._above.append(self._above[-1] + capacity)
+        self._total = sum(c for c in self._capacities if c > 0)
+
+    def without(self, node: int, need: float) -> tuple[float, float, float]:
+        """Largest capacity, total capacity and closing sum for `need`, all without `node`.
+
+        `node` must be one of the targets.
+        """
+        from bisect import bisect_left
+
+        own = self._memory[node] - 1
+        last = self._capacities[-1]
+        if last == own:
+            last = self._capacities[-2] if len(self._capacities) > 1 else -INFINITE
+        count = len(self._capacities) - bisect_left(self._capacities, need)
+        closing = self._above[count] - count * (need - 1)
+        if own >= need:
+            closing -= own - need + 1
+        return last, self._total - max(0, own), closing
+
+
+def verdict(
+    state: State,
+    node: int,
+    demand: Demand,
+    rules: Rules,
+    targets: Sequence[int],
+    room: Room | None = None,
+) -> tuple[int, float]:
+    """`SAFE` or `LOST` if that is certain, else `UNKNOWN`; and with `SAFE` the spare memory.
+
+    `targets` are the nodes of the group that may take over.  The spare memory (MiB)
+    could vanish from any of them, and what needs a new node would still find one; -1 if
+    disk matters as well.  Failovers to secondaries are another matter.
+    Cost: proportional to the targets, and only where something needs a new node; with
+    `room`, made of the same state and targets, one look-up where it can be used.
+    """
+    if demand.single or _failovers_fail(state, node, demand, rules):
+        return LOST, 0
+    if demand.intricate and (demand.movers or demand.failovers):
+        return UNKNOWN, 0
+    memory = state.columns[MEMORY]
+    failovers = demand.failovers
+    if not demand.movers:
+        return SAFE, INFINITE
+    refused = may_not_receive(state.cluster, node, targets)
+    if refused:
+        if demand.recreated:
+            return UNKNOWN, 0
+        targets = [t for t in targets if t not in refused]
+    if demand.shares is not None:
+        from iallocator.n1.pool_bounds import judge_shares
+
+        return judge_shares(state, demand, [t for t in targets if t != node])
+    need = demand.largest
+    if room is not None and not (refused or failovers or demand.plain) and node in room.members:
+        largest, total, closing = room.without(node, need)
+        capacities: list[float] = []
+    else:
+        capacities = [memory[t] - failovers.get(t, 0) - 1 for t in targets if t != node]
+        largest = max(capacities, default=-INFINITE)
+        total = sum([c for c in capacities if c > 0])
+        closing = sum([c - need + 1 for c in capacities if c >= need])
+    if need > largest or total < demand.moved:
+        return LOST, 0
+    if demand.plain and not _disk_suffices(state, node, demand, targets, capacities):
+        return UNKNOWN, 0
+    spare = closing - (demand.moved - need) - 1
+    if spare < 0:
+        return UNKNOWN, 0
+    return SAFE, -1 if demand.plain else spare
+
+
+def _failovers_fail(state: State, node: int, demand: Demand, rules: Rules) -> bool:
+    """Whether some secondary cannot take over the drbd primaries of `node`."""
+    if not demand.failovers:
+        return False
+    if may_not_receive(state.cluster, node, demand.failovers):
+        return True
+    columns = state.columns
+    for secondary, amount in demand.failovers.items():
+        if columns[MEMORY][secondary] - amount <= 0:
+            return True
+    if not rules.strict:
+        return not all(state.cluster.nodes[s].online for s in demand.failovers)
+    if state.cluster.nodes[node].online and columns[DISK][node] <= 0:
+        return True
+    return any(columns[DISK][s] <= 0 for s in demand.failovers)
+
+
+def _disk_suffices(
+    state: State, node: int, demand: Demand, targets: Sequence[int], capacities: Sequence[float]
+) -> bool:
+    """Whether memory and disk budgets together cannot close every target."""
+    memory_budget = demand.moved - demand.largest
+    disk_budget = demand.plain_disk - demand.largest_disk
+    disk = state.columns[DISK]
+    shares = 0.0
+    others = [t for t in targets if t != node]
+    for target, capacity in zip(others, capacities):
+        closing = max(0.0, capacity - demand.largest + 1)
+        closing_disk = max(0.0, disk[target] - demand.largest_disk)
+        shares += min(share_of(closing, memory_budget), share_of(closing_disk, disk_budget))
+    return shares > 2

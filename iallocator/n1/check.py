@@ -1,0 +1,277 @@
+"""Whether a placement keeps the N+1 that is asked for.
+
+Three steps, each only where the one before was not conclusive: the slack of every
+node's failure, computed once for all candidates; the cheap test with the
+candidate in place; the simulation.
+"""
+
+from __future__ import annotations
+
+from iallocator.limits.migration import may_not_receive
+from iallocator.model.columns import MEMORY
+from iallocator.n1.bounds import (
+    INFINITE,
+    LOST,
+    SAFE,
+    UNKNOWN,
+    Demand,
+    Room,
+    demand_of,
+    verdict,
+)
+from iallocator.n1.simulation import Simulation
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from iallocator.model.cluster import Group
+    from iallocator.model.instance import Instance
+    from iallocator.model.state import State
+    from iallocator.n1.rules import Rules
+    from iallocator.n1.simulation import UnsurvivedFailure
+    from iallocator.scoring import Kernels
+
+__all__ = ["N1Cache", "N1Check"]
+
+
+class N1Cache:
+    """What judges leave to the next one, for as long as nothing there changes.
+
+    Attributes
+    ----------
+    demands:
+        Node -> its revision, and what its failure asks for then.
+    watches:
+        Index of a group -> what was found of its failures.
+    """
+
+    __slots__ = ("demands", "watches")
+
+    def __init__(self) -> None:
+        self.demands: dict[int, tuple[int, Demand | None]] = {}
+        self.watches: dict[int, _FailureWatch] = {}
+
+
+class N1Check:
+    """Judges placements of one instance on `state`, which it leaves as it is.
+
+    `scope` are the nodes over which the allocation's score runs; `leaving` is an
+    instance that is off the state already, but was there before the request.
+    `remembered` is shared by the judges of one request.
+    `survived` says of nodes whether their failure could be survived before, where that
+    is not to be taken from `state`.
+    """
+
+    def __init__(
+        self,
+        state: State,
+        kernels: Kernels,
+        rules: Rules,
+        scope: Sequence[int],
+        leaving: Instance | None = None,
+        remembered: N1Cache | None = None,
+        survived: dict[int, bool] | None = None,
+    ) -> None:
+        self._leaving = leaving
+        self._remembered = remembered or N1Cache()
+        self._state = state
+        self._rules = rules
+        self._scope = scope
+        self._simulation = Simulation(state, kernels, rules, scope)
+        self._watches: dict[int, _FailureWatch] = {}
+        self._survived: dict[int, bool] = {} if survived is None else survived
+
+    def accepts(self, instance: Instance, nodes: tuple[int, ...]) -> bool:
+        """Whether `instance` may be put on `nodes`, primary first."""
+        return self._rules.mode == "off" or self._refuter(instance, nodes) is None
+
+    def stranded(self, instance: Instance, nodes: tuple[int, ...]) -> UnsurvivedFailure | None:
+        """Which failure this placement makes unsurvivable, and who finds no place."""
+        node = None if self._rules.mode == "off" else self._refuter(instance, nodes)
+        if node is None:
+            return None
+        with self._state.trial():
+            self._try_out(instance, nodes)
+            return self._simulation.fail(node)
+
+    def survivable(self, nodes: Sequence[int]) -> list[int]:
+        """Those of `nodes` whose failure can be survived as things are."""
+        return self._survived_before(nodes)
+
+    def _refuter(self, instance: Instance, nodes: tuple[int, ...]) -> int | None:
+        """A node whose failure could not be survived with the candidate in place.
+
+        Only three kinds of failure can become so: those whose instances need a new
+        node and have little to spare; those that fail over to the new primary; and
+        that of the new primary itself.
+        """
+        watch = self._watch(self._state.cluster.nodes[nodes[0]].group)
+        taken = instance.memory if instance.uses_memory else 0
+        for node, amount in watch.onto(nodes[0]):
+            if self._state.columns[MEMORY][nodes[0]] - taken - amount > 0:
+                break
+            if node in watch.failing and (self._rules.strict or self._survived_before([node])):
+                return node
+        critical: list[int] = []
+        if nodes[0] in watch.failing and not watch.takes_over(self._rules, instance, nodes):
+            critical.append(nodes[0])
+        for spare, node in watch.movers:
+            if spare >= taken:
+                break
+            if node != nodes[0]:
+                critical.append(node)
+        if watch.refuter in critical:  # likely this one's, too
+            critical.remove(watch.refuter)
+            if self._refuted([watch.refuter], instance, nodes) is not None:
+                return watch.refuter
+        watch.refuter = self._refuted(critical, instance, nodes)
+        return watch.refuter
+
+    def _refuted(
+        self, critical: Sequence[int], instance: Instance, nodes: tuple[int, ...]
+    ) -> int | None:
+        """The first of `critical` that fails unsurvivably because of the candidate."""
+        if not critical:
+            return None
+        with self._state.trial():
+            self._try_out(instance, nodes)
+            lost = self._lost(critical)
+        if lost and not self._rules.strict:
+            lost = self._survived_before(lost)
+        return lost[0] if lost else None
+
+    def _try_out(self, instance: Instance, nodes: tuple[int, ...]) -> None:
+        """Place the candidate; hail still takes one that moves for where it was."""
+        where = self._state.where
+        present = where.get(instance.name)
+        self._state.place(instance, nodes)
+        if self._rules.strict and present is not None:
+            where[instance.name] = present
+
+    def _lost(self, failing: Sequence[int]) -> list[int]:
+        """Those of `failing` that cannot be survived as the state is now."""
+        kinds = {node: _cheap(self._state, self._rules, node)[0] for node in failing}
+        lost = [node for node in failing if kinds[node] == LOST]
+        if lost and self._rules.strict:
+            return lost
+        unknown = [node for node in failing if kinds[node] == UNKNOWN]
+        for group in dict.fromkeys(self._state.cluster.nodes[node].group for node in unknown):
+            lost += self._simulation.lost([node for node in unknown if node in group.nodes])
+        return lost
+
+    def _survived_before(self, failing: Sequence[int]) -> list[int]:
+        """Those of `failing` that could be survived without the candidate."""
+        new = [node for node in failing if node not in self._survived]
+        with self._state.trial():
+            if self._leaving is not None:
+                self._state.place(self._leaving, self._leaving.nodes)
+            lost = set(self._lost(new))
+        self._survived.update((node, node not in lost) for node in new)
+        return [node for node in failing if self._survived[node]]
+
+    def _watch(self, group: Group) -> _FailureWatch:
+        watch = self._watches.get(group.index)
+        if watch is None:
+            failing = self._rules.failing(self._state.cluster, group, self._scope)
+            known = self._remembered.watches.get(group.index)
+            if known is not None and known.still_true(self._state, failing):
+                watch = known
+                watch.refuter = None
+            else:
+                watch = _FailureWatch(self._state, self._rules, failing, self._remembered.demands)
+                self._remembered.watches[group.index] = watch
+            self._watches[group.index] = watch
+        return watch
+
+
+def _cheap(state: State, rules: Rules, node: int) -> tuple[int, float]:
+    """The cheap verdict on a node's failure, as the state is now."""
+    targets = rules.targets(state.cluster, state.cluster.nodes[node].group)
+    return verdict(state, node, demand_of(state, node, rules), rules, targets)
+
+
+class _FailureWatch:
+    """What is known of the failures in a group before any candidate is placed.
+
+    Attributes
+    ----------
+    failing:
+        The nodes whose failure has to be survived.
+    movers:
+        (spare memory, node) of the failures where something needs a new node, the most
+        critical first; -1 where the cheap test does not tell.
+    refuter:
+        The node whose failure refuted the last candidate that was refused.
+    """
+
+    __slots__ = ("_demands", "_onto", "_revisions", "_state", "failing", "movers", "refuter")
+
+    def __init__(
+        self,
+        state: State,
+        rules: Rules,
+        failing: Sequence[int],
+        demands: dict[int, tuple[int, Demand | None]],
+    ) -> None:
+        self._state = state
+        self.failing = frozenset(failing)
+        self.refuter: int | None = None
+        self.movers: list[tuple[float, int]] = []
+        self._demands: dict[int, Demand] = {}
+        self._onto: dict[int, list[tuple[int, float]]] = {}
+        rooms: dict[int, Room] = {}
+        for node in failing:
+            group = state.cluster.nodes[node].group
+            targets = rules.targets(state.cluster, group)
+            if group.index not in rooms and targets:
+                rooms[group.index] = Room(state, targets)
+            revision, demand = demands.get(node, (-1, None))
+            if demand is None or revision != state.revisions[node]:
+                demand = demand_of(state, node, rules)
+                demands[node] = state.revisions[node], demand
+            self._demands[node] = demand
+            room = rooms.get(group.index)
+            kind, spare = verdict(state, node, demand, rules, targets, room)
+            if kind == LOST and not rules.strict:
+                continue
+            if kind != SAFE:
+                spare = -1
+            if spare != INFINITE:
+                self.movers.append((spare, node))
+            for secondary, amount in demand.failovers.items():
+                self._onto.setdefault(secondary, []).append((node, amount))
+        concerned = self.failing.union(*(room.members for room in rooms.values()), self._onto)
+        self._revisions = {} if state.trying else {i: state.revisions[i] for i in concerned}
+        self.movers.sort()
+        for failovers in self._onto.values():
+            failovers.sort(key=_amount, reverse=True)
+
+    def still_true(self, state: State, failing: Sequence[int]) -> bool:
+        """Whether these failures would be found as they were."""
+        now = state.revisions
+        return (
+            state is self._state
+            and not state.trying
+            and bool(self._revisions)
+            and self.failing == frozenset(failing)
+            and all(now[index] == then for index, then in self._revisions.items())
+        )
+
+    def onto(self, node: int) -> list[tuple[int, float]]:
+        """(failing node, MiB that fail over from there to `node`), the most first."""
+        return self._onto.get(node, [])
+
+    def takes_over(self, rules: Rules, instance: Instance, nodes: tuple[int, ...]) -> bool:
+        """Whether the new primary's failure is plainly survived: only failovers, and room."""
+        demand = self._demands[nodes[0]]
+        if rules.strict or len(nodes) < 2 or demand.movers or demand.intricate or demand.single:
+            return False
+        if may_not_receive(self._state.cluster, nodes[0], nodes[1:]):
+            return False
+        amount = demand.failovers.get(nodes[1], 0) + instance.memory
+        return self._state.columns[MEMORY][nodes[1]] - amount > 0
+
+
+def _amount(failover: tuple[int, float]) -> float:
+    return failover[1]

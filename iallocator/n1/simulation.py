@@ -1,0 +1,198 @@
+"""What happens when a node fails, played through on the state.
+
+First its drbd primaries fail over to their secondaries; then its primaries on
+shared storage are moved, one by one, each to the node of the group with the best
+score; then its plain and file primaries are created anew, largest memory first,
+each on the best node.  Only hard limits count.
+"""
+
+from __future__ import annotations
+
+from iallocator.limits.group import refused_by_policy
+from iallocator.limits.migration import may_not_receive
+from iallocator.limits.node import (
+    ABANDONED,
+    FORCED_LIMITS,
+    PRIMARY,
+    SECONDARY,
+    checks_for,
+)
+from iallocator.model.columns import MEMORY
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from iallocator.model.instance import Instance
+    from iallocator.model.state import State
+    from iallocator.n1.rules import Rules
+    from iallocator.scoring import Kernels
+
+__all__ = ["Simulation", "UnsurvivedFailure"]
+
+WORTH_ARRAYS = 1_000
+"""Moves × nodes from which on the array form is loaded: a move costs 50 µs per node without."""
+
+
+class UnsurvivedFailure:
+    """A failure that cannot be survived: `instance` finds no place when `node` fails."""
+
+    __slots__ = ("instance", "node", "why")
+
+    def __init__(self, node: int, instance: Instance, why: str) -> None:
+        self.node = node
+        self.instance = instance
+        self.why = why
+
+
+class Simulation:
+    """Plays node failures through on `state`, which is the same afterwards.
+
+    `scope` are the nodes over which scores run when plain instances are created anew.
+    """
+
+    def __init__(self, state: State, kernels: Kernels, rules: Rules, scope: Sequence[int]) -> None:
+        self._state = state
+        self._kernels = kernels
+        self._rules = rules
+        self._scope = scope
+
+    def fail(self, node: int) -> UnsurvivedFailure | None:
+        """The first instance without a place if `node` fails, or None."""
+        state = self._state
+        group = state.cluster.nodes[node].group
+        targets = [t for t in self._rules.targets(state.cluster, group) if t != node]
+        recreated = [i for i in self._primaries(node) if self._rules.recreates(i)]
+        with state.trial():
+            stranded = self.failovers_fail(node)
+            if stranded is not None:
+                return stranded
+            for instance in self.movers(node):
+                if not self._move(node, instance, targets, group.nodes):
+                    return UnsurvivedFailure(
+                        node, instance, f"{self._nobody(instance)} the memory for it"
+                    )
+            for instance in sorted(recreated, key=_memory):
+                if not self._move(node, instance, targets, self._scope):
+                    why = f"{self._nobody(instance)} the memory and disk for it"
+                    return UnsurvivedFailure(node, instance, why)
+        return None
+
+    def _nobody(self, instance: Instance) -> str:
+        """The beginning of why an instance finds no place."""
+        if self._state.cluster.reach(instance) is None:
+            return "no node has"
+        from iallocator.model.storage import pool_name, pools_of
+
+        pools = " and ".join(map(pool_name, pools_of(instance)))
+        return f"no other node that reaches {pools} has"
+
+    def lost(self, failing: Sequence[int]) -> list[int]:
+        """Those of `failing`, nodes of one group, whose failure cannot be survived."""
+        if not failing:
+            return []
+        group = self._state.cluster.nodes[failing[0]].group
+        steps = sum(len(self._state.primaries[node]) for node in failing)
+        if steps * len(group.nodes) > WORTH_ARRAYS:
+            from iallocator.n1 import simulation_arrays as batch
+
+            if batch.suits(self._state, group, self._rules):
+                fixed = self._kernels.fixed
+                return batch.lost_failures(self, self._state, fixed, self._rules, failing)
+        return [node for node in failing if self.fail(node) is not None]
+
+    def _primaries(self, node: int) -> list[Instance]:
+        """What runs on `node` and has to leave it, in the order in which it is moved.
+
+        An instance that the candidate takes elsewhere has left; hail moves it all the
+        same, off the node where it was, whichever of its nodes fails.
+        """
+        state = self._state
+        return sorted(
+            (
+                instance
+                for instance in state.primaries[node].values()
+                if not instance.forthcoming
+                and (self._rules.strict or state.where[instance.name][0] == node)
+            ),
+            key=_order,
+        )
+
+    def movers(self, node: int) -> list[Instance]:
+        """The primaries of `node` on shared storage."""
+        return [
+            instance
+            for instance in self._primaries(node)
+            if instance.template != "drbd" and not self._rules.recreates(instance)
+        ]
+
+    def failovers_fail(self, node: int) -> UnsurvivedFailure | None:
+        """Let the drbd primaries of `node` fail over; the first that cannot, or None.
+
+        Changes the state: call it in a trial.
+        """
+        for instance in self._primaries(node):
+            if instance.template == "drbd":
+                stranded = self._failover(node, instance)
+                if stranded is not None:
+                    return stranded
+        return None
+
+    def _failover(self, node: int, instance: Instance) -> UnsurvivedFailure | None:
+        state = self._state
+        nodes = state.where[instance.name]
+        if len(nodes) < 2:
+            return UnsurvivedFailure(node, instance, "it has no secondary")
+        old, secondary = nodes
+        name = state.cluster.nodes[secondary].name
+        if not self._rules.strict and not state.cluster.nodes[secondary].online:
+            return UnsurvivedFailure(node, instance, f"its secondary {name} is not online")
+        if may_not_receive(state.cluster, old, (secondary,)):
+            return UnsurvivedFailure(node, instance, f"its secondary {name} lacks a migration tag")
+        state.remove(instance, nodes)
+        if self._rules.strict:
+            refusal = self._swap_refusal(instance, secondary, old)
+            if refusal is not None:
+                return UnsurvivedFailure(
+                    node, instance, f"its secondary {name} refuses it: {refusal}"
+                )
+        state.place(instance, (secondary, old))
+        if state.columns[MEMORY][secondary] <= 0:
+            return UnsurvivedFailure(node, instance, f"its secondary {name} has not enough memory")
+        return None
+
+    def _swap_refusal(self, instance: Instance, primary: int, secondary: int) -> str | None:
+        """The hard limit that a failover to `primary` breaks, with the old one as secondary."""
+        checker = self._kernels.checker(self._state)
+        left = SECONDARY if self._state.cluster.nodes[secondary].online else ABANDONED
+        return checker.primary_refusal(
+            instance, primary, checks_for(PRIMARY, instance, FORCED_LIMITS)
+        ) or checker.secondary_refusal(
+            instance, primary, secondary, checks_for(left, instance, FORCED_LIMITS)
+        )
+
+    def _move(
+        self, node: int, instance: Instance, targets: Sequence[int], scope: Sequence[int]
+    ) -> bool:
+        state = self._state
+        source = state.where[instance.name][0]
+        state.remove(instance, (source,))
+        kernel = self._kernels.make(state, scope)
+        if self._rules.recreates(instance):
+            group = state.cluster.nodes[node].group
+            refusals = refused_by_policy(state.cluster, group, instance)
+        else:
+            refusals = may_not_receive(state.cluster, source, targets)
+        best = next(kernel.singles(instance, targets, refusals, FORCED_LIMITS).row(0), None)
+        if best is None:
+            return False
+        state.place(instance, best[1])
+        return True
+
+
+def _order(instance: Instance) -> float:
+    return instance.order
+
+
+def _memory(instance: Instance) -> float:
+    return -instance.memory

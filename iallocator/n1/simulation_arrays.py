@@ -1,0 +1,244 @@
+"""Many node failures played through at once, in arrays: failures × nodes of a group.
+
+The same steps as `iallocator.n1.simulation`, for what most groups hold:
+drbd instances and instances on shared storage, without placement tags.  After each
+step the cheap test is applied to what is still to be moved; most failures are
+decided by it after a few.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from iallocator.limits.migration import may_not_receive
+from iallocator.model.columns import COLUMNS, MEMORY
+from iallocator.model.node_view import CAPACITIES, NodeView
+from iallocator.scoring.candidates import DECIMALS
+from iallocator.scoring.metrics import STATISTICS
+from iallocator.scoring.score_delta import Totals, node_counts, terms, values
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from iallocator.model.cluster import Group
+    from iallocator.model.instance import Instance
+    from iallocator.model.state import State
+    from iallocator.n1.rules import Rules
+    from iallocator.n1.simulation import Simulation
+
+    Floats = NDArray[np.float64]
+
+__all__ = ["lost_failures", "suits"]
+
+CELLS = 250_000
+"""Failures × nodes that are worked on at a time: bounds the memory."""
+
+
+def suits(state: State, group: Group, rules: Rules) -> bool:
+    """Whether the failures in `group` can be played through in arrays."""
+    nodes = state.cluster.nodes
+    if group.exclusive or any(nodes[i].locations for i in group.nodes):
+        return False
+    primaries = [i for index in group.nodes for i in state.primaries[index].values()]
+    return not any(i.exclusion or i.desired or rules.recreates(i) for i in primaries)
+
+
+def lost_failures(
+    simulation: Simulation,
+    state: State,
+    fixed: Sequence[tuple[float, ...]],
+    rules: Rules,
+    failing: Sequence[int],
+) -> list[int]:
+    """Those of `failing` (all of one group) that cannot be survived, as the state is now."""
+    group = state.cluster.nodes[failing[0]].group
+    size = max(1, CELLS // len(group.nodes))
+    lost: list[int] = []
+    for start in range(0, len(failing), size):
+        part = failing[start : start + size]
+        lost += _Batch(simulation, state, fixed, rules, group, part).run()
+    return lost
+
+
+class _Batch:
+    """The state of each failure: quantities of shape failures × nodes of the group."""
+
+    def __init__(
+        self,
+        simulation: Simulation,
+        state: State,
+        fixed: Sequence[tuple[float, ...]],
+        rules: Rules,
+        group: Group,
+        failing: Sequence[int],
+    ) -> None:
+        self._group = group
+        position = {index: k for k, index in enumerate(group.nodes)}
+        self.lost: list[int] = []
+        rows: list[Floats] = []
+        reserved: list[Floats] = []
+        movers: list[list[Instance]] = []
+        kept: list[int] = []
+        for node in failing:
+            with state.trial():
+                if simulation.failovers_fail(node):
+                    self.lost.append(node)
+                    continue
+                kept.append(node)
+                movers.append(simulation.movers(node))
+                columns = [[column[i] for i in group.nodes] for column in state.columns]
+                rows.append(np.array(columns, dtype=np.float64))
+                reserved.append(np.array([state.reserved[i] for i in group.nodes], np.float64))
+        self._failing = np.array(kept, dtype=np.intp)
+        if not kept:
+            return
+        self._columns = np.stack(rows, axis=1)
+        self._reserved = np.stack(reserved)
+        self._fixed = np.array([fixed[i] for i in group.nodes], np.float64).T.reshape(
+            len(CAPACITIES), 1, -1
+        )
+        self._own = np.array([position[node] for node in kept], dtype=np.intp)
+        allowed = np.zeros(self._reserved.shape, dtype=bool)
+        targets = rules.targets(state.cluster, group)
+        for k, node in enumerate(kept):
+            refused = may_not_receive(state.cluster, node, targets)
+            allowed[k, [position[t] for t in targets if t != node and t not in refused]] = True
+        self._allowed = allowed
+        self._vectors, self._memory, self._left = _queues(movers)
+        self._kinds, self._reach = _reaches(state, group, movers)
+
+    def run(self) -> list[int]:
+        """Move everything; the failures that strand an instance."""
+        if not self._failing.size:
+            return self.lost
+        self._start_sums()
+        for step in range(self._vectors.shape[1]):
+            self._decide(step)
+            if not self._failing.size:
+                break
+            self._move(step)
+        return self.lost
+
+    def _view(self, columns: Floats, reserved: Floats, fixed: Floats) -> NodeView:
+        return NodeView(list(columns), list(fixed), reserved)
+
+    def _start_sums(self) -> None:
+        view = self._view(self._columns, self._reserved, self._fixed)
+        shape = self._reserved.shape
+        zero = [0.0] * len(STATISTICS)
+        raw = [np.broadcast_to(v, shape) for v in values(view, zero)]
+        online = self._fixed[CAPACITIES.index("online"), 0].sum()
+        stored = self._fixed[CAPACITIES.index("stored"), 0].sum()
+        self._counts = node_counts(int(online), shape[1] - int(online), int(stored))
+        self._centres = [
+            float(v.sum() / (shape[0] * count)) if s.spread else 0.0
+            for s, v, count in zip(STATISTICS, raw, self._counts)
+        ]
+        self._values = np.stack([np.broadcast_to(v, shape) for v in values(view, self._centres)])
+        self._sums = self._values.sum(axis=2, keepdims=True)
+        self._squares = (self._values * self._values).sum(axis=2, keepdims=True)
+
+    def _decide(self, step: int) -> None:
+        """Drop the failures that are decided before instance number `step` is moved."""
+        queued = self._memory[:, step:]
+        moved = queued.sum(axis=1)
+        safe = np.ones(moved.size, dtype=bool)
+        hopeless = np.zeros(moved.size, dtype=bool)
+        for kind, reach in enumerate(self._reach):
+            waiting = self._kinds[:, step:] == kind
+            memory = np.where(self._allowed & reach, self._columns[MEMORY] - 1, -1)
+            need = (queued * waiting).max(axis=1, initial=0)
+            room = np.maximum(memory - need[:, None] + 1, 0) * (memory >= 0)
+            some = waiting.any(axis=1)
+            safe &= ~some | (room.sum(axis=1) > moved - need)
+            bound = sum(
+                (queued * (self._kinds[:, step:] == k)).sum(axis=1)
+                for k, other in enumerate(self._reach)
+                if not (other & ~reach).any()
+            )
+            hopeless |= some & (np.maximum(memory, 0).sum(axis=1) < bound)
+            hopeless |= some & (memory.max(axis=1) < need)
+        done = (self._left <= step) | safe
+        self._settle(lost=hopeless & ~done, done=done)
+
+    def _settle(self, lost: NDArray[np.bool_], done: NDArray[np.bool_]) -> None:
+        self.lost += self._failing[lost].tolist()
+        keep = ~(lost | done)
+        if keep.all():
+            return
+        for name in ("_failing", "_own", "_allowed", "_reserved", "_vectors", "_memory", "_left",
+                     "_kinds"):  # fmt: skip
+            setattr(self, name, getattr(self, name)[keep])
+        for name in ("_columns", "_values", "_sums", "_squares"):
+            setattr(self, name, getattr(self, name)[:, keep])
+
+    def _move(self, step: int) -> None:
+        """Move instance number `step` of every failure to the node with the best score."""
+        vector = self._vectors[:, step].T  # columns × failures
+        rows = np.arange(self._failing.size)
+        self._add(rows, self._own, -vector)
+        after = self._view(self._columns + vector[:, :, None], self._reserved, self._fixed)
+        new = np.stack(
+            [np.broadcast_to(v, self._reserved.shape) for v in values(after, self._centres)]
+        )
+        added = new - self._values
+        totals = Totals(self._counts, self._centres, list(self._sums), list(self._squares))
+        change = list(zip(added, added * (new + self._values)))
+        scores = np.round(sum(terms(totals, (change,), np.sqrt)), DECIMALS)
+        allowed = self._allowed & self._reach[self._kinds[:, step]]
+        scores = np.where(allowed & (after.memory > 0), scores, np.inf)
+        best = scores.argmin(axis=1)
+        self._add(rows, best, vector)
+        stuck = ~np.isfinite(scores[rows, best])
+        self._settle(lost=stuck, done=np.zeros_like(stuck))
+
+    def _add(self, rows: NDArray[np.intp], nodes: NDArray[np.intp], amounts: Floats) -> None:
+        """Add `amounts` (columns × failures) at one node of each failure; keep the sums."""
+        self._columns[:, rows, nodes] += amounts
+        view = self._view(
+            self._columns[:, rows, nodes], self._reserved[rows, nodes], self._fixed[:, 0, nodes]
+        )
+        new = np.stack([np.broadcast_to(v, rows.shape) for v in values(view, self._centres)])
+        old = self._values[:, rows, nodes]
+        self._values[:, rows, nodes] = new
+        self._sums[:, rows, 0] += new - old
+        self._squares[:, rows, 0] += new * new - old * old
+
+
+def _reaches(
+    state: State, group: Group, movers: Sequence[Sequence[Instance]]
+) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
+    """Per failure and instance the kind of nodes it may go to; per kind and node whether so.
+
+    A failure with fewer instances than others has -1 in their places.
+    """
+    longest = max((len(queue) for queue in movers), default=0)
+    kinds = np.full((len(movers), longest), -1, dtype=np.intp)
+    known: dict[frozenset[int] | None, int] = {None: 0}
+    for k, queue in enumerate(movers):
+        for n, instance in enumerate(queue):
+            kinds[k, n] = known.setdefault(state.cluster.reach(instance), len(known))
+    reach = np.ones((len(known), len(group.nodes)), dtype=bool)
+    for nodes, kind in known.items():
+        if nodes is not None:
+            reach[kind] = [index in nodes for index in group.nodes]
+    return kinds, reach
+
+
+def _queues(
+    movers: Sequence[Sequence[Instance]],
+) -> tuple[Floats, Floats, NDArray[np.intp]]:
+    """Per failure: what each instance adds to its primary, its memory, and how many there are."""
+    longest = max((len(queue) for queue in movers), default=0)
+    vectors = np.zeros((len(movers), longest, len(COLUMNS)))
+    memory = np.zeros((len(movers), longest))
+    for k, queue in enumerate(movers):
+        for n, instance in enumerate(queue):
+            vectors[k, n] = instance.as_primary
+            memory[k, n] = instance.memory if instance.uses_memory else 0
+    left = np.array([len(queue) for queue in movers], dtype=np.intp)
+    return vectors, memory, left

@@ -1,0 +1,1 @@
+"""The one way to candidates and verdicts: where an instance may go, and which place is best."""

@@ -1,0 +1,257 @@
+"""Which group takes a new instance: every group's offer, and their rank."""
+
+from __future__ import annotations
+
+from iallocator.limits.group import lacks_network, out_of_reach
+from iallocator.placement.new import eligible_nodes, place_in_group
+from iallocator.reply import GroupSolution
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from typing import Any
+
+    from iallocator.model.cluster import Group
+    from iallocator.model.instance import Instance
+    from iallocator.placement.context import Context, Workbench
+    from iallocator.ranking.base import NodeRanking
+
+__all__ = [
+    "POLICY_RANK",
+    "AllocationRequest",
+    "RankedGroups",
+    "collect_offers",
+    "may_offer",
+    "offer_of",
+    "ranked_by_losses",
+    "shown",
+]  # fmt: skip
+
+POLICY_RANK = {"preferred": 0, "last_resort": 1, "unallocable": 2}
+
+
+class AllocationRequest:
+    """An instance that needs a place, and where that may be.
+
+    Attributes
+    ----------
+    groups:
+        The groups that are asked.
+    named:
+        Whether the one group was chosen by name: then its allocation policy does not
+        matter, and statistics run over that group only.
+    allowed:
+        Names of the nodes that may be used; None: all.
+    new:
+        Whether the instance is new; one that only changes its group is not ranked by
+        lost allocations.
+    counted:
+        Whether somebody wants to know how many placements N+1 refuses beside the best.
+    """
+
+    __slots__ = ("allowed", "counted", "groups", "instance", "named", "new")
+
+    def __init__(
+        self,
+        instance: Instance,
+        groups: Sequence[Group],
+        named: bool = False,
+        allowed: Sequence[str] | None = None,
+        new: bool = True,
+        counted: bool = True,
+    ) -> None:
+        self.new = new
+        self.counted = counted
+        self.instance = instance
+        self.groups = [group for group in groups if group.nodes or named]
+        self.named = named
+        self.allowed = allowed
+
+
+class RankedGroups:
+    """What the groups offer, in the order of the groups, and ranked.
+
+    Attributes
+    ----------
+    usable:
+        The offers that can be taken, best first.
+    ranked:
+        All offers: those that can be taken first, best first.
+    line:
+        All of them in one line, in the order of the groups.
+    order:
+        The order of the best nodes of those that can be taken, where a strategy that
+        ranks nodes compared them; else None.
+    """
+
+    __slots__ = ("line", "order", "ranked", "usable")
+
+    def __init__(
+        self,
+        offers: Sequence[GroupSolution],
+        named: bool,
+        last_wins: bool,
+        order: Callable[[Sequence[GroupSolution]], NodeRanking] | None = None,
+    ) -> None:
+        usable = [o for o in offers if o.placements and (named or o.alloc_policy != "unallocable")]
+        if last_wins:
+            usable.reverse()
+        alike = len({offer.ranked_by for offer in usable}) < 2
+        self.order = None
+        if order is not None and alike and len(usable) > 1:
+            self.order = order(usable)
+            rank = {index: k for k, index in enumerate(self.order.ranked)}
+            for offer in usable:
+                offer.key = rank.get(offer.nodes[0][0], len(rank))
+        self.usable = sorted(usable, key=lambda offer: _rank(offer, alike))
+        self.ranked = self.usable + [offer for offer in offers if offer not in usable]
+        self.line = ", ".join(offer.line() for offer in offers)
+
+    def settle_on(self, offer: GroupSolution) -> None:
+        """Take `offer` in the place of what its group has offered."""
+        self.usable = [offer]
+        self.ranked = [offer, *(one for one in self.ranked if one.uuid != offer.uuid)]
+        self.order = None
+
+    @property
+    def best(self) -> GroupSolution | None:
+        """The offer to take, if there is one."""
+        return self.usable[0] if self.usable else None
+
+
+def _rank(offer: GroupSolution, alike: bool) -> tuple[int, Any]:
+    """Policy, then score; another rank decides only if all offers go by it."""
+    key = offer.key if alike else offer.placements[0][0]
+    return POLICY_RANK[offer.alloc_policy], round(key, 8) if isinstance(key, float) else key
+
+
+def collect_offers(context: Context, wish: AllocationRequest) -> RankedGroups:
+    """Ask every group of `wish` for its best placements."""
+    scope: Sequence[int] = wish.groups[0].nodes if wish.named else context.all_nodes()
+    bench = context.workbench(scope)
+    by_losses = ranked_by_losses(context, wish)
+    offers = [offer_of(context, wish, group, bench, group in by_losses) for group in wish.groups]
+    order = _order_of_best(context, wish, offers)
+    return RankedGroups(offers, wish.named, context.settings.like_hail, order)
+
+
+def _order_of_best(
+    context: Context, wish: AllocationRequest, offers: Sequence[GroupSolution]
+) -> Callable[[Sequence[GroupSolution]], NodeRanking] | None:
+    """How to compare the best nodes of groups, where a strategy that ranks nodes does so."""
+    names = {offer.ranked_by for offer in offers if offer.placements}
+    if names <= {"score", "lost-allocations"} or len(names) > 1:
+        return None
+    from iallocator.ranking.base import RankQuery, strategy_module
+
+    (name,) = names
+    task = RankQuery(name, context, wish.instance)
+
+    def order(usable: Sequence[GroupSolution]) -> NodeRanking:
+        return strategy_module(name).order(task, sorted(o.nodes[0][0] for o in usable))
+
+    return order
+
+
+def ranked_by_losses(context: Context, wish: AllocationRequest) -> list[Group]:
+    """The groups where lost allocations decide: those with exclusive storage throughout.
+
+    hail does so only if all groups that may be used are of that kind.
+    """
+    if not wish.new:
+        return []
+    dedicated = context.cluster.dedicated
+    if not context.settings.like_hail:
+        return [g for g in wish.groups if g.exclusive and dedicated(g)]
+    usable = [g for g in wish.groups if wish.named or g.alloc_policy != "unallocable"]
+    return list(wish.groups) if all(dedicated(g, online=False) for g in usable) else []
+
+
+def offer_of(
+    context: Context,
+    wish: AllocationRequest,
+    group: Group,
+    bench: Workbench,
+    by_losses: bool = False,
+    only: Sequence[int] = (),
+) -> GroupSolution:
+    """What `group` offers, ranked by score or by lost allocations; on `only` these nodes."""
+    instance = wish.instance
+    offer = GroupSolution(group.name, group.uuid, group.alloc_policy)
+    nodes = eligible_nodes(context, group, wish.allowed)
+    offer.obstacle = _obstacle(context, wish, group, len(nodes))
+    if offer.obstacle or not set(only).issubset(nodes):
+        return offer
+    found = place_in_group(
+        context,
+        bench,
+        group,
+        instance,
+        only[:1] or nodes,
+        by_losses,
+        secondaries=only[1:] or None,
+        counted=wish.counted,
+    )
+    offer.order = found.order
+    names = context.cluster.node_names
+    offer.nodes = [placement[1] for placement in found.best]
+    offer.placements = [(found.score(placed), names(placed[1])) for placed in found.best]
+    if found.others is not None:
+        offer.secondaries = context.cluster.node_names(found.others)
+    offer.successes = found.successes
+    offer.failures = found.failures
+    settings = context.settings_of(group)
+    offer.top = settings.top
+    if settings.strategy != "score":
+        offer.extra = {"strategy": settings.strategy}
+    if found.best:
+        offer.key = found.best[0][0]
+        offer.ranked_by = found.ranked_by
+        offer.shown_score = shown(offer.key)
+        broken = context.bonds.broken(instance, found.best[0][1][0])
+        if broken:
+            offer.extra["broken"] = broken
+        if found.order is not None:
+            offer.extra |= found.order.extra(found.best[0][1])
+            offer.shown_score = shown(found.score(found.best[0]))
+    return offer
+
+
+def may_offer(context: Context, wish: AllocationRequest, group: Group, nodes: int) -> bool:
+    """Whether `group`, so many `nodes` of which come into question, may offer any place."""
+    unallocable = group.alloc_policy == "unallocable" and not wish.named
+    return not unallocable and not _obstacle(context, wish, group, nodes)
+
+
+def _obstacle(context: Context, wish: AllocationRequest, group: Group, nodes: int) -> str:
+    """Why the whole group is out, or ""."""
+    if lacks_network(group, wish.instance):
+        return (
+            f"group {group.name} is not connected to a network "
+            f"required by instance {wish.instance.name}"
+        )
+    pools = out_of_reach(context.cluster, group.nodes, wish.instance)
+    if pools:
+        return f"group {group.name} does not reach {pools} of instance {wish.instance.name}"
+    unallocable = group.alloc_policy == "unallocable"
+    if unallocable and not wish.named and not context.settings.like_hail:
+        return f"Group {group.name} (unallocable): not used, its allocation policy is unallocable"
+    if nodes < wish.instance.required_nodes:
+        pair = wish.instance.required_nodes == 2
+        lack = "Not enough online nodes" if pair else "No online nodes"
+        return lack if wish.named else f"Group {group.name}: error {lack}"
+    return ""
+
+
+def shown(key: Any) -> str:
+    """A score, or lost allocations, in the words of the ``info`` line.
+
+    "" for the position in the order of a strategy.
+    """
+    if isinstance(key, float):
+        return f"{key:.8f}"
+    if isinstance(key[0], int):
+        return ""
+    from iallocator.ranking import lost_allocations
+
+    return lost_allocations.shown(key)

@@ -1,0 +1,201 @@
+"""From a cluster and wishes to balancing plans: which groups, in which order."""
+
+from __future__ import annotations
+
+from iallocator.constraints.affinity_factory import relations_of
+from iallocator.constraints.transition_requirements import demands_of
+from iallocator.model.node_view import capacities
+from iallocator.model.state import State
+from iallocator.planners.balance.greedy import BalanceProblem, balance
+from iallocator.planners.balance.move_kinds import MoveRules
+from iallocator.planners.balance.scan.affinity_compiler import ties_of
+from iallocator.planners.broken import note_broken
+from iallocator.planners.eligible import in_order, movable, set_offline, set_vcpu_ratio, worst_first
+from iallocator.planners.plan import replay
+from iallocator.planners.verify import verify
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection
+
+    from iallocator.constraints.relations import Relations
+    from iallocator.model.cluster import Cluster, Group
+    from iallocator.planners.plan import Plan
+    from iallocator.planners.stop_criteria import StopCriteria
+    from iallocator.transition.requirements import Demands
+
+__all__ = ["BalanceOptions", "Balanced", "GroupPlan", "MoveRules", "balance_cluster"]
+
+
+class BalanceOptions:
+    """What is wanted of a balancing.
+
+    Attributes
+    ----------
+    limits, rules:
+        When to stop, and which moves are allowed.
+    group:
+        Name or uuid of the only group to balance; "": the worst that can be improved.
+    all_groups:
+        Whether to balance every group.
+    offline:
+        Names of nodes to treat as offline.
+    selected, excluded:
+        Names of the instances that may be moved (None: all), and of those that may not.
+    max_cpu, min_disk:
+        Virtual cpus per cpu at most (None: as the policy says); share of disk to keep free.
+    tag_prefix:
+        What this program's own tags begin with.
+    """
+
+    def __init__(
+        self,
+        limits: StopCriteria,
+        rules: MoveRules,
+        *,
+        group: str = "",
+        all_groups: bool = False,
+        offline: Collection[str] = (),
+        selected: Collection[str] | None = None,
+        excluded: Collection[str] = (),
+        max_cpu: float | None = None,
+        min_disk: float = 0.0,
+        tag_prefix: str = "iallocator:",
+    ) -> None:
+        self.tag_prefix = tag_prefix
+        self.limits = limits
+        self.group = group
+        self.all_groups = all_groups
+        self.offline = offline
+        self.selected = selected
+        self.excluded = excluded
+        self.max_cpu = max_cpu
+        self.min_disk = min_disk
+        self.rules = rules
+
+
+class GroupPlan:
+    """The plan for one group, and what is wrong with it (nothing, it is to be hoped)."""
+
+    def __init__(self, group: Group, plan: Plan, problems: list[str]) -> None:
+        self.group = group
+        self.plan = plan
+        self.problems = problems
+
+
+class Balanced:
+    """The plans for one group or several, and the states of the cluster around them.
+
+    ``interrupted`` says whether someone did not want to wait for all of it, ``demands``
+    what is asked of the order of the steps.
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        plans: list[GroupPlan],
+        before: State,
+        interrupted: bool,
+        demands: Demands | None = None,
+    ) -> None:
+        self.cluster = cluster
+        self.demands = demands
+        self.plans = plans
+        self.before = before
+        self.interrupted = interrupted or any(one.plan.interrupted for one in plans)
+        self.after = State(cluster)
+        for one in plans:
+            replay(self.after, one.plan.moves)
+
+
+def balance_cluster(
+    cluster: Cluster,
+    wishes: BalanceOptions,
+    progress: Callable[[Plan], None] = lambda plan: None,
+    check: bool = False,
+) -> Balanced:
+    """Balance one group, or all.
+
+    A cluster of several groups has its worst group balanced that can be improved.
+    `check`: execute every plan on the model.  A KeyboardInterrupt ends the work, and
+    what was found until then is returned.
+
+    Raises
+    ------
+    LookupError
+        If a node, an instance or the group is unknown.
+    """
+    _known(cluster, wishes)
+    set_offline(cluster, wishes.offline)
+    if wishes.max_cpu is not None:
+        set_vcpu_ratio(cluster, wishes.max_cpu)
+    before = State(cluster)
+    demands = demands_of(relations_for(cluster, wishes))
+    plans: list[GroupPlan] = []
+    try:
+        _balance_groups(before, wishes, progress, check, plans)
+    except KeyboardInterrupt:
+        return Balanced(cluster, plans, before, True, demands)
+    return Balanced(cluster, plans, before, False, demands)
+
+
+def _balance_groups(
+    before: State,
+    wishes: BalanceOptions,
+    progress: Callable[[Plan], None],
+    check: bool,
+    plans: list[GroupPlan],
+) -> None:
+    """Fill `plans`; what is in there counts if someone interrupts."""
+    state = State(before.cluster)
+    relations = relations_for(before.cluster, wishes)
+    for group in _groups(before, wishes):
+        arena = _arena(state, group, wishes, relations)
+        plan = balance(arena, wishes.limits, progress)
+        note_broken(state, plan.moves, relations)
+        found = GroupPlan(group, plan, [])
+        if wishes.all_groups:
+            plans.append(found)
+        elif plan.moves or not plans:
+            plans[:] = [found]
+        if check:
+            found.problems += verify(state, plan.moves, relations=relations)
+        if plan.interrupted or (plan.moves and not wishes.all_groups):
+            break
+        replay(state, plan.moves)
+
+
+def _known(cluster: Cluster, wishes: BalanceOptions) -> None:
+    names = {instance.name for instance in cluster.instances}
+    unknown = {*(wishes.selected or ()), *wishes.excluded} - names
+    if unknown:
+        raise LookupError(f"unknown instances: {', '.join(sorted(unknown))}")
+
+
+def _groups(state: State, wishes: BalanceOptions) -> list[Group]:
+    """The groups to try, in order."""
+    if not wishes.group:
+        return worst_first(state)
+    for group in state.cluster.groups:
+        if wishes.group in (group.name, group.uuid):
+            if not group.nodes:
+                raise LookupError(f"group {wishes.group} has no nodes")
+            return [group]
+    raise LookupError(f"unknown group: {wishes.group}")
+
+
+def relations_for(cluster: Cluster, wishes: BalanceOptions) -> Relations | None:
+    """What relates the instances of the cluster to each other; hbal knows no such thing."""
+    return None if wishes.rules.like_hbal else relations_of(cluster, (), wishes.tag_prefix)
+
+
+def _arena(
+    state: State, group: Group, wishes: BalanceOptions, relations: Relations | None
+) -> BalanceProblem:
+    cluster = state.cluster
+    fixed = [capacities(node, wishes.min_disk) for node in cluster.nodes]
+    instances = movable(cluster, group, wishes.selected, wishes.excluded, wishes.rules.like_hbal)
+    if relations is not None and relations.stuck:
+        instances = [i for i in instances if i.name not in relations.stuck]
+    scope = in_order(group.nodes, wishes.rules.like_hbal)
+    return BalanceProblem(state, scope, fixed, instances, wishes.rules, ties_of(relations))

@@ -1,0 +1,238 @@
+"""Balancing: greedy steps, each the one move that lowers the score most.
+
+Where no single move helps, `StopCriteria.lookahead` lets two instances move together.  With
+a traffic limit, moves are chosen by what they gain, and once more by what they gain
+per MiB; the plan that ends lower is kept.
+"""
+
+from __future__ import annotations
+
+from iallocator.model.moves import apply_steps
+from iallocator.planners.balance.scan.neighbourhood import MoveScan
+from iallocator.planners.eligible import score_of
+from iallocator.planners.plan import Plan, PlannedMove, traffic
+from iallocator.planners.stop_criteria import lowest_score
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from iallocator.model.instance import Instance
+    from iallocator.model.state import State
+    from iallocator.planners.balance.move_kinds import MoveRules
+    from iallocator.planners.balance.scan.affinity_table import Ties
+    from iallocator.planners.balance.scan.neighbourhood import FoundMove, Measure
+    from iallocator.planners.stop_criteria import StopCriteria
+
+    Progress = Callable[[Plan], None]
+
+__all__ = ["BalanceProblem", "GreedyBalancer", "balance"]
+
+NOTHING = 1e-10
+"""A gain below this is rounding."""
+
+FIRST_MOVES = 200
+"""Moves that an exchange may be made of, the best single ones."""
+
+PER_INSTANCE = 8
+"""How many of them may be of the same instance."""
+
+TRIED, PAIRED = 24, 16
+"""With how many of them an exchange is tried out, and how many of those for a partner."""
+
+PATIENCE = 4
+"""How many of those are tried out in vain once an exchange is found."""
+
+INFINITE = float("inf")
+
+EXCHANGE_GAIN = 0.001
+"""The least that an exchange of two instances must gain."""
+
+
+class BalanceProblem:
+    """What is balanced: the nodes of `scope` in `state`, `instances` that may move.
+
+    `fixed` holds the capacities of every node of the cluster, `ties` the bonds between
+    instances.  The order of `scope` and `instances` decides between equals.
+    """
+
+    def __init__(
+        self,
+        state: State,
+        scope: Sequence[int],
+        fixed: Sequence[tuple[float, ...]],
+        instances: Sequence[Instance],
+        rules: MoveRules,
+        ties: Ties | None = None,
+    ) -> None:
+        self.state = state
+        self.ties = ties
+        self.scope = scope
+        self.fixed = fixed
+        self.instances = instances
+        self.rules = rules
+
+    def scan(self) -> MoveScan:
+        """All moves, as the state is now."""
+        scan = MoveScan(self.state, self.scope, self.fixed, self.instances, self.rules, self.ties)
+        scan.set_prices(traffic)
+        return scan
+
+    def relaxed(self) -> MoveScan:
+        """All moves, those that only soft limits or bonds forbid among them."""
+        rules = self.rules.without_soft_limits()
+        return MoveScan(self.state, self.scope, self.fixed, self.instances, rules)
+
+
+class GreedyBalancer:
+    """Makes one plan, changing the state as it goes; `plan` is always what is found so far."""
+
+    def __init__(self, arena: BalanceProblem, limits: StopCriteria, progress: Progress) -> None:
+        self._arena = arena
+        self._state = arena.state
+        self._scan = arena.scan()
+        self._limits = limits
+        self._floor = limits.min_score + lowest_score(arena.state, arena.scope)
+        self._progress = progress
+        self._score = self._scan.score()
+        self.plan = Plan("balance", self._score)
+
+    def run(self, by_value: bool = False) -> Plan:
+        """Move until nothing helps, a limit is reached or someone interrupts; see `Plan.reason`."""
+        try:
+            self._run(by_value)
+        except KeyboardInterrupt:
+            self.plan.stop_at_best()
+        return self.plan
+
+    def _run(self, by_value: bool) -> None:
+        while not self._stopped():
+            found = self._scan.best(self._measure(by_value), self._budget())
+            if found is not None and self._helps(self._score - found.score):
+                self._make(found)
+            elif not (self._limits.lookahead and self._exchange()) and not self.plan.reason:
+                self.plan.reason = self._why_not(found)
+
+    def _measure(self, by_value: bool) -> Measure:
+        present = self._score
+        if by_value:
+            return lambda scores, prices: (scores - present) / (prices + 1)
+        return lambda scores, prices: scores
+
+    def _budget(self) -> float:
+        if self._limits.cost is None:
+            return float("inf")
+        return self._limits.cost - self.plan.copied
+
+    def _stopped(self) -> bool:
+        limits, plan = self._limits, self.plan
+        if limits.max_length is not None and len(plan.moves) >= limits.max_length:
+            plan.reason = "the longest plan allowed"
+        elif self._score <= self._floor:
+            plan.reason = "the score is as low as it needs to be"
+        elif limits.expired():
+            plan.reason = "time is up"
+        return bool(plan.reason)
+
+    def _helps(self, gain: float) -> bool:
+        wanted = self._limits.gain_wanted(self._score)
+        return gain > NOTHING and gain >= wanted
+
+    def _why_not(self, found: FoundMove | None) -> str:
+        if found is not None and self._score - found.score > NOTHING:
+            return "no move gains enough"
+        return "no move lowers the score"
+
+    def _make(self, found: FoundMove) -> None:
+        """Carry out a move, and note it."""
+        steps = found.kind.steps(found.before, found.target)
+        target = self._state.cluster.nodes[found.target].name
+        apply_steps(self._state, found.instance, steps)
+        self._scan.refresh([*found.before, found.target])
+        self._score = self._scan.score()
+        copied = traffic(found.instance, found.kind.letters)
+        notation = found.kind.notation(target)
+        self.plan.moves.append(
+            PlannedMove(found.instance, found.before, steps, notation, self._score, copied)
+        )
+        self._progress(self.plan)
+
+    def _exchange(self) -> bool:
+        """Make the two moves of different instances that help most together."""
+        limits = self._limits
+        left = None if limits.max_length is None else limits.max_length - len(self.plan.moves)
+        if left is not None and left < 2:
+            return False
+        start = self._score
+        wanted = max(EXCHANGE_GAIN, limits.gain_wanted(start))
+        best: tuple[float, FoundMove] | None = None
+        progress, self._progress = self._progress, lambda plan: None
+        try:
+            since = 0
+            for first in self._promising():
+                if limits.expired() or (best is not None and since >= PATIENCE):
+                    break
+                since += 1
+                if traffic(first.instance, first.kind.letters) > self._budget():
+                    continue
+                found = self._try(first)
+                if found <= start - wanted and (best is None or found < best[0]):
+                    best, since = (found, first), 0
+        finally:
+            self._progress = progress
+        if best is None:
+            return False
+        self._make(best[1])
+        second = self._scan.best(budget=self._budget())
+        assert second is not None
+        self._make(second)
+        return True
+
+    def _try(self, first: FoundMove) -> float:
+        """The lowest score after `first` and a move that follows it; all is as before then."""
+        with self._scan.trial(), self._state.trial():
+            steps = first.kind.steps(first.before, first.target)
+            apply_steps(self._state, first.instance, steps)
+            self._scan.refresh([*first.before, first.target])
+            budget = self._budget() - traffic(first.instance, first.kind.letters)
+            second = self._scan.best(budget=budget)
+            return INFINITE if second is None else second.score
+
+    def _promising(self) -> list[FoundMove]:
+        """First moves of exchanges, those first that go best with another.
+
+        That one need not be possible now: the first may make the room for it.
+        """
+        firsts = self._scan.lowest(FIRST_MOVES, PER_INSTANCE)
+        seconds = self._arena.relaxed().lowest(FIRST_MOVES, PER_INSTANCE)
+        if not (firsts and seconds):
+            return firsts[:TRIED]
+        lowest = self._scan.pair_scores(firsts, seconds).min(axis=1)
+        order = sorted(range(len(firsts)), key=lambda k: float(lowest[k]))
+        chosen = dict.fromkeys([*order[:PAIRED], *range(len(firsts))])
+        return [firsts[k] for k in list(chosen)[:TRIED]]
+
+
+def balance(
+    arena: BalanceProblem, limits: StopCriteria, progress: Progress = lambda plan: None
+) -> Plan:
+    """The best plan for `arena`, whose state it leaves as it was."""
+    plans: list[Plan] = []
+    for by_value in (False,) if limits.cost is None else (False, True):
+        with arena.state.trial():
+            plans.append(_attempt(arena, limits, progress, by_value))
+        if plans[-1].interrupted:
+            break
+    return min(plans, key=lambda plan: plan.after)
+
+
+def _attempt(
+    arena: BalanceProblem, limits: StopCriteria, progress: Progress, by_value: bool
+) -> Plan:
+    """One plan; an empty one if someone interrupts before the first scan is done."""
+    try:
+        return GreedyBalancer(arena, limits, progress).run(by_value)
+    except KeyboardInterrupt:
+        plan = Plan("balance", score_of(arena.state, arena.scope))
+        plan.stop_at_best()
+        return plan

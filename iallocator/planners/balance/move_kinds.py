@@ -1,0 +1,144 @@
+"""The kinds of moves that a scan evaluates, and who may make which."""
+
+from __future__ import annotations
+
+from iallocator.model.moves import FAILOVER, FAILOVER_TO, REPLACE_SECONDARY
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from iallocator.model.moves import ElementaryMove
+
+__all__ = ["KINDS", "MoveKind", "MoveRules"]
+
+
+class MoveKind:
+    """One way to move an instance to, or with the help of, a target node.
+
+    Attributes
+    ----------
+    name:
+        Its elementary moves in order: ``f`` failover, ``r`` replace the secondary by
+        the target, ``fa`` failover to the target.
+    drbd:
+        Whether it is for drbd instances, else for those on shared storage.
+    """
+
+    __slots__ = ("drbd", "letters", "name")
+
+    def __init__(self, name: str, drbd: bool = True) -> None:
+        self.name = name
+        self.letters = tuple(name.split())
+        self.drbd = drbd
+
+    @property
+    def targeted(self) -> bool:
+        """Whether it has a target node at all."""
+        return self.letters != ("f",)
+
+    @property
+    def mirror_leads(self) -> bool:
+        """Whether the present secondary must run the instance, if only for a while."""
+        return self.letters[0] == "f"
+
+    def steps(self, nodes: tuple[int, ...], target: int) -> list[ElementaryMove]:
+        """The steps for an instance on `nodes`, primary first."""
+        steps: list[ElementaryMove] = []
+        for letter in self.letters:
+            if letter == "f":
+                nodes = (nodes[1], nodes[0])
+                steps.append((FAILOVER, nodes[0]))
+            elif letter == "r":
+                nodes = (nodes[0], target)
+                steps.append((REPLACE_SECONDARY, target))
+            else:
+                steps.append((FAILOVER_TO, target))
+        return steps
+
+    def notation(self, target: str) -> str:
+        """As balancers write it: ``f r:node3 f``."""
+        return " ".join(
+            letter if letter == "f" else f"{letter}:{target}" for letter in self.letters
+        )
+
+
+KINDS = (
+    MoveKind("f"),
+    MoveKind("r"),
+    MoveKind("r f"),
+    MoveKind("f r f"),
+    MoveKind("f r"),
+    MoveKind("fa", drbd=False),
+)
+"""In the order in which ties between them are broken."""
+
+
+class MoveRules:
+    """Which moves are allowed.
+
+    Attributes
+    ----------
+    disk_moves, instance_moves:
+        Whether disks may be copied, and whether primaries may change.
+    restricted:
+        Migrate only off nodes that are not online, and never there and back.
+    evacuate_only:
+        Move only what is on nodes that are not online.
+    ignore_soft:
+        Whether soft limits do not count.
+    like_hbal:
+        Whether a replaced secondary has the primary tested again, as hbal does.
+    """
+
+    __slots__ = (
+        "disk_moves", "evacuate_only", "ignore_soft", "instance_moves", "like_hbal", "restricted",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        *,
+        disk_moves: bool = True,
+        instance_moves: bool = True,
+        restricted: bool = False,
+        evacuate_only: bool = False,
+        ignore_soft: bool = False,
+        like_hbal: bool = False,
+    ) -> None:
+        self.disk_moves = disk_moves
+        self.instance_moves = instance_moves
+        self.restricted = restricted
+        self.evacuate_only = evacuate_only
+        self.ignore_soft = ignore_soft
+        self.like_hbal = like_hbal
+
+    def without_soft_limits(self) -> MoveRules:
+        """The same rules for somebody who does not mind soft limits."""
+        return MoveRules(
+            disk_moves=self.disk_moves,
+            instance_moves=self.instance_moves,
+            restricted=self.restricted,
+            evacuate_only=self.evacuate_only,
+            ignore_soft=True,
+            like_hbal=self.like_hbal,
+        )
+
+    def allows(self, kind: MoveKind, primary_online: bool, secondary_online: bool) -> bool:
+        """Whether instances on nodes in this condition may make a move of `kind`."""
+        if self.evacuate_only and primary_online and secondary_online:
+            return False
+        if kind.drbd and kind.targeted and not self.disk_moves:
+            return False
+        if kind.letters == ("r",):
+            return True
+        if not self.instance_moves:
+            return False
+        if kind.mirror_leads and not secondary_online:
+            return False
+        if self.restricted and kind.drbd:
+            return self._restricted_allows(kind, primary_online)
+        return True
+
+    @staticmethod
+    def _restricted_allows(kind: MoveKind, primary_online: bool) -> bool:
+        if kind.letters == ("f", "r", "f"):
+            return False
+        return kind.letters == ("f",) or not primary_online

@@ -1,0 +1,1 @@
+"""All moves of a balancing step at once, in array passes."""

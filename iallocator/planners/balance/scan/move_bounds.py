@@ -1,0 +1,225 @@
+"""What is known of all moves of one kind: their changes, and a bound of their scores.
+
+The score after a move is a sum of roots, which is dear for millions of moves.  A root
+is concave: between the ends of an interval it lies above its chord.  So the sum of the
+chords, which is linear in the changes, is never above the score; only the moves whose
+bound is as good as the best score known are scored by the kernel.
+"""
+
+from __future__ import annotations
+
+from math import sqrt
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from iallocator.scoring.candidates import DECIMALS
+from iallocator.scoring.score_delta import spread, terms
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from iallocator.model.node_view import Quantity
+    from iallocator.planners.balance.move_kinds import MoveKind
+    from iallocator.planners.balance.scan.equivalent_metrics import Twins
+    from iallocator.planners.balance.scan.metric_changes import MoveEffects, Shift
+    from iallocator.planners.balance.scan.node_table import Floats, Truths, Whole
+    from iallocator.scoring.score_delta import Totals
+
+__all__ = ["CurrentScore", "MoveStore", "write_moves"]
+
+NOTHING = 1e-12
+"""What is added to a sum and is less is rounding; the score shows the square of it."""
+
+
+class CurrentScore:
+    """The score as things are, taken apart; `penalty` is what broken wishes add to it.
+
+    Attributes
+    ----------
+    present, rest:
+        The score; the part of it that is not the leading statistics of the spread kind.
+    sums, squares, counts, weights:
+        Of those statistics, shape (statistics, 1).
+    """
+
+    def __init__(self, totals: Totals, twins: Twins, penalty: float = 0.0) -> None:
+        found: list[float] = terms(totals, (), sqrt)
+        self.totals = totals
+        self.present = sum(found) + penalty
+        spreads = twins.spreads
+        apart = {twin for k in spreads for twin in twins.groups[k]}
+        self.rest = sum([term for k, term in enumerate(found) if k not in apart]) + penalty
+        self.sums = _upright([totals.sums[k] for k in spreads])
+        self.squares = _upright([totals.squares[k] for k in spreads])
+        self.counts = _upright([totals.counts[k] for k in spreads])
+        self.weights = _upright([twins.weights[k] for k in spreads])
+
+
+def _upright(numbers: Sequence[float]) -> Floats:
+    return np.array(numbers, dtype=np.float64).reshape(-1, 1)
+
+
+class MoveStore:
+    """Changes of the moves of one `kind`, instances × nodes (or × 1 without target).
+
+    Attributes
+    ----------
+    sums, squares:
+        Per leading statistic that is a spread, what is added; 0 for forbidden moves.
+        ``sums`` has only those that were ever not 0.
+    linear:
+        What all other statistics add to the score; infinite for forbidden moves.
+    prices:
+        Per instance what the move costs, in any unit, shape (instances, 1).
+    """
+
+    def __init__(self, kind: MoveKind, twins: Twins, shape: tuple[int, int]) -> None:
+        self.kind = kind
+        self.twins = twins
+        self.shape = shape
+        self.squares: Floats = np.zeros((len(twins.spreads), *shape))
+        self.sums: dict[int, Floats] = {}
+        self.linear: Floats = np.full(shape, np.inf)
+        self.prices: Floats = np.zeros((shape[0], 1))
+        self._low: Floats = np.zeros(len(twins.spreads))
+        self._high: Floats = np.zeros(len(twins.spreads))
+        self._widest: dict[int, tuple[float, float]] = {}
+
+    def write(
+        self, where: tuple[Whole | slice, ...], added: Floats, squares: Floats, linear: Floats
+    ) -> None:
+        """Note the changes of some moves; `added` only of the last spreads, see `Twins.moved`."""
+        self.squares[:, where[0], where[1]] = squares
+        self.linear[where] = linear
+        flat = squares.reshape(len(squares), -1)
+        self._low = np.minimum(self._low, flat.min(axis=1))
+        self._high = np.maximum(self._high, flat.max(axis=1))
+        for k, more in zip(reversed(self.twins.spreads), added[::-1]):
+            if k in self.sums or np.abs(more).max() > NOTHING:
+                self._write_sums(k, where, more)
+
+    def _write_sums(self, k: int, where: tuple[Whole | slice, ...], added: Floats) -> None:
+        if k not in self.sums:
+            self.sums[k] = np.zeros(self.shape)
+            self._widest[k] = (0.0, 0.0)
+        self.sums[k][where] = added
+        low, high = self._widest[k]
+        self._widest[k] = min(low, float(added.min())), max(high, float(added.max()))
+
+    def add(self, where: tuple[Whole | slice, ...], forbidden: Truths, costs: Floats) -> None:
+        """Forbid some of the moves there, and let the others cost more, or less."""
+        self.linear[where] = np.where(forbidden, np.inf, self.linear[where] + costs)
+
+    def forbid(self, rows: Whole) -> None:
+        """No move of these instances."""
+        self.linear[rows] = np.inf
+        self.squares[:, rows] = 0
+        for added in self.sums.values():
+            added[rows] = 0
+
+    def bounds(self, ground: CurrentScore) -> Floats:
+        """Per move a number that its score is not below."""
+        slopes = np.zeros(len(self.twins.spreads))
+        constant = ground.present
+        bound = self.linear
+        for j, k in enumerate(self.twins.spreads):
+            slope, start, tilt = self._chord(j, k, ground.totals)
+            slopes[j] = slope
+            constant += start
+            if tilt:
+                bound = bound + tilt * self.sums[k]
+        linear = slopes @ self.squares.reshape(len(slopes), -1)
+        return bound + (linear.reshape(self.shape) + constant)
+
+    def _chord(self, j: int, k: int, totals: Totals) -> tuple[float, float, float]:
+        """The chord of one term: its slope by squares, its constant, its slope by sums.
+
+        The variance after a move is linear in what is added to the sum and to the
+        squares, but for the square of what is added to the sum, which is at most `rest`.
+        """
+        count = totals.counts[k]
+        total, squares = totals.sums[k], totals.squares[k]
+        now = max(0.0, spread(total, squares, count))
+        least, most = float(self._low[j]) / count, float(self._high[j]) / count
+        tilt = rest = 0.0
+        if k in self.sums:
+            ends = self._widest[k]
+            tilt = -2 * total / count**2
+            rest = max(end * end for end in ends) / count**2
+            by_sums = [tilt * end for end in ends]
+            least, most = least + min(by_sums) - rest, most + max(by_sums)
+        low, high = max(least, -now), max(most, 0.0)
+        weight = self.twins.weights[k]
+        if high - low <= 0:
+            return 0.0, 0.0, 0.0
+        at_low = weight * (sqrt(now + low) - sqrt(now))
+        at_high = weight * (sqrt(now + high) - sqrt(now))
+        slope = (at_high - at_low) / (high - low)
+        return slope / count, at_low - slope * low - slope * rest, slope * tilt
+
+    def scores(self, moves: Whole, ground: CurrentScore) -> Floats:
+        """The scores after the moves at these flat positions, not rounded."""
+        spreads = self.twins.spreads
+        squares = self.squares.reshape(len(spreads), -1)[:, moves]
+        added = np.zeros(squares.shape)
+        for j, k in enumerate(spreads):
+            if k in self.sums:
+                added[j] = self.sums[k].ravel()[moves]
+        variances = spread(ground.sums + added, ground.squares + squares, ground.counts)
+        roots: Floats = ground.weights * np.sqrt(variances)
+        score: Floats = ground.rest + self.linear.ravel()[moves] + roots.sum(axis=0)
+        return score
+
+    def prices_of(self, moves: Whole) -> Floats:
+        """What the moves at these flat positions cost."""
+        price: Floats = self.prices[moves // self.shape[1], 0]
+        return price
+
+    def rounded(self, moves: Whole, ground: CurrentScore) -> Floats:
+        """As `scores`, rounded for comparison."""
+        result: Floats = np.round(self.scores(moves, ground), DECIMALS)
+        return result
+
+
+def write_moves(
+    stores: Sequence[MoveStore], rows: Whole, columns: Whole | slice, found: Sequence[MoveEffects]
+) -> None:
+    """Note the changes of a block of moves, of several kinds at once."""
+    where = (rows[:, None], columns) if isinstance(columns, np.ndarray) else (rows, columns)
+    twins = stores[0].twins
+    shape = stores[0].linear[where].shape
+    forbidden = np.empty((len(found), *shape), dtype=bool)
+    linear = np.zeros((len(found), *shape))
+    skipped = len(twins.spreads) - twins.moved
+    added = np.zeros((len(found), twins.moved, *shape))
+    squares = np.zeros((len(found), len(twins.spreads), *shape))
+    for n, one in enumerate(found):
+        forbidden[n] = one.forbidden
+        for more, more_squares in one.stacks:
+            if not skipped:
+                added[n, : len(more)] += more
+            squares[n, : len(more)] += more_squares
+        for j in range(len(twins.steady), len(twins.spreads)):
+            added[n, j - skipped], squares[n, j] = _gathered(one.shifts, twins.spreads[j])
+        for k in twins.sums:
+            linear[n] += twins.weights[k] * _gathered(one.shifts, k)[0]
+    linear[forbidden] = np.inf
+    allowed = ~forbidden[:, None]
+    added *= allowed
+    squares *= allowed
+    for n, store in enumerate(stores):
+        store.write(where, added[n], squares[n], linear[n])
+
+
+def _gathered(shifts: Sequence[Shift], k: int) -> tuple[Quantity, Quantity]:
+    """All changes of one statistic, narrow arrays first."""
+    found = [shift[k] for shift in shifts if k in shift]
+    if len(found) > 2:
+        found.sort(key=lambda change: np.size(change[0]))
+    added: Quantity = 0.0
+    square: Quantity = 0.0
+    for more, more_square in found:
+        added = added + more
+        square = square + more_square
+    return added, square

@@ -1,0 +1,96 @@
+"""The scores after pairs of moves, all at once.
+
+A move changes the statistics of a few nodes.  Of two moves together the changes add up,
+but for the squares at nodes that both change: there the product of the changes counts
+twice.  So all pairs follow from one matrix product per statistic.  That is exact but
+for what is no sum over instances: the memory reserved for the worst peer, and tags.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from iallocator.model.moves import apply_steps
+from iallocator.model.node_view import NodeView
+from iallocator.scoring.metrics import STATISTICS
+from iallocator.scoring.score_delta import DOMAINS, spread, values
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from iallocator.planners.balance.scan.neighbourhood import FoundMove
+    from iallocator.planners.balance.scan.node_table import Floats, NodeTable
+
+__all__ = ["pair_scores"]
+
+
+def pair_scores(
+    table: NodeTable, firsts: Sequence[FoundMove], seconds: Sequence[FoundMove]
+) -> Floats:
+    """Matrix of the scores after one of `firsts` and one of `seconds`.
+
+    Infinite for two moves of the same instance.  Cost: moves × nodes per statistic for
+    the changes, firsts × seconds for the scores.
+    """
+    one, domains = _changes(table, firsts)
+    other, more_domains = _changes(table, seconds)
+    total: Floats = np.zeros((len(firsts), len(seconds)))
+    weights: dict[bytes, float] = {}
+    leaders: dict[bytes, int] = {}
+    for k, statistic in enumerate(STATISTICS):
+        if statistic.spread:  # those that change alike are looked at once
+            key = table.values[k].tobytes() + one[k].tobytes() + other[k].tobytes()
+            leaders.setdefault(key, k)
+            weights[key] = weights.get(key, 0.0) + statistic.weight
+            continue
+        added, more = one[k].sum(axis=1), other[k].sum(axis=1)
+        if k == DOMAINS:
+            added, more = domains, more_domains
+        total += statistic.weight * (table.totals.sums[k] + added[:, None] + more[None, :])
+    for key, k in leaders.items():
+        total += weights[key] * np.sqrt(_variance(table, k, one[k], other[k]))
+    names = [np.array([move.instance.name for move in moves]) for moves in (firsts, seconds)]
+    total[names[0][:, None] == names[1][None, :]] = np.inf
+    return total
+
+
+def _variance(table: NodeTable, k: int, one: Floats, other: Floats) -> Floats:
+    """The variance of a statistic after each pair of changes, moves × nodes."""
+    values = table.values[k]
+    squares = [(2 * values * change + change * change).sum(axis=1) for change in (one, other)]
+    square = table.totals.squares[k] + squares[0][:, None] + squares[1][None, :]
+    square += 2 * (one @ other.T)
+    added = table.totals.sums[k] + one.sum(axis=1)[:, None] + other.sum(axis=1)[None, :]
+    variance: Floats = np.maximum(spread(added, square, table.totals.counts[k]), 0.0)
+    return variance
+
+
+def _changes(table: NodeTable, moves: Sequence[FoundMove]) -> tuple[Floats, Floats]:
+    """Statistic × move × node, what is added; and per move to the conflicts in domains."""
+    state = table.state
+    where: list[tuple[int, int]] = []
+    rows: list[tuple[float, ...]] = []
+    reserved: list[float] = []
+    domains: Floats = np.zeros(len(moves))
+    before = state.domain_conflicts(table.group)
+    for number, move in enumerate(moves):
+        with state.trial():
+            apply_steps(state, move.instance, move.kind.steps(move.before, move.target))
+            for index in {*move.before, move.target}:
+                where.append((number, table.position[index]))
+                rows.append(state.row(index))
+                reserved.append(state.reserved[index])
+            if state.domains:
+                domains[number] = state.domain_conflicts(table.group) - before
+    deltas: Floats = np.zeros((len(STATISTICS), len(moves), len(table.nodes)))
+    number, position = np.array(where, dtype=np.intp).T
+    view = NodeView(
+        list(np.array(rows, dtype=np.float64).T),
+        list(table.fixed[:, position]),
+        np.array(reserved, dtype=np.float64),
+    )
+    for k, value in enumerate(values(view, table.centres)):
+        deltas[k, number, position] = value - table.values[k, position]
+    return deltas, domains

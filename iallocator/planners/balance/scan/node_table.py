@@ -1,0 +1,262 @@
+"""Nodes and instances as arrays, for scans of many moves at once.
+
+A `NodeTable` holds the nodes over which a score runs, a `InstanceBatch` many instances of one
+kind.  A crowd can stand wherever the formulas of the kernel and the checks of
+`iallocator.limits` expect one instance: its quantities are columns of a matrix whose
+rows are instances and whose columns are nodes.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from iallocator.model.columns import COLUMNS
+from iallocator.model.node_view import CAPACITIES, NodeView
+from iallocator.planners.balance.scan.pools import Cells, PoolTable
+from iallocator.scoring.metrics import STATISTICS
+from iallocator.scoring.score_delta import DOMAINS, Totals, node_counts, scope_group, values
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from numpy.typing import NDArray
+
+    from iallocator.model.instance import Instance
+    from iallocator.model.node_view import Quantity
+    from iallocator.model.state import State
+
+    Floats = NDArray[np.float64]
+    Truths = NDArray[np.bool_]
+    Whole = NDArray[np.intp]
+    Vector = Sequence[Floats | None]
+
+__all__ = ["CrowdView", "InstanceBatch", "NodeTable"]
+
+PLACES = {name: k for k, name in enumerate(COLUMNS)}
+"""Column -> its row in tables and vectors."""
+
+
+class CrowdView(NodeView):
+    """A `NodeView` to which every instance of a crowd adds amounts of its own.
+
+    A quantity is made when it is first asked for: most are not.
+    """
+
+    __slots__ = ()
+
+    def plus(self, vector: Sequence[Quantity], reserved: Quantity) -> CrowdView:
+        """The same nodes after adding `vector`: per column an array, or None for nothing."""
+        return _Changed(self, vector, reserved)
+
+
+class _Present(CrowdView):
+    """Nodes of a table as they are."""
+
+    __slots__ = ("_positions", "_table")
+
+    def __init__(self, table: NodeTable, positions: Whole, at: Cells | None) -> None:
+        self._table = table
+        self._positions = positions
+        self.reserved = table.reserved[positions]
+        self.domain_conflicts = 0
+        self.at = at  # type: ignore[assignment]
+
+    def __getattr__(self, name: str) -> Quantity:
+        """Take a quantity that was not asked for yet from the table."""
+        place = PLACES.get(name)
+        if place is None:
+            quantity = self._table.capacity(name)
+            if not isinstance(quantity, float):
+                quantity = quantity[self._positions]
+        else:
+            quantity = self._table.columns[place][self._positions]
+        setattr(self, name, quantity)
+        return quantity
+
+
+class _Changed(CrowdView):
+    """Nodes with something added."""
+
+    __slots__ = ("_before", "_vector")
+
+    def __init__(self, before: CrowdView, vector: Sequence[Quantity], reserved: Quantity) -> None:
+        self._before = before
+        self._vector = vector
+        self.reserved = reserved
+        self.domain_conflicts = 0
+        self.at = before.at
+
+    def __getattr__(self, name: str) -> Quantity:
+        """Work out a quantity that was not asked for yet."""
+        quantity = getattr(self._before, name)
+        place = PLACES.get(name)
+        if place is not None and self._vector[place] is not None:
+            quantity = quantity + self._vector[place]
+        setattr(self, name, quantity)
+        return quantity
+
+
+class NodeTable:
+    """The nodes in `scope`, as positions 0, 1, ...; kept up to date by `refresh`.
+
+    Attributes
+    ----------
+    columns, fixed:
+        Matrices of `COLUMNS` and `CAPACITIES` × nodes.
+    reserved:
+        Per node, MiB kept free for the failover of the worst peer.
+    peers:
+        Matrix node × primary: MiB reserved on the node for the primary.  The last
+        column stands for the worst primary outside the scope.
+    values:
+        Matrix statistics × nodes, less `centres`, which never change.
+    """
+
+    def __init__(
+        self, state: State, scope: Sequence[int], fixed: Sequence[tuple[float, ...]]
+    ) -> None:
+        self.state = state
+        self.nodes = list(scope)
+        self.position = {index: k for k, index in enumerate(self.nodes)}
+        self.group = scope_group(state.cluster, scope)
+        count = len(self.nodes)
+        self._capacity: dict[str, Quantity] = {}
+        self.fixed: Floats = np.array([fixed[index] for index in scope], dtype=np.float64).T
+        self.columns: Floats = np.zeros((len(state.columns), count))
+        self.reserved: Floats = np.zeros(count)
+        self.peers: Floats = np.zeros((count, count + 1))
+        self.online = np.array([state.cluster.nodes[i].online for i in scope], dtype=bool)
+        self._pools: PoolTable | None = None
+        if state.pools is not None:
+            self._pools = PoolTable(state.pools, self.nodes, state.where)
+        self._load(range(count))
+        self.centres = self._means()
+        self.values: Floats = self._values()
+        self.totals = self._totals()
+
+    def view(self, positions: Whole) -> CrowdView:
+        """The nodes at `positions`, in an array of the same shape."""
+        at = None if self._pools is None else Cells(self._pools, positions)
+        return _Present(self, positions, at)
+
+    def capacity(self, name: str) -> Quantity:
+        """One of `CAPACITIES` per node, or as one number where all nodes have the same."""
+        if name not in self._capacity:
+            row = self.fixed[CAPACITIES.index(name)]
+            self._capacity[name] = float(row[0]) if (row == row[0]).all() else row
+        return self._capacity[name]
+
+    def refresh(self, positions: Iterable[int]) -> None:
+        """Take what changed at `positions` from the state."""
+        self._load(positions)
+        self.values = self._values()
+        self.totals = self._totals()
+
+    def _load(self, positions: Iterable[int]) -> None:
+        state = self.state
+        for k in positions:
+            index = self.nodes[k]
+            self.columns[:, k] = state.row(index)
+            self.reserved[k] = state.reserved[index]
+            self.peers[k] = 0
+            for primary, amount in state.peers[index].items():
+                column = self.position.get(primary, -1)
+                self.peers[k, column] = max(self.peers[k, column], amount)
+
+    def _counts(self) -> list[int]:
+        online = int(self.online.sum())
+        stored = int(self.fixed[CAPACITIES.index("stored")].sum())
+        return node_counts(online, self.online.size - online, stored)
+
+    def _means(self) -> list[float]:
+        self.centres = [0.0] * len(STATISTICS)
+        sums = self._values().sum(axis=1)
+        return [
+            float(total) / count if s.spread else 0.0
+            for s, total, count in zip(STATISTICS, sums, self._counts())
+        ]
+
+    def _values(self) -> Floats:
+        everything = self.view(np.arange(len(self.nodes), dtype=np.intp))
+        found: Floats = np.empty((len(STATISTICS), len(self.nodes)))
+        for k, value in enumerate(values(everything, self.centres)):
+            found[k] = value
+        return found
+
+    def _totals(self) -> Totals:
+        totals = Totals(
+            self._counts(),
+            self.centres,
+            self.values.sum(axis=1).tolist(),
+            (self.values * self.values).sum(axis=1).tolist(),
+        )
+        totals.sums[DOMAINS] = self.state.domain_conflicts(self.group)
+        return totals
+
+
+class InstanceBatch:
+    """Instances of one kind, with everything in which they differ as arrays of shape (rows, 1).
+
+    All agree in what decides which checks matter: template, forthcoming, unknown
+    spindles, and whether they reserve memory on their secondaries.
+    """
+
+    __slots__ = (
+        "_amounts", "as_primary", "as_secondary", "barred", "counts_disk", "drbd", "exclusion",
+        "forthcoming", "instances", "less_primary", "less_secondary", "local", "memory",
+        "reserves", "restricted", "spindles", "vcpus",
+    )  # fmt: skip
+
+    def __init__(self, instances: Sequence[Instance]) -> None:
+        first = instances[0]
+        self.instances = instances
+        self.drbd = first.template == "drbd"
+        self.local = first.local
+        self.counts_disk = first.counts_disk
+        self.restricted = first.restricted
+        self.barred: Truths | None = None
+        self.forthcoming = first.forthcoming
+        self.reserves = first.reserves
+        self.spindles = first.spindles
+        self.exclusion = first.exclusion
+        self.memory: Floats = np.array([[float(i.memory)] for i in instances])
+        amounts = [i.as_primary + i.as_secondary for i in instances]
+        self._set_amounts(np.array(amounts, dtype=np.float64).T.copy())
+
+    @staticmethod
+    def kind(i: Instance) -> tuple[bool, ...]:
+        """What the instances of a crowd have in common."""
+        return (
+            i.template == "drbd", i.local, i.forthcoming, i.reserves, i.spindles is None,
+            i.counts_disk, i.restricted,
+        )  # fmt: skip
+
+    def take(self, rows: Whole) -> InstanceBatch:
+        """The instances in `rows`."""
+        part: InstanceBatch = object.__new__(InstanceBatch)
+        for name in ("drbd", "local", "forthcoming", "reserves", "spindles", "exclusion",
+                     "counts_disk", "restricted"):  # fmt: skip
+            setattr(part, name, getattr(self, name))
+        part.instances = [self.instances[row] for row in rows.tolist()]
+        part.barred = None
+        part.memory = self.memory[rows]
+        part._set_amounts(self._amounts[:, rows])
+        return part
+
+    def _set_amounts(self, amounts: Floats) -> None:
+        """Take the amounts added in both roles, one after the other, columns × instances."""
+        self._amounts = amounts
+        less = -amounts
+        counts: list[bool] = np.any(amounts, axis=1).tolist()
+        half = len(COLUMNS)
+        self.as_primary: Vector = _upright(amounts[:half], counts[:half])
+        self.as_secondary: Vector = _upright(amounts[half:], counts[half:])
+        self.less_primary: Vector = _upright(less[:half], counts[:half])
+        self.less_secondary: Vector = _upright(less[half:], counts[half:])
+
+
+def _upright(amounts: Floats, counts: Sequence[bool]) -> Vector:
+    """Per column an array of shape (instances, 1), or None where that does not count."""
+    return [row[:, None] if counted else None for row, counted in zip(amounts, counts)]

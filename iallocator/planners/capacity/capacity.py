@@ -1,0 +1,244 @@
+"""The whole question: how full is the cluster, and what else fits, in two ways."""
+
+from __future__ import annotations
+
+from iallocator.limits.node import ALL_LIMITS, HARD_LIMITS
+from iallocator.model.state import State
+from iallocator.planners.capacity.fill import CapacityState, FillResult, fill
+from iallocator.planners.capacity.rules import CapacityRules, failing_nodes, unhealthy_groups
+from iallocator.planners.capacity.tiered import fill_tiered
+from iallocator.planners.capacity.usage import Figures, Totals
+from iallocator.planners.eligible import set_offline, set_vcpu_ratio
+from iallocator.scoring import Kernels
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection
+
+    from iallocator.model.cluster import Cluster, Group, Node
+    from iallocator.planners.capacity.instance_size import Size
+
+__all__ = ["CapacityOptions", "CapacityReport", "Run", "study"]
+
+ATTEMPTS = 1000
+"""About as many places are looked for; it chooses the form of the kernel."""
+
+
+class CapacityOptions:
+    """What is asked, and under which rules.
+
+    Attributes
+    ----------
+    standard, largest:
+        The size of instances, and the one that the tiers begin with.
+    n1:
+        ``strict``, ``no-new``, ``off``, or "": hspace's rule, which is strict for instances
+        on one node and relies on the reserved memory for those on two.
+    accept_errors, independent:
+        Whether to go on where the cluster, or a group, is not N+1 already: only what is
+        online has to stay N+1; only the healthy groups are used.
+    allowed:
+        Names of the nodes that may be used; None: all.
+    limit:
+        Instances at most, each way; None: any number.
+    """
+
+    def __init__(
+        self,
+        standard: Size,
+        largest: Size,
+        *,
+        n1: str = "",
+        accept_errors: bool = False,
+        independent: bool = False,
+        allowed: Collection[str] | None = None,
+        offline: Collection[str] = (),
+        max_cpu: float | None = None,
+        min_disk: float = 0.0,
+        limit: int | None = None,
+        ignore_soft: bool = False,
+        like_hspace: bool = False,
+        expired: Callable[[], bool] = lambda: False,
+    ) -> None:
+        self.standard = standard
+        self.largest = largest
+        self.n1 = n1
+        self.accept_errors = accept_errors
+        self.independent = independent
+        self.allowed = allowed
+        self.offline = offline
+        self.max_cpu = max_cpu
+        self.min_disk = min_disk
+        self.limit = limit
+        self.ignore_soft = ignore_soft
+        self.like_hspace = like_hspace
+        self.expired = expired
+
+
+class Run:
+    """One filling: the size it began with, what was placed, the state and figures after it."""
+
+    __slots__ = ("figures", "filling", "size", "state")
+
+    def __init__(self, size: Size, filling: FillResult, state: State, figures: Figures) -> None:
+        self.size = size
+        self.filling = filling
+        self.state = state
+        self.figures = figures
+
+
+class CapacityReport:
+    """The answer.
+
+    Attributes
+    ----------
+    before:
+        The state at the start, and `initial` the figures of it.
+    tiered, standard:
+        The two fillings; None if it was interrupted before.
+    failing:
+        Names of the nodes that fail N+1 already, so that nothing was tried; usually none.
+    nowhere:
+        Whether no node may take an instance of that kind; nothing was tried then, either.
+    """
+
+    def __init__(self, state: State, totals: Totals, initial: Figures) -> None:
+        self.before = state
+        self.totals = totals
+        self.initial = initial
+        self.failing: list[str] = []
+        self.nowhere = False
+        self.tiered: Run | None = None
+        self.standard: Run | None = None
+
+    @property
+    def runs(self) -> list[Run]:
+        """Those that were begun."""
+        return [run for run in (self.tiered, self.standard) if run is not None]
+
+    @property
+    def interrupted(self) -> bool:
+        """Whether somebody stopped it."""
+        return any(run.filling.interrupted for run in self.runs)
+
+
+def study(
+    cluster: Cluster, wants: CapacityOptions, progress: Callable[[str, FillResult], None]
+) -> CapacityReport:
+    """Fill the cluster twice, each time from the start.
+
+    `progress` is told the kind of filling and what is placed after each instance.
+
+    Raises
+    ------
+    LookupError
+        If a node is unknown.
+    """
+    unknown = set(wants.allowed or ()) - {node.name for node in cluster.nodes}
+    if unknown:
+        raise LookupError(f"unknown nodes: {', '.join(sorted(unknown))}")
+    set_offline(cluster, wants.offline)
+    if wants.max_cpu is not None:
+        set_vcpu_ratio(cluster, wants.max_cpu)
+    work = _Work(cluster, wants, progress)
+    work.run()
+    return work.study
+
+
+class _Work:
+    def __init__(
+        self, cluster: Cluster, wants: CapacityOptions, progress: Callable[[str, FillResult], None]
+    ) -> None:
+        self._cluster = cluster
+        self._wants = wants
+        self._progress = progress
+        state = State(cluster)
+        count = len(cluster.nodes)
+        pairs = sum(len(g.nodes) ** 2 for g in cluster.groups) * (wants.standard.nodes == 2)
+        self._kernels = Kernels(state, [(count, pairs)] * ATTEMPTS, wants.min_disk)
+        score = self._kernels.make(state, range(len(cluster.nodes))).score()
+        self.study = CapacityReport(state, Totals(state), Figures(state, score, wants.min_disk))
+
+    def run(self) -> None:
+        """Fill as far as it goes, twice."""
+        wants, state = self._wants, self.study.before
+        failing = [] if wants.n1 == "no-new" else failing_nodes(state)
+        gated = bool(failing) and not (wants.accept_errors or wants.independent)
+        groups = [g for g in self._cluster.groups if g.alloc_policy != "unallocable"]
+        watched = list(range(len(self._cluster.nodes)))
+        if wants.independent:
+            sick = unhealthy_groups(state, self._kernels)
+            groups = [group for group in groups if group.index not in sick]
+            watched = [i for i in watched if self._cluster.nodes[i].group.index not in sick]
+            gated = bool(failing) and not groups
+        if wants.accept_errors:
+            watched = [i for i in watched if self._cluster.nodes[i].online]
+        if gated:
+            self.study.failing = self._cluster.node_names(failing)
+            groups = []
+        self.study.tiered = self._filled("tiered", wants.largest, groups, watched)
+        if not self.study.interrupted:
+            self.study.standard = self._filled("standard", wants.standard, groups, watched)
+
+    def _filled(self, kind: str, size: Size, groups: list[Group], watched: list[int]) -> Run:
+        wants = self._wants
+        state = State(self._cluster)
+        rules = CapacityRules(wants.n1 or "strict", bool(wants.n1), watched)
+        site = self._site(state, groups, rules)
+        filling = FillResult()
+        names = _Names(self._cluster)
+        if not self.study.failing and not site.online(size.nodes == 2):
+            self.study.nowhere = True
+        elif self.study.failing:
+            filling.failures = {"FailN1": 1}
+        else:
+            try:
+                if kind == "tiered":
+                    fill_tiered(site, size, filling, wants.limit, names, self._watch(kind))
+                else:
+                    fill(site, size, filling, wants.limit, names, self._watch(kind))
+            except KeyboardInterrupt:
+                filling.interrupted = True
+                filling.ended = "interrupted"
+                state = self._again(filling)
+                site = self._site(state, groups, rules)
+        return Run(size, filling, state, Figures(state, site.score(), wants.min_disk))
+
+    def _site(self, state: State, groups: list[Group], rules: CapacityRules) -> CapacityState:
+        wants, nodes = self._wants, self._cluster.nodes
+        usable = [
+            (group, [i for i in group.nodes if nodes[i].online and self._allows(nodes[i])])
+            for group in groups
+        ]
+        limits = HARD_LIMITS if wants.ignore_soft else ALL_LIMITS
+        return CapacityState(state, usable, self._kernels, rules, limits, wants.like_hspace)
+
+    def _allows(self, node: Node) -> bool:
+        return self._wants.allowed is None or node.name in self._wants.allowed
+
+    def _again(self, filling: FillResult) -> State:
+        """The state with what is placed for sure: an interruption may have come half way."""
+        state = State(self._cluster)
+        for allocation in filling.placed:
+            state.place(allocation.instance, allocation.nodes)
+        return state
+
+    def _watch(self, kind: str) -> Callable[[FillResult], str]:
+        def watch(filling: FillResult) -> str:
+            self._progress(kind, filling)
+            return "time is up" if self._wants.expired() else ""
+
+        return watch
+
+
+class _Names:
+    """Names for new instances that the cluster does not have: ``new-0``, ``new-1``, ..."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._taken = {instance.name for instance in cluster.instances}
+
+    def __call__(self, number: int) -> str:
+        name = f"new-{number}"
+        while name in self._taken:
+            name += "-"
+        return name

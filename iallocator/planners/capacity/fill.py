@@ -1,0 +1,279 @@
+"""How many more instances fit: placing one after the other until none finds a place.
+
+Every instance goes where an allocation would put it: to the placement with the best
+score over all nodes, of all groups that take instances.
+"""
+
+from __future__ import annotations
+
+from iallocator.limits.group import refused_by_policy
+from iallocator.limits.node import REASONS
+from iallocator.model.instance import Instance
+from iallocator.planners.capacity.slots import Slots
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from iallocator.model.cluster import Group
+    from iallocator.model.state import State
+    from iallocator.n1.check import N1Check
+    from iallocator.planners.capacity.instance_size import Size
+    from iallocator.planners.capacity.rules import CapacityRules
+    from iallocator.scoring import Kernel, Kernels
+    from iallocator.scoring.candidates import Candidates, Placement
+
+    Failures = dict[str, int]
+    """Reason -> placements that it refused at the last attempt; see `REASONS`."""
+
+__all__ = ["Allocation", "CapacityState", "FillResult", "fill", "likely_reason"]
+
+
+class Allocation:
+    """One new instance and the indices of its nodes, primary first."""
+
+    __slots__ = ("instance", "nodes", "size")
+
+    def __init__(self, instance: Instance, nodes: tuple[int, ...], size: Size) -> None:
+        self.instance = instance
+        self.nodes = nodes
+        self.size = size
+
+
+class FillResult:
+    """What was placed, and why it ended.
+
+    Attributes
+    ----------
+    failures:
+        What refused placements at the last attempt.
+    ended:
+        Why there was no further attempt, in words: a limit; "" if there was no place.
+    interrupted:
+        Whether somebody stopped it.
+    """
+
+    __slots__ = ("ended", "failures", "interrupted", "placed")
+
+    def __init__(self) -> None:
+        self.placed: list[Allocation] = []
+        self.failures: Failures = {}
+        self.ended = ""
+        self.interrupted = False
+
+    @property
+    def reason(self) -> str:
+        """The reason of most refusals of the last attempt; `REASONS` has the first of equals."""
+        return likely_reason(self.failures)
+
+
+def likely_reason(failures: Failures) -> str:
+    """The most frequent reason, the first of `REASONS` among equals and where there is none."""
+    return max(REASONS, key=lambda reason: failures.get(reason, 0))
+
+
+class CapacityState:
+    """A cluster that is being filled.
+
+    Parameters
+    ----------
+    state:
+        Changed by `place`.
+    groups:
+        Those that take instances, each with the nodes to use.
+    rules:
+        Which N+1 is kept.
+    limits:
+        Which limits of nodes count.
+    like_hspace:
+        Whether to go about it exactly as hspace does: the newest instances are the first
+        to leave a node that fails, and a diskless instance has a disk for the policy.
+    """
+
+    def __init__(
+        self,
+        state: State,
+        groups: Sequence[tuple[Group, list[int]]],
+        kernels: Kernels,
+        rules: CapacityRules,
+        limits: int,
+        like_hspace: bool,
+    ) -> None:
+        self.state = state
+        self._kernels = kernels
+        self._rules = rules
+        self._limits = limits
+        self._like_hspace = like_hspace
+        self.groups = groups
+        self._scope = range(len(state.cluster.nodes))
+        self._kernel: Kernel | None = None
+        self._judge: N1Check | None = None
+        self._slots: Slots | None = None
+
+    def online(self, pair: bool) -> bool:
+        """Whether there are nodes for an instance at all."""
+        return any(len(nodes) > pair for _, nodes in self.groups)
+
+    def score(self) -> float:
+        """The score of all nodes."""
+        return self.kernel.score()
+
+    @property
+    def kernel(self) -> Kernel:
+        """Scores of the state as it is now."""
+        if self._kernel is None:
+            self._kernel = self._kernels.make(self.state, self._scope)
+        return self._kernel
+
+    def find(self, instance: Instance, every: bool = False) -> tuple[tuple[int, ...], Failures]:
+        """The best nodes for `instance`, () if none will do, and what was refused why.
+
+        `every`: global N+1 is asked even where `CapacityRules.judges` would not.
+        """
+        barred = self._barred(instance)
+        if barred:
+            return (), barred
+        offers = list(self._offers(instance))
+        failures: Failures = {}
+        for candidates in offers:
+            for reason, count in candidates.failures.items():
+                failures[reason] = failures.get(reason, 0) + count
+        best: Placement | None = None
+        refused = 0
+        for candidates in offers:
+            for placement in candidates.ranked():
+                if best is not None and best <= placement:
+                    break
+                if self._accepts(instance, placement[1], every):
+                    best = placement
+                    break
+                refused += 1
+        if refused:
+            failures["FailN1"] = failures.get("FailN1", 0) + refused
+        return (best[1] if best else ()), failures
+
+    def _barred(self, instance: Instance) -> Failures:
+        """What refuses `instance` if the policies alone keep it off every node, else nothing."""
+        failures: Failures = {}
+        for group, nodes in self.groups:
+            refusals = self._refused(group, instance)
+            if any(node not in refusals for node in nodes):
+                return {}
+            placements = len(nodes) - 1 if instance.required_nodes == 2 else 1
+            for node in nodes:
+                reason = refusals[node]
+                failures[reason] = failures.get(reason, 0) + placements
+        return {reason: count for reason, count in failures.items() if count}
+
+    def has_room(self, instance: Instance) -> bool:
+        """Whether some placement is within the limits of its nodes, policies and N+1 aside."""
+        if instance.required_nodes == 1:
+            nodes = sorted(node for _, members in self.groups for node in members)
+            return self.kernel.singles(instance, nodes, {}, self._limits).feasible > 0
+        return any(
+            self.kernel.pairs(instance, nodes, nodes, {}, self._limits, self._limits).feasible > 0
+            for _, nodes in self.groups
+            if len(nodes) > 1
+        )
+
+    def _offers(self, instance: Instance) -> Iterable[Candidates]:
+        """The candidates on which limits of single nodes have had their say."""
+        if instance.required_nodes == 2:
+            for group, nodes in self.groups:
+                if len(nodes) > 1:
+                    refusals = self._refused(group, instance)
+                    yield self.kernel.pairs(
+                        instance, nodes, nodes, refusals, self._limits, self._limits
+                    )
+            return
+        refused: dict[int, str] = {}
+        everywhere: list[int] = []
+        for group, nodes in self.groups:
+            refused.update(self._refused(group, instance))
+            everywhere += nodes
+        yield self.kernel.singles(instance, sorted(everywhere), refused, self._limits)
+
+    def _refused(self, group: Group, instance: Instance) -> dict[int, str]:
+        """Where the policy of `group` refuses `instance`; to hspace a diskless one has a disk."""
+        if instance.template == "diskless" and self._like_hspace:
+            return self._refused_with_a_disk(group, _with_a_disk(instance))
+        return refused_by_policy(self.state.cluster, group, instance)
+
+    def _refused_with_a_disk(self, group: Group, twin: Instance) -> dict[int, str]:
+        nodes = self.state.cluster.nodes
+        refusals: dict[int, str] = {}
+        for index in group.nodes:
+            reasons = [
+                interval.refuses(twin, nodes[index].exclusive_storage)
+                for interval in group.policy.intervals
+            ]
+            if all(reasons):
+                refusals[index] = reasons[0] or ""
+            elif "diskless" not in group.policy.templates:
+                refusals[index] = "FailDisk"
+        return refusals
+
+    def _accepts(self, instance: Instance, nodes: tuple[int, ...], every: bool) -> bool:
+        if not (self._rules.judges(instance) or (every and self._rules.mode != "off")):
+            return True
+        if self._rules.strict:
+            if self._slots is None:
+                self._slots = Slots(self.state, self._rules)
+            verdict = self._slots.accepts(instance, nodes)
+            if verdict is not None:
+                return verdict
+        if self._judge is None:
+            from iallocator.n1.check import N1Check
+
+            self._judge = N1Check(self.state, self._kernels, self._rules, self._scope)
+        return self._judge.accepts(instance, nodes)
+
+    def place(self, instance: Instance, nodes: tuple[int, ...]) -> None:
+        """Put the new instance there."""
+        self.state.place(instance, nodes)
+        self._kernel = self._judge = self._slots = None
+
+    def newcomer(self, size: Size, number: int, name: str) -> Instance:
+        """New instance number `number`."""
+        instance = size.instance(name)
+        held = len(self.state.cluster.instances)
+        instance.order = -1 - number if self._like_hspace else held + number
+        return instance
+
+
+def _with_a_disk(instance: Instance) -> Instance:
+    """A stand-in for a diskless instance, that has the disk of its size."""
+    twin = instance.as_template("drbd")
+    twin.disk_sizes = [instance.disk]
+    return twin
+
+
+def fill(
+    site: CapacityState,
+    size: Size,
+    filling: FillResult,
+    limit: int | None,
+    name: Callable[[int], str],
+    watch: Callable[[FillResult], str],
+) -> bool:
+    """Place instances of this size until none fits; whether it was for want of a place.
+
+    `filling` gets what is placed, `limit` instances at most; `name` makes the name of
+    an instance from its number.  `watch` is called after each instance; what it says
+    ends the filling.
+    """
+    while True:
+        if limit is not None and len(filling.placed) >= limit:
+            filling.ended = "as many instances as allowed"
+            return False
+        number = len(filling.placed)
+        instance = site.newcomer(size, number, name(number))
+        nodes, failures = site.find(instance)
+        filling.failures = failures
+        if not nodes:
+            return True
+        site.place(instance, nodes)
+        filling.placed.append(Allocation(instance, nodes, size))
+        filling.ended = watch(filling)
+        if filling.ended:
+            return False

@@ -1,0 +1,1 @@
+"""The health of a cluster: what is wrong, and whether balancing would help."""

@@ -1,0 +1,264 @@
+"""What is wrong with a cluster: every finding with its node, its instance and its numbers."""
+
+from __future__ import annotations
+
+from iallocator.model.node_view import NodeView
+from iallocator.n1.rules import Rules
+from iallocator.n1.simulation import Simulation
+from iallocator.planners.check.policy import policy_breach
+from iallocator.scoring import Kernels
+from iallocator.scoring.scalar import ScalarKernel
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from iallocator.model.cluster import Group
+    from iallocator.model.instance import Instance
+    from iallocator.model.state import State
+
+__all__ = ["KINDS", "OF_NODES", "Finding", "GroupHealth", "examine"]
+
+KINDS = {
+    "n1": "nodes without the memory for a failover to them",
+    "global_n1": "nodes whose failure would not be survived",
+    "conflicts": "nodes with instances that exclude each other",
+    "offline_primary": "instances whose primary node is not online",
+    "offline_secondary": "instances whose secondary node is not online",
+    "policy": "nodes and instances outside the policy",
+    "split": "instances whose nodes are in two groups",
+    "location": "instances badly placed by location",
+}
+"""Kind of a finding -> what is counted: nodes or instances."""
+
+
+class Finding:
+    """One thing that is wrong.
+
+    Attributes
+    ----------
+    kind:
+        One of `KINDS`.
+    node, instance:
+        Names; "" where it is not about one.
+    text:
+        What is wrong, with numbers.
+    """
+
+    __slots__ = ("instance", "kind", "node", "text")
+
+    def __init__(self, kind: str, text: str, *, node: str = "", instance: str = "") -> None:
+        self.kind = kind
+        self.text = text
+        self.node = node
+        self.instance = instance
+
+    def document(self) -> dict[str, object]:
+        """As plain data; null for what it is not about."""
+        return {
+            "kind": self.kind,
+            "node": self.node or None,
+            "instance": self.instance or None,
+            "text": self.text,
+        }
+
+
+class GroupHealth:
+    """What is wrong in one group.
+
+    ``offline_nodes`` says how many nodes are not online, which alone is nothing wrong.
+    """
+
+    __slots__ = ("findings", "group", "offline_nodes", "score")
+
+    def __init__(
+        self, group: Group, findings: list[Finding], score: float, offline_nodes: int
+    ) -> None:
+        self.group = group
+        self.findings = findings
+        self.score = score
+        self.offline_nodes = offline_nodes
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """Per kind how many nodes or instances there is something wrong with."""
+        named: dict[str, set[tuple[str, str]]] = {kind: set() for kind in KINDS}
+        for found in self.findings:
+            about = ("", found.instance) if found.instance and found.kind not in OF_NODES else (
+                found.node, ""
+            )  # fmt: skip
+            named[found.kind].add(about)
+        return {kind: len(members) for kind, members in named.items()}
+
+
+OF_NODES = {"n1", "global_n1", "conflicts"}
+"""Kinds that count nodes, even where they name an instance."""
+
+
+def examine(state: State, n1: str, min_disk: float = 0.0) -> list[GroupHealth]:
+    """The health of every group that has nodes, in the order of the groups.
+
+    Parameters
+    ----------
+    state:
+        Left as it is.
+    n1:
+        How global N+1 is judged: ``strict``, ``no-new`` (as for the failure of any
+        online node) or ``off``.
+    min_disk:
+        Share of disk to keep free.
+    """
+    return [
+        _Examination(state, group, n1, min_disk).result()
+        for group in state.cluster.groups
+        if group.nodes
+    ]
+
+
+class _Examination:
+    """The findings of one group."""
+
+    def __init__(self, state: State, group: Group, n1: str, min_disk: float) -> None:
+        self._state = state
+        self._group = group
+        self._n1 = n1
+        self._nodes = state.cluster.nodes
+        self._kernels = Kernels(state, [(len(group.nodes), 0)], min_disk)
+
+    def result(self) -> GroupHealth:
+        group = self._group
+        findings = [
+            *self._failovers(),
+            *self._failures(),
+            *self._conflicts(),
+            *self._offline(),
+            *self._policy(),
+            *self._split(),
+            *self._locations(),
+        ]
+        score = ScalarKernel(self._state, group.nodes, self._kernels.fixed).score()
+        offline = sum(1 for index in group.nodes if not self._nodes[index].online)
+        return GroupHealth(group, findings, score, offline)
+
+    def _primaries(self) -> Iterator[tuple[int, Instance]]:
+        """(node, instance) for every primary in the group, as nodes and names stand."""
+        for index in self._group.nodes:
+            for instance in self._state.primaries[index].values():
+                yield index, instance
+
+    def _view(self, index: int) -> NodeView:
+        state = self._state
+        return NodeView(state.row(index), self._kernels.fixed[index], state.reserved[index])
+
+    def _name(self, index: int) -> str:
+        return self._nodes[index].name
+
+    def _failovers(self) -> Iterator[Finding]:
+        for index in self._group.nodes:
+            view = self._view(index)
+            if self._nodes[index].online and view.fails_n1:
+                text = (
+                    f"{view.memory:.12g} MiB memory free, "
+                    f"{view.reserved:.12g} are to be kept for failovers"
+                )
+                yield Finding("n1", text, node=self._name(index))
+
+    def _failures(self) -> Iterator[Finding]:
+        if self._n1 == "off":
+            return
+        group, rules = self._group, Rules(self._n1)
+        simulation = Simulation(self._state, self._kernels, rules, group.nodes)
+        failing = rules.failing(self._state.cluster, group, group.nodes)
+        for index in simulation.lost(list(failing)):
+            stranded = simulation.fail(index)
+            if stranded is None:
+                continue
+            name = stranded.instance.name
+            text = f"if it fails {name} is lost: {stranded.why}"
+            yield Finding("global_n1", text, node=self._name(index), instance=name)
+
+    def _conflicts(self) -> Iterator[Finding]:
+        for index in self._group.nodes:
+            if not self._view(index).conflicts > 0:
+                continue
+            holders: dict[str, list[str]] = {}
+            for instance in self._state.primaries[index].values():
+                for tag in instance.exclusion:
+                    holders.setdefault(tag, []).append(instance.name)
+            for tag, names in sorted(holders.items()):
+                if len(names) > 1:
+                    text = f"{tag} excludes each other: {', '.join(sorted(names))}"
+                    yield Finding("conflicts", text, node=self._name(index))
+
+    def _offline(self) -> Iterator[Finding]:
+        for _, instance in self._primaries():
+            if instance.forthcoming:
+                continue
+            for role, at in zip(("primary", "secondary"), self._state.where[instance.name]):
+                node = self._nodes[at]
+                if not node.online:
+                    text = f"{role} on {node.name}, which is {_condition(node.offline)}"
+                    yield Finding(f"offline_{role}", text, node=node.name, instance=instance.name)
+
+    def _policy(self) -> Iterator[Finding]:
+        policy = self._group.policy
+        for index, instance in self._primaries():
+            breach = policy_breach(policy, instance, self._nodes[index].exclusive_storage)
+            if breach:
+                yield Finding("policy", breach, node=self._name(index), instance=instance.name)
+        for index in self._group.nodes:
+            view = self._view(index)
+            if not view.online:
+                continue
+            if view.cpus > view.vcpu_ratio * view.total_cpus:
+                most = view.vcpu_ratio * view.total_cpus
+                text = (
+                    f"{view.cpus:.12g} virtual cpus in use, {self._nodes[index].total_cpus} cpus "
+                    f"at ratio {view.vcpu_ratio:.12g} allow {most:.12g}"
+                )
+                yield Finding("policy", text, node=self._name(index))
+            if view.spindles > view.high_spindles:
+                text = (
+                    f"{view.spindles:.12g} spindles in use, "
+                    f"the policy allows {view.high_spindles:.12g}"
+                )
+                yield Finding("policy", text, node=self._name(index))
+
+    def _split(self) -> Iterator[Finding]:
+        for index, instance in self._primaries():
+            others = [self._nodes[at] for at in self._state.where[instance.name][1:]]
+            for other in others:
+                if other.group is not self._group:
+                    text = (
+                        f"primary on {self._name(index)} in group {self._group.name}, "
+                        f"secondary on {other.name} in group {other.group.name}"
+                    )
+                    yield Finding("split", text, node=self._name(index), instance=instance.name)
+
+    def _locations(self) -> Iterator[Finding]:
+        domains: dict[tuple[str, str], list[str]] = {}
+        for index, instance in self._primaries():
+            node = self._nodes[index]
+            if instance.forthcoming or not node.online:
+                continue
+            missed = sorted(instance.desired - node.locations)
+            if missed:
+                text = f"wants {', '.join(missed)}, which {node.name} does not have"
+                yield Finding("location", text, node=node.name, instance=instance.name)
+            for at in self._state.where[instance.name][1:]:
+                shared = sorted(node.locations & self._nodes[at].locations)
+                if shared:
+                    text = f"{node.name} and {self._name(at)} are both in {', '.join(shared)}"
+                    yield Finding("location", text, node=node.name, instance=instance.name)
+            for location in node.locations:
+                for tag in instance.exclusion:
+                    domains.setdefault((location, tag), []).append(instance.name)
+        for (location, tag), names in sorted(domains.items()):
+            for name in sorted(names)[1:]:
+                others = ", ".join(other for other in sorted(names) if other != name)
+                text = f"{tag} is in {location} more than once: with {others}"
+                yield Finding("location", text, instance=name)
+
+
+def _condition(offline: bool) -> str:
+    return "offline" if offline else "drained or cannot hold instances"

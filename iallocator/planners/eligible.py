@@ -1,0 +1,106 @@
+"""What a planner may touch: the nodes, the groups, and the instances that can move."""
+
+from __future__ import annotations
+
+from iallocator.model.columns import primary_vector, secondary_vector
+from iallocator.model.node_view import capacities
+from iallocator.scoring.scalar import ScalarKernel
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping, Sequence
+    from typing import TypeVar
+
+    from iallocator.model.cluster import Cluster, Group
+    from iallocator.model.instance import Instance
+    from iallocator.model.state import State
+
+    Thing = TypeVar("Thing")
+
+__all__ = [
+    "in_order", "movable", "score_of", "set_loads", "set_offline", "set_vcpu_ratio",
+    "worst_first",
+]  # fmt: skip
+
+Load = tuple[float, float, float, float]
+
+
+def set_offline(cluster: Cluster, names: Collection[str]) -> None:
+    """Treat the nodes of these names as offline.
+
+    Raises
+    ------
+    LookupError
+        Naming those that are unknown.
+    """
+    unknown = set(names) - {node.name for node in cluster.nodes}
+    if unknown:
+        raise LookupError(f"unknown nodes: {', '.join(sorted(unknown))}")
+    for node in cluster.nodes:
+        if node.name in names:
+            node.offline = True
+            node.online = False
+
+
+def set_vcpu_ratio(cluster: Cluster, ratio: float) -> None:
+    """Allow so many virtual cpus per cpu, whatever the policies say."""
+    for node in cluster.nodes:
+        node.vcpu_ratio = ratio
+
+
+def set_loads(cluster: Cluster, loads: Mapping[str, Load]) -> None:
+    """Give the instances of these names their dynamic utilisation (cpu, memory, disk, net)."""
+    for instance in cluster.instances:
+        if instance.name in loads:
+            instance.load = loads[instance.name]
+            instance.as_primary = primary_vector(instance)
+            instance.as_secondary = secondary_vector(instance)
+
+
+def movable(
+    cluster: Cluster,
+    group: Group,
+    selected: Collection[str] | None = None,
+    excluded: Collection[str] = (),
+    like_hbal: bool = False,
+    unbalanced: bool = False,
+) -> list[Instance]:
+    """The instances of `group` that a planner may move, in the order in which ties are broken.
+
+    Not those that cannot move, are not to be balanced, or are split over two groups;
+    hbal leaves diskless ones alone, too.  `selected` None means all; `unbalanced` takes
+    those that are not to be balanced.
+    """
+    chosen = [
+        i
+        for i in cluster.instances
+        if i.nodes
+        and i.mirrored
+        and (i.auto_balance or unbalanced)
+        and all(cluster.nodes[index].group is group for index in i.nodes)
+        and (selected is None or i.name in selected)
+        and i.name not in excluded
+        and not (like_hbal and i.template == "diskless")
+    ]
+    return in_order(chosen, like_hbal)
+
+
+def in_order(things: Sequence[Thing], like_hbal: bool) -> list[Thing]:
+    """Nodes or instances so that of equals the first wins.
+
+    As read for hail's ways they stand backwards; hbal takes the first of the document.
+    """
+    return list(things)[::-1] if like_hbal else list(things)
+
+
+def score_of(state: State, scope: Sequence[int]) -> float:
+    """The score of the nodes in `scope`."""
+    fixed = [capacities(node) for node in state.cluster.nodes]
+    return ScalarKernel(state, scope, fixed).score()
+
+
+def worst_first(state: State) -> list[Group]:
+    """The groups that have nodes, those with the highest score first."""
+    groups = [group for group in state.cluster.groups if group.nodes]
+    scores = {group.index: score_of(state, group.nodes) for group in groups}
+    return sorted(groups, key=lambda group: -scores[group.index])

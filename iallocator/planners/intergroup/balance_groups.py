@@ -1,0 +1,281 @@
+"""Balancing groups on shared storage: load against capacity, from the most to the least loaded.
+
+Each step moves the one instance of a more loaded group to a less loaded one of its partition
+that evens the loads out most, first between the groups that are furthest apart; it is made
+only if it lowers the score, which is that of `iallocator.planners.intergroup.load_score`.
+"""
+
+from __future__ import annotations
+
+from iallocator.planners.intergroup.context import OutOfTimeError, forbidden
+from iallocator.planners.intergroup.health import survived
+from iallocator.planners.intergroup.load_score import LOADS, Loads
+from iallocator.planners.intergroup.moving import Mover, immovable, planned
+from iallocator.planners.intergroup.partitions import Peers
+from iallocator.planners.intergroup.result import SuperPlan
+from iallocator.planners.plan import traffic
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from iallocator.model.cluster import Group
+    from iallocator.model.instance import Instance
+    from iallocator.placement.moves import MoveOption
+    from iallocator.planners.intergroup.context import Working
+
+__all__ = ["Bounds", "balance_groups", "check_group_balance"]
+
+SCORE = "standard deviations of the groups' relative load, added up"
+
+LEAST = 1e-9
+"""Less gain than this is rounding."""
+
+TRIES = 8
+"""How many instances of different sizes are tried for one step between two groups."""
+
+
+class Bounds:
+    """When to stop: moves at most, MiB copied at most, the least gain of a move."""
+
+    __slots__ = ("cost", "max_length", "min_gain")
+
+    def __init__(
+        self, max_length: int | None = None, cost: float | None = None, min_gain: float = 0.0
+    ) -> None:
+        self.max_length = max_length
+        self.cost = cost
+        self.min_gain = min_gain
+
+
+class _Found:
+    """The next move."""
+
+    __slots__ = ("instance", "move", "score", "source", "target")
+
+    def __init__(
+        self, instance: Instance, move: MoveOption, score: float, source: int, target: int
+    ) -> None:
+        self.instance = instance
+        self.move = move
+        self.score = score
+        self.source = source
+        self.target = target
+
+
+def balance_groups(context: Working, bounds: Bounds) -> SuperPlan:
+    """Even the loads of the groups out; a KeyboardInterrupt leaves the moves found until then."""
+    done = SuperPlan("balance-groups", context.cluster, SCORE, "load before", "load after")
+    work = _Balancing(context, bounds, done)
+    try:
+        done.plan.reason = work.run()
+    except OutOfTimeError:
+        done.plan.reason = "time is up"
+    except KeyboardInterrupt:
+        done.plan.reason = "interrupted"
+        done.plan.interrupted = True
+    work.tell()
+    return done
+
+
+class _Balancing:
+    """One balancing between groups."""
+
+    def __init__(self, context: Working, bounds: Bounds, done: SuperPlan) -> None:
+        self.context = context
+        self.mover = Mover(context)
+        self.peers = Peers(context.cluster)
+        self.bounds = bounds
+        self.done = done
+        self.groups = [row.group for row in done.groups if self.peers.shared_by(row.group, True)]
+        self.loads = Loads(context.state, self.groups)
+        self.first = Loads(context.state, self.groups)
+        done.plan.before = self.loads.score()
+        self.copied = 0.0
+        self.blocked: set[tuple[str, int]] = set()
+        self.refused: dict[int, str] = {}
+        self.flows = [[0, 0] for _ in self.groups]
+        self.movable: list[dict[str, Instance]] = [self._movable(g) for g in self.groups]
+        self.why = ""
+
+    def _movable(self, group: Group) -> dict[str, Instance]:
+        """The instances of `group` that may be moved: on shared storage, and auto-balanced.
+
+        Those on offline nodes carry no load, and are not for this command to rescue.
+        """
+        state, nodes = self.context.state, self.context.cluster.nodes
+        up = [index for index in group.nodes if not nodes[index].offline]
+        found = [i for index in up for i in state.primaries[index].values()]
+        found.sort(key=lambda i: i.order)
+        return {i.name: i for i in found if i.external and i.auto_balance and not immovable(i)}
+
+    def run(self) -> str:
+        """Move until nothing helps; why it ends."""
+        hindered = forbidden(self.context.settings)
+        if hindered:
+            return hindered
+        if len(self.done.groups) < 2:
+            return "no super cluster: there is one group only"
+        if not self.groups:
+            return "no two groups share external storage"
+        if not any(any(load) for load in self.loads.relative):
+            return "no instance has any load"
+        plan = self.done.plan
+        while True:
+            self.context.keep_going()
+            if self.bounds.max_length is not None and len(plan.moves) >= self.bounds.max_length:
+                return f"the limit of {self.bounds.max_length} moves is reached"
+            found = self._next()
+            if found is None:
+                return self.why or "no move of an instance evens the loads out any more"
+            self._make(found)
+            self.context.tell(f"{len(plan.moves)} moves, score {plan.after:.8f}")
+
+    def _make(self, found: _Found) -> None:
+        """Carry out a move, and note it."""
+        before = self.context.state.where[found.instance.name]
+        self.mover.apply(found.instance, found.move)
+        self.loads.move(found.instance.load, found.source, found.target)
+        nodes = self.context.cluster.nodes
+        score = self.loads.score()
+        move = planned(found.instance, before, found.move, score, nodes)
+        self.copied += move.copied
+        self.done.add([move])
+        self.movable[found.target][found.instance.name] = self.movable[found.source].pop(
+            found.instance.name
+        )
+        self.flows[found.source][0] += 1
+        self.flows[found.target][1] += 1
+        self.blocked = {(name, to) for name, to in self.blocked if to != found.source}
+
+    def _pairs(self) -> Iterator[tuple[int, int]]:
+        """(more, less loaded) group by position, those furthest apart first."""
+        count = range(len(self.groups))
+        level = [self.loads.of(position) for position in count]
+        pairs = [
+            (level[low] - level[high], high, low)
+            for high in count
+            for low in count
+            if level[high] > level[low]
+        ]
+        yield from ((high, low) for _, high, low in sorted(pairs))
+
+    def _next(self) -> _Found | None:
+        """The best move between the two groups that are furthest apart, of those that have one."""
+        self.why = ""
+        for source, target in self._pairs():
+            self.context.keep_going()
+            found = self._between(source, target)
+            if found is not None:
+                return found
+        return None
+
+    def _between(self, source: int, target: int) -> _Found | None:
+        """The best possible move from one group to another, if it is worth making."""
+        group = self.groups[target]
+        least = max(self.bounds.min_gain, LEAST)
+        now = self.loads.score()
+        tried: set[tuple[object, ...]] = set()
+        for score, instance in self._wishes(source, target):
+            if now - score < least:
+                if now - score > LEAST:
+                    self.why = self.why or "no move gains as much as is asked for"
+                break
+            shape = (instance.as_primary, instance.pools, instance.template)
+            if shape in tried:
+                continue
+            if len(tried) >= TRIES:
+                break
+            memory = traffic(instance, ["fa"])
+            if self.bounds.cost is not None and self.copied + memory > self.bounds.cost:
+                self.why = "no move that helps is within --cost"
+                continue
+            outcome = self.mover.relocate(instance, [group])
+            if outcome.best is not None:
+                return _Found(instance, outcome.best, score, source, target)
+            tried.add(shape)
+            self.blocked.add((instance.name, target))
+            self.refused[source] = (
+                f"{instance.name} has no place in {group.name}: {outcome.message}"
+            )
+        return None
+
+    def _wishes(self, source: int, target: int) -> Iterator[tuple[float, Instance]]:
+        """(score after it, instance): moves by how much they help, then by what they copy."""
+        group = self.groups[target]
+        scores: dict[tuple[float, ...], float] = {}
+        ranked = []
+        for name, instance in self.movable[source].items():
+            if (name, target) in self.blocked:
+                continue
+            if instance.load not in scores:
+                scores[instance.load] = self.loads.score_after(instance.load, source, target)
+            score = round(scores[instance.load], 10)
+            ranked.append((score, traffic(instance, ["fa"]), instance.order, instance))
+        ranked.sort(key=lambda one: one[:3])
+        own = self.groups[source]
+        for score, _, _, instance in ranked:
+            if group in self.peers.of(instance, own):
+                yield score, instance
+
+    def tell(self) -> None:
+        """Fill in what is said of the groups."""
+        for row in self.done.groups:
+            if row.group not in self.groups:
+                row.members = {"before": None, "after": None, "out": 0, "in": 0}
+                row.cells = ("-", "-")
+                row.reason = "shares no external storage with another group"
+                continue
+            position = self.groups.index(row.group)
+            before, after = self.first.relative[position], self.loads.relative[position]
+            gone, come = self.flows[position]
+            row.members = {
+                "before": dict(zip(LOADS, before)),
+                "after": dict(zip(LOADS, after)),
+                "out": gone,
+                "in": come,
+            }
+            row.cells = (_words(before), _words(after))
+            row.reason = self._reason(position)
+
+    def _reason(self, position: int) -> str:
+        gone, come = self.flows[position]
+        parts = [
+            f"{count} instances {verb}"
+            for count, verb in ((gone, "leave"), (come, "come"))
+            if count
+        ]
+        if not any(self.context.cluster.nodes[i].online for i in self.groups[position].nodes):
+            parts.append("no node of it is online")
+        elif not gone and not self.movable[position]:
+            parts.append("it holds no instance on shared storage that may be moved")
+        if (
+            self.loads.of(position) * len(self.groups)
+            > sum(map(self.loads.of, range(len(self.groups))))
+            and position in self.refused
+        ):
+            parts.append(self.refused[position])
+        return "; ".join(parts) or "no move to or from it helps"
+
+
+def _words(load: list[float]) -> str:
+    return "/".join(f"{amount:.3f}" for amount in load)
+
+
+def check_group_balance(context: Working, done: SuperPlan) -> list[str]:
+    """What is wrong with a plan: each move must lower the score, and N+1 must hold where it did.
+
+    `context` has the state before the plan, and is left with the state after it.
+    """
+    mover, groups = Mover(context), [row.group for row in done.groups]
+    nodes = context.cluster.nodes
+    before = survived(mover, groups)
+    problems = []
+    last = done.plan.before
+    for number, move in enumerate(done.moves, start=1):
+        if move.score >= last:
+            problems.append(f"move {number}: the score does not fall")
+        last = move.score
+        mover.put(move.instance, move.after)
+    lost = sorted(before - survived(mover, groups))
+    return problems + [f"{nodes[i].name}: N+1 held and is broken" for i in lost]

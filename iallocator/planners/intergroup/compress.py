@@ -1,0 +1,217 @@
+"""Compression: which whole groups could be emptied, and the moves that empty the best of them.
+
+A group comes into question if it shares a partition with others, and uses less of
+memory, disk and cpu than all others together have free.  For each such group all its
+instances are offered to the groups of their partitions.  Of those that could be emptied
+the one with the most free resources is chosen: it gives back the most.
+"""
+
+from __future__ import annotations
+
+from iallocator.planners.intergroup.context import OutOfTimeError, forbidden
+from iallocator.planners.intergroup.evacuation import Evacuation, evacuate
+from iallocator.planners.intergroup.health import survived
+from iallocator.planners.intergroup.moving import Mover, immovable
+from iallocator.planners.intergroup.partitions import Peers
+from iallocator.planners.intergroup.resources import KINDS, free_of, plus, total_of, used_by
+from iallocator.planners.intergroup.result import GroupRow, SuperPlan
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from iallocator.model.cluster import Group
+    from iallocator.model.instance import Instance
+    from iallocator.planners.intergroup.context import Working
+    from iallocator.planners.intergroup.resources import Resources
+
+__all__ = ["check_compression", "compress"]
+
+SCORE = "instances in the chosen group"
+
+LARGE = 20_000
+"""Instances × nodes from which on equal instances are placed by one ranking."""
+
+NEVER = "the plan ended before it was tried"
+
+
+def compress(context: Working) -> SuperPlan:
+    """Empty the best group of the cluster of `context` that can be emptied.
+
+    Scores are counts: instances in the chosen group.  A KeyboardInterrupt, or the end of
+    the time, leaves the best of the groups that were tried until then.
+    """
+    done = SuperPlan("compress", context.cluster, SCORE, "used", "free", "share free", "evacuable")
+    work = _Compression(context, done)
+    try:
+        work.run()
+    except OutOfTimeError:
+        done.plan.reason = "time is up"
+    except KeyboardInterrupt:
+        done.plan.reason = "interrupted"
+        done.plan.interrupted = True
+    work.tell()
+    return done
+
+
+class _Compression:
+    """One compression."""
+
+    def __init__(self, context: Working, done: SuperPlan) -> None:
+        self.context = context
+        self.mover = Mover(context)
+        self.peers = Peers(context.cluster)
+        self.done = done
+        state = context.state
+        groups = [row.group for row in done.groups]
+        self.used = {g.index: used_by(state, g) for g in groups}
+        self.free = {g.index: free_of(state, g) for g in groups}
+        self.total = plus(*(total_of(state, g) for g in groups))
+        self.held = {g.index: self._held(g) for g in groups}
+        self.evacuable: list[Group] = []
+
+    def _held(self, group: Group) -> list[Instance]:
+        """The instances with a node in `group`, the largest first."""
+        state = self.context.state
+        found = {i.name: i for index in group.nodes for i in state.instances_on(index)}
+        return sorted(
+            found.values(),
+            key=lambda i: (-self._size(i), -i.memory, -i.vcpus, -i.disk, i.template, i.order),
+        )
+
+    def _size(self, instance: Instance) -> float:
+        """The largest of its shares in what the whole cluster has."""
+        amounts = (instance.memory, instance.own_disk, instance.vcpus)
+        return max((a / t for a, t in zip(amounts, self.total) if t), default=0.0)
+
+    def share(self, group: Group) -> float:
+        """How much `group` gives back: its free memory, disk, cpu as shares of the cluster's."""
+        return sum(f / t for f, t in zip(self.free[group.index], self.total) if t)
+
+    def run(self) -> None:
+        """Try every candidate, the one that gives back the most first."""
+        done = self.done
+        hindered = forbidden(self.context.settings)
+        if hindered:
+            done.plan.reason = hindered
+            return
+        candidates = []
+        for row in done.groups:
+            row.reason = self._unfit(row.group)
+            if not row.reason:
+                row.reason = NEVER
+                candidates.append(row)
+        candidates.sort(key=lambda row: -self.share(row.group))
+        for number, row in enumerate(candidates, start=1):
+            self.context.tell(f"group {number} of {len(candidates)}: {row.group.name}")
+            self._try(row)
+        if self.evacuable:
+            done.plan.reason = f"{self.evacuable[0].name} can be emptied, and gives back the most"
+        elif candidates:
+            done.plan.reason = "none of the candidates can be emptied"
+        elif len(done.groups) < 2:
+            done.plan.reason = "no super cluster: there is one group only"
+        else:
+            done.plan.reason = "no group is a candidate"
+
+    def _unfit(self, group: Group) -> str:
+        """Why `group` does not come into question; or ""."""
+        if not self.held[group.index]:
+            return "it holds no instances"
+        alone = self.peers.alone(group)
+        if alone:
+            return alone
+        used = self.used[group.index]
+        others = plus(*(free for index, free in self.free.items() if index != group.index))
+        for kind, own, free in zip(KINDS, used, others):
+            if own and own >= free:
+                return f"uses {own:.12g}{_unit(kind)} {kind}, the others have {free:.12g} free"
+        return ""
+
+    def _try(self, row: GroupRow) -> None:
+        """Try to empty one group; the state is as it was afterwards."""
+        group, mover = row.group, self.mover
+        instances = self.held[group.index]
+        for instance in instances:
+            hindered = immovable(instance)
+            if hindered:
+                row.reason = f"{instance.name} has to stay: {hindered}"
+                return
+        mover.ranking.twins = len(instances) * len(self.context.cluster.nodes) > LARGE
+        done = self._evacuated(group, instances)
+        mover.ranking.twins = False
+        for move in reversed(done.moves):
+            mover.put(move.instance, move.before)
+        if done.failed is not None:
+            row.reason = f"{done.failed.name} has no place: {done.reason}"
+            return
+        row.reason = done.reason
+        self.evacuable.append(group)
+        if self.evacuable[0] is group:
+            self.done.plan.before = float(len(instances))
+            for left, move in enumerate(reversed(done.moves)):
+                move.score = float(left)
+            self.done.add(done.moves)
+
+    def _evacuated(self, group: Group, instances: Sequence[Instance]) -> Evacuation:
+        """Where all of them can go; to groups that are empty only if nothing else will do."""
+        targets = {i.name: self.peers.of(i, group) for i in instances}
+        used = {name: [g for g in groups if self.held[g.index]] for name, groups in targets.items()}
+        if all(used.values()) and used != targets:
+            done = evacuate(self.mover, instances, lambda i: used[i.name], search=False)
+            if done.failed is None:
+                return done
+        return evacuate(self.mover, instances, lambda i: targets[i.name])
+
+    def tell(self) -> None:
+        """Fill in what is said of the groups."""
+        done = self.done
+        for row in done.groups:
+            index = row.group.index
+            can = row.group in self.evacuable
+            row.members = {
+                "used": dict(zip(KINDS, self.used[index])),
+                "free": dict(zip(KINDS, self.free[index])),
+                "share_free": self.share(row.group),
+                "evacuable": can,
+            }
+            row.cells = (
+                _words(self.used[index]),
+                _words(self.free[index]),
+                f"{self.share(row.group):.4f}",
+                "yes" if can else "no",
+            )
+            if not can:
+                row.reason = row.reason or done.plan.reason
+        names = [group.name for group in self.evacuable]
+        done.members = {"evacuable": names, "chosen": names[0] if names else None}
+
+
+def _unit(kind: str) -> str:
+    return "" if kind == "cpu" else " MiB"
+
+
+def _words(amounts: Resources) -> str:
+    memory, disk, cpu = amounts
+    return f"{memory / 1024:.1f}G/{disk / 1024:.1f}G/{cpu:.12g}"
+
+
+def check_compression(context: Working, done: SuperPlan) -> list[str]:
+    """What is wrong with the end of a plan: the chosen group must be empty, N+1 must hold.
+
+    `context` has the state before the plan, and is left with the state after it.
+    """
+    mover, state = Mover(context), context.state
+    groups = [row.group for row in done.groups if row.group.name != done.members["chosen"]]
+    before = survived(mover, groups)
+    for move in done.moves:
+        mover.put(move.instance, move.after)
+    problems = [
+        f"{state.cluster.nodes[index].name} is not empty"
+        for row in done.groups
+        if row.group.name == done.members["chosen"]
+        for index in row.group.nodes
+        if any(state.instances_on(index))
+    ]
+    lost = sorted(before - survived(mover, groups))
+    return problems + [f"{state.cluster.nodes[i].name}: N+1 held and is broken" for i in lost]

@@ -1,0 +1,108 @@
+"""The working set of a planner that moves instances between groups."""
+
+from __future__ import annotations
+
+from iallocator.limits.node import FORCED_LIMITS
+from iallocator.placement.context import Context
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from iallocator.model.cluster import Cluster, Group
+    from iallocator.options import Settings
+    from iallocator.scoring import Kernel
+
+__all__ = ["SEARCHING", "OutOfTimeError", "Working", "forbidden"]
+
+SEARCHING = 5.0
+"""Seconds that all exact searches of one plan may take together, if no other limit is set."""
+
+MOVES = 20
+"""How many instances the choice between the two forms of the kernel counts with."""
+
+
+class OutOfTimeError(Exception):
+    """Time is up."""
+
+
+class Working(Context):
+    """A context in which existing instances find places in other groups.
+
+    An instance is held to the limits of a new one where it comes to, even if it comes from
+    a node that is offline; ``stepping`` is true while its way there is looked at, which is
+    held to the hard limits only, by the kernel ``lent``.  ``remaining`` says how many
+    seconds there are, None for no end of them; ``tell`` shows a line of progress.
+    """
+
+    __slots__ = ("_searching", "lent", "remaining", "stepping", "tell")
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        settings: Settings,
+        remaining: Callable[[], float | None] = lambda: None,
+        tell: Callable[[str], None] = lambda text: None,
+    ) -> None:
+        super().__init__(cluster, settings, [(len(cluster.nodes), 0)] * MOVES)
+        self.stepping = False
+        self.lent: Kernel | None = None
+        self.remaining = remaining
+        self.tell = tell
+        self._searching = SEARCHING
+
+    def move_limits(self, source: int) -> int:
+        """Those of a new instance, wherever it comes from."""
+        return FORCED_LIMITS if self.stepping else self.limits
+
+    def kernel(self, scope: Sequence[int]) -> Kernel:
+        """Scores over `scope`; what is lent while steps are looked at: nobody asks their score."""
+        if self.stepping and self.lent is not None:
+            return self.lent
+        return super().kernel(scope)
+
+    def keep_going(self) -> None:
+        """Go on if there is time.
+
+        Raises
+        ------
+        OutOfTimeError
+            Else.
+        """
+        left = self.remaining()
+        if left is not None and left <= 0:
+            raise OutOfTimeError
+
+    def search_time(self) -> float:
+        """Seconds that the next exact search may take."""
+        left = self.remaining()
+        return self._searching if left is None else max(left, 0.0)
+
+    def searched(self, seconds: float) -> None:
+        """Count the time that an exact search took."""
+        self._searching = max(0.0, self._searching - seconds)
+
+    @property
+    def plain(self) -> bool:
+        """Whether placements are ranked by the score alone, in every group alike."""
+        settings = self.settings
+        alike = settings.strategy == "score" and not settings.by_group
+        return alike and self.bonds.relations is None
+
+    def may_take(self, group: Group) -> bool:
+        """Whether the group's allocation policy lets instances come."""
+        return group.alloc_policy != "unallocable"
+
+
+def forbidden(settings: Settings) -> str:
+    """Why no instance may change its group, if someone says so; or "".
+
+    The setting `inter-group` is "no" by default; only where a tag or the command line says
+    it, it means this.
+    """
+    if settings.inter_group != "no":
+        return ""
+    if "inter_group" in settings.chosen:
+        return "moves between groups are not allowed: --inter-group=no"
+    origin = settings.origins.get("inter_group")
+    return f"moves between groups are not allowed: {origin}" if origin else ""

@@ -1,0 +1,195 @@
+"""All or nothing: several instances out of a group, one after the other or, if need be, at once."""
+
+from __future__ import annotations
+
+from iallocator.placement.move_all import MoveTask
+from iallocator.planners.intergroup.context import OutOfTimeError
+from iallocator.planners.intergroup.moving import immovable, planned
+from iallocator.solver.problem import FOUND, IMPOSSIBLE, TIME_OUT
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from iallocator.model.cluster import Group
+    from iallocator.model.instance import Instance
+    from iallocator.placement.moves import MoveOption, MoveResult
+    from iallocator.planners.intergroup.moving import Mover
+    from iallocator.planners.plan import PlannedMove
+
+    Targets = Callable[[Instance], Sequence[Group]]
+
+__all__ = ["Evacuation", "evacuate"]
+
+
+class Evacuation:
+    """What came of moving instances away.
+
+    Attributes
+    ----------
+    moves:
+        In the order in which they can be made; none if not all can be moved.
+    failed:
+        The instance that has no place; None if all have one.
+    reason:
+        Why it has none; or how places for all were found, if not one after the other.
+    """
+
+    __slots__ = ("failed", "moves", "reason")
+
+    def __init__(self) -> None:
+        self.moves: list[PlannedMove] = []
+        self.failed: Instance | None = None
+        self.reason = ""
+
+
+def evacuate(
+    mover: Mover, instances: Sequence[Instance], targets: Targets, search: bool = True
+) -> Evacuation:
+    """Move all `instances`, each to one of the groups that `targets` has for it.
+
+    They are moved on the state if all have a place; else it is left as it is.  One after
+    the other takes the best place that is left; where that fails, an exact search looks
+    for places for all at once, unless `search` says that it shall not.
+
+    Raises
+    ------
+    OutOfTimeError
+        If time is up.  The state is as it was.
+    """
+    done = Evacuation()
+    made: list[tuple[Instance, tuple[int, ...], MoveOption]] = []
+    state = mover.context.state
+    try:
+        for instance in _in_order(mover, instances):
+            mover.context.keep_going()
+            outcome = mover.relocate(instance, targets(instance))
+            if outcome.best is None:
+                done.failed, done.reason = instance, outcome.message
+                break
+            made.append((instance, state.where[instance.name], outcome.best))
+            mover.apply(instance, outcome.best)
+    except BaseException:
+        _undo(mover, made)
+        raise
+    if done.failed is not None:
+        _undo(mover, made)
+        taken, made = bool(made), []
+        if search:
+            made = _at_once(mover, instances, targets, done, taken)
+    nodes = mover.context.cluster.nodes
+    done.moves = [planned(i, before, move, 0.0, nodes) for i, before, move in made]
+    return done
+
+
+def _in_order(mover: Mover, instances: Sequence[Instance]) -> Iterator[Instance]:
+    """As they stand; by priority and by what follows what where there are bonds or strategies."""
+    if mover.context.plain:
+        yield from instances
+        return
+    from iallocator.placement.sequence import in_turn
+
+    yield from (instances[position] for position in in_turn(mover.context, instances))
+
+
+def _undo(mover: Mover, made: Sequence[tuple[Instance, tuple[int, ...], MoveOption]]) -> None:
+    for instance, before, _ in reversed(made):
+        mover.put(instance, before)
+
+
+def _at_once(
+    mover: Mover,
+    instances: Sequence[Instance],
+    targets: Targets,
+    done: Evacuation,
+    taken: bool,
+) -> list[tuple[Instance, tuple[int, ...], MoveOption]]:
+    """The moves by exact search, carried out; none if there is no answer, `done` says why.
+
+    `taken`: whether the others had taken places before the one that found none.
+    """
+    context, failed = mover.context, done.failed
+    assert failed is not None
+    if immovable(failed):
+        return []
+    if not taken or mover.relocate(failed, targets(failed)).best is None:
+        if not mover.hasty:
+            done.reason += "; it has no place even if it comes first"
+        return []
+    if not context.settings.searches:
+        done.reason += "; no exact search was made"
+        return []
+    found = _search(mover, instances, targets, failed)
+    if found is None:
+        done.reason += "; no time was left for an exact search"
+        return []
+    status, note, moves = found
+    if status != FOUND or len(moves) < len(instances):
+        done.reason += note
+        return []
+    made = []
+    for instance, move in moves:
+        made.append((instance, context.state.where[instance.name], move))
+        mover.apply(instance, move)
+    done.failed, done.reason = None, "placed together by exact search"
+    return made
+
+
+def _search(
+    mover: Mover, instances: Sequence[Instance], targets: Targets, failed: Instance
+) -> tuple[str, str, list[tuple[Instance, MoveOption]]] | None:
+    """Status, what to say of it, and the moves; None if there is no time for it."""
+    from copy import copy
+    from time import monotonic
+
+    from iallocator.placement.joint_moves import move_together
+
+    context = mover.context
+    limit = context.search_time()
+    if limit <= 0:
+        return None
+    context.tell(f"searching places for {len(instances)} instances at once")
+    settings = context.settings
+    context.settings = copy(settings)
+    context.settings.time_limit = round(limit, 1) or limit
+    begin = monotonic()
+    before = {instance.name: context.state.where[instance.name] for instance in instances}
+
+    def go_on() -> None:
+        if monotonic() > begin + limit:
+            raise OutOfTimeError
+
+    try:
+        tasks = [_task(mover, instance, targets(instance), go_on) for instance in instances]
+        found = move_together(context, tasks, [failed])
+        note = found.note(context.settings)
+        if found.hopeless:
+            note = f"; {found.hopeless[0].name} has no place even if it comes first"
+    except OutOfTimeError:
+        context.bonds.pending = set()
+        for instance in instances:
+            mover.put(instance, before[instance.name])
+        return TIME_OUT, f"; exact search found no answer within {limit:.1f} s", []
+    finally:
+        context.settings = settings
+        context.searched(monotonic() - begin)
+    moves = [(instance, outcome.best) for instance, outcome in found.moves if outcome.best]
+    status = IMPOSSIBLE if found.hopeless else found.status
+    return status, note, moves
+
+
+def _task(
+    mover: Mover, instance: Instance, groups: Sequence[Group], go_on: Callable[[], None]
+) -> MoveTask:
+    """Moving one instance; `go_on` raises OutOfTimeError when the search has taken too long."""
+
+    def exactly(nodes: tuple[int, ...]) -> MoveResult:
+        go_on()
+        return mover.only(instance, nodes)
+
+    return MoveTask(
+        instance,
+        lambda: mover.relocate(instance, groups),
+        lambda: mover.places(instance, groups),
+        exactly,
+    )

@@ -1,0 +1,133 @@
+"""The health of a group: offline nodes that hold instances, and nodes that fail N+1."""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from iallocator.model.cluster import Group, Node
+    from iallocator.model.instance import Instance
+    from iallocator.model.state import State
+    from iallocator.planners.intergroup.moving import Mover
+
+__all__ = ["HEALTHY", "UNHEALTHY", "WEAK", "Health", "examine", "stranding", "survived"]
+
+HEALTHY, WEAK, UNHEALTHY = "healthy", "weakly unhealthy", "unhealthy"
+
+
+class Health:
+    """What is wrong with a group.
+
+    Attributes
+    ----------
+    stranding:
+        Its offline nodes that hold instances.
+    full:
+        Its online nodes without the memory for a failover to them.
+    doomed:
+        Its nodes whose failure would not be survived.
+    """
+
+    __slots__ = ("doomed", "full", "group", "stranding")
+
+    def __init__(
+        self, group: Group, stranding: list[int], full: list[int], doomed: list[int]
+    ) -> None:
+        self.group = group
+        self.stranding = stranding
+        self.full = full
+        self.doomed = doomed
+
+    @property
+    def state(self) -> str:
+        """`HEALTHY`, `WEAK` or `UNHEALTHY`."""
+        if self.stranding:
+            return UNHEALTHY
+        return WEAK if self.full or self.doomed else HEALTHY
+
+    @property
+    def failing(self) -> list[int]:
+        """The nodes that fail N+1, in their order."""
+        return sorted({*self.full, *self.doomed})
+
+    def victims(self, state: State) -> list[Instance]:
+        """The instances that cause the problems, in the order in which to take them away.
+
+        Those on offline nodes, primaries first; the secondaries of nodes that fail N+1;
+        their primaries.  Nodes as they stand, instances as the cluster has them.
+        """
+        offline, failing = self.stranding, self.failing
+        order = [
+            *((state.primaries, index) for index in offline),
+            *((state.secondaries, index) for index in offline),
+            *((state.secondaries, index) for index in failing),
+            *((state.primaries, index) for index in failing),
+        ]
+        found: dict[str, Instance] = {}
+        for role, index in order:
+            members = {name: i for name, i in role[index].items() if name not in found}
+            found |= {i.name: i for i in sorted(members.values(), key=_order)}
+        return list(found.values())
+
+    def troubles(self, state: State) -> int:
+        """How many instances are on offline nodes, and nodes fail N+1."""
+        held = {i.name for index in self.stranding for i in state.instances_on(index)}
+        return len(held) + len(self.failing)
+
+    def told(self, nodes: Sequence[Node]) -> str:
+        """What is wrong, for people; "" if nothing is.  `nodes` are those of the cluster."""
+        parts = [
+            f"{_listed(nodes, indices)} {text}"
+            for indices, text in (
+                (self.stranding, "offline with instances"),
+                (self.full, "without the memory for failovers"),
+                (self.doomed, "whose failure would not be survived"),
+            )
+            if indices
+        ]
+        return "; ".join(parts)
+
+
+def _order(instance: Instance) -> float:
+    return instance.order
+
+
+def _listed(nodes: Sequence[Node], indices: list[int]) -> str:
+    shown = ", ".join(nodes[index].name for index in indices[:5])
+    more = f" and {len(indices) - 5} more" if len(indices) > 5 else ""
+    return f"node{'s' * (len(indices) > 1)} {shown}{more}"
+
+
+def stranding(state: State, group: Group) -> list[int]:
+    """The offline nodes of `group` that hold instances."""
+    nodes = state.cluster.nodes
+    return [
+        index
+        for index in group.nodes
+        if nodes[index].offline and any(not i.forthcoming for i in state.instances_on(index))
+    ]
+
+
+def examine(mover: Mover, group: Group) -> Health:
+    """The health of `group` as the state is now; with ``--n1 off`` nobody fails N+1 globally."""
+    state, nodes = mover.context.state, mover.context.cluster.nodes
+    offline = stranding(state, group)
+    online = [i for i in group.nodes if nodes[i].online]
+    full = [i for i in online if state.fails_n1(i)]
+    judge = mover.judge(group)
+    doomed: list[int] = []
+    if mover.context.rules.mode != "off":
+        saved = set(judge.survivable(online))
+        doomed = [i for i in online if i not in saved]
+    return Health(group, offline, full, doomed)
+
+
+def survived(mover: Mover, groups: Sequence[Group]) -> set[int]:
+    """The online nodes that fail no N+1."""
+    nodes = mover.context.cluster.nodes
+    found: set[int] = set()
+    for group in groups:
+        failing = examine(mover, group).failing
+        found |= {i for i in group.nodes if nodes[i].online and i not in failing}
+    return found

@@ -1,0 +1,278 @@
+"""Moving instances into other groups, by the standard procedure for new ones.
+
+The best placement of each group that may take the instance is compared as for an
+allocation: the group's allocation policy, then the score over all nodes.  A placement
+counts only if the node's limits, global N+1, and the steps that lead there allow it.
+"""
+
+from __future__ import annotations
+
+from iallocator.limits.migration import may_not_receive
+from iallocator.model.moves import FAILOVER, FAILOVER_TO, REPLACE_SECONDARY, apply_steps
+from iallocator.placement.groups import POLICY_RANK, AllocationRequest, collect_offers
+from iallocator.placement.moves import MoveOption, MoveResult, move_pair
+from iallocator.planners.intergroup.ranking import TWINS, Ranking
+from iallocator.planners.plan import PlannedMove, traffic
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from iallocator.model.cluster import Group, Node
+    from iallocator.model.instance import Instance
+    from iallocator.n1.check import N1Check
+    from iallocator.planners.intergroup.context import Working
+
+    Nodes = tuple[int, ...]
+
+__all__ = ["Mover", "immovable", "planned"]
+
+
+PATIENCE = 2
+"""Where several are placed by one ranking: after so many refusals by N+1 a group is passed over."""
+
+_LETTERS = {FAILOVER: "f", REPLACE_SECONDARY: "r", FAILOVER_TO: "fa"}
+
+
+def immovable(instance: Instance) -> str:
+    """Why `instance` cannot change its group at all; or ""."""
+    if instance.forthcoming:
+        return "it does not exist yet"
+    if not instance.mirrored:
+        return f"instances of type {instance.template} cannot be moved"
+    return ""
+
+
+def planned(
+    instance: Instance, before: Nodes, move: MoveOption, score: float, nodes: Sequence[Node]
+) -> PlannedMove:
+    """A move as part of a plan, with the score after it; `nodes` are those of the cluster."""
+    letters = [_LETTERS[kind] for kind, _ in move.steps]
+    words = (
+        letter if kind == FAILOVER else f"{letter}:{nodes[target].name}"
+        for letter, (kind, target) in zip(letters, move.steps)
+    )
+    copied = traffic(instance, letters)
+    return PlannedMove(instance, before, move.steps, " ".join(words), score, copied)
+
+
+class Mover:
+    """Finds ways to places in other groups, on the state of its context, and carries them out.
+
+    ``hasty``: whether the last instance without a place was given up before every node had
+    been judged; only where several are placed by one ranking.
+    """
+
+    __slots__ = ("_judged", "_judges", "_queue", "_refusals", "context", "hasty", "ranking")
+
+    def __init__(self, context: Working) -> None:
+        self.context = context
+        self.ranking = Ranking(context)
+        self._judged: list[int] = []
+        self._judges: dict[int, N1Check] = {}
+        self._queue: _Queue | None = None
+        self._refusals: dict[int, _Refusals] = {}
+        self.hasty = False
+
+    def put(self, instance: Instance, nodes: Nodes) -> None:
+        """Have `instance` on `nodes`, wherever it is or is not; () takes it off."""
+        state = self.context.state
+        present = state.where.get(instance.name, ())
+        if present == nodes:
+            return
+        if present:
+            state.remove(instance, present)
+        if nodes:
+            state.place(instance, nodes)
+
+    def apply(self, instance: Instance, move: MoveOption) -> None:
+        """Carry out a move."""
+        apply_steps(self.context.state, instance, move.steps)
+
+    # What is found
+
+    def relocate(self, instance: Instance, groups: Sequence[Group]) -> MoveResult:
+        """The best place for `instance` in one of `groups`, with the steps that lead there.
+
+        The state is left as it is.  The instance is on the nodes that the state says.
+        """
+        hindered = immovable(instance)
+        if hindered:
+            return MoveResult(message=hindered)
+        refused = 0
+        self.hasty = False
+        queue = self._queued(instance, groups)
+        if queue is not None:
+            for group, nodes in queue:
+                move = self._way(instance, group, nodes)
+                if move is not None:
+                    queue.taken.update(nodes)
+                    return MoveResult([move])
+            self._queue = None  # it was for those before, and is empty now
+        for group, nodes in self.ranking.ranked(instance, groups):
+            move = self._way(instance, group, nodes)
+            if move is not None:
+                return MoveResult([move])
+            refused += 1
+        return MoveResult(message=self._why(instance, groups, refused))
+
+    def _queued(self, instance: Instance, groups: Sequence[Group]) -> _Queue | None:
+        """The placements that the last of a row of equal instances left over, if `twins` are on.
+
+        Those on nodes that anybody has come to since are passed over: the limits of the
+        others hold.
+        """
+        if not self.ranking.twins or not self.context.plain:
+            return None
+        if instance.exclusion or instance.desired:
+            return None
+        home = self.context.cluster.nodes[self.context.state.where[instance.name][0]]
+        key = (*instance.shape, home.migration, *(group.index for group in groups))
+        queue = self._queue
+        if queue is None or queue.key != key or queue.left == 0:
+            queue = self._queue = _Queue(key, self.ranking.ranked(instance, groups))
+        queue.left -= 1
+        return queue
+
+    def only(self, instance: Instance, nodes: Nodes) -> MoveResult:
+        """Moving `instance` to just these nodes, if that can be done as the state is now."""
+        context = self.context
+        group = context.cluster.nodes[nodes[0]].group
+        if self._limits_allow(instance, group, nodes):
+            move = self._way(instance, group, nodes)
+            if move is not None:
+                return MoveResult([move])
+        return MoveResult(message=f"group {group.name} cannot take it")
+
+    def judge(self, group: Group) -> N1Check:
+        """N+1 in `group`, as the state is now."""
+        now = self.context.state.revisions
+        if now != self._judged:
+            self._judges.clear()
+            self._judged = list(now)
+        judge = self._judges.get(group.index)
+        if judge is None:
+            self.context.look_at(group)
+            judge = self._judges[group.index] = self.context.judge(group.nodes)
+        return judge
+
+    def places(self, instance: Instance, groups: Sequence[Group]) -> Iterator[tuple[float, Nodes]]:
+        """Where an instance that is off the state may go in `groups`, by the limits of nodes."""
+        if immovable(instance):
+            return
+        for group in self.ranking.open(instance, groups):
+            found = self.ranking.in_group(instance, group)
+            penalty = 1000.0 * POLICY_RANK[group.alloc_policy]
+            for number in range(found.rows()):
+                yield from ((score + penalty, nodes) for score, nodes in found.row(number))
+
+    def _way(self, instance: Instance, group: Group, nodes: Nodes) -> MoveOption | None:
+        """The steps that lead to an acceptable placement; None if they, or N+1, do not allow it."""
+        context = self.context
+        refusals = self._refusals_of(group)
+        key = instance.shape
+        if refusals.hold(key, nodes):
+            return None
+        if self.ranking.twins and refusals.count(instance.memory) >= PATIENCE:
+            self.hasty = True
+            return None
+        if not self.judge(group).accepts(instance, nodes):
+            refusals.add(key, nodes, instance.memory)
+            return None
+        if instance.template != "drbd":
+            return MoveOption(0.0, nodes, [(FAILOVER_TO, nodes[0])])
+        context.lent = self.ranking.kernel
+        context.stepping = True
+        try:
+            return move_pair(context, instance, nodes[:1], nodes[1:]).best
+        finally:
+            context.stepping = False
+
+    def _limits_allow(self, instance: Instance, group: Group, nodes: Nodes) -> bool:
+        """Whether the limits of the nodes allow this placement."""
+        context = self.context
+        source = context.state.where[instance.name][0]
+        if not self.ranking.open(instance, [group]):
+            return False
+        refusals = may_not_receive(context.cluster, source, nodes)
+        refusals |= context.bonds.refused(instance, nodes[:1])
+        kernel, limits = self.ranking.kernel, context.limits
+        if len(nodes) > 1:
+            found = kernel.pairs(
+                instance, nodes[:1], nodes[1:], refusals, limits, context.mirror_limits
+            )
+        else:
+            found = kernel.singles(instance, nodes, refusals, limits)
+        return bool(found.feasible)
+
+    def _refusals_of(self, group: Group) -> _Refusals:
+        """What N+1 has refused in `group` since it last changed; bound instances come apart."""
+        now = sum(self.context.state.revisions[index] for index in group.nodes)
+        found = self._refusals.get(group.index)
+        if found is None or found.revision != now:
+            found = self._refusals[group.index] = _Refusals(now)
+        return found
+
+    # What is told
+
+    def _why(self, instance: Instance, groups: Sequence[Group], refused: int) -> str:
+        """Why there is no place in any of `groups`."""
+        if not groups:
+            return "no other group reaches its storage"
+        closed = [why for group in groups if (why := self.ranking.closed(instance, group))]
+        if len(closed) == len(groups):
+            return "; ".join(closed)
+        if refused:
+            tried = "the best" if self.hasty else f"each of the {refused}"
+            return (
+                f"{tried} placements left in the other groups would break N+1, "
+                "or cannot be reached step by step"
+            )
+        offers = collect_offers(self.context, AllocationRequest(instance, groups, new=False))
+        return offers.line or "the other groups have no nodes"
+
+
+class _Refusals:
+    """The placements in a group that N+1 refused, for as long as nothing there changes.
+
+    ``revision`` tells one state of the group from the next.
+    """
+
+    __slots__ = ("_memory", "_places", "revision")
+
+    def __init__(self, revision: int) -> None:
+        self.revision = revision
+        self._places: dict[tuple[object, ...], set[Nodes]] = {}
+        self._memory: list[int] = []
+
+    def add(self, key: tuple[object, ...], nodes: Nodes, memory: int) -> None:
+        """Note that instances of this shape, with so much memory, may not go to `nodes`."""
+        self._places.setdefault(key, set()).add(nodes)
+        self._memory.append(memory)
+
+    def hold(self, key: tuple[object, ...], nodes: Nodes) -> bool:
+        """Whether that is known already."""
+        return nodes in self._places.get(key, ())
+
+    def count(self, memory: int) -> int:
+        """How many refusals there were of instances as large as `memory`, or hardly larger."""
+        return sum(1 for other in self._memory if other <= 1.1 * memory)
+
+
+class _Queue:
+    """Ranked placements that several equal instances take from, one after the other.
+
+    ``left`` says how many more may do so before it is time to rank anew, ``taken`` are
+    the nodes that have been chosen.
+    """
+
+    __slots__ = ("_places", "key", "left", "taken")
+
+    def __init__(self, key: tuple[object, ...], places: Iterator[tuple[Group, Nodes]]) -> None:
+        self.key = key
+        self.left = TWINS
+        self.taken: set[int] = set()
+        self._places = places
+
+    def __iter__(self) -> Iterator[tuple[Group, Nodes]]:
+        return (place for place in self._places if self.taken.isdisjoint(place[1]))

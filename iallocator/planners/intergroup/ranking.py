@@ -1,0 +1,240 @@
+"""Where an instance could go in other groups, the best place first, as for an allocation.
+
+The kernel over all nodes is kept from one instance to the next: only the nodes that have
+changed are looked at again.
+"""
+
+from __future__ import annotations
+
+from itertools import chain, compress, islice
+from operator import ne
+
+from iallocator.limits.group import lacks_network, out_of_reach
+from iallocator.limits.migration import may_not_receive
+from iallocator.placement.groups import POLICY_RANK, AllocationRequest, collect_offers
+from iallocator.placement.new import eligible_nodes
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from typing import Any
+
+    from iallocator.model.cluster import Group
+    from iallocator.model.instance import Instance
+    from iallocator.planners.intergroup.context import Working
+    from iallocator.scoring import Kernel
+    from iallocator.scoring.candidates import Candidates
+
+    Nodes = tuple[int, ...]
+    Ranked = Iterator[tuple[float, Nodes]]
+
+__all__ = ["TWINS", "Ranking"]
+
+FRESH = 64
+"""After so many changes the kernel is made anew: sums that are carried on lose digits."""
+
+MANY = 20_000
+"""Pairs of nodes from which on only those of promising primaries are scored first."""
+
+PROMISING = 3
+"""In so many groups, so many primaries."""
+
+TWINS = 16
+"""So many equal instances may be placed by one ranking."""
+
+
+class Ranking:
+    """Ranks places on the state of a context, as it is at the time of asking.
+
+    ``twins``: whether several instances are to be placed by one ranking.
+    """
+
+    __slots__ = (
+        "_changes", "_closed", "_exclusive", "_kernel", "_nodes", "_revisions", "context", "twins",
+    )  # fmt: skip
+
+    def __init__(self, context: Working) -> None:
+        self.context = context
+        self.twins = False
+        self._kernel: Kernel | None = None
+        self._revisions: list[int] = []
+        self._changes = 0
+        self._nodes: dict[tuple[object, ...], list[int]] = {}
+        self._exclusive = any(group.exclusive for group in context.cluster.groups)
+        self._closed: dict[tuple[object, ...], frozenset[int]] = {}
+
+    def ranked(self, instance: Instance, groups: Sequence[Group]) -> Iterator[tuple[Group, Nodes]]:
+        """Placements, the best first; those of a group that was tried with success come no more."""
+        open_groups = self.open(instance, groups)
+        if not self.context.plain:
+            yield from self._by_offers(instance, open_groups)
+            return
+        for rank in sorted({POLICY_RANK[group.alloc_policy] for group in open_groups}):
+            some = [g for g in open_groups if POLICY_RANK[g.alloc_policy] == rank]
+            if instance.required_nodes == 1:
+                found: Ranked = self._singles(instance, some)
+            else:
+                found = self._pairs(instance, some)
+            for _, nodes in found:
+                yield self.context.cluster.nodes[nodes[0]].group, nodes
+
+    def _by_offers(
+        self, instance: Instance, groups: Sequence[Group]
+    ) -> Iterator[tuple[Group, Nodes]]:
+        """By offers of the groups: with strategies and bonds; then whatever else there is."""
+        context = self.context
+        by_uuid = {group.uuid: group for group in groups}
+        offers = collect_offers(context, AllocationRequest(instance, groups, new=False)).usable
+        source = context.state.where[instance.name][0]
+        for offer in offers:
+            group = by_uuid[offer.uuid]
+            barred = may_not_receive(context.cluster, source, group.nodes)
+            first = [nodes for nodes in offer.nodes if nodes[0] not in barred]
+            yield from ((group, nodes) for nodes in first)
+            found = self.in_group(instance, group)
+            ranked = (nodes for _, nodes in found.ranked())
+            yield from ((group, nodes) for nodes in ranked if nodes not in first)
+
+    def in_group(self, instance: Instance, group: Group) -> Candidates:
+        """The placements in one group that the limits of its nodes allow, bonds counted."""
+        context = self.context
+        context.look_at(group)
+        nodes = eligible_nodes(context, group, context.settings.restrict_allocation_to)
+        refusals = may_not_receive(context.cluster, instance.nodes[0], nodes)
+        refusals |= context.bonds.refused(instance, nodes)
+        kernel, limits = self.kernel, context.limits
+        if instance.required_nodes == 2:
+            found = kernel.pairs(instance, nodes, nodes, refusals, limits, context.mirror_limits)
+        else:
+            found = kernel.singles(instance, nodes, refusals, limits)
+        return context.bonds.priced(instance, found)[0]
+
+    def _singles(self, instance: Instance, groups: Sequence[Group]) -> Ranked:
+        """Single nodes of `groups`, best first; of groups that are level the first one."""
+        nodes = self._online(instance, groups)
+        refusals = self._unfit(instance, nodes)
+        found = self.kernel.singles(instance, nodes, refusals, self.context.limits)
+        yield from self._level(found.ranked())
+
+    def _level(self, found: Ranked) -> Ranked:
+        """Placements in order; where scores agree to 8 decimals, by group, then as they were."""
+        nodes = self.context.cluster.nodes
+        pending: list[tuple[float, Nodes]] = []
+        for placement in found:
+            if pending and round(placement[0], 8) != round(pending[0][0], 8):
+                yield from _by_group(pending, nodes)
+                pending = []
+            pending.append(placement)
+        yield from _by_group(pending, nodes)
+
+    def _pairs(self, instance: Instance, groups: Sequence[Group]) -> Ranked:
+        """Pairs of nodes; where there are very many, first those of promising primaries."""
+        context, kernel = self.context, self.kernel
+        limits, mirrors = context.limits, context.mirror_limits
+        members = {group.index: self._online(instance, [group]) for group in groups}
+        if sum(len(nodes) ** 2 for nodes in members.values()) > MANY:
+            every = list(chain.from_iterable(members.values()))
+            ranked = kernel.singles(instance, every, self._unfit(instance, every), limits).ranked()
+            width = TWINS if self.twins else PROMISING
+            best: dict[int, list[int]] = {}
+            for _, (index,) in islice(ranked, 4 * width * PROMISING):
+                group = context.cluster.nodes[index].group
+                if group.index in best or len(best) < width:
+                    best.setdefault(group.index, []).append(index)
+            best = {index: primaries[:PROMISING] for index, primaries in best.items()}
+            found = [
+                list(islice(kernel.pairs(
+                    instance, primaries, members[index], {}, limits, mirrors
+                ).ranked(), 2 * PROMISING))
+                for index, primaries in best.items()
+            ]  # fmt: skip
+            yield from self._level(iter(sorted(chain.from_iterable(found))))
+        from heapq import merge
+
+        every_pair = [
+            kernel.pairs(
+                instance, nodes, nodes, self._unfit(instance, nodes), limits, mirrors
+            ).ranked()
+            for nodes in members.values()
+            if len(nodes) > 1
+        ]
+        yield from self._level(merge(*every_pair, key=_score))
+
+    def open(self, instance: Instance, groups: Sequence[Group]) -> list[Group]:
+        """Those of `groups` that may take `instance` as far as the group matters."""
+        shape = instance.shape
+        closed = self._closed.get(shape)
+        if closed is None:
+            every = self.context.cluster.groups
+            closed = frozenset(g.index for g in every if self.closed(instance, g))
+            self._closed[shape] = closed
+        return [group for group in groups if group.index not in closed]
+
+    def closed(self, instance: Instance, group: Group) -> str:
+        """Why the whole group is out; or ""."""
+        context = self.context
+        if not context.may_take(group):
+            return f"group {group.name} is unallocable"
+        if lacks_network(group, instance):
+            return f"group {group.name} lacks a network of the instance"
+        reasons = {
+            group.policy.refuses(instance, exclusive)
+            for exclusive in ({True, False} if group.exclusive else {False})
+        }
+        if None not in reasons:
+            return f"the policy of group {group.name} refuses it"
+        pools = out_of_reach(context.cluster, group.nodes, instance)
+        return f"group {group.name} does not reach {pools}" if pools else ""
+
+    def _online(self, instance: Instance, groups: Sequence[Group]) -> list[int]:
+        """The online nodes of `groups`, in the order in which ties are broken."""
+        key = (instance.pools, *(group.index for group in groups))
+        found = self._nodes.get(key)
+        if found is None:
+            allowed = self.context.settings.restrict_allocation_to
+            reach = self.context.cluster.reach(instance)
+            every = chain.from_iterable(eligible_nodes(self.context, g, allowed) for g in groups)
+            found = sorted(every if reach is None else reach.intersection(every))
+            self._nodes[key] = found
+        return found
+
+    def _unfit(self, instance: Instance, nodes: Sequence[int]) -> dict[int, str]:
+        """Nodes that may not receive the instance, or whose group's policy refuses it there."""
+        context = self.context
+        source = context.state.where.get(instance.name, instance.nodes)[0]
+        refusals = may_not_receive(context.cluster, source, nodes)
+        for index in nodes if self._exclusive else ():
+            node = context.cluster.nodes[index]
+            if node.group.exclusive:
+                reason = node.group.policy.refuses(instance, node.exclusive_storage)
+                if reason is not None:
+                    refusals[index] = reason
+        return refusals
+
+    @property
+    def kernel(self) -> Kernel:
+        """Scores over all nodes, as the state is now."""
+        now, then = self.context.state.revisions, self._revisions
+        kernel = self._kernel
+        if kernel is not None and now == then:
+            return kernel
+        self._changes += 1
+        renew = getattr(kernel, "renew", None)
+        if renew is not None and self._changes < FRESH:
+            renew(list(compress(range(len(now)), map(ne, now, then))))
+        else:
+            kernel = self._kernel = self.context.kernel(self.context.all_nodes())
+            self._changes = 0
+        self._revisions = list(now)
+        assert kernel is not None
+        return kernel
+
+
+def _by_group(placements: list[tuple[float, Nodes]], nodes: Sequence[Any]) -> Ranked:
+    if len(placements) > 1:
+        placements.sort(key=lambda one: nodes[one[1][0]].group.index)
+    yield from placements
+
+
+def _score(placement: tuple[float, Nodes]) -> float:
+    return placement[0]

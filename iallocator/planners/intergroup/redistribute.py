@@ -1,0 +1,228 @@
+"""Redistribution: instances to other groups until every group is healthy again.
+
+A group is unhealthy if offline nodes of it hold instances, and weakly so if nodes fail N+1.
+From each of these, instances are taken in a fixed order until it would be healthy; each
+is offered to the healthy groups of its partition, and the group is repaired if all of
+them find a place there.  Else nothing of it moves.
+"""
+
+from __future__ import annotations
+
+from iallocator.planners.intergroup.context import OutOfTimeError, forbidden
+from iallocator.planners.intergroup.evacuation import evacuate
+from iallocator.planners.intergroup.health import HEALTHY, Health, examine, stranding
+from iallocator.planners.intergroup.moving import Mover, immovable
+from iallocator.planners.intergroup.partitions import Peers
+from iallocator.planners.intergroup.result import SuperPlan
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from iallocator.model.cluster import Group
+    from iallocator.model.instance import Instance
+    from iallocator.planners.intergroup.context import Working
+    from iallocator.planners.plan import PlannedMove
+
+__all__ = ["check_redistribution", "redistribute"]
+
+SCORE = "instances on offline nodes and nodes that fail N+1"
+
+
+def redistribute(context: Working) -> SuperPlan:
+    """Repair the unhealthy groups of the cluster of `context`, in their order.
+
+    Scores are counts: instances on offline nodes, plus nodes that fail N+1.  A
+    KeyboardInterrupt, or the end of the time, leaves the groups repaired until then.
+    """
+    done = SuperPlan("redistribute", context.cluster, SCORE, "state", "repaired")
+    work = _Redistribution(context, done)
+    try:
+        work.run()
+    except OutOfTimeError:
+        done.plan.reason = "time is up"
+    except KeyboardInterrupt:
+        done.plan.reason = "interrupted"
+        done.plan.interrupted = True
+    work.tell()
+    return done
+
+
+class _Redistribution:
+    """One redistribution, group by group."""
+
+    def __init__(self, context: Working, done: SuperPlan) -> None:
+        self.context = context
+        self.mover = Mover(context)
+        self.peers = Peers(context.cluster)
+        self.done = done
+        self.health: dict[int, Health] = {}
+        self.repaired: set[int] = set()
+        self.healthy: list[Group] = []
+        self.targets: dict[str, list[Group]] = {}
+
+    def run(self) -> None:
+        """Find out who is healthy, then repair the others."""
+        done, peers = self.done, self.peers
+        for row in done.groups:
+            self.health[row.group.index] = examine(self.mover, row.group)
+            row.reason = peers.alone(row.group)
+        done.plan.before = self._troubles()
+        hindered = forbidden(self.context.settings)
+        if hindered:
+            done.plan.reason = hindered
+            return
+        concerned = [row.group for row in done.groups if not row.reason]
+        self.healthy = [g for g in concerned if self.health[g.index].state == HEALTHY]
+        unhealthy = [g for g in concerned if g not in self.healthy]
+        done.plan.reason = _nothing_to_do(len(done.groups), concerned, self.healthy, unhealthy)
+        if done.plan.reason:
+            return
+        for number, group in enumerate(unhealthy, start=1):
+            self.context.tell(f"group {number} of {len(unhealthy)}: {group.name}")
+            self._repair(group)
+        left = len(unhealthy) - len(self.repaired)
+        done.plan.reason = (
+            f"{left} of {len(unhealthy)} unhealthy groups cannot be repaired"
+            if left
+            else "all groups that share a partition are healthy then"
+        )
+
+    def _troubles(self) -> float:
+        state = self.done.before
+        return float(sum(health.troubles(state) for health in self.health.values()))
+
+    def _repair(self, group: Group) -> None:
+        """Move away what makes `group` unhealthy, if all of it finds a place."""
+        row, mover = self.done.row(group), self.mover
+        taken, reason = self._taken(group)
+        if reason:
+            row.reason = reason
+            return
+        done = evacuate(mover, taken, lambda i: self._targets(i, group))
+        if done.failed is not None:
+            row.reason = (
+                f"{len(taken)} instances would have to leave; "
+                f"{done.failed.name} has no place: {done.reason}"
+            )
+            return
+        self.context.look_at(group)
+        worse = next((g for g in self._touched(done.moves) if not self._is_healthy(g)), None)
+        if worse is not None or not self._is_healthy(group):
+            for move in reversed(done.moves):
+                mover.put(move.instance, move.before)
+            told = f"make group {worse.name} unhealthy" if worse else "not be enough"
+            row.reason = f"moving {len(taken)} instances would {told}"
+            return
+        moves = self._scored(group, done.moves)
+        self.repaired.add(group.index)
+        self.done.add(moves)
+        row.reason = f"{len(moves)} instances move to other groups"
+        row.reason += f", {done.reason}" if done.reason else ""
+
+    def _taken(self, group: Group) -> tuple[list[Instance], str]:
+        """The instances that must leave, in their order; or why that cannot make it healthy."""
+        mover, state = self.mover, self.context.state
+        taken: list[tuple[Instance, tuple[int, ...]]] = []
+        problem = ""
+        health = self.health[group.index]
+        try:
+            while health.state != HEALTHY:
+                self.context.keep_going()
+                instance, problem = self._next(health)
+                if instance is None:
+                    break
+                taken.append((instance, state.where[instance.name]))
+                mover.put(instance, ())
+                offline = stranding(state, group)
+                if offline:
+                    health = Health(group, offline, health.full, health.doomed)
+                else:
+                    health = examine(mover, group)
+        finally:
+            for instance, nodes in reversed(taken):
+                mover.put(instance, nodes)
+        return [instance for instance, _ in taken], problem
+
+    def _next(self, health: Health) -> tuple[Instance | None, str]:
+        """The next instance to take away; None and the reason if that would be of no use."""
+        nodes, state = self.context.cluster.nodes, self.context.state
+        stuck: Instance | None = None
+        for instance in health.victims(state):
+            hindered = immovable(instance)
+            if not hindered:
+                return instance, ""
+            if any(index in health.stranding for index in state.where[instance.name]):
+                return None, f"{instance.name} has no place: {hindered}"
+            stuck = stuck or instance
+        told = health.told(nodes)
+        if stuck is None:
+            return None, f"it stays unhealthy without any instance there: {told}"
+        return None, f"it stays unhealthy: {told}; {stuck.name} stays there: {immovable(stuck)}"
+
+    def _targets(self, instance: Instance, group: Group) -> list[Group]:
+        """The healthy groups of its partition."""
+        return self.peers.of(instance, group, self.healthy)
+
+    def _touched(self, moves: Sequence[PlannedMove]) -> list[Group]:
+        nodes = self.context.cluster.nodes
+        return list(dict.fromkeys(nodes[index].group for move in moves for index in move.after))
+
+    def _is_healthy(self, group: Group) -> bool:
+        return examine(self.mover, group).state == HEALTHY
+
+    def _scored(self, group: Group, moves: Sequence[PlannedMove]) -> Sequence[PlannedMove]:
+        """The moves, which are made already, each with the troubles left after it."""
+        mover, state = self.mover, self.context.state
+        for move in reversed(moves):
+            mover.put(move.instance, move.before)
+        others = self.done.plan.after - self.health[group.index].troubles(state)
+        for move in moves:
+            mover.put(move.instance, move.after)
+            move.score = others + examine(mover, group).troubles(state)
+        return moves
+
+    def tell(self) -> None:
+        """Fill in what is said of the groups."""
+        nodes = self.context.cluster.nodes
+        looked_at = [row for row in self.done.groups if row.group.index in self.health]
+        self.done.groups = looked_at
+        for row in looked_at:
+            health = self.health[row.group.index]
+            repaired = row.group.index in self.repaired
+            row.members = {"state": health.state, "repaired": repaired}
+            row.cells = (health.state, "yes" if repaired else "no")
+            told = health.told(nodes)
+            stopped = "" if health.state == HEALTHY else self.done.plan.reason
+            row.reason = ": ".join(filter(None, (told, row.reason or stopped)))
+
+
+def _nothing_to_do(
+    groups: int, concerned: Sequence[Group], healthy: Sequence[Group], unhealthy: Sequence[Group]
+) -> str:
+    """Why there is nothing to do, or no way to do it; or ""."""
+    if groups < 2:
+        return "no super cluster: there is one group only"
+    if not concerned:
+        return "every group is alone in its partition"
+    if not unhealthy:
+        return "no group is unhealthy"
+    return "" if healthy else "no group is healthy"
+
+
+def check_redistribution(context: Working, done: SuperPlan) -> list[str]:
+    """What is wrong with the end of a plan: repaired groups must be healthy, and stay so others.
+
+    `context` has the state before the plan, and is left with the state after it.
+    """
+    mover = Mover(context)
+    healthy = [r.group for r in done.groups if examine(mover, r.group).state == HEALTHY]
+    for move in done.moves:
+        mover.put(move.instance, move.after)
+    repaired = [row.group for row in done.groups if row.members.get("repaired")]
+    nodes = context.cluster.nodes
+    return [
+        f"group {group.name} is not healthy: {health.told(nodes)}"
+        for group in (*healthy, *repaired)
+        if (health := examine(mover, group)).state != HEALTHY
+    ]

@@ -1,0 +1,287 @@
+"""Placing a whole cluster anew by Pacemaker's rules: who goes where, and why.
+
+Every instance gets its turn, the running ones too; there is no way back from a choice.
+A choice is made among the nodes that the limits of nodes, migration tags, networks and
+storage allow, and it must keep global N+1: no failure that could be survived before may
+become unsurvivable, see `Keeper`.
+"""
+
+from __future__ import annotations
+
+from iallocator.constraints.affinity_factory import relations_of
+from iallocator.limits.group import lacks_network
+from iallocator.planners.place.gate import Gate, Keeper
+from iallocator.ranking.pacemaker import facts_of, kind_of
+from iallocator.ranking.pacemaker.choose import choose_for
+from iallocator.ranking.pacemaker.colocation_sets import ColocationSet, in_turn, units_of
+from iallocator.ranking.pacemaker.ledger import Ledger
+from iallocator.ranking.pacemaker.node_scores import NodeScores
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from iallocator.model.cluster import Group, Node
+    from iallocator.model.instance import Instance
+    from iallocator.placement.context import Context
+    from iallocator.ranking.pacemaker.rules import Choice
+    from iallocator.requests import Allocate
+
+__all__ = ["ScheduleResult", "place_cluster"]
+
+POLICIES = ("preferred", "last_resort")
+"""Allocation policies of groups that take new instances, those that come first first."""
+
+
+class ScheduleResult:
+    """Where one instance is, where it will be, and why.
+
+    Attributes
+    ----------
+    before:
+        Its nodes, primary first; () for a new one.
+    nodes:
+        Its nodes then; None if it stays out.
+    why:
+        What decided, for people.
+    runs:
+        Whether it runs now.
+    """
+
+    __slots__ = ("before", "instance", "nodes", "runs", "why")
+
+    def __init__(self, instance: Instance, before: tuple[int, ...], runs: bool) -> None:
+        self.instance = instance
+        self.before = before
+        self.runs = runs
+        self.nodes: tuple[int, ...] | None = None
+        self.why = ""
+
+    @property
+    def node(self) -> int | None:
+        """Its primary then."""
+        return self.nodes[0] if self.nodes else None
+
+
+def place_cluster(
+    context: Context,
+    strategy: str,
+    instances: Sequence[Instance],
+    wanted: Sequence[Allocate],
+) -> list[ScheduleResult]:
+    """Place `instances` of the cluster, in their order, and then the new ones in `wanted`.
+
+    Where they are now is taken from the state of `context`, on which they are in their
+    new places afterwards.  The answer is in the order in which they chose.
+
+    Cost: every limit of every node of its group for each instance; for instances on two
+    nodes that again for each primary that is tried.
+    """
+    return _Pass(context, strategy, instances, wanted).run()
+
+
+class _Pass:
+    """One pass over all instances."""
+
+    def __init__(
+        self,
+        context: Context,
+        strategy: str,
+        instances: Sequence[Instance],
+        wanted: Sequence[Allocate],
+    ) -> None:
+        cluster, state = context.cluster, context.state
+        self._context = context
+        self._kind = kind_of(strategy)
+        self._wanted = {one.instance.name: one for one in wanted}
+        self._facts = facts_of(context)
+        self._weigher = NodeScores(self._facts, context.settings.stickiness)
+        self._keeper = Keeper(context)
+        self._relations = relations_of(cluster, context.coming, context.settings.tag_prefix)
+        self._places = {
+            i.name: ScheduleResult(i, state.where[i.name], _runs(context, i)) for i in instances
+        }
+        self._places |= {
+            one.instance.name: ScheduleResult(one.instance, (), False) for one in wanted
+        }
+        self._homes = {name: place.before[0] for name, place in self._places.items() if place.runs}
+        for instance in instances:
+            if not self._stuck(instance):
+                state.remove(instance, state.where[instance.name])
+        with state.trial():
+            for instance in instances:
+                if instance.name in state.where:
+                    state.remove(instance, state.where[instance.name])
+            self._ledger = Ledger(self._facts, state, range(len(cluster.nodes)))
+        everybody = [*instances, *(one.instance for one in wanted)]
+        units = units_of(
+            self._facts, self._weigher, everybody, self._homes, lambda i: bool(self._stuck(i))
+        )
+        self._units = in_turn(self._kind, cluster, self._facts, self._weigher, self._ledger, units)
+
+    def run(self) -> list[ScheduleResult]:
+        """Give every unit its turn."""
+        return [
+            self._member(unit, position)
+            for unit in self._units
+            for position in range(len(unit.members))
+        ]
+
+    def _stuck(self, instance: Instance) -> str:
+        """Why an instance stays as it is, or ""."""
+        if not instance.auto_balance:
+            return "it is not managed (auto_balance is false)"
+        home = self._homes.get(instance.name)
+        if home is not None and self._facts.kept[home]:
+            return "its node is in maintenance"
+        before = self._places[instance.name].before
+        if before and not instance.mirrored:
+            return f"disks of type {instance.template} are on its node only"
+        if len(before) == 1 and instance.required_nodes == 2:
+            return "it has no mirror to move to"
+        return ""
+
+    def _member(self, unit: ColocationSet, position: int) -> ScheduleResult:
+        instance = unit.members[position]
+        place = self._places[instance.name]
+        stuck = self._stuck(instance)
+        if stuck:
+            self._stay(place, stuck)
+            return place
+        state, names = self._context.state, self._context.cluster.nodes
+        for field in filter(None, self._fields(place)):
+            allowed = field
+            if position:
+                before = self._places[unit.members[position - 1].name]
+                allowed = [index for index in field if index == before.node]
+                if not allowed:
+                    where = "nowhere" if before.node is None else f"to {names[before.node].name}"
+                    place.why = f"rule 8: {before.instance.name} goes {where}, and it follows"
+                    continue
+            nodes = self._choose(unit, position, place, allowed)
+            if nodes is not None:
+                place.nodes = nodes
+                state.place(instance, nodes)
+                for index in nodes:
+                    self._ledger.take(index, self._facts.of(instance).needs)
+                return place
+        place.why = place.why or "no node may be used"
+        return place
+
+    def _stay(self, place: ScheduleResult, why: str) -> None:
+        """Count a pinned instance where it is; one that does not run takes nothing."""
+        if not place.runs:
+            place.why = f"rule 7: it does not run, and stays so: {why}"
+            return
+        place.nodes = place.before
+        place.why = f"rule 7: it stays: {why}"
+        for index in place.before:
+            self._ledger.take(index, self._facts.of(place.instance).needs)
+
+    def _fields(self, place: ScheduleResult) -> list[list[int]]:
+        """The nodes to choose from, in one field after the other until one has a place.
+
+        An instance that exists stays in its group; a new one prefers groups by policy.
+        """
+        cluster, instance = self._context.cluster, place.instance
+        if place.before:
+            return [list(cluster.nodes[place.before[0]].group.nodes)]
+        wanted = self._wanted[instance.name]
+        option = self._context.settings.restrict_allocation_to
+        allowed = wanted.restrict_to if option is None else option
+        groups = [
+            group
+            for group in cluster.groups
+            if not lacks_network(group, instance) and wanted.group_name in (None, group.name)
+        ]
+        if wanted.group_name is not None:
+            return [_of(groups, allowed, cluster.nodes)]
+        return [
+            _of([g for g in groups if g.alloc_policy == policy], allowed, cluster.nodes)
+            for policy in POLICIES
+        ]
+
+    def _choose(
+        self, unit: ColocationSet, position: int, place: ScheduleResult, nodes: Sequence[int]
+    ) -> tuple[int, ...] | None:
+        """Where the instance goes, of `nodes` as primary; None and the reason in `place.why`."""
+        gate = Gate(self._context, place, self._relations)
+        possible = [
+            index for index in nodes if self._facts.usable[index] and gate.as_primary(index)
+        ]
+        home = self._homes.get(place.instance.name)
+        choice = choose_for(
+            self._kind, self._context.cluster, self._facts, self._weigher, self._ledger,
+            unit, position, possible, home,
+        )  # fmt: skip
+        judge = self._keeper.judge(nodes)
+        for index in choice.ranked:
+            for pair in self._pairs(place, index, gate):
+                if judge is None or judge.accepts(place.instance, pair):
+                    place.why = _reason(choice, index)
+                    return pair
+                gate.count("FailN1", index)
+        place.why = _refusal(choice, gate)
+        return None
+
+    def _pairs(self, place: ScheduleResult, primary: int, gate: Gate) -> list[tuple[int, ...]]:
+        """The placements with this primary, best first."""
+        instance = place.instance
+        if instance.required_nodes == 1:
+            return [(primary,)]
+        group = self._context.cluster.nodes[primary].group
+        possible = [
+            index
+            for index in group.nodes
+            if index != primary and self._facts.usable[index]
+            and gate.as_secondary(primary, index)
+        ]  # fmt: skip
+        present = _mirror_now(place.before, primary)
+        unit = ColocationSet([instance], [self._weigher.of(instance, present)], present)
+        choice = choose_for(
+            self._kind, self._context.cluster, self._facts, self._weigher, self._ledger,
+            unit, 0, possible, present,
+        )  # fmt: skip
+        return [(primary, index) for index in choice.ranked]
+
+
+def _runs(context: Context, instance: Instance) -> bool:
+    """Whether an instance of the cluster runs where it is."""
+    home = context.cluster.nodes[context.state.where[instance.name][0]]
+    return instance.running and not home.offline
+
+
+def _of(groups: Sequence[Group], allowed: Sequence[str] | None, nodes: Sequence[Node]) -> list[int]:
+    return [
+        index
+        for group in groups
+        for index in group.nodes
+        if allowed is None or nodes[index].name in allowed
+    ]
+
+
+def _mirror_now(before: tuple[int, ...], primary: int) -> int | None:
+    """The node that holds the other copy already once `primary` is the primary."""
+    if len(before) < 2:
+        return None
+    return before[1] if primary == before[0] else before[0]
+
+
+def _reason(choice: Choice, index: int) -> str:
+    """What decided for node `index`."""
+    others = [other for other in choice.ranked if other != index]
+    if not others:
+        return "the only node that can take it"
+    name = choice.node_name(others[0])
+    if choice.ranked[0] != index:
+        return f"the ones before it are refused by N+1; next is {name}"
+    return f"{choice.decided(index, others[0])}, next is {name}"
+
+
+def _refusal(choice: Choice, gate: Gate) -> str:
+    """Why no node takes the instance, each reason with its nodes."""
+    by_reason: dict[str, list[str]] = {}
+    for index, reason in [*choice.refused.items(), *gate.refused.items()]:
+        by_reason.setdefault(reason, []).append(choice.node_name(index))
+    told = (f"{', '.join(names)}: {reason}" for reason, names in by_reason.items())
+    return "; ".join(told) or "no node may be used"

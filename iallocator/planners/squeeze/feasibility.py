@@ -1,0 +1,266 @@
+"""Moving instances so that some nodes can be powered down, or that all nodes have a reserve.
+
+`Feasibility.find` answers the one question of squeezing: is there a plan that leaves every
+instance on an online node, and every online node with room for the reserve?
+"""
+
+from __future__ import annotations
+
+from iallocator.model.node_view import capacities
+from iallocator.model.state import State
+from iallocator.planners.balance.greedy import BalanceProblem, GreedyBalancer
+from iallocator.planners.balance.move_kinds import MoveRules
+from iallocator.planners.squeeze.headroom_repair import repair
+from iallocator.planners.squeeze.power_state import Switched
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+
+    from iallocator.model.cluster import Cluster
+    from iallocator.model.instance import Instance
+    from iallocator.planners.balance.scan.affinity_table import Ties
+    from iallocator.planners.plan import Plan, PlannedMove
+    from iallocator.planners.squeeze.headroom import Headroom
+    from iallocator.planners.stop_criteria import StopCriteria
+    from iallocator.solver.refine import Deadline
+
+    Phase = tuple[MoveRules, Sequence[Instance]]
+
+__all__ = ["Feasibility", "FeasibilityResult"]
+
+CLASSES = 12
+"""Into how many classes of memory instances are put to be moved, the largest first."""
+
+
+class FeasibilityResult:
+    """What was found for a set of nodes.
+
+    Attributes
+    ----------
+    moves, score:
+        The moves, and the score of the group after them with those nodes switched.
+    problem:
+        Why they do not do; "" if they do.
+    """
+
+    __slots__ = ("moves", "problem", "score")
+
+    def __init__(self, moves: Sequence[PlannedMove], score: float, problem: str) -> None:
+        self.moves = moves
+        self.score = score
+        self.problem = problem
+
+
+class Feasibility:
+    """Plans for the nodes of one group.
+
+    Parameters
+    ----------
+    scope, instances:
+        The nodes of the group, and the instances of it that may move, in the order
+        that breaks ties.
+    lighter:
+        Those of `instances` that are cheap to move; they are tried alone first.
+    evacuate:
+        Whether every instance must be on an online node in the end.
+    ties:
+        The bonds between instances.
+    deadline:
+        How long exact search may take in all, where moving one instance after the
+        other does not do; None: it is not tried.
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        scope: Sequence[int],
+        instances: Sequence[Instance],
+        lighter: Sequence[Instance],
+        reserve: Headroom,
+        limits: StopCriteria,
+        *,
+        evacuate: bool,
+        ignore_soft: bool = False,
+        like_hbal: bool = False,
+        progress: Callable[[Plan], None] = lambda plan: None,
+        ties: Ties | None = None,
+        deadline: Deadline | None = None,
+    ) -> None:
+        self.cluster = cluster
+        self.ties = ties
+        self.deadline = deadline
+        self.scope = scope
+        self.reserve = reserve
+        self._worlds = [lighter] if len(lighter) == len(instances) else [lighter, instances]
+        self.limits = limits
+        self.evacuate = evacuate
+        self.progress = progress
+        self._cheap = all(instance.shared for instance in lighter)
+        self._whole = MoveRules(ignore_soft=ignore_soft, like_hbal=like_hbal)
+        self._first = MoveRules(evacuate_only=True, ignore_soft=ignore_soft, like_hbal=like_hbal)
+
+    def find(
+        self, off: Collection[int] = (), on: Collection[int] = (), tidy: bool = False
+    ) -> FeasibilityResult:
+        """A plan with the nodes `off` offline and `on` online.
+
+        The quickest way that leads there, or with `tidy` the one that balances best.
+
+        Raises
+        ------
+        KeyboardInterrupt
+            As soon as someone interrupts.
+        """
+        off = frozenset(off)
+        with Switched(self.cluster, off, on):
+            hopeless = "" if tidy else self._hopeless(off)
+            if hopeless:
+                return FeasibilityResult((), 0.0, hopeless)
+            near: _Attempt | None = None
+            for way in self._ways(off, tidy):
+                attempt = _Attempt(self, off, tidy)
+                attempt.follow(way)
+                if not attempt.problem or self.limits.expired():
+                    return attempt.found()
+                if near is None or attempt.distance() < near.distance():
+                    near = attempt
+            assert near is not None
+            near.repair()
+            return self._exactly(near) if near.problem else near.found()
+
+    def _exactly(self, near: _Attempt) -> FeasibilityResult:
+        """What exact search finds instead of `near`, where it may be tried."""
+        if self.deadline is None or self.deadline.left <= 0 or self.ties is not None:
+            return near.found()
+        from iallocator.planners.squeeze.exact import PROVED, arrange
+
+        movable = self._worlds[0]
+        moves, proved = arrange(
+            self.cluster, self.scope, movable, self.reserve, self.deadline, self.evacuate
+        )
+        if moves is None:
+            found = near.found()
+            if proved and len(self._worlds) == 1:
+                found.problem += f" ({PROVED})"
+            return found
+        return FeasibilityResult(moves, moves[-1].score if moves else near.found().score, "")
+
+    def hopeless(self, off: Collection[int]) -> str:
+        """Why the nodes `off` cannot be freed, if amounts alone say so; "" if they do not."""
+        with Switched(self.cluster, off):
+            return self._hopeless(frozenset(off))
+
+    def _hopeless(self, off: frozenset[int]) -> str:
+        """Why no moves whatever can succeed: what is used in all stays the same."""
+        state, nodes = State(self.cluster), self.cluster.nodes
+        memory = later = cpus = 0.0
+        if not any(nodes[index].online for index in self.scope):
+            held = next((name for index in off for name in state.primaries[index]), "")
+            return f"no other node is online in the group for instance {held}" if held else ""
+        for index in self.scope:
+            if nodes[index].online:
+                left = self.reserve.slack(state, index)
+                memory, later, cpus = memory + left[0], later + left[1], cpus + left[2]
+            elif index in off:
+                for instance in state.primaries[index].values():
+                    memory -= instance.memory if instance.uses_memory else 0
+                    later -= instance.memory
+                    cpus -= 0 if instance.admin_offline else instance.vcpus
+        if min(memory, later) < 0:
+            return f"the online nodes would lack {-min(memory, later):.0f} MiB of memory in all"
+        return f"the online nodes would lack {-cpus:.1f} virtual cpus in all" if cpus < 0 else ""
+
+    def _ways(self, off: frozenset[int], tidy: bool) -> Iterator[list[Phase]]:
+        """Several ways to move the instances, each in phases."""
+        for instances in self._worlds:
+            whole: Phase = (self._whole, instances)
+            first: Phase = (self._first, instances)
+            if tidy:
+                yield [whole]
+            yield [first, whole]
+            if not tidy and self._cheap:
+                yield [whole]
+            largest_first = [(self._first, some) for some in self._by_size(instances, off)]
+            if len(largest_first) > 1:
+                yield [*largest_first, whole]
+
+    def _by_size(self, instances: Iterable[Instance], off: frozenset[int]) -> list[list[Instance]]:
+        """The instances on the nodes `off`, in classes of memory, the largest first."""
+        leaving = [i for i in instances if not off.isdisjoint(i.nodes)]
+        leaving.sort(key=lambda instance: -instance.memory)
+        every = max(1, -(-len(leaving) // CLASSES))
+        return [leaving[k : k + every] for k in range(0, len(leaving), every)]
+
+
+class _Attempt:
+    """Moves made one after the other in a state of their own; see `Feasibility.find`."""
+
+    def __init__(self, relief: Feasibility, off: frozenset[int], tidy: bool) -> None:
+        self._relief = relief
+        self._off = off
+        self._tidy = tidy
+        self._state = State(relief.cluster)
+        self._fixed = [capacities(node) for node in relief.cluster.nodes]
+        self._arena: BalanceProblem | None = None
+        self._score = 0.0
+        self.moves: list[PlannedMove] = []
+        self.problem = ""
+
+    def found(self) -> FeasibilityResult:
+        """What came of it."""
+        return FeasibilityResult(self.moves, self._score, self.problem)
+
+    def follow(self, way: Sequence[Phase]) -> None:
+        """Make the moves of every phase; if not `tidy`, only until they do."""
+        relief = self._relief
+        for number, (rules, instances) in enumerate(way, start=1):
+            self._arena = BalanceProblem(
+                self._state, relief.scope, self._fixed, instances, rules, relief.ties
+            )
+            plan = GreedyBalancer(self._arena, relief.limits, relief.progress).run()
+            if plan.interrupted:
+                raise KeyboardInterrupt
+            self.moves += plan.moves
+            self._score = plan.after
+            if number == len(way) or not self._tidy:
+                self.problem = self._homeless() or self._lacking()
+                if not self.problem:
+                    return
+
+    def distance(self) -> tuple[bool, float]:
+        """How far it is from what is wanted, for comparison."""
+        relief = self._relief
+        return bool(self._homeless()), relief.reserve.shortage(self._state, relief.scope)
+
+    def repair(self) -> None:
+        """Make moves that help those nodes that lack the reserve, if nothing else is wrong."""
+        if self._arena is None or self._homeless():
+            return
+        repairs = repair(self._arena, self._relief.reserve, self._relief.limits.expired)
+        if repairs:
+            self.moves += repairs
+            self._score = repairs[-1].score
+            self.problem = self._lacking()
+
+    def _homeless(self) -> str:
+        """An instance that should be on online nodes and is not, or ""."""
+        relief, nodes = self._relief, self._relief.cluster.nodes
+        for index in relief.scope if relief.evacuate else ():
+            held = [] if nodes[index].online else list(self._state.primaries[index].values())
+            held += self._state.secondaries[index].values() if index in self._off else ()
+            if held:
+                largest = max(held, key=lambda instance: instance.memory)
+                return (
+                    f"instance {largest.name} ({largest.memory} MiB) on {nodes[index].name} "
+                    "has no other place"
+                )
+        return ""
+
+    def _lacking(self) -> str:
+        """A node without the reserve, or ""."""
+        relief = self._relief
+        for index, reason in relief.reserve.missing(self._state, relief.scope).items():
+            name = relief.cluster.nodes[index].name
+            return f"{name} could not take one more instance: {reason}"
+        return ""

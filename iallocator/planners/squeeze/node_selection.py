@@ -1,0 +1,209 @@
+"""Squeezing one group: which nodes can be powered down, or which must be powered on.
+
+Both searches ask `Feasibility.find` for sets of nodes, in the order in which they are given,
+and keep what they have found when time is up or someone interrupts.
+"""
+
+from __future__ import annotations
+
+from iallocator.model.columns import MEMORY
+from iallocator.model.state import State
+from iallocator.planners.squeeze.power_state import Switched
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from iallocator.planners.plan import PlannedMove
+    from iallocator.planners.squeeze.feasibility import Feasibility, FeasibilityResult
+
+__all__ = ["Search", "power_down", "power_on"]
+
+
+class Search:
+    """What a search has found so far.
+
+    Attributes
+    ----------
+    chosen:
+        The nodes to switch, in the order in which they were taken.
+    moves, score:
+        The moves that go with them, and the group's score after them.
+    refused:
+        Nodes that were tried -> why they are not chosen.
+    problem:
+        What is still wrong with the group after all that; "" if nothing is.
+    stopped:
+        Why the search ended early; "" if it did not.
+    """
+
+    __slots__ = ("chosen", "interrupted", "moves", "problem", "refused", "score", "stopped")
+
+    def __init__(self, score: float) -> None:
+        self.chosen: list[int] = []
+        self.moves: Sequence[PlannedMove] = ()
+        self.score = score
+        self.refused: dict[int, str] = {}
+        self.problem = ""
+        self.stopped = ""
+        self.interrupted = False
+
+    def keep(self, chosen: Sequence[int], found: FeasibilityResult) -> None:
+        """Take this set of nodes for the best so far."""
+        self.chosen = list(chosen)
+        self.moves, self.score, self.problem = found.moves, found.score, found.problem
+
+
+def power_down(
+    relief: Feasibility,
+    candidates: Sequence[int],
+    score: float,
+    expired: Callable[[], bool],
+) -> Search:
+    """Free as many of `candidates` as can be, the first ones first; `score` is the present one."""
+    search = Search(score)
+    descent = _Descent(relief, search, expired)
+    try:
+        rest = descent.leap(candidates)
+        while rest:
+            refused = descent.one_by_one(rest)
+            if len(refused) in (0, len(rest)) or search.stopped:
+                break
+            rest = refused  # what is off now may have been what was in the way
+        if search.chosen and not search.stopped:
+            found = relief.find(off=search.chosen, tidy=True)
+            if not found.problem:
+                search.keep(search.chosen, found)
+    except KeyboardInterrupt:
+        search.interrupted = True
+        search.stopped = "interrupted"
+    for index in candidates:
+        if index not in search.chosen:
+            search.refused.setdefault(index, f"not tried: {search.stopped}")
+    return search
+
+
+class _Descent:
+    """Tries sets of nodes, and keeps the best in `search`."""
+
+    def __init__(self, relief: Feasibility, search: Search, expired: Callable[[], bool]) -> None:
+        self._relief = relief
+        self._search = search
+        self._expired = expired
+        self._failed: dict[frozenset[int], str] = {}
+
+    def _try(self, off: Sequence[int]) -> bool:
+        """Whether the nodes `off` can be freed; if so, they are kept."""
+        if self._expired():
+            self._search.stopped = "time is up"
+            return False
+        tried = frozenset(off)
+        if tried not in self._failed:
+            found = self._relief.find(off=off)
+            if not found.problem:
+                self._search.keep(off, found)
+                self._search.refused.pop(off[-1], None)
+                return True
+            self._failed[tried] = found.problem
+        if self._expired():
+            self._search.stopped = "time is up"
+        else:
+            self._search.refused[off[-1]] = self._failed[tried]
+        return False
+
+    def leap(self, candidates: Sequence[int]) -> list[int]:
+        """Free a long beginning of `candidates`; return the others.
+
+        The longest that may be possible, or what halving finds below it.
+        """
+        low, high = 0, len(candidates)
+        while high and not self._expired() and self._relief.hopeless(candidates[:high]):
+            high -= 1
+        if high and self._try(candidates[:high]):
+            low = high
+        while high - low > 1 and not self._search.stopped:
+            middle = (low + high) // 2
+            if self._try(candidates[:middle]):
+                low = middle
+            else:
+                high = middle
+        self._search.refused = {}
+        return [] if self._search.stopped else list(candidates[low:])
+
+    def one_by_one(self, candidates: Sequence[int]) -> list[int]:
+        """Free every one of `candidates` that can be in addition; return the others."""
+        refused = []
+        for index in candidates:
+            if self._search.stopped:
+                break
+            if not self._try([*self._search.chosen, index]):
+                refused.append(index)
+        return refused
+
+
+def power_on(
+    relief: Feasibility,
+    standby: Sequence[int],
+    score: float,
+    expired: Callable[[], bool],
+) -> Search:
+    """Power on the first of `standby` until every online node has the reserve; fewer, if they do.
+
+    If they do not all together, and neither do those that are large enough to have it
+    themselves, all are chosen, and `Search.problem` says what is wrong still.
+    """
+    search = Search(score)
+    try:
+        _power_on(relief, standby, search, expired)
+    except KeyboardInterrupt:
+        search.interrupted = True
+        search.stopped = "interrupted"
+    for index in standby:
+        if index not in search.chosen:
+            search.refused.setdefault(index, search.stopped or "not needed")
+    return search
+
+
+def _power_on(
+    relief: Feasibility, standby: Sequence[int], search: Search, expired: Callable[[], bool]
+) -> None:
+    large = [index for index in standby if _large_enough(relief, index)]
+    orders = [standby] if len(large) == len(standby) else [standby, large]
+    last: FeasibilityResult | None = None
+    for order in orders:
+        for count in range(len(order) + 1):
+            if expired():
+                search.stopped = "time is up"
+                return
+            found = relief.find(on=order[:count])
+            if not found.problem:
+                search.keep(order[:count], found)
+                _spare(relief, search, expired)
+                return
+            search.problem = found.problem
+            last = found
+    if last is not None and not expired():
+        found = relief.find(on=standby, tidy=True)
+        search.keep(standby, found)
+
+
+def _large_enough(relief: Feasibility, index: int) -> bool:
+    """Whether the node has the reserve while it is empty."""
+    with Switched(relief.cluster, on=[index]):
+        state = State(relief.cluster)
+        return state.columns[MEMORY][index] > 0 and not relief.reserve.lacks(state, index)
+
+
+def _spare(relief: Feasibility, search: Search, expired: Callable[[], bool]) -> None:
+    """Leave those off without which it does as well, and tidy up the moves."""
+    for index in search.chosen[-2::-1]:
+        if expired():
+            search.stopped = "time is up"
+            return
+        fewer = [other for other in search.chosen if other != index]
+        found = relief.find(on=fewer)
+        if not found.problem:
+            search.keep(fewer, found)
+    found = relief.find(on=search.chosen, tidy=True)
+    if not found.problem:
+        search.keep(search.chosen, found)

@@ -1,0 +1,71 @@
+"""What is wanted of a squeezing."""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from iallocator.planners.stop_criteria import StopCriteria
+
+__all__ = ["ALL", "DRBD", "SHARED", "SqueezeOptions"]
+
+SHARED, DRBD, ALL = range(3)
+"""Which instances may be taken along: on shared storage; drbd ones, too; every movable one."""
+
+
+class SqueezeOptions:
+    """What is wanted of a squeezing.
+
+    Attributes
+    ----------
+    target, minimal:
+        The reserve of every online node in standard instances: after nodes were powered
+        down; below which others are powered on.  The target should not be less.
+    master:
+        Name of the master node, which stays; "" if it is not known.
+    prefer, avoid:
+        Names of the nodes to take first, and last.
+    kinds:
+        `SHARED`, `DRBD` or `ALL`.
+    group:
+        Name or uuid of the only group to look at; "": every group.
+    tag_prefix:
+        What this program's own tags begin with.
+    exact_seconds:
+        How long exact search may take in all; 0: it is not tried.
+    """
+
+    __slots__ = (
+        "avoid", "exact_seconds", "group", "ignore_soft", "kinds", "like_hbal", "limits",
+        "master", "minimal", "prefer", "tag_prefix", "target",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        limits: StopCriteria,
+        *,
+        target: float = 2.0,
+        minimal: float = 2.0,
+        master: str = "",
+        prefer: Collection[str] = (),
+        avoid: Collection[str] = (),
+        kinds: int = SHARED,
+        group: str = "",
+        ignore_soft: bool = False,
+        like_hbal: bool = False,
+        tag_prefix: str = "iallocator:",
+        exact_seconds: float = 0.0,
+    ) -> None:
+        self.tag_prefix = tag_prefix
+        self.exact_seconds = exact_seconds
+        self.limits = limits
+        self.target = target
+        self.minimal = minimal
+        self.master = master
+        self.prefer = prefer
+        self.avoid = avoid
+        self.kinds = kinds
+        self.group = group
+        self.ignore_soft = ignore_soft
+        self.like_hbal = like_hbal

@@ -1,0 +1,260 @@
+"""From a cluster and wishes to what is to be powered down or on."""
+
+from __future__ import annotations
+
+from iallocator.constraints.affinity_factory import relations_of
+from iallocator.model.state import State
+from iallocator.planners.balance.balance import GroupPlan
+from iallocator.planners.balance.scan.affinity_compiler import ties_of
+from iallocator.planners.broken import note_broken
+from iallocator.planners.eligible import in_order, movable, score_of
+from iallocator.planners.plan import replay
+from iallocator.planners.squeeze.feasibility import Feasibility
+from iallocator.planners.squeeze.headroom import Headroom
+from iallocator.planners.squeeze.node_selection import power_down, power_on
+from iallocator.planners.squeeze.options import ALL, SHARED
+from iallocator.planners.squeeze.power_state import size_like
+from iallocator.planners.squeeze.result import SqueezePlan, SqueezeResult
+from iallocator.planners.verify import verify
+from iallocator.solver.refine import Deadline
+from iallocator.tags.standby import is_standby, wake_rank
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Sequence
+
+    from iallocator.model.cluster import Cluster, Group, Node
+    from iallocator.model.instance import Instance
+    from iallocator.model.policy import Policy
+    from iallocator.planners.plan import Plan
+    from iallocator.planners.squeeze.node_selection import Search
+    from iallocator.planners.squeeze.options import SqueezeOptions
+
+__all__ = ["squeeze_cluster"]
+
+
+def squeeze_cluster(
+    cluster: Cluster,
+    policy: Policy,
+    wanted: SqueezeOptions,
+    progress: Callable[[Plan], None] = lambda plan: None,
+    check: bool = False,
+) -> SqueezeResult:
+    """Find the nodes to power down; or to power on, if an online node has less than the minimum.
+
+    `policy` is that of the whole cluster, which has the standard size.  `check`:
+    execute every plan on the model.
+
+    Raises
+    ------
+    LookupError
+        If a node or the group is unknown.
+    """
+    named = {*wanted.prefer, *wanted.avoid, *([wanted.master] if wanted.master else [])}
+    unknown = named - {node.name for node in cluster.nodes}
+    if unknown:
+        raise LookupError(f"unknown nodes: {', '.join(sorted(unknown))}")
+    groups = _groups(cluster, wanted.group)
+    work = _Work(cluster, policy, wanted, progress)
+    state = State(cluster)
+    short = [
+        group for group in groups if work.reserve(group, wanted.minimal).missing(state, group.nodes)
+    ]
+    done = work.wake(groups, short) if short else work.free(groups)
+    for one in done.plans:
+        note_broken(state, one.plan.moves, work.relations)
+        replay(state, one.plan.moves)
+    if check:
+        _verify(done, work)
+    return done
+
+
+def _groups(cluster: Cluster, wanted: str) -> list[Group]:
+    found = [g for g in cluster.groups if g.nodes and wanted in ("", g.name, g.uuid)]
+    if not found:
+        raise LookupError(f"unknown group: {wanted}" if wanted else "there are no nodes")
+    return found
+
+
+def _verify(done: SqueezeResult, work: _Work) -> None:
+    """Execute the plans; then freed nodes must be empty, and the others have the reserve."""
+    nodes = done.cluster.nodes
+    with done.switched():
+        state = State(done.cluster)
+        for one in done.plans:
+            one.problems += verify(state, one.plan.moves, relations=work.relations)
+            replay(state, one.plan.moves)
+            for index in set(one.group.nodes).intersection(done.nodes):
+                if done.action == "offline" and any(state.instances_on(index)):
+                    one.problems.append(f"{nodes[index].name} is not empty")
+            if done.action == "offline":
+                reserve = work.reserve(one.group, work.wanted.target)
+                freed = not set(one.group.nodes).isdisjoint(done.nodes)
+                missing = reserve.missing(state, one.group.nodes) if freed else {}
+                one.problems += (f"{nodes[i].name} {reason}" for i, reason in missing.items())
+
+
+class _Work:
+    """One squeezing of a cluster, group by group."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        policy: Policy,
+        wanted: SqueezeOptions,
+        progress: Callable[[Plan], None],
+    ) -> None:
+        self.cluster = cluster
+        self.wanted = wanted
+        self._standard = policy.standard
+        self._progress = progress
+        self._deadline = Deadline(wanted.exact_seconds) if wanted.exact_seconds else None
+        self.relations = None if wanted.like_hbal else relations_of(cluster, (), wanted.tag_prefix)
+
+    def reserve(self, group: Group, factor: float) -> Headroom:
+        """The reserve; on local disks where drbd instances of the group are taken along."""
+        local = self.wanted.kinds != SHARED and any(i.local for i in self._movable(group))
+        return Headroom(self._standard, factor, local)
+
+    def _movable(self, group: Group) -> list[Instance]:
+        unbalanced = self.wanted.kinds == ALL
+        like = self.wanted.like_hbal
+        found = movable(self.cluster, group, like_hbal=like, unbalanced=unbalanced)
+        stuck = self.relations.stuck if self.relations else ()
+        return [instance for instance in found if instance.name not in stuck]
+
+    def _relief(self, group: Group, factor: float, *, evacuate: bool) -> Feasibility:
+        wanted, instances = self.wanted, self._movable(group)
+        return Feasibility(
+            self.cluster,
+            in_order(group.nodes, wanted.like_hbal),
+            instances,
+            [i for i in instances if i.shared] if wanted.kinds == SHARED else instances,
+            self.reserve(group, factor),
+            wanted.limits,
+            evacuate=evacuate,
+            ignore_soft=wanted.ignore_soft,
+            like_hbal=wanted.like_hbal,
+            progress=self._progress,
+            ties=ties_of(self.relations),
+            deadline=self._deadline,
+        )
+
+    def free(self, groups: Sequence[Group]) -> SqueezeResult:
+        """Power down what can be."""
+        done = SqueezeResult(self.cluster, "offline")
+        for group in groups:
+            candidates = self._candidates(group, done)
+            before = score_of(State(self.cluster), group.nodes)
+            relief = self._relief(group, self.wanted.target, evacuate=True)
+            stranded = self._stranded(group)
+            if stranded:
+                done.kept.update(dict.fromkeys(candidates, stranded))
+                candidates = []
+            search = power_down(relief, candidates, before, self.wanted.limits.expired)
+            done.nodes += search.chosen
+            done.kept.update(search.refused)
+            reason = search.stopped or stranded or "no further node can be freed"
+            done.plans.append(GroupPlan(group, SqueezePlan(before, search, reason), []))
+            if search.interrupted:
+                break
+        if not done.nodes:
+            done.action = "none"
+        return done
+
+    def _candidates(self, group: Group, done: SqueezeResult) -> list[int]:
+        """The nodes that come into question, in the order in which to try them."""
+        found = []
+        state = State(self.cluster)
+        movable_names = {instance.name for instance in self._movable(group)}
+        for index in in_order(group.nodes, self.wanted.like_hbal):
+            if self.cluster.nodes[index].online:
+                reason = self._unfit(state, index, movable_names)
+                if reason:
+                    done.kept[index] = reason
+                else:
+                    found.append(index)
+        if not self.wanted.master:
+            online = {n.index for n in self.cluster.nodes if n.online} - set(done.nodes)
+            if online <= set(found) and found:
+                spared = max(found, key=lambda index: self._rank(state, index))
+                done.kept[spared] = "no master node is named, and one node must stay online"
+                found.remove(spared)
+        return sorted(found, key=lambda index: self._rank(state, index))
+
+    def _rank(self, state: State, index: int) -> tuple[int, int]:
+        held = len(state.primaries[index]) + len(state.secondaries[index])
+        return self._liking(self.cluster.nodes[index]), held
+
+    def _liking(self, node: Node) -> int:
+        return (node.name in self.wanted.avoid) - (node.name in self.wanted.prefer)
+
+    def _unfit(self, state: State, index: int, movable_names: Collection[str]) -> str:
+        """Why the node cannot be powered down at all, or ""."""
+        if self.cluster.nodes[index].name == self.wanted.master:
+            return "it is the master node"
+        if self.wanted.kinds == SHARED:
+            if state.secondaries[index]:
+                return f"it is the secondary of {_some(state.secondaries[index])}"
+            mirrored = [n for n, i in state.primaries[index].items() if not i.shared]
+            if mirrored:
+                return f"its instances are not on shared storage: {_some(mirrored)}"
+        fixed = [i.name for i in state.instances_on(index) if i.name not in movable_names]
+        return f"its instances cannot be moved: {_some(fixed)}" if fixed else ""
+
+    def _stranded(self, group: Group) -> str:
+        """The instance on a node that is not online and that nothing can move, or ""."""
+        names = {instance.name for instance in self._movable(group)}
+        state = State(self.cluster)
+        for index in group.nodes:
+            node = self.cluster.nodes[index]
+            for name in () if node.online else state.primaries[index]:
+                if name not in names:
+                    return f"instance {name} on {node.name}, not online, cannot be moved"
+        return ""
+
+    def wake(self, groups: Sequence[Group], short: Sequence[Group]) -> SqueezeResult:
+        """Power on what the groups in `short` need."""
+        done = SqueezeResult(self.cluster, "online")
+        for group in groups:
+            if group not in short:
+                continue
+            standby = self._standby(group, done)
+            before = score_of(State(self.cluster), group.nodes)
+            relief = self._relief(group, self.wanted.minimal, evacuate=False)
+            search = power_on(relief, standby, before, self.wanted.limits.expired)
+            done.nodes += search.chosen
+            done.kept.update(search.refused)
+            reason = search.stopped or self._verdict(search)
+            done.plans.append(GroupPlan(group, SqueezePlan(before, search, reason), []))
+            if search.interrupted:
+                break
+        if not done.nodes:
+            done.action = "none"
+        return done
+
+    @staticmethod
+    def _verdict(search: Search) -> str:
+        if not search.problem:
+            return "every online node has the minimal resources"
+        return f"not enough even so: {search.problem}"
+
+    def _standby(self, group: Group, done: SqueezeResult) -> list[int]:
+        """The standby nodes of the group, in the order in which to power them on."""
+        nodes = [self.cluster.nodes[i] for i in in_order(group.nodes, self.wanted.like_hbal)]
+        found = [node for node in nodes if is_standby(node)]
+        for node in found:
+            model = size_like(node, [other for other in nodes if other.online])
+            if model is not None:
+                done.remarks.append(
+                    f"{node.name}: size unknown while it is off, taken for that of {model.name}"
+                )
+        found.sort(key=lambda node: (self._liking(node), wake_rank(node)))
+        return [node.index for node in found]
+
+
+def _some(names: Iterable[str]) -> str:
+    """Some of the names, if there are many."""
+    every = list(names)
+    rest = len(every) - 3
+    return ", ".join(every[:3]) + (f" and {rest} more" if rest > 0 else "")

@@ -1,0 +1,168 @@
+"""What a strategy is told and what it says: an order of nodes.
+
+A strategy is a module of this package with a function
+
+    order(task: RankQuery, nodes: Sequence[int]) -> NodeRanking
+
+`nodes` are indices of nodes that every limit left as possible, over all groups that
+are asked.  It ranks them; what is possible it does not decide, except that it may
+refuse nodes by a rule of its own.  `iallocator.ranking.pairs` makes placements
+of it: for pairs the best primary that has an acceptable secondary, then the best
+secondary by another call of ``order``.
+"""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from typing import Any, Protocol
+
+    from iallocator.model.instance import Instance
+    from iallocator.placement.context import Context
+
+    class Strategy(Protocol):
+        """A module that ranks nodes."""
+
+        def order(self, task: RankQuery, nodes: Sequence[int]) -> NodeRanking:
+            """Rank `nodes`, best first."""
+
+
+__all__ = [
+    "REFUSED",
+    "NodeRanking",
+    "RankQuery",
+    "ScheduledInstance",
+    "sequence_of",
+    "strategy_module",
+]
+
+REFUSED = "FailStrategy"
+"""What placements are counted as that a strategy refuses."""
+
+
+class RankQuery:
+    """An instance that needs a node.
+
+    Attributes
+    ----------
+    strategy:
+        The name that was chosen, a key of `iallocator.ranking.STRATEGIES`.
+    context:
+        Cluster, state and settings.  The instance is off the state if it is being
+        moved; those placed before it are on it.
+    present:
+        The nodes it runs on, primary first; () for a new one.
+    role:
+        ``primary`` (the only node counts as that) or ``secondary``.
+    beside:
+        For a secondary its primary, which is none of the nodes to rank; () where it is
+        not known yet, and for primaries.
+    """
+
+    __slots__ = ("beside", "context", "instance", "present", "role", "strategy")
+
+    def __init__(
+        self,
+        strategy: str,
+        context: Context,
+        instance: Instance,
+        present: tuple[int, ...] = (),
+        role: str = "primary",
+        beside: tuple[int, ...] = (),
+    ) -> None:
+        self.strategy = strategy
+        self.context = context
+        self.instance = instance
+        self.present = present
+        self.role = role
+        self.beside = beside
+
+    def second(self, primary: int | None = None) -> RankQuery:
+        """The same for the secondary, beside `primary` if that is known."""
+        beside = () if primary is None else (primary,)
+        return RankQuery(
+            self.strategy, self.context, self.instance, self.present, "secondary", beside
+        )
+
+
+class ScheduledInstance:
+    """Whose turn it is among several instances, where a strategy says in which order.
+
+    Attributes
+    ----------
+    instance:
+        The one that chooses now.
+    after:
+        The one that it has to follow to the same node, or None.
+    node:
+        Where that one is; None if it has no place.
+    unit, position:
+        For the strategy: the instances that choose together, and which one this is.
+    """
+
+    __slots__ = ("after", "instance", "node", "position", "unit")
+
+    def __init__(self, unit: Any, position: int) -> None:
+        self.unit = unit
+        self.position = position
+        self.instance: Instance = unit.members[position]
+        self.after: Instance | None = unit.members[position - 1] if position else None
+        self.node: int | None = None
+
+
+class NodeRanking:
+    """A rank of nodes.
+
+    Attributes
+    ----------
+    ranked:
+        Indices of the nodes that may be taken, best first.
+    refused:
+        Node -> why this strategy will not have it, in words for the administrator.
+    """
+
+    __slots__ = ("ranked", "refused")
+
+    def __init__(self, ranked: list[int], refused: Mapping[int, str] | None = None) -> None:
+        self.ranked = ranked
+        self.refused: Mapping[int, str] = refused or {}
+
+    def told(self, index: int) -> list[tuple[str, str]]:
+        """What node `index` was ranked by: (rule, value), in the order in which they count.
+
+        For the administrator's eyes only.
+        """
+        return []
+
+    def decided(self, first: int, second: int) -> str:
+        """Why node `first` comes before `second`: the first rule at which they differ."""
+        for (rule, mine), (_, other) in zip(self.told(first), self.told(second)):
+            if mine != other:
+                return f"{rule}: {mine} against {other}"
+        return "equal in everything; of equals the first by name is taken"
+
+    def extra(self, index: int) -> dict[str, Any]:
+        """More members for the entry of ``solutions`` if node `index` is chosen."""
+        return {}
+
+
+def sequence_of(
+    name: str, context: Context, instances: Sequence[Instance], homes: Mapping[str, int]
+) -> list[ScheduledInstance]:
+    """The order in which the strategy called `name` lets `instances` choose.
+
+    `homes`: name → the node where it runs, for those that do.
+    """
+    module: Any = strategy_module(name)
+    return module.sequence(name, context, instances, homes)  # type: ignore[no-any-return]
+
+
+def strategy_module(name: str) -> Strategy:
+    """The module of the strategy called `name`."""
+    from importlib import import_module
+
+    from iallocator.ranking import STRATEGIES
+
+    module: Any = import_module(f"iallocator.ranking.{STRATEGIES[name]}")
+    return module  # type: ignore[no-any-return]

@@ -1,0 +1,86 @@
+"""Pacemaker's four placement strategies, by the rules that its scheduler follows.
+
+``default`` looks at scores and numbers of instances; ``utilization`` at capacities,
+too; ``balanced`` prefers nodes with more free capacity; ``minimal`` fills one node
+after the other.  The tags are described in `iallocator.tags.pacemaker`.
+"""
+
+from __future__ import annotations
+
+from iallocator.ranking.base import ScheduledInstance
+from iallocator.ranking.pacemaker.choose import choose_for
+from iallocator.ranking.pacemaker.colocation_sets import ColocationSet, in_turn, units_of
+from iallocator.ranking.pacemaker.ledger import Ledger
+from iallocator.ranking.pacemaker.node_scores import NodeScores
+from iallocator.tags.pacemaker import PacemakerTags
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from iallocator.model.instance import Instance
+    from iallocator.placement.context import Context
+    from iallocator.ranking.base import RankQuery
+    from iallocator.ranking.pacemaker.rules import Choice
+
+__all__ = ["facts_of", "kind_of", "order", "sequence"]
+
+
+def kind_of(strategy: str) -> str:
+    """``pacemaker-balanced`` is of the kind ``balanced``."""
+    return strategy.removeprefix("pacemaker-")
+
+
+def facts_of(context: Context) -> PacemakerTags:
+    """What the tags of the document say, read once per request; complaints are kept."""
+    facts = context.kept.get("pacemaker")
+    if not isinstance(facts, PacemakerTags):
+        facts = PacemakerTags(
+            context.cluster, context.coming, context.remarks, context.settings.tag_prefix
+        )
+        context.kept["pacemaker"] = facts
+    return facts
+
+
+def order(task: RankQuery, nodes: Sequence[int]) -> Choice:
+    """The order of `nodes` for the instance of `task`; all other instances count."""
+    context = task.context
+    facts = facts_of(context)
+    weigher = NodeScores(facts, context.settings.stickiness)
+    unit, position = ColocationSet([task.instance], [weigher.of(task.instance)], None), 0
+    turn = context.turn
+    allowed = list(nodes)
+    if turn is not None and turn.instance is task.instance and task.role == "primary":
+        unit, position = turn.unit, turn.position
+        if turn.after is not None:
+            allowed = [index for index in nodes if index == turn.node]
+    ledger = Ledger(facts, context.state, nodes)
+    kind = kind_of(task.strategy)
+    choice = choose_for(
+        kind, context.cluster, facts, weigher, ledger, unit, position, allowed, None
+    )
+    refused = dict(choice.refused)
+    for index in nodes:
+        if not facts.usable[index]:
+            refused[index] = "it is in maintenance"
+        elif index not in allowed:
+            assert turn is not None
+            assert turn.after is not None
+            refused[index] = f"rule 8: goes where {turn.after.name} goes"
+    choice.refused = refused
+    return choice
+
+
+def sequence(
+    strategy: str, context: Context, instances: Sequence[Instance], homes: Mapping[str, int]
+) -> list[ScheduledInstance]:
+    """`instances` in the order in which they choose (rule 2), groups kept together (rule 8).
+
+    `homes`: name → the node where it runs, for those that do.
+    """
+    facts = facts_of(context)
+    weigher = NodeScores(facts, context.settings.stickiness)
+    units = units_of(facts, weigher, instances, homes, lambda instance: False)
+    ledger = Ledger.of_empty_nodes(facts, context.state)
+    ranked = in_turn(kind_of(strategy), context.cluster, facts, weigher, ledger, units)
+    return [ScheduledInstance(unit, k) for unit in ranked for k in range(len(unit.members))]

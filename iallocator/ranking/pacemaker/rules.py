@@ -1,0 +1,260 @@
+"""Rules 3 to 5: which nodes are eligible, which comes first, and when an instance stays.
+
+The kinds of strategy are ``default``, ``utilization``, ``balanced`` and ``minimal``.
+"""
+
+from __future__ import annotations
+
+from iallocator.ranking.base import NodeRanking
+from iallocator.tags.pacemaker import lacking
+from iallocator.tags.pacemaker_scores import shown
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping, Sequence
+
+    from iallocator.model.cluster import Cluster
+    from iallocator.ranking.pacemaker.ledger import Ledger
+    from iallocator.tags.pacemaker import Amounts
+
+__all__ = ["Choice", "choose", "in_order"]
+
+MANY = 64
+"""From so many nodes on they are compared pairwise in arrays."""
+
+YES_NO = ("no", "yes")
+
+
+class Choice(NodeRanking):
+    """The order of the eligible nodes for one instance, and what it was made of.
+
+    Attributes
+    ----------
+    kind:
+        Of the strategy.
+    weights:
+        Node → score of the instance there.
+    present:
+        Where it runs now, or None.
+    preferred:
+        The node that a whole group of instances wants most, if none can hold it all.
+    stays:
+        Whether rule 5 put the present node first.
+    """
+
+    __slots__ = (
+        "_cluster", "_count", "_free", "_ledger", "_wins", "kind", "preferred", "present",
+        "stays", "weights",
+    )  # fmt: skip
+
+    def __init__(
+        self, kind: str, cluster: Cluster, ledger: Ledger, weights: Mapping[int, int]
+    ) -> None:
+        super().__init__([], {})
+        self.kind = kind
+        self.weights = weights
+        self.present: int | None = None
+        self.preferred: int | None = None
+        self.stays = False
+        self._cluster = cluster
+        self._ledger = ledger
+        self._free: dict[int, Amounts] = {}
+        self._count: dict[int, int] = {}
+        self._wins: dict[int, int] = {}
+
+    def freeze(self, nodes: Collection[int], wins: dict[int, int]) -> None:
+        """Keep what `nodes` were compared by: the ledger goes on changing."""
+        self._free = {index: dict(self._ledger.free[index]) for index in nodes}
+        self._count = {index: self._ledger.count[index] for index in nodes}
+        self._wins = wins
+
+    def node_name(self, index: int) -> str:
+        """The name of node `index`."""
+        return self._cluster.nodes[index].name
+
+    def told(self, index: int) -> list[tuple[str, str]]:
+        """The criteria of rule 4 in their order, with the figures of node `index`."""
+        free = ", ".join(f"{name} {amount:.12g}" for name, amount in self._free[index].items())
+        criteria = {
+            "score": shown(self.weights[index]),
+            "free capacity": free or "none",
+            "instances": str(self._count[index]),
+            "present node": YES_NO[index == self.present],
+            "name": self._cluster.nodes[index].name,
+        }
+        return [(name, criteria[name]) for name in ("score", *CRITERIA[self.kind], "name")]
+
+    def decided(self, first: int, second: int) -> str:
+        """The first rule at which the two nodes differ, with both figures."""
+        mine, other = dict(self.told(first)), dict(self.told(second))
+        if first == self.preferred:
+            return "rule 8: no node holds its whole group, this one has most free capacity"
+        if self.stays and first == self.present:
+            same = (
+                f"score {mine['score']} here as there"
+                if mine["score"] == other["score"]
+                else (f"score {mine['score']} against {other['score']}")
+            )
+            return f"rule 5: it runs there, and stays: {same}"
+        if mine["score"] != other["score"]:
+            return f"rule 4: higher score: {mine['score']} against {other['score']}"
+        if self._wins.get(first, 0) != self._wins.get(second, 0) and self._circular(first, second):
+            return (
+                "rule 4: the comparison of free capacity goes round in a circle; it comes before "
+                f"{self._wins[first]} other nodes, against {self._wins[second]}"
+            )
+        for name in CRITERIA[self.kind]:
+            if name == "free capacity":
+                votes = self._votes(first, second)
+                if votes:
+                    return f"rule 4: more free capacity: {votes}"
+            elif mine[name] != other[name]:
+                words = {"instances": "fewer instances", "present node": "it runs there now"}
+                figures = f": {mine[name]} against {other[name]}" if name == "instances" else ""
+                return f"rule 4: {words[name]}{figures}"
+        return f"rule 4: by name: {mine['name']} before {other['name']}"
+
+    def _votes(self, one: int, other: int) -> str:
+        """Which attributes vote for node `one`, which against it; "" if it does not win."""
+        mine, theirs = self._free[one], self._free[other]
+        names = [*mine, *(name for name in theirs if name not in mine)]
+        gaps = [(name, mine.get(name, 0), theirs.get(name, 0)) for name in names]
+        won = [f"{name} {a:.12g} against {b:.12g}" for name, a, b in gaps if a > b]
+        lost = [f"{name} {a:.12g} against {b:.12g}" for name, a, b in gaps if a < b]
+        if len(won) <= len(lost):
+            return ""
+        return ", ".join(won) + (f"; less of {', '.join(lost)}" if lost else "")
+
+    def _circular(self, first: int, second: int) -> bool:
+        """Whether the second comes first in the pairwise comparison."""
+        return _before(self, second, first)
+
+    def more_free(self, one: int, other: int) -> int:
+        """Votes of free capacity for node `one` less those for `other`."""
+        return self._ledger.compare(one, other)
+
+    def tie(self, index: int) -> tuple[int, bool, bytes]:
+        """What decides where free capacity does not."""
+        name = self._cluster.nodes[index].name.encode()
+        if self.kind == "minimal":
+            return 0, False, name
+        return self._ledger.count[index], index != self.present, name
+
+
+CRITERIA: dict[str, tuple[str, ...]] = {
+    "default": ("instances", "present node"),
+    "utilization": ("instances", "present node"),
+    "balanced": ("free capacity", "instances", "present node"),
+    "minimal": (),
+}
+"""Kind → what counts between score and name."""
+
+
+def _before(choice: Choice, one: int, other: int) -> bool:
+    """Whether node `one` comes before `other` of the same score, as the two stand alone."""
+    votes = choice._votes(one, other), choice._votes(other, one)
+    if votes[0] or votes[1]:
+        return bool(votes[0])
+    name = choice._cluster.nodes
+    return (choice._count[one], one != choice.present, name[one].name.encode()) < (
+        choice._count[other], other != choice.present, name[other].name.encode()
+    )  # fmt: skip
+
+
+def choose(
+    kind: str,
+    cluster: Cluster,
+    ledger: Ledger,
+    weights: Mapping[int, int],
+    nodes: Sequence[int],
+    needs: Amounts,
+    present: int | None = None,
+    at_home: bool = True,
+    preferred: int | None = None,
+) -> Choice:
+    """Rank those of `nodes` that rule 3 leaves, and say why of the others.
+
+    `at_home` says whether the present node has no negative weight of its own, without
+    which rule 5 does not hold it there.
+    """
+    choice = Choice(kind, cluster, ledger, weights)
+    choice.present = present
+    refused: dict[int, str] = {}
+    eligible: list[int] = []
+    for index in nodes:
+        lack = lacking(ledger.free[index], needs) if kind != "default" else ()
+        if weights[index] < 0:
+            refused[index] = f"rule 3: score {shown(weights[index])}"
+        elif lack:
+            refused[index] = "rule 3: " + ", ".join(
+                f"needs {needs[name]:.12g} {name}, {ledger.free[index].get(name, 0):.12g} free"
+                for name in lack
+            )
+        else:
+            eligible.append(index)
+    choice.refused = refused
+    ranked, wins = in_order(choice, eligible)
+    if ranked:
+        best = weights[ranked[0]]
+        first = None
+        if preferred in eligible and weights[preferred] >= best:
+            first = choice.preferred = preferred
+        elif best > 0 and present in eligible and at_home and weights[present] == best:
+            first = present
+            choice.stays = present != ranked[0]
+        if first is not None:
+            ranked.remove(first)
+            ranked.insert(0, first)
+    choice.ranked = ranked
+    choice.freeze(eligible, wins)
+    return choice
+
+
+def in_order(choice: Choice, nodes: Sequence[int]) -> tuple[list[int], dict[int, int]]:
+    """`nodes` as rule 4 ranks them, and how many of the same score each one beats, pairwise.
+
+    Cost: for ``balanced`` with two attributes or more the square of the nodes that share a
+    score, else one sort.
+    """
+    weights = choice.weights
+    if choice.kind != "balanced":
+        return sorted(nodes, key=lambda i: (-weights[i], *choice.tie(i))), {}
+    wins: dict[int, int] = {}
+    ranked: list[int] = []
+    for score in sorted({weights[i] for i in nodes}, reverse=True):
+        same = sorted((i for i in nodes if weights[i] == score), key=choice.tie)
+        count = _wins_in_arrays if len(same) >= MANY else _wins
+        found = count(choice, same)
+        wins.update(zip(same, found))
+        # sorting keeps names in order among equal numbers only if they stand so before
+        same.sort(key=lambda i: choice._cluster.nodes[i].name.encode())
+        ranked += sorted(same, key=lambda i: -wins[i])
+    return ranked, wins
+
+
+def _wins(choice: Choice, nodes: Sequence[int]) -> list[int]:
+    """How many others each of `nodes` beats; they stand so that the former wins ties."""
+    wins = [0] * len(nodes)
+    for k, one in enumerate(nodes):
+        for n in range(k + 1, len(nodes)):
+            if choice.more_free(one, nodes[n]) >= 0:
+                wins[k] += 1
+            else:
+                wins[n] += 1
+    return wins
+
+
+def _wins_in_arrays(choice: Choice, nodes: Sequence[int]) -> list[int]:
+    """The same for many nodes: one matrix of votes per attribute."""
+    import numpy as np
+
+    free = [choice._ledger.free[index] for index in nodes]
+    names = list(dict.fromkeys(name for amounts in free for name in amounts))
+    votes = np.zeros((len(nodes), len(nodes)), dtype=np.int16)
+    for name in names:
+        amounts = np.array([one.get(name, 0) for one in free], dtype=np.float64)
+        votes += np.sign(amounts[:, None] - amounts[None, :]).astype(np.int16)
+    rank = np.arange(len(nodes))
+    beats = (votes > 0) | ((votes == 0) & (rank[:, None] < rank[None, :]))
+    counts: list[int] = beats.sum(axis=1).tolist()
+    return counts

@@ -1,0 +1,182 @@
+"""Placements in the order of a strategy.
+
+For pairs: the best primary that has an acceptable secondary, then the best secondary
+by the same rule, among the nodes that may stand beside that primary.
+"""
+
+from __future__ import annotations
+
+from iallocator.ranking.base import REFUSED, RankQuery, strategy_module
+from iallocator.scoring.candidates import Candidates
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from typing import Any
+
+    from iallocator.model.instance import Instance
+    from iallocator.placement.context import Context
+    from iallocator.ranking.base import NodeRanking, Strategy
+    from iallocator.scoring.candidates import Placement
+
+    Nodes = tuple[int, ...]
+
+__all__ = ["OrderedCandidates", "order_candidates"]
+
+
+class _Scores(dict["Nodes", float]):
+    """The cluster scores of `candidates`; `rows`: first node → number of its row."""
+
+    def __init__(self, candidates: Candidates, rows: dict[int, int]) -> None:
+        super().__init__()
+        self._candidates = candidates
+        self._rows = rows
+
+    def __missing__(self, nodes: Nodes) -> float:
+        score = self[nodes] = self._candidates.score_of(self._rows[nodes[0]], nodes[-1])
+        return score
+
+    def __bool__(self) -> bool:
+        return bool(self._rows)
+
+
+class OrderedCandidates(Candidates):
+    """Placements in a strategy's order, one row per primary, the best first.
+
+    The scores of placements are their positions: (of the primary, of the secondary).
+
+    Attributes
+    ----------
+    scores:
+        Placement → cluster score, worked out where it is asked for.
+    """
+
+    def __init__(
+        self, task: RankQuery, strategy: Strategy, candidates: Candidates, fixed: bool
+    ) -> None:
+        self._task = task
+        self._strategy = strategy
+        self._fixed = fixed
+        self._seconds: dict[int, list[int]] = {}
+        self._second_orders: dict[int, NodeRanking] = {}
+        rows: dict[int, int] = {}
+        for number in range(candidates.rows()):
+            prefix, nodes = candidates.open(number)
+            if prefix and nodes:
+                rows[prefix[0]] = number
+                self._seconds[prefix[0]] = nodes
+            elif not prefix:
+                rows |= dict.fromkeys(nodes, number)
+                self._seconds |= {index: [] for index in nodes}
+        self.scores = _Scores(candidates, rows)
+        self.first = self._order_of_primaries(sorted(self._seconds))
+        self._refused_seconds = self._refused_beside_any()
+        self.primaries = [p for p in self._ranked_primaries() if self._acceptable(p)]
+        left = sum(self._count(p) for p in self.primaries)
+        refused = candidates.feasible - left
+        self.failures = dict(candidates.failures)
+        if refused:
+            self.failures[REFUSED] = self.failures.get(REFUSED, 0) + refused
+        self.feasible = left
+
+    @property
+    def name(self) -> str:
+        """The name of the strategy."""
+        return self._task.strategy
+
+    def _order_of_primaries(self, nodes: Sequence[int]) -> NodeRanking | None:
+        """The order of the first nodes; none where that node is given."""
+        return None if self._fixed or not nodes else self._strategy.order(self._task, nodes)
+
+    def _ranked_primaries(self) -> list[int]:
+        return list(self._seconds) if self.first is None else self.first.ranked
+
+    def _refused_beside_any(self) -> set[int]:
+        """The nodes that are refused as secondaries, whatever the primary is."""
+        nodes = sorted(set().union(*self._seconds.values()))
+        if not nodes:
+            return set()
+        order = self._strategy.order(self._task.second(), nodes)
+        return set(nodes) - set(order.ranked)
+
+    def _acceptable(self, primary: int) -> bool:
+        return self._count(primary) > 0
+
+    def _count(self, primary: int) -> int:
+        """How many placements with this primary there are."""
+        seconds = self._seconds[primary]
+        if not seconds:
+            return 1
+        if not self._refused_seconds:
+            return len(seconds)
+        return len(seconds) - sum(map(self._refused_seconds.__contains__, seconds))
+
+    def rows(self) -> int:
+        return len(self.primaries)
+
+    def row(self, number: int) -> Iterator[Placement]:
+        primary = self.primaries[number]
+        if not self._seconds[primary]:
+            yield (number, 0), (primary,)
+            return
+        for position, index in enumerate(self.second(primary).ranked):
+            yield (number, position), (primary, index)
+
+    def ranked(self) -> Iterator[Placement]:
+        for number in range(self.rows()):
+            yield from self.row(number)
+
+    def second(self, primary: int) -> NodeRanking:
+        """The order of the secondaries beside `primary`."""
+        order = self._second_orders.get(primary)
+        if order is None:
+            nodes = sorted(
+                index for index in self._seconds[primary] if index not in self._refused_seconds
+            )
+            order = self._strategy.order(self._task.second(primary), nodes)
+            self._second_orders[primary] = order
+        return order
+
+    def extra(self, nodes: Nodes) -> dict[str, Any]:
+        """More members for the entry of ``solutions`` if the instance goes to `nodes`."""
+        return {} if self.first is None else self.first.extra(nodes[0])
+
+    def told(self, nodes: Nodes) -> list[tuple[str, str]]:
+        """What the nodes were ranked by, see `NodeRanking.told`; of a secondary with its role."""
+        found = [] if self.first is None else list(self.first.told(nodes[0]))
+        if len(nodes) > 1:
+            found += [
+                (f"secondary: {name}", value)
+                for name, value in self.second(nodes[0]).told(nodes[1])
+            ]
+        return found
+
+    def decided(self, one: Nodes, other: Nodes) -> str:
+        """Why placement `one` comes before `other`: the first rule at which they differ."""
+        if one[0] != other[0] and self.first is not None:
+            return self.first.decided(one[0], other[0])
+        if len(one) > 1 and one[1] != other[1]:
+            return f"as secondary: {self.second(one[0]).decided(one[1], other[1])}"
+        return "they are the same"
+
+    def refusals(self) -> dict[int, str]:
+        """Node → why the strategy will not have it as the first node."""
+        return {} if self.first is None else dict(self.first.refused)
+
+
+def order_candidates(
+    name: str,
+    context: Context,
+    instance: Instance,
+    candidates: Candidates,
+    present: Nodes = (),
+    fixed: bool = False,
+) -> OrderedCandidates:
+    """`candidates` in the order of the strategy called `name`, as the state is now.
+
+    `present` is where the instance is; it is off the state.  `fixed`: their first node is
+    given, only secondaries are to be ranked.  Cost: a look at every placement, and one
+    call of the strategy for each role and for each primary that is looked at closely.
+    """
+    task = RankQuery(name, context, instance, present)
+    return OrderedCandidates(task, strategy_module(name), candidates, fixed)

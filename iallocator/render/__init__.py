@@ -1,0 +1,1 @@
+"""What people read: tables, lists and drawings.  Loaded only when somebody asks for them."""

@@ -1,0 +1,117 @@
+"""The cluster before and after a request: shown on stderr, and saved as text files."""
+
+from __future__ import annotations
+
+import sys
+
+from iallocator.engine import decide, read
+from iallocator.files import write_file
+from iallocator.model.state import State
+from iallocator.requests import (
+    Allocate,
+    AllocateSecondary,
+    MultiAllocate,
+    MultiEvacuate,
+    Relocate,
+)
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from iallocator.model.cluster import Cluster
+    from iallocator.model.instance import Instance
+    from iallocator.options import Settings
+    from iallocator.reply import Reply
+    from iallocator.requests import Request
+
+__all__ = ["respond", "show_state", "state_after"]
+
+
+def respond(raw: bytes, settings: Settings) -> Reply:
+    """The reply to the request document `raw`, with the states around it shown and saved.
+
+    Raises
+    ------
+    UsageError
+        If a field is not known, or a file cannot be written; before anything is
+        answered, as far as possible.
+    """
+    cluster, request = read(raw, settings)
+    before = State(cluster)
+    show_state(before, settings, "Initial")
+    _save(before, settings, "before", "pre-ialloc")
+    reply = decide(cluster, request, settings)
+    after = state_after(cluster, request, reply)
+    show_state(after, settings, "Final")
+    _save(after, settings, "after", "post-ialloc")
+    return reply
+
+
+def show_state(state: State, settings: Settings, moment: str) -> None:
+    """The lists that were asked for, on stderr; `moment` is Initial or Final."""
+    shown = ""
+    if settings.print_instances:
+        from iallocator.render.instances import instance_list
+
+        shown += f"\n{moment} instance map:\n{instance_list(state, settings.like_hail)}"
+    if settings.print_nodes is not None:
+        from iallocator.render.nodes import node_list
+
+        nodes = node_list(state, settings.print_nodes, settings.like_hail)
+        shown += f"\n{moment} cluster status:\n{nodes}"
+    if shown and sys.stderr is not None:
+        print(shown, file=sys.stderr)
+
+
+def _save(state: State, settings: Settings, moment: str, suffix: str) -> None:
+    if not settings.save_cluster:
+        return
+    from iallocator.sources.writer import write_text
+
+    path = f"{settings.save_cluster}.{suffix}"
+    write_file(path, write_text(state.cluster, state, like_hail=settings.like_hail))
+    if sys.stderr is not None:
+        print(
+            f"The cluster state {moment} iallocator run has been written to file '{path}'",
+            file=sys.stderr,
+        )
+
+
+def state_after(cluster: Cluster, request: Request, reply: Reply) -> State:
+    """The cluster once everything that `reply` says is done."""
+    state = State(cluster)
+    if not reply.success:
+        return state
+    index = {node.name: node.index for node in cluster.nodes}
+    for instance, names in _placements(cluster, request, reply):
+        present = state.where.get(instance.name)
+        if present is not None:
+            state.remove(state.primaries[present[0]][instance.name], present)
+        state.place(instance, tuple([index[name] for name in names]))
+    return state
+
+
+def _placements(
+    cluster: Cluster, request: Request, reply: Reply
+) -> Iterator[tuple[Instance, list[str]]]:
+    """Every instance that `reply` gives nodes to, with the names of all its nodes."""
+    known = {instance.name: instance for instance in cluster.instances}
+    if isinstance(request, Allocate):
+        yield request.instance, reply.result
+    elif isinstance(request, MultiAllocate):
+        new = {one.instance.name: one.instance for one in request.wanted}
+        yield from ((new[name], nodes) for name, nodes in reply.result[0])
+    elif isinstance(request, AllocateSecondary):
+        twin = request.instance.as_template("drbd")
+        primary = cluster.nodes[request.instance.nodes[0]].name
+        yield twin, [primary, reply.result]
+    elif isinstance(request, Relocate):
+        instance = request.instance
+        kept = cluster.node_names(instance.nodes[:-1])
+        yield instance, [*kept, *reply.result]
+    elif isinstance(request, MultiEvacuate):
+        for name, secondaries in reply.result:
+            yield known[name], [*cluster.node_names(known[name].nodes[:1]), *secondaries]
+    else:
+        yield from ((known[name], nodes) for name, _, nodes in reply.result[0])

@@ -1,0 +1,82 @@
+"""The capacity of a cluster for people: what there is, what else fits, why it ends."""
+
+from __future__ import annotations
+
+from iallocator.render.table import Column, Page, Table
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from typing import Any
+
+    Json = Mapping[str, Any]
+
+__all__ = ["allocation_map", "capacity_page"]
+
+KINDS = (("tiered", "Tiered"), ("standard", "Standard"))
+
+
+def capacity_page(document: Json, colour: bool = False) -> str:
+    """The page for what ``capacity --json`` writes."""
+    page = Page(colour)
+    cluster = document["cluster"]
+    page.heading(
+        f"Cluster: {cluster['nodes']} nodes, {_size(cluster['memory'])} memory, "
+        f"{_size(cluster['disk'])} disk, {cluster['vcpus']} virtual cpus on {cluster['cpus']} cpus"
+    )
+    page.table(_table(document))
+    for kind, title in KINDS:
+        if kind in document:
+            _run(page, title, document[kind])
+    return page.text()
+
+
+def _table(document: Json) -> Table:
+    """Used and free, at the start and after each filling."""
+    table = Table(
+        Column(""),
+        Column("instances", True),
+        Column("score", True),
+        *(
+            Column(title, True, above)
+            for above, titles in (
+                ("memory", ("used", "free", "available")),
+                ("disk", ("used", "free", "available")),
+                ("virtual cpus", ("used", "free")),
+            )
+            for title in titles
+        ),
+    )
+    moments = [("now", document["before"])]
+    moments += [(title.lower(), document[kind]["after"]) for kind, title in KINDS
+                if kind in document]  # fmt: skip
+    for title, figures in moments:
+        sizes = [_size(v) for what in ("memory", "disk") for v in figures[what].values()]
+        cpus = [str(number) for number in figures["cpu"].values()]
+        table.add(title, str(figures["instances"]), f"{figures['score']:.8f}", *sizes, *cpus)
+    return table
+
+
+def _run(page: Page, title: str, run: Json) -> None:
+    start = run["start"]
+    page.heading(f"{title} ({start['disk_template']}): {run['count']} more instances")
+    table = Table(*(Column(name, True) for name in ("count", "memory", "disk", "vcpus")))
+    sizes = run["sizes"] or [{**start, "count": 0}]
+    for size in sizes:
+        table.add(
+            str(size["count"]), _size(size["memory"]), _size(size["disk"]), str(size["vcpus"])
+        )
+    page.table(table)
+    page.say(f"The end: {run['end']}")
+
+
+def allocation_map(title: str, run: Json) -> Iterator[str]:
+    """Where each new instance went, one a line."""
+    yield f"{title} allocation map"
+    for instance in run["instances"]:
+        yield f"  {instance['name']} {' '.join(instance['nodes'])}"
+
+
+def _size(mib: float) -> str:
+    """An amount of memory or disk in words: MiB, or GiB from 10 GiB on."""
+    return f"{mib / 1024:.1f} GiB" if abs(mib) >= 10 * 1024 else f"{mib:.0f} MiB"

@@ -1,0 +1,183 @@
+"""The health of a cluster now and once it is balanced: as data, for programs, for people."""
+
+from __future__ import annotations
+
+from iallocator.planners.check.health import KINDS, OF_NODES
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from iallocator.planners.check.health import Finding, GroupHealth
+    from iallocator.render.table import Page
+
+__all__ = ["Checkup"]
+
+HCHECK_KEYS = {
+    "N1_FAIL": "n1",
+    "CONFLICT_TAGS": "conflicts",
+    "OFFLINE_PRI": "offline_primary",
+    "OFFLINE_SEC": "",
+    "GN1_FAIL": "global_n1",
+}
+"""hcheck's keys -> our kinds; where hcheck says secondaries it counts nodes that are not online."""
+
+
+class Checkup:
+    """What is wrong in every group, before and after balancing.
+
+    Attributes
+    ----------
+    before, after:
+        Group by group, in the same order; the same if nothing was balanced.
+    moves:
+        How many moves balancing makes.
+    capacity_checks:
+        Whether global N+1 was looked at.
+    """
+
+    __slots__ = ("after", "before", "capacity_checks", "moves")
+
+    def __init__(
+        self,
+        before: Sequence[GroupHealth],
+        after: Sequence[GroupHealth],
+        moves: int,
+        capacity_checks: bool,
+    ) -> None:
+        self.before = before
+        self.after = after
+        self.moves = moves
+        self.capacity_checks = capacity_checks
+
+    @property
+    def healthy(self) -> bool:
+        """Whether nothing is wrong now."""
+        return not any(group.findings for group in self.before)
+
+    @property
+    def mended(self) -> dict[str, int]:
+        """Per kind by how much balancing lowers the number; negative where it raises it."""
+        before, after = _total(self.before), _total(self.after)
+        return {kind: before[kind] - after[kind] for kind in KINDS}
+
+    @property
+    def helps(self) -> bool:
+        """Whether balancing would make anything better, and nothing worse in sum."""
+        if not self.moves:
+            return False
+        mended = sum(self.mended.values())
+        scores = [sum(group.score for group in groups) for groups in (self.before, self.after)]
+        return mended > 0 or (mended == 0 and scores[1] < scores[0])
+
+    def document(self) -> dict[str, object]:
+        """As plain data: the members of the JSON document that are check's own."""
+        return {
+            "healthy": self.healthy,
+            "problems": _total(self.before),
+            "problems_after": _total(self.after),
+            "rebalancing": {"helps": self.helps, "moves": self.moves},
+            "groups": [
+                {
+                    "group": before.group.name,
+                    "reason": _summary(before),
+                    "uuid": before.group.uuid,
+                    "problems": before.counts,
+                    "problems_after": after.counts,
+                    "score": before.score,
+                    "score_after": after.score,
+                    "offline_nodes": before.offline_nodes,
+                    "findings": [found.document() for found in before.findings],
+                    "findings_after": [found.document() for found in after.findings],
+                }
+                for before, after in zip(self.before, self.after)
+            ],
+        }
+
+    def hcheck_lines(self) -> Iterator[str]:
+        """The ``KEY=value`` lines of hcheck."""
+        for number, health in enumerate(self.before):
+            yield f"HCHECK_GROUP_UUID_{number}='{health.group.uuid}'"
+        for moment, groups in (("INIT", self.before), ("FINAL", self.after)):
+            sums = dict.fromkeys(HCHECK_KEYS, 0)
+            for number, health in enumerate(groups):
+                for key, value in self._hcheck_counts(health):
+                    sums[key] += value
+                    yield f"HCHECK_{moment}_GROUP_{number}_{key}={value}"
+                yield f"HCHECK_{moment}_GROUP_{number}_SCORE={health.score:.8f}"
+            for key, value in sums.items():
+                if key != "GN1_FAIL" or self.capacity_checks:
+                    yield f"HCHECK_{moment}_CLUSTER_{key}={value}"
+            yield f"HCHECK_{moment}_CLUSTER_NEED_REBALANCE={int(self.hcheck_needs)}"
+        yield "HCHECK_OK=1"
+
+    @property
+    def hcheck_needs(self) -> bool:
+        """Whether hcheck finds anything wrong now."""
+        return any(value for group in self.before for _, value in self._hcheck_counts(group))
+
+    def _hcheck_counts(self, health: GroupHealth) -> Iterator[tuple[str, int]]:
+        counts = health.counts
+        for key, kind in HCHECK_KEYS.items():
+            if key != "GN1_FAIL" or self.capacity_checks:
+                yield key, counts[kind] if kind else health.offline_nodes
+
+    def show(self, page: Page) -> None:
+        """For people: counts per group, then every finding."""
+        from iallocator.render.table import Column, Table
+
+        page.heading("Healthy" if self.healthy else "Something is wrong")
+        groups = [health.group.name for health in self.before]
+        several = len(groups) > 1
+        columns = [Column(name, True) for name in groups] + [Column("cluster", True)] * several
+        table = Table(Column(""), *columns, Column("balanced", True))
+        now, then = _total(self.before), _total(self.after)
+        for kind, words in KINDS.items():
+            if kind == "global_n1" and not self.capacity_checks:
+                continue
+            cells = [str(health.counts[kind]) for health in self.before]
+            cells += [str(now[kind])] * several
+            table.add(words, *cells, str(then[kind]), tone="bad" if now[kind] else "")
+        page.table(table)
+        for before, after in zip(self.before, self.after):
+            page.heading(f"Group {before.group.name}, score {before.score:.8f}")
+            for found in before.findings:
+                page.say(_told(found), tone="bad")
+            if not before.findings:
+                page.say("nothing is wrong")
+            if after.score != before.score:
+                page.say(f"balanced: score {after.score:.8f}", tone="good")
+        page.blank()
+        page.say(self._verdict(), indent=0)
+
+    def _verdict(self) -> str:
+        if not self.moves:
+            return "Balancing finds nothing to move."
+        told = [
+            f"{KINDS[kind]}: {abs(count)} {'fewer' if count > 0 else 'more'}"
+            for kind, count in self.mended.items()
+            if count
+        ]
+        helps = "would help" if self.helps else "would not help"
+        what = f"; {', '.join(told)}" if told else ""
+        return f"Balancing {helps} ({self.moves} moves{what})."
+
+
+def _total(groups: Sequence[GroupHealth]) -> dict[str, int]:
+    """The counts of all groups together."""
+    return {kind: sum(group.counts[kind] for group in groups) for kind in KINDS}
+
+
+def _summary(health: GroupHealth) -> str:
+    """What is wrong with a group, in one line; "" if nothing is."""
+    counts = health.counts
+    return ", ".join(f"{KINDS[kind]}: {count}" for kind, count in counts.items() if count)
+
+
+def _told(found: Finding) -> str:
+    """A finding in one line, with whom it is about."""
+    words = set(found.text.replace(",", " ").replace(":", " ").split())
+    node = "" if found.node in words else found.node
+    names = [found.instance] if found.kind not in OF_NODES else []
+    subject = " on ".join(name for name in [*names, node] if name)
+    return f"{subject}: {found.text}" if subject else found.text

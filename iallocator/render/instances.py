@@ -1,0 +1,50 @@
+"""The list of instances that ``--print-instances`` shows, with htools' titles.
+
+Memory is in MiB, disk in GiB, loads have no unit.
+"""
+
+from __future__ import annotations
+
+from iallocator.render.listing import aligned, decimal
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from iallocator.model.instance import Instance
+    from iallocator.model.state import State
+
+__all__ = ["instance_list"]
+
+TITLES = (
+    "F", "Name", "Pri_node", "Sec_node", "Auto_bal", "vcpu", "mem", "dsk",
+    "lCpu", "lMem", "lDsk", "lNet",
+)  # fmt: skip
+
+LEFT = 5
+"""How many of the columns have their values to the left."""
+
+
+def instance_list(state: State, like_hail: bool = False) -> str:
+    """The instances of `state` as a table, one line each; ``R`` before those that run.
+
+    `like_hail`: whether the cluster was read as hail does: its lists then stand backwards.
+    """
+    found = [instance for held in state.primaries for instance in held.values()]
+    found.sort(key=lambda instance: instance.order, reverse=like_hail)
+    rows = [_row(instance, state) for instance in found]
+    left = [position < LEFT for position in range(len(TITLES))]
+    return aligned(TITLES, rows, left)
+
+
+def _row(instance: Instance, state: State) -> list[str]:
+    names = state.cluster.node_names(state.where[instance.name])
+    return [
+        "R" if instance.admin_state == "up" else " ",
+        instance.name,
+        names[0],
+        names[1] if len(names) > 1 else "",
+        "Y" if instance.auto_balance else "N",
+        str(instance.vcpus),
+        f"{instance.memory:5}",
+        f"{instance.disk // 1024:5}",
+        *(decimal(load, 3) for load in instance.load),
+    ]

@@ -1,0 +1,142 @@
+"""Explanations as text for a person."""
+
+from __future__ import annotations
+
+from iallocator.render.table import Column, Page, Table
+from iallocator.render.text_nodes import tell_nodes
+from iallocator.render.text_statistics import tell_change, tell_comparison
+from iallocator.render.transitions import tell_transition
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from iallocator.explain.explanation import Decision, Explanation, GroupReport
+    from iallocator.explain.facts import Placed
+
+__all__ = ["render"]
+
+
+def render(explanation: Explanation, colour: bool = False) -> str:
+    """The explanation as lines of text, with terminal colours if `colour`."""
+    domain = _common_domain(explanation)
+    page = Page(colour, domain=domain)
+    for decision in explanation.decisions:
+        _decision(page, decision, explanation.kind)
+    for remark in explanation.remarks:
+        page.say(remark, indent=0)
+    end = Page(colour)
+    if "transition" in explanation.response:
+        tell_transition(page, explanation.response["transition"])
+    if domain:
+        end.say(f"(Names above without {domain})", tone="faint", indent=0)
+    end.heading("Response")
+    end.say(explanation.response["info"])
+    return f"{page.text()}\n{end.text()}"
+
+
+def _common_domain(explanation: Explanation) -> str:
+    """What the names of all nodes end with from the first dot on, or ""."""
+    names = {
+        name
+        for decision in explanation.decisions
+        for part in decision.parts()
+        for name in [*part.present, *(n.name for group in part.groups for n in group.nodes)]
+    }
+    domains = {name.partition(".")[2] for name in names}
+    return "." + domains.pop() if len(domains) == 1 and "" not in domains else ""
+
+
+def _decision(page: Page, decision: Decision, kind: str) -> None:
+    page.heading(f"{kind} {decision.instance}")
+    page.say(decision.subject)
+    if decision.present:
+        page.say(f"Now on {_roles(decision.present)}.")
+    _body(page, decision, "Answer")
+
+
+def _body(page: Page, decision: Decision, word: str) -> None:
+    """All but the name; the answer is called `word`."""
+    for note in decision.notes:
+        page.say(note)
+    page.blank()
+    _answer(page, decision, word)
+    if decision.choice is not None:
+        page.heading(f"Choice of the group for {decision.instance}")
+        _body(page, decision.choice, "Best")
+        if decision.groups:
+            page.heading(f"Move of {decision.instance} to group {decision.groups[0].name}")
+    if not decision.present:
+        _groups(page, decision)
+    _comparisons(page, decision)
+    for group in decision.groups:
+        tell_nodes(page, group, decision.instance)
+    if decision.elsewhere is not None:
+        page.heading(f"Other groups for {decision.instance}")
+        _body(page, decision.elsewhere, "Offer")
+
+
+def _comparisons(page: Page, decision: Decision) -> None:
+    """The answer beside its rivals, or beside what is now if it has none."""
+    if decision.answer is None or not decision.groups:
+        return
+    for label, rival in decision.rivals:
+        tell_comparison(page, decision.answer, rival, label)
+    if not decision.rivals and decision.answer in decision.groups[0].placements:
+        tell_change(page, decision.answer)
+
+
+def _roles(nodes: Sequence[str]) -> str:
+    """``node1 with node2 as secondary``."""
+    return " with ".join([nodes[0], *(f"{name} as secondary" for name in nodes[1:])])
+
+
+def _answer(page: Page, decision: Decision, word: str) -> None:
+    answer = decision.answer
+    if answer is None:
+        failure = "it cannot be moved" if decision.present and word == "Answer" else "no place"
+        why = f": {decision.reason}" if decision.reason else ""
+        page.say(f"{word}: {failure}{why}", tone="bad", indent=0)
+        for group in decision.groups:
+            if group.closest:
+                page.say(f"Closest in group {group.name}: {group.closest}")
+        return
+    where = f"{_roles(answer.nodes)}, in group {answer.group}"
+    page.say(f"{word}: {where}", tone="good", indent=0)
+    if decision.steps:
+        steps = [f"{k}. {step.words}" for k, step in enumerate(decision.steps, start=1)]
+        page.say(f"Steps: {'; '.join(steps)}" if len(steps) > 1 else f"Step: {steps[0][3:]}")
+    before = sum(term.contribution_before for term in answer.terms)
+    over = f" of group {answer.group}" if decision.steps else ""
+    page.say(f"Score{over} {answer.score:.8f}, {before:.8f} before; lower is better.")
+
+
+def _groups(page: Page, decision: Decision) -> None:
+    """One line for every group: what it offers and why it is where it is."""
+    page.heading("Groups")
+    titles = ("group", "policy", "best placement", "score", "possible", "refused", "verdict")
+    numbers = ("score", "possible", "refused")
+    table = Table(*(Column(title, title in numbers) for title in titles))
+    for group in decision.groups:
+        _group_row(table, group, decision.answer)
+    page.table(table)
+
+
+def _group_row(table: Table, group: GroupReport, answer: Placed | None) -> None:
+    best = group.placements[0] if group.placements else None
+    chosen = best is not None and best is answer
+    table.add(
+        group.name,
+        group.alloc_policy,
+        best.where if best else "-",
+        f"{best.score:.8f}" if best else "-",
+        str(group.successes),
+        str(sum(group.failures.values())),
+        "the answer" if chosen else _standing(group),
+        tone="good" if chosen else "" if best else "bad",
+    )
+
+
+def _standing(group: GroupReport) -> str:
+    """Why a group is not the answer."""
+    return group.obstacle or group.verdict or ("" if group.placements else "nothing fits")

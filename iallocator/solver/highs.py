@@ -1,0 +1,155 @@
+"""Problems as mixed integer programs for HiGHS (package ``highspy``, optional).
+
+HiGHS was taken over CP-SAT because it and what it needs take a third of the space, it is
+loaded in a third of the time, and is as quick on problems of this kind:
+`benchmarks/solvers.py` compares, ``benchmarks/SOLVERS.md`` has the figures.
+"""
+
+from __future__ import annotations
+
+from iallocator.solver.problem import FOUND, IMPOSSIBLE, TIME_OUT, UNAVAILABLE, Answer
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+    from iallocator.solver.problem import Problem
+
+__all__ = ["available", "solve"]
+
+GAP = 0.02
+"""How far from the best sum of costs an answer may be, as a share of it."""
+
+
+def available() -> bool:
+    """Whether the solver is installed."""
+    from importlib.util import find_spec
+
+    return find_spec("highspy") is not None
+
+
+def solve(problem: Problem, seconds: float, gap: float = GAP) -> Answer:
+    """Solve `problem` within `seconds`; `gap` 0 asks for the least sum of costs."""
+    if any(not kind.choices and kind.penalty is None for kind in problem.kinds):
+        return Answer(IMPOSSIBLE)
+    if seconds <= 0:
+        return Answer(TIME_OUT)
+    if not available():
+        return Answer(UNAVAILABLE)
+    import highspy
+
+    model = _Model(problem)
+    solver = highspy.Highs()  # type: ignore[no-untyped-call]
+    for name, value in (
+        ("output_flag", False),
+        ("time_limit", float(seconds)),
+        ("mip_rel_gap", gap),
+        ("threads", 1),
+        ("random_seed", 0),
+    ):
+        solver.setOptionValue(name, value)
+    solver.passModel(model.program(highspy))
+    solver.run()
+    status = solver.getModelStatus()
+    values = solver.getSolution().col_value
+    proved = status == highspy.HighsModelStatus.kOptimal
+    if proved or solver.getInfo().primal_solution_status == 2:  # feasible
+        return Answer(FOUND, model.taken(values), proved)
+    if status in (
+        highspy.HighsModelStatus.kInfeasible,
+        highspy.HighsModelStatus.kUnboundedOrInfeasible,
+    ):
+        return Answer(IMPOSSIBLE)
+    return Answer(TIME_OUT)
+
+
+class _Model:
+    """The columns and rows of a problem.
+
+    Columns: one whole number per choice; the free amounts; per choice in a cut a
+    yes or no.  Rows: the members of each kind; the bounds; the cuts.
+    """
+
+    def __init__(self, problem: Problem) -> None:
+        self._columns: list[tuple[float, float, float, bool]] = []  # cost, low, high, whole
+        self._entries: list[list[tuple[int, float]]] = []  # of each column: row, factor
+        self._rows: list[tuple[float, float]] = []
+        self._choices: list[tuple[int, int]] = []
+        named = {row: self._row(*bounds) for row, bounds in problem.bounds.items()}
+        for number, kind in enumerate(problem.kinds):
+            count = len(kind.members)
+            members = self._row(count, count)
+            for position, choice in enumerate(kind.choices):
+                uses = [(named[row], use) for row, use in choice.uses.items() if row in named]
+                self._column(choice.cost, 0, count, True, [(members, 1.0), *uses])
+                self._choices.append((number, position))
+            if kind.penalty is not None:
+                self._column(kind.penalty, 0, count, True, [(members, 1.0)])
+                self._choices.append((number, -1))
+        for low, high, used in problem.free:
+            uses = [(named[row], use) for row, use in used.items() if row in named]
+            self._column(0.0, low, high, False, uses)
+        self._cut(problem)
+
+    def _row(self, low: float, high: float) -> int:
+        self._rows.append((low, high))
+        return len(self._rows) - 1
+
+    def _column(
+        self,
+        cost: float,
+        low: float,
+        high: float,
+        whole: bool,
+        entries: Sequence[tuple[int, float]],
+    ) -> None:
+        self._columns.append((cost, low, high, whole))
+        self._entries.append(list(entries))
+
+    def _cut(self, problem: Problem) -> None:
+        """Rule out the cuts: for each choice in one, a yes if it is taken so often or more."""
+        where = {choice: column for column, choice in enumerate(self._choices)}
+        reached: dict[tuple[tuple[int, int], int], int] = {}
+        for cut in problem.cuts:
+            forbidden = self._row(float("-inf"), len(cut) - 1)
+            for choice, often in cut.items():
+                column = reached.get((choice, often))
+                if column is None:
+                    count = len(problem.kinds[choice[0]].members)
+                    tie = self._row(float("-inf"), often - 1)  # taken - room x yes <= often - 1
+                    self._entries[where[choice]].append((tie, 1.0))
+                    column = reached[choice, often] = len(self._columns)
+                    self._column(0.0, 0, 1, True, [(tie, -float(count - often + 1))])
+                self._entries[column].append((forbidden, 1.0))
+
+    def program(self, highspy: Any) -> Any:
+        """Everything in the form that the solver takes."""
+        import numpy as np
+
+        program = highspy.HighsLp()
+        program.num_col_, program.num_row_ = len(self._columns), len(self._rows)
+        costs, lows, highs, whole = zip(*self._columns) if self._columns else ((),) * 4
+        program.col_cost_ = np.array(costs, dtype=float)
+        program.col_lower_ = np.array(lows, dtype=float)
+        program.col_upper_ = np.array(highs, dtype=float)
+        kinds = (highspy.HighsVarType.kContinuous, highspy.HighsVarType.kInteger)
+        program.integrality_ = [kinds[is_whole] for is_whole in whole]
+        program.row_lower_ = np.array([low for low, _ in self._rows], dtype=float)
+        program.row_upper_ = np.array([high for _, high in self._rows], dtype=float)
+        matrix = program.a_matrix_
+        matrix.format_ = highspy.MatrixFormat.kColwise
+        matrix.start_ = np.cumsum([0, *map(len, self._entries)])
+        matrix.index_ = np.array([row for column in self._entries for row, _ in column])
+        matrix.value_ = np.array(
+            [factor for column in self._entries for _, factor in column], dtype=float
+        )
+        return program
+
+    def taken(self, values: Sequence[float]) -> dict[tuple[int, int], int]:
+        """How often each choice is taken; those that leave a member out are not listed."""
+        return {
+            choice: round(values[column])
+            for column, choice in enumerate(self._choices)
+            if choice[1] >= 0 and round(values[column]) > 0
+        }

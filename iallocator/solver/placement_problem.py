@@ -1,0 +1,222 @@
+"""Instances, the places that each may go to, and the limits of the nodes, as a `Problem`.
+
+What is a sum goes into the problem: memory, disk, cpus, spindles, with their twins for
+forthcoming instances; storage pools; exclusion tags; the memory that secondaries keep
+free; the memory that a group must have left when a node fails.  The rest is for the check
+of an answer (`iallocator.solver.refine`): a row may be too lenient here, but never too
+strict.
+"""
+
+from __future__ import annotations
+
+from math import ceil, floor
+
+from iallocator.model.columns import (
+    CPUS,
+    CPUS_LATER,
+    DISK,
+    DISK_LATER,
+    FREE_SPINDLES,
+    FREE_SPINDLES_LATER,
+    MEMORY,
+    MEMORY_LATER,
+    SPINDLES,
+    SPINDLES_LATER,
+)
+from iallocator.solver.problem import INFINITY, Choice, Kind, Problem
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+    from typing import Any
+
+    from iallocator.model.cluster import Node
+    from iallocator.model.instance import Instance
+    from iallocator.model.state import State
+
+    Nodes = tuple[int, ...]
+    Row = tuple[Any, ...]
+    Room = Callable[[float, Node], float]
+
+__all__ = ["PlacementProblem"]
+
+
+def _some_left(amount: float, node: Node) -> float:
+    return ceil(amount) - 1
+
+
+def _own_spindles(amount: float, node: Node) -> float:
+    return amount if node.exclusive_storage else INFINITY
+
+
+def _cpus(amount: float, node: Node) -> float:
+    return floor(node.vcpu_ratio * node.total_cpus - amount + 1e-9)
+
+
+def _spindles(amount: float, node: Node) -> float:
+    return node.high_spindles - amount
+
+
+FORCED: dict[int, Room] = {MEMORY: _some_left, DISK: _some_left, FREE_SPINDLES: _own_spindles}
+"""Column -> how much of it arrivals may take on a node that has so much; always counted."""
+
+REGULAR: dict[int, Room] = FORCED | {
+    MEMORY_LATER: _some_left,
+    DISK_LATER: _some_left,
+    FREE_SPINDLES_LATER: _own_spindles,
+    SPINDLES: _spindles,
+    SPINDLES_LATER: _spindles,
+    CPUS: _cpus,
+    CPUS_LATER: _cpus,
+}
+"""The same where no limit is ignored."""
+
+RISING = (SPINDLES, SPINDLES_LATER, CPUS, CPUS_LATER)
+"""Columns that say what is in use; the others say what is left."""
+
+LOCAL = (DISK, DISK_LATER, FREE_SPINDLES, FREE_SPINDLES_LATER, SPINDLES, SPINDLES_LATER)
+"""Columns that concern only instances with local disks."""
+
+
+class PlacementProblem:
+    """Collects instances and their places on `state`, which they are not in yet.
+
+    `forced`: only the limits that no move may break count.  `reserves` are the amounts
+    of memory (MiB) that each group can give at most, by index, before the failure of some node
+    that could be survived can no longer be.  `tags`: exclusion tags count.
+    """
+
+    def __init__(
+        self,
+        state: State,
+        forced: bool = False,
+        reserves: Mapping[int, float] | None = None,
+        tags: bool = True,
+    ) -> None:
+        self._tags = tags
+        self._state = state
+        self._forced = forced
+        self._limits = FORCED if forced else REGULAR
+        self._reserves = reserves or {}
+        self._kinds: dict[Row, Kind] = {}
+
+    def add(
+        self,
+        instance: Instance,
+        places: Iterable[tuple[float, Nodes]],
+        penalty: float | None = None,
+        needs: Mapping[Any, Mapping[Row, float]] | None = None,
+        distinct: Any = None,
+    ) -> None:
+        """Let `instance` go to one of `places`, each possible by itself.
+
+        A place is its score, lower is better, and its nodes, primary first.  `penalty`:
+        what leaving the instance out costs; None: it must have a place.  `needs`:
+        what else it uses, by nodes.  `distinct`: what else tells it from others of its
+        size.
+        """
+        listed = list(places)
+        more = needs or {}
+        uses = [self._uses(instance, nodes) | dict(more.get(nodes, {})) for _, nodes in listed]
+        same = (
+            instance.shape,
+            instance.exclusion,
+            penalty,
+            distinct,
+            tuple((nodes, *more.get(nodes, {}).items()) for _, nodes in listed),
+        )
+        kind = self._kinds.get(same)
+        if kind is None:
+            choices = [Choice(nodes, cost, use) for (cost, nodes), use in zip(listed, uses)]
+            kind = self._kinds[same] = Kind([], choices, penalty)
+        kind.members = [*kind.members, instance.name]
+
+    def occupy(self, instance: Instance, index: int) -> None:
+        """Keep room for `instance` on node `index`; nothing is placed there."""
+        uses = self._uses(instance, (index,))
+        self._kinds["kept", index] = Kind([f"kept on {index}"], [Choice((index,), 0.0, uses)])
+
+    def problem(self) -> Problem:
+        """The problem so far; the values of its choices are tuples of nodes."""
+        problem = Problem()
+        problem.kinds = list(self._kinds.values())
+        most = _most_used(problem)
+        for row, amount in most.items():
+            room = self._room(row)
+            if room < amount:
+                problem.at_most(row, room)
+        if not self._forced:
+            self._keep_memory_free(problem, most)
+        return problem
+
+    def _uses(self, instance: Instance, nodes: Nodes) -> dict[Row, float]:
+        """What `instance` takes on `nodes`, by row."""
+        uses: dict[Row, float] = {}
+        for role, index in enumerate(nodes):
+            vector = instance.as_secondary if role else instance.as_primary
+            for pool, amount in instance.draws:
+                uses["pool", pool, index] = amount
+            for column in self._limits:
+                if vector[column] and (instance.local or column not in LOCAL):
+                    sign = 1 if column in RISING else -1
+                    uses["limit", column, index] = sign * vector[column]
+        if instance.uses_memory:
+            uses["used", nodes[0]] = instance.memory
+            uses["group", self._state.cluster.nodes[nodes[0]].group.index] = instance.memory
+        if len(nodes) > 1 and instance.reserves:
+            uses["peer", nodes[1], nodes[0]] = instance.memory
+        if self._tags:
+            uses |= {("tag", tag, nodes[0]): 1 for tag in instance.exclusion}
+        return uses
+
+    def _room(self, row: Row) -> float:
+        """How much of `row` may be taken, as far as that is one number."""
+        kind, *of = row
+        if kind == "limit":
+            column, index = of
+            node = self._state.cluster.nodes[index]
+            return self._limits[column](self._state.columns[column][index], node)
+        if kind == "pool":
+            pool, index = of
+            pools = self._state.pools
+            free = None if pools is None else pools.free[index].get(pool)
+            return INFINITY if free is None else _some_left(free, self._state.cluster.nodes[index])
+        if kind == "tag" and not self._forced:
+            tag, index = of
+            return max(0, 1 - self._state.exclusion[index].get(tag, 0))
+        if kind == "group":
+            return self._reserves.get(of[0], INFINITY)
+        return INFINITY
+
+    def _keep_memory_free(self, problem: Problem, most: Mapping[Row, float]) -> None:
+        """Keep free what the failure of a node's worst peer asks for, where it is free now.
+
+        What is kept is an amount of its own per node: at least what each peer asks for.
+        """
+        state = self._state
+        kept: dict[int, dict[Row, float]] = {}
+        for row in most:
+            index = row[1]
+            if row[0] not in ("used", "peer") or index in kept or state.fails_n1(index):
+                continue
+            kept[index] = {("used", index): 1.0}
+            problem.at_most(("used", index), ceil(state.columns[MEMORY][index]) - 1)
+        for row in most:
+            if row[0] == "peer" and row[1] in kept:
+                kept[row[1]][row] = -1.0
+                problem.at_most(row, -state.peers[row[1]].get(row[2], 0))
+        for index, uses in kept.items():
+            problem.free.append((state.reserved[index], INFINITY, uses))
+
+
+def _most_used(problem: Problem) -> dict[Row, float]:
+    """Row -> the most that the choices could use of it, whatever its bound."""
+    most: dict[Row, float] = {}
+    for kind in problem.kinds:
+        highest: dict[Row, float] = {}
+        for choice in kind.choices:
+            for row, amount in choice.uses.items():
+                highest[row] = max(highest.get(row, 0), amount)
+        for row, amount in highest.items():
+            most[row] = most.get(row, 0) + amount * len(kind.members)
+    return most

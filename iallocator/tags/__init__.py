@@ -1,0 +1,1 @@
+"""The tags of this program: the only code that parses them."""

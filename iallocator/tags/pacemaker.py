@@ -1,0 +1,206 @@
+"""What tags say for Pacemaker's strategies: capacities, needs, scores, priorities, groups.
+
+============================================  ========================================
+tag                                           on
+============================================  ========================================
+``iallocator:utilization:NAME:N``             nodes (capacity), instances (need)
+``iallocator:score:N``                        nodes: weight, for every instance
+``iallocator:maintenance``                    nodes: what is there stays there
+``iallocator:score:NODE:N``                   instances: for one node
+``iallocator:stickiness:N``                   instances: for the node where it runs
+``iallocator:priority:N``                     instances: higher ones choose first
+``iallocator:colocate:must:NAME``             instances: all of that name on one node
+============================================  ========================================
+
+Where no tag of the first kind exists, the attributes are memory, cpu and disk: of a
+node what is free now, of an instance what it takes.  What is not understood does not
+count, and is complained of.
+"""
+
+from __future__ import annotations
+
+from iallocator.model.columns import CPUS, DISK, MEMORY
+from iallocator.tags.pacemaker_scores import add, read_score
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from iallocator.model.cluster import Cluster, Node
+    from iallocator.model.instance import Instance
+    from iallocator.model.state import State
+
+    Amounts = dict[str, float]
+    """Attribute -> amount."""
+
+__all__ = ["InstanceFacts", "PacemakerTags"]
+
+UTILIZATION = "utilization:"
+SCORE = "score:"
+STICKINESS = "stickiness:"
+PRIORITY = "priority:"
+COLOCATE = "colocate:must:"
+MAINTENANCE = "maintenance"
+
+NUMBER = "expected a whole number at the end"
+
+
+class InstanceFacts:
+    """What is known of one instance.
+
+    ``needs``: attribute → amount; ``scores``: node index → location score;
+    ``group``: the name that its companions share, "" for none; ``stickiness`` None:
+    as the settings say.
+    """
+
+    __slots__ = ("group", "needs", "priority", "scores", "stickiness")
+
+    def __init__(self) -> None:
+        self.needs: Amounts = {}
+        self.scores: dict[int, int] = {}
+        self.stickiness: int | None = None
+        self.priority = 0
+        self.group = ""
+
+
+class PacemakerTags:
+    """What the tags of a cluster, and of the instances to come, say.
+
+    Attributes
+    ----------
+    tagged:
+        Whether utilization is told by tags.
+    weights:
+        Per node, its score for every instance.
+    capacity:
+        Per node, attribute → what tags say it provides; empty if not `tagged`.
+    usable:
+        Per node, whether it may be given instances: online, and not in maintenance.
+    kept:
+        Per node, whether what runs there stays: in maintenance, or not vm_capable.
+    problems:
+        Tags that are not understood, in words; those of instances once they are read.
+    """
+
+    def __init__(
+        self, cluster: Cluster, coming: Iterable[Instance], problems: list[str], prefix: str
+    ) -> None:
+        self.problems = problems
+        self._prefix = prefix
+        self._index = {node.name: node.index for node in cluster.nodes}
+        self._known: dict[str, InstanceFacts] = {}
+        owned = [node.tags for node in cluster.nodes]
+        owned += [instance.tags for instance in (*cluster.instances, *coming)]
+        start = prefix + UTILIZATION
+        self.tagged = any(tag.startswith(start) for tags in owned for tag in tags)
+        self.weights = [0] * len(cluster.nodes)
+        self.capacity: list[Amounts] = [{} for _ in cluster.nodes]
+        self.kept = [not node.vm_capable for node in cluster.nodes]
+        for node in cluster.nodes:
+            if node.tags:
+                self._read_node(node)
+        self.usable = [node.online and not kept for node, kept in zip(cluster.nodes, self.kept)]
+
+    def _read_node(self, node: Node) -> None:
+        for tag in self._ours(node.tags):
+            if tag.startswith(UTILIZATION):
+                self._amount(tag, f"node {node.name}", self.capacity[node.index])
+            elif tag.startswith(SCORE):
+                for score in self._score(tag, SCORE, f"node {node.name}"):
+                    self.weights[node.index] = score
+            elif tag == MAINTENANCE:
+                self.kept[node.index] = True
+
+    def _ours(self, tags: Sequence[str]) -> Iterator[str]:
+        """What follows our prefix in those of `tags` that begin with it."""
+        size = len(self._prefix)
+        return (tag[size:] for tag in tags if tag.startswith(self._prefix))
+
+    def of(self, instance: Instance) -> InstanceFacts:
+        """The facts of `instance`, read when first asked for."""
+        found = self._known.get(instance.name)
+        if found is None:
+            found = self._known[instance.name] = self._read_instance(instance)
+        return found
+
+    def _read_instance(self, instance: Instance) -> InstanceFacts:
+        facts = InstanceFacts()
+        owner = f"instance {instance.name}"
+        for tag in self._ours(instance.tags):
+            if tag.startswith(UTILIZATION):
+                self._amount(tag, owner, facts.needs)
+            elif tag.startswith(SCORE):
+                where, _, value = tag[len(SCORE) :].rpartition(":")
+                index = self._index.get(where)
+                if index is None:
+                    self._complain(owner, tag, "there is no such node")
+                    continue
+                for score in self._score(f"{SCORE}{value}", SCORE, owner):
+                    facts.scores[index] = add(facts.scores.get(index, 0), score)
+            elif tag.startswith(STICKINESS):
+                for score in self._score(tag, STICKINESS, owner):
+                    facts.stickiness = score
+            elif tag.startswith(PRIORITY):
+                for score in self._score(tag, PRIORITY, owner):
+                    facts.priority = score
+            elif tag.startswith(COLOCATE) and ":" not in tag[len(COLOCATE) :]:
+                facts.group = tag[len(COLOCATE) :]
+        if not self.tagged:
+            facts.needs = own_needs(instance)
+        return facts
+
+    def _score(self, tag: str, prefix: str, owner: str) -> Iterator[int]:
+        """The score that follows `prefix`, if it is one."""
+        try:
+            yield read_score(tag[len(prefix) :])
+        except ValueError:
+            self._complain(owner, tag, NUMBER)
+
+    def _amount(self, tag: str, owner: str, amounts: Amounts) -> None:
+        name, _, value = tag[len(UTILIZATION) :].rpartition(":")
+        try:
+            amounts[name] = int(value)
+        except ValueError:
+            self._complain(owner, tag, NUMBER)
+
+    def _complain(self, owner: str, tag: str, why: str) -> None:
+        self.problems.append(f"Warning: {owner}: tag {self._prefix}{tag} does not count: {why}")
+
+    def free(self, state: State, index: int) -> Amounts:
+        """What node `index` has left of each attribute: less than nothing if overcommitted."""
+        if not self.tagged:
+            return free_now(state, index)
+        free = dict(self.capacity[index])
+        for instance in state.instances_on(index):
+            take(free, self.of(instance).needs)
+        return free
+
+
+def own_needs(instance: Instance) -> Amounts:
+    """What an instance takes of memory (MiB), disk (MiB) and virtual cpus."""
+    return {
+        "memory": instance.memory,
+        "cpu": 0 if instance.admin_offline else instance.vcpus,
+        "disk": instance.disk if instance.local else 0,
+    }
+
+
+def free_now(state: State, index: int) -> Amounts:
+    """What a node has left of memory (MiB), disk (MiB) and virtual cpus."""
+    node, columns = state.cluster.nodes[index], state.columns
+    return {
+        "memory": columns[MEMORY][index],
+        "cpu": node.vcpu_ratio * node.total_cpus - columns[CPUS][index],
+        "disk": columns[DISK][index],
+    }
+
+
+def take(free: Amounts, needs: Amounts) -> None:
+    """Take `needs` out of `free`; what is not there at all counts as 0."""
+    for name, amount in needs.items():
+        free[name] = free[name] - amount if name in free else 0
+
+
+def lacking(free: Amounts, needs: Amounts) -> Sequence[str]:
+    """The attributes of `needs` of which `free` has too little; exact fit is enough."""
+    return [name for name, amount in needs.items() if free.get(name, 0) < amount]

@@ -1,0 +1,117 @@
+"""From present and wanted places to a transition."""
+
+from __future__ import annotations
+
+from iallocator.transition.node_steps import BEFORE_MOVES, fences, node_steps
+from iallocator.transition.paths import chain
+from iallocator.transition.planning.planner import TransitionPlanner
+from iallocator.transition.planning.reorder import arrange
+from iallocator.transition.planning.routes import tie_orders
+from iallocator.transition.requirements import Demands
+from iallocator.transition.resources import Place, room
+from iallocator.transition.transition import number
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from iallocator.model.cluster import Cluster
+    from iallocator.model.instance import Instance
+    from iallocator.model.moves import ElementaryMove
+    from iallocator.model.state import State
+    from iallocator.transition.resources import Amounts
+    from iallocator.transition.step import Step
+    from iallocator.transition.transition import Transition
+
+__all__ = ["plan_transition", "transition_of_moves"]
+
+
+def plan_transition(
+    state: State,
+    wanted: Mapping[str, tuple[int, ...] | None],
+    new: Iterable[Instance] = (),
+    demands: Demands | None = None,
+) -> Transition:
+    """The steps from `state` to where every instance in `wanted` shall be.
+
+    Parameters
+    ----------
+    state
+        Who is where now; it is left as it is.
+    wanted
+        Instance name -> indices of its nodes, primary first; None: stop it.  Instances
+        that are not named stay.
+    new
+        Instances that do not exist yet, `wanted` says where.
+    demands
+        Orders, nodes to power, and what else there is to heed.
+
+    What cannot be done is in `Transition.left`, with the reason.
+
+    Raises
+    ------
+    LookupError
+        If a name in `wanted` is unknown.
+    """
+    demands = demands or Demands()
+    settling = TransitionPlanner(state, wanted, new, demands)
+    left = room(state, demands.limits)
+    found = [number(state.cluster, sequence, left) for sequence in settling.settle()]
+    transition = min(found, key=lambda one: (one.pairs, one.longest))
+    transition.left = settling.left
+    transition.remarks = settling.remarks + transition.remarks
+    return transition
+
+
+def transition_of_moves(
+    cluster: Cluster,
+    left: Amounts,
+    moves: Iterable[tuple[Instance, tuple[int, ...], Sequence[ElementaryMove]]],
+    fence_offline: bool = True,
+    orders: Sequence[tuple[str, str, str]] = (),
+    around: Demands | None = None,
+) -> Transition:
+    """The steps of moves that are legal one after the other, waiting for what they must.
+
+    Parameters
+    ----------
+    cluster
+        Its nodes.
+    left
+        What every node has left before the first move, as `amounts.room` says it.
+    moves
+        Instance, the nodes it is on before the move, and the elementary moves.  An
+        instance may move more than once.
+    fence_offline
+        Whether what ran on an offline node waits until that is fenced.
+    orders
+        As in `Demands`.  The moves are made in another sequence if these ask for it;
+        those that cannot be met are remarked upon.
+    around
+        Which nodes are to be powered, drained or tagged; nothing else of it counts.
+    """
+    moves = list(moves)
+    arranged = arrange(cluster, left, moves, orders)
+    chains: dict[str, list[Step]] = {}
+    last: dict[str, Step] = {}
+    sequence: list[Step] = []
+    for instance, nodes, steps in (moves[k] for k in arranged.positions):
+        name = instance.name
+        made = chain(instance, Place(nodes, instance.uses_memory), steps, cluster)
+        if not made:
+            continue
+        if name in last:
+            made[0].needs[last[name]] = "the step before"
+        last[name] = made[-1]
+        sequence += made
+        chains.setdefault(name, []).extend(made)
+    tie_orders(chains, arranged.orders)
+    if around is not None:
+        made = node_steps(cluster, around, sequence)
+        first = [task for task in made if task.kind in BEFORE_MOVES]
+        sequence = [*first, *sequence, *(task for task in made if task not in first)]
+    if fence_offline:
+        sequence = [*fences(cluster, sequence), *sequence]
+    transition = number(cluster, sequence, left)
+    transition.remarks += arranged.remarks
+    return transition

@@ -1,0 +1,1 @@
+"""From places to a safe order of steps: routes, cycles, dependencies."""

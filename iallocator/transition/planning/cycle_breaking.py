@@ -1,0 +1,204 @@
+"""Breaking circles: one of those that want each other's room goes another way.
+
+Through a third node with room; where there is none, it is stopped, which frees its
+memory, and started where it is wanted.
+"""
+
+from __future__ import annotations
+
+from itertools import combinations, islice
+
+from iallocator.transition.paths import detours
+from iallocator.transition.requirements import MUST
+from iallocator.transition.resources import Place, footprint
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from iallocator.transition.planning.planner import TransitionPlanner
+    from iallocator.transition.planning.routes import Route
+    from iallocator.transition.planning.schedule import ScheduleResult
+
+__all__ = ["BetterDetour", "CycleBreaker", "Detour"]
+
+MEMBERS = 24
+"""Of so many instances that stand in each other's way, other ways are tried."""
+
+THIRDS = 6
+"""Through so many nodes."""
+
+TRIALS = 150
+"""So many ways at most; fewer in a large transition."""
+
+EFFORT = 30000
+"""So many steps in the sequences of all trials together, about."""
+
+PAIRED = 12
+"""Of so many ways through a third node, and so many stops, two are tried together."""
+
+BRANCHES = 60
+"""How long a sequence is looked for on each."""
+
+
+class Detour:
+    """Another way of one instance, and what to say of it."""
+
+    __slots__ = ("route", "words")
+
+    def __init__(self, route: Route, words: str) -> None:
+        self.route = route
+        self.words = words
+
+
+class BetterDetour:
+    """Other ways, and what comes of them: how many instances stay behind, and the sequence."""
+
+    __slots__ = ("behind", "order", "ways")
+
+    def __init__(self, ways: list[Detour], found: ScheduleResult) -> None:
+        self.ways = ways
+        self.order = found.order
+        self.behind = len({task.name for task in found.left} - {""})
+
+
+class CycleBreaker:
+    """The other ways there are, at the moment when nothing more can be done."""
+
+    def __init__(self, settling: TransitionPlanner, found: ScheduleResult) -> None:
+        self._settling = settling
+        self._found = found
+        self._names = sorted({task.name for task in found.left} - {""})
+        size = len(found.order) + len(found.left)
+        self._trials = max(PAIRED, min(TRIALS, EFFORT // max(size, 1)))
+
+    def best(self) -> BetterDetour:
+        """The first ways that let all arrive, or else those that leave fewest behind.
+
+        One way through a third node, one stop, two of these together, or as many stops
+        as it takes; none if nothing lets more of them arrive than now.
+        """
+        around = list(islice(self._around(), self._trials))
+        stops = list(self._with_stop())
+        pairs = (
+            [one, other]
+            for one, other in combinations([*around[:PAIRED], *stops[:PAIRED]], 2)
+            if one.route.instance is not other.route.instance
+        )
+        for choices in (([one] for one in around), ([one] for one in stops), pairs):
+            better = self._first_of(choices)
+            if better.ways:
+                return better
+        return self._fewest_stops(stops)
+
+    def _first_of(self, choices: Iterable[list[Detour]]) -> BetterDetour:
+        best = BetterDetour([], self._found)
+        for ways in islice(choices, self._trials):
+            found = self._go(ways)
+            if found.behind < best.behind:
+                best = found
+            if not found.behind or self._settling.tired:
+                break
+        return best
+
+    def _fewest_stops(self, stops: list[Detour]) -> BetterDetour:
+        """All of them, less those without which as many arrive."""
+        best = self._go(stops)
+        if best.behind >= len(self._names):
+            return BetterDetour([], self._found)
+        for way in stops:
+            found = self._go([one for one in best.ways if one is not way])
+            if found.behind <= best.behind:
+                best = found
+        return best
+
+    def _go(self, ways: list[Detour]) -> BetterDetour:
+        """What comes of it if some instances go these ways."""
+        others = {way.route.instance.name: way.route for way in ways}
+        routes = self._settling.routes | others
+        begin = self._found.order
+        return BetterDetour(ways, self._settling.attempt(routes, branches=BRANCHES, begin=begin))
+
+    def _members(self) -> list[str]:
+        """Those still waiting that hold what others lack; the cheapest to move first."""
+        room = self._found.room
+        left = self._found.left
+        asked = {
+            key
+            for task in left
+            for key, amount in task.takes.items()
+            if key in room and room[key] < amount
+        }
+        routes = self._settling.routes
+        members = []
+        for name in self._names:
+            route = routes[name]
+            if route.present is None or route.wanted is None or route.fenced or not route.steps:
+                continue
+            gives = {key for task in left if task.name == name for key in task.frees}
+            if gives & asked:
+                members.append(name)
+        members.sort(key=lambda name: (self._cost(routes[name]), name))
+        return members[:MEMBERS]
+
+    @staticmethod
+    def _cost(route: Route) -> float:
+        """MiB that another way would copy."""
+        instance = route.instance
+        return instance.memory + (instance.disk if instance.template == "drbd" else 0)
+
+    def _around(self) -> Iterator[Detour]:
+        settling = self._settling
+        for name in self._members():
+            route = settling.routes[name]
+            present, wanted = route.present, route.wanted
+            assert present is not None
+            assert wanted is not None
+            thirds = self._thirds(route, present, wanted)
+            for steps in detours(present.nodes, wanted, thirds, settling.online):
+                if not settling.lacks_tags(present, steps):
+                    on_the_way = [n for _, n in steps if n not in (*present.nodes, *wanted)]
+                    nodes = settling.state.cluster.node_names(list(dict.fromkeys(on_the_way)))
+                    through = f"through {', '.join(nodes)}" if nodes else "in another order"
+                    yield Detour(route.by(steps), f"{name} goes {through}: others need its room")
+
+    def _thirds(self, route: Route, present: Place, wanted: tuple[int, ...]) -> list[int]:
+        """Nodes that could take the instance for a while: those first that nobody else wants."""
+        settling = self._settling
+        cluster, room = settling.state.cluster, self._found.room
+        groups = {cluster.nodes[index].group.index for index in (*present.nodes, *wanted)}
+        storage = cluster.storage
+        reaching = storage.nodes_for(route.instance) if storage is not None else None
+        pending = {key for task in self._found.left for key in task.takes}
+        found = []
+        for node in cluster.nodes:
+            index = node.index
+            if node.group.index not in groups or not settling.online(index):
+                continue
+            if reaching is not None and index not in reaching:
+                continue
+            if index in present.nodes or not settling.demands.may_pass(route.instance, index):
+                continue
+            if node.exclusive_storage and route.instance.local and route.instance.spindles is None:
+                continue
+            held = footprint(route.instance, Place((index,), present.running))
+            fits = all(room.get(key, amount) >= amount for key, amount in held.items())
+            if fits or (len(wanted) > 1 and index in wanted):
+                found.append((any(key in pending for key in held), node.name, index))
+        return [index for _, _, index in sorted(found)[:THIRDS]]
+
+    def _with_stop(self) -> Iterator[Detour]:
+        """Stopping: not what must keep running, nor what others must not run without."""
+        settling = self._settling
+        demands = settling.demands
+        bases = {first for first, _, strength in demands.orders if strength == MUST}
+        for name in self._members():
+            route = settling.routes[name]
+            if route.present is None or not route.present.running:
+                continue
+            if name in demands.keep_running | demands.stuck | bases:
+                continue
+            yield Detour(
+                route.by(route.steps, stopped=True),
+                f"{name} is stopped and started: others need its room, and no third node has any",
+            )

@@ -1,0 +1,261 @@
+"""What each step of a legal sequence must wait for, and nothing else.
+
+Room is handed on: an arrival lives on what was free from the beginning and on what
+departures before it give back, and no MiB is promised twice.  So whatever order the
+waits allow, and whatever runs side by side, no node is ever overdrawn; and every wait
+for room is one without which this could not be said of some order.
+"""
+
+from __future__ import annotations
+
+from itertools import combinations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from iallocator.model.cluster import Cluster
+    from iallocator.transition.resources import Amounts, Key
+    from iallocator.transition.step import Step
+
+__all__ = ["Waits", "find_waits"]
+
+FEW = 12
+"""Of so many departures the best smallest set is looked for; of more, a good one."""
+
+PRUNED = 400
+"""With more steps than this, no wait is tried for whether it can be done without."""
+
+
+class Waits:
+    """The waits of a sequence of tasks, by position.
+
+    Attributes
+    ----------
+    needs:
+        Per task: position of what it waits for -> why, in words.  Nothing that follows
+        from other waits.
+    known:
+        Per task, everything that is done before it, as bits by position.
+    overdrawn:
+        Positions of tasks for which there is not enough room even in this sequence.
+    """
+
+    __slots__ = ("known", "needs", "overdrawn")
+
+    def __init__(self, needs: list[dict[int, str]], known: list[int], overdrawn: list[int]) -> None:
+        self.needs = needs
+        self.known = known
+        self.overdrawn = overdrawn
+
+
+def find_waits(cluster: Cluster, tasks: Sequence[Step], room: Amounts) -> Waits:
+    """The waits of `tasks`, which stand in a sequence that is legal, given `room` at first."""
+    ledger = _Ledger(tasks, room)
+    for k in range(len(tasks)):
+        ledger.enter(k)
+    if len(tasks) <= PRUNED:
+        ledger.prune()
+    needs: list[dict[int, str]] = []
+    for k, known in enumerate(ledger.firm):
+        why = dict(known)
+        for source, keys in ledger.rooms[k].items():
+            told = (f"{what} on {cluster.nodes[node].name}" for node, what in keys)
+            why[source] = "; ".join([*([why[source]] if source in why else []), *sorted(set(told))])
+        needs.append(_reduced(why, ledger.known))
+    return Waits(needs, ledger.known, ledger.overdrawn)
+
+
+def _reduced(why: dict[int, str], known: list[int]) -> dict[int, str]:
+    """Without what others in `why` wait for anyway."""
+    implied = 0
+    for source in why:
+        implied |= known[source]
+    return {source: why[source] for source in sorted(why) if not implied >> source & 1}
+
+
+class _Ledger:
+    """Who lives on whose room.
+
+    Attributes
+    ----------
+    firm, rooms:
+        Per task, what it waits for in any case (position -> why), and for room
+        (position -> the keys).
+    known:
+        Per task, everything that is done before it, as bits.
+    depth:
+        Per task, how many steps come one after the other up to it.
+    free:
+        Per scarce key, (position of the departure or -1, amount) not promised yet.
+    """
+
+    def __init__(self, tasks: Sequence[Step], room: Amounts) -> None:
+        self.tasks = tasks
+        self.position = {task: k for k, task in enumerate(tasks)}
+        asked: Amounts = {}
+        for task in tasks:
+            for key, amount in task.takes.items():
+                if key in room:
+                    asked[key] = asked.get(key, 0) + amount
+        self.scarce = {key for key, amount in asked.items() if amount > room[key]}
+        self.room = {key: room[key] for key in self.scarce}
+        self.free: dict[Key, list[tuple[int, float]]] = {
+            key: [(-1, room[key])] if room[key] > 0 else [] for key in self.scarce
+        }
+        self.debt = {key: -room[key] for key in self.scarce if room[key] < 0}
+        self.payers: dict[Key, dict[int, float]] = {}
+        self.firm: list[dict[int, str]] = []
+        self.rooms: list[dict[int, list[Key]]] = []
+        self.known: list[int] = []
+        self.depth: list[int] = []
+        self.overdrawn: list[int] = []
+
+    def enter(self, k: int) -> None:
+        """Give task `k`, next in the sequence, the room that it takes."""
+        task = self.tasks[k]
+        self.firm.append({self.position[before]: why for before, why in task.needs.items()})
+        self.rooms.append({})
+        self.known.append(0)
+        wanted = {key: more for key, more in task.takes.items() if key in self.scarce}
+        for key in wanted:
+            if key in self.debt:
+                self._pay(key)
+            for payer in self.payers.get(key, ()):
+                self.rooms[k].setdefault(payer, []).append(key)
+        self._learn(k)
+        chosen = self._choose(k, wanted)
+        if chosen is None:
+            self.overdrawn.append(k)
+            chosen = sorted({s for key in wanted for s, _ in self.free[key] if s >= 0})
+        for source in chosen:
+            keys = [key for key in sorted(wanted) if self.tasks[source].frees.get(key)]
+            self.rooms[k].setdefault(source, []).extend(keys)
+        self._learn(k)
+        before = (*self.firm[k], *self.rooms[k])
+        self.depth.append(1 + max((self.depth[source] for source in before), default=0))
+        for key in sorted(wanted):
+            self._consume(key, wanted[key], self.known[k])
+        for key, less in task.frees.items():
+            if key in self.scarce:
+                self.free[key].append((k, less))
+
+    def _learn(self, k: int) -> None:
+        known = 0
+        for source in (*self.firm[k], *self.rooms[k]):
+            known |= self.known[source] | 1 << source
+        self.known[k] = known
+
+    def _pay(self, key: Key) -> None:
+        """Where too much is in use at first, some departures come before every arrival."""
+        debt = self.debt[key]
+        given = {source: amount for source, amount in self.free[key] if source >= 0}
+        if sum(given.values()) < debt:
+            return
+        del self.debt[key]
+        chosen = self._smallest({one: {key: amount} for one, amount in given.items()}, {key: debt})
+        done = 0
+        for source in chosen:
+            done |= self.known[source] | 1 << source
+        self.payers[key] = {}
+        for source in sorted(one for one in given if done >> one & 1):
+            paid = min(debt, given[source])
+            self.payers[key][source] = paid
+            debt -= paid
+            self.free[key] = [(s, a - paid if s == source else a) for s, a in self.free[key]]
+
+    def _choose(self, k: int, wanted: Amounts) -> list[int] | None:
+        """The departures that task `k` must wait for besides; None if all are too few."""
+        known = self.known[k]
+        lacking: Amounts = {}
+        for key, amount in wanted.items():
+            have = sum(a for s, a in self.free[key] if s < 0 or known >> s & 1)
+            if amount > have:
+                lacking[key] = amount - have
+            if key in self.debt:
+                return None
+        if not lacking:
+            return []
+        offers: dict[int, Amounts] = {}
+        for key in lacking:
+            for source, amount in self.free[key]:
+                if source >= 0 and amount > 0 and not known >> source & 1:
+                    offers.setdefault(source, {})[key] = amount
+        for key, amount in lacking.items():
+            if sum(offer.get(key, 0) for offer in offers.values()) < amount:
+                return None
+
+        return self._smallest(offers, lacking)
+
+    def _smallest(self, offers: dict[int, Amounts], lacking: Amounts) -> list[int]:
+        """A smallest set of departures that gives what is lacking; early and small ones first.
+
+        With a departure comes what is done before it.
+        """
+        depth = self.depth
+        sources = sorted(offers)
+        brings = {one: self.known[one] | 1 << one for one in sources}
+
+        def enough(chosen: Sequence[int]) -> bool:
+            done = 0
+            for source in chosen:
+                done |= brings[source]
+            given = [offers[one] for one in sources if done >> one & 1]
+            return all(
+                sum(offer.get(key, 0) for offer in given) >= amount
+                for key, amount in lacking.items()
+            )
+
+        def rank(chosen: Sequence[int]) -> tuple[int, float, tuple[int, ...]]:
+            given = sum(sum(offers[source].values()) for source in chosen)
+            return max(depth[source] for source in chosen), given, tuple(chosen)
+
+        if len(sources) <= FEW:
+            for size in range(1, len(sources) + 1):
+                fitting = [c for c in combinations(sources, size) if enough(c)]
+                if fitting:
+                    smallest: tuple[int, ...] = min(fitting, key=rank)
+                    return list(smallest)
+        chosen = sorted(sources, key=lambda s: (depth[s], -sum(offers[s].values()), s))
+        for source in reversed(list(chosen)):
+            rest = [one for one in chosen if one != source]
+            if rest and enough(rest):
+                chosen = rest
+        return chosen
+
+    def _consume(self, key: Key, amount: float, known: int) -> None:
+        """Promise room: of what only few can use first, and of what was free at first last."""
+        for source, offer in sorted(self.free[key], reverse=True):
+            if amount <= 0:
+                break
+            if source >= 0 and not known >> source & 1:
+                continue
+            used = min(amount, offer)
+            amount -= used
+            self.free[key].remove((source, offer))
+            if offer > used:
+                self.free[key].append((source, offer - used))
+
+    def prune(self) -> None:
+        """Do without every wait for room that is not needed if room is handed on otherwise."""
+        from iallocator.transition.planning.flow import RoomFlow
+
+        if self.overdrawn:
+            return
+        handing = RoomFlow(self.tasks, self.room, self.payers)
+        fixed = {(k, s) for k, rooms in enumerate(self.rooms) for s in rooms if s in self.firm[k]}
+        waits = [(k, s) for k, rooms in enumerate(self.rooms) for s in rooms]
+        waits.sort(key=lambda wait: (-self.depth[wait[1]], wait))
+        for k, source in waits:
+            if (k, source) in fixed:
+                continue
+            if any(source in self.payers.get(key, ()) for key in self.tasks[k].takes):
+                continue
+            keys = self.rooms[k].pop(source)
+            before = list(self.known)
+            for later in range(k, len(self.tasks)):
+                self._learn(later)
+            changed = [j for j in range(k, len(self.tasks)) if before[j] != self.known[j]]
+            if not handing.possible(self.known, changed):
+                self.rooms[k][source] = keys
+                self.known = before

@@ -1,0 +1,72 @@
+"""Why steps cannot be done, for people."""
+
+from __future__ import annotations
+
+from iallocator.transition.resources import told
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from iallocator.model.cluster import Cluster
+    from iallocator.transition.planning.schedule import ScheduleResult
+    from iallocator.transition.resources import Key
+    from iallocator.transition.step import Step
+
+__all__ = ["reasons"]
+
+
+def reasons(cluster: Cluster, found: ScheduleResult) -> dict[str, str]:
+    """By instance that is left, what its first step lacks, and who holds that."""
+    waiting = set(found.left)
+    heads: dict[str, Step] = {}
+    for task in found.left:
+        if task.name and task.name not in heads and not waiting & task.needs.keys():
+            heads[task.name] = task
+    lacking = {name: _lacks(found, task) for name, task in heads.items()}
+    holders = {name: _holders(found, keys) - {name} for name, keys in lacking.items()}
+    told_of: dict[str, str] = {}
+    for name, keys in lacking.items():
+        if not keys:
+            continue
+        (node, what), amount = keys[0], heads[name].takes[keys[0]]
+        free = max(found.room[node, what], 0)
+        text = (
+            f"needs {told(what, amount)} on {cluster.nodes[node].name}, {free:.12g} free "
+            f"at that moment"
+        )
+        circle = _circle(name, holders)
+        if circle:
+            around = " waits for ".join([*circle, circle[0]])
+            text += f"; {around}; no way through a third node or with a stop was found"
+        elif holders[name]:
+            text += f"; {', '.join(sorted(holders[name]))} would have to leave before"
+        told_of[name] = text
+    for task in found.left:
+        if task.name and task.name not in told_of:
+            names = sorted({one.name or one.kind for one in task.needs if one in waiting})
+            told_of[task.name] = f"waits for {', '.join(names)}, which cannot be done"
+    return told_of
+
+
+def _lacks(found: ScheduleResult, task: Step) -> list[Key]:
+    room = found.room
+    return sorted(key for key, more in task.takes.items() if key in room and room[key] < more)
+
+
+def _holders(found: ScheduleResult, keys: list[Key]) -> set[str]:
+    """Who of those left would free what is lacking."""
+    return {task.name for task in found.left if any(key in task.frees for key in keys)}
+
+
+def _circle(start: str, holders: dict[str, set[str]]) -> list[str]:
+    """The shortest way from an instance over those it waits for back to itself."""
+    paths = [[start]]
+    seen: set[str] = set()
+    while paths:
+        path = paths.pop(0)
+        for name in sorted(holders.get(path[-1], ())):
+            if name == start:
+                return path
+            if name not in seen:
+                seen.add(name)
+                paths.append([*path, name])
+    return []

@@ -1,0 +1,291 @@
+"""A sequence for all that is wanted, or for as much of it as can be."""
+
+from __future__ import annotations
+
+from iallocator.limits.migration import may_not_receive
+from iallocator.transition.paths import shortest
+from iallocator.transition.planning.cycle_breaking import CycleBreaker
+from iallocator.transition.planning.diagnosis import reasons
+from iallocator.transition.planning.order_graph import circular, without_circles
+from iallocator.transition.planning.routes import Route, build
+from iallocator.transition.planning.schedule import BRANCHES, TASTES, schedule
+from iallocator.transition.planning.unstoppable import fence_for_stuck
+from iallocator.transition.requirements import MUST
+from iallocator.transition.resources import Place, room
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from iallocator.model.instance import Instance
+    from iallocator.model.state import State
+    from iallocator.transition.planning.schedule import ScheduleResult
+    from iallocator.transition.requirements import Demands
+    from iallocator.transition.step import Step
+
+    Orders = Sequence[tuple[str, str, str]]
+
+__all__ = ["TransitionPlanner"]
+
+RETRIED = 40
+"""How many of the instances that were given up are tried once more, one by one."""
+
+ENOUGH = 1_000_000
+"""After so many looks whether a step fits, a few seconds, no other ways are tried."""
+
+MANY = 150
+"""For more steps than this, only one sequence is looked for."""
+
+
+class TransitionPlanner:
+    """Finds the way of every instance, and a sequence in which all of them fit.
+
+    Attributes
+    ----------
+    left, remarks:
+        As in `Transition`.
+    routes:
+        The ways, by name of the instance.
+    looks:
+        What the search has cost until now.
+    """
+
+    def __init__(
+        self,
+        state: State,
+        wanted: Mapping[str, tuple[int, ...] | None],
+        new: Iterable[Instance],
+        demands: Demands,
+    ) -> None:
+        self.state = state
+        self.demands = demands.copy()
+        self.left: list[tuple[str, str]] = []
+        self.remarks: list[str] = []
+        self.routes: dict[str, Route] = {}
+        self._new = {instance.name: instance for instance in new}
+        self._room = room(state, demands.limits)
+        known = {instance.name: instance for instance in state.cluster.instances} | self._new
+        unknown = sorted(wanted.keys() - known.keys())
+        if unknown:
+            raise LookupError(f"unknown instances: {', '.join(unknown)}")
+        for name in sorted(wanted):
+            self._begin(known[name], wanted[name])
+        self._orders = self._sort_orders()
+        self._best: list[Step] = []
+        self.looks = 0
+
+    @property
+    def tired(self) -> bool:
+        """Whether enough ways have been tried: the same for the same input, unlike a clock."""
+        return self.looks > ENOUGH
+
+    def online(self, index: int) -> bool:
+        """Whether something may come to the node, once it is powered on if it is to be."""
+        if index in self.demands.power_on:
+            return True
+        return self.state.cluster.nodes[index].online and index not in self.demands.power_off
+
+    def drop(self, name: str, reason: str) -> None:
+        """Leave an instance as it is, and what cannot start without it."""
+        route = self.routes.pop(name, None)
+        self.left.append((name, reason))
+        if name in self._new or (route is not None and route.wanted is None):
+            self._without(name)
+
+    def _without(self, name: str) -> None:
+        """Give up what must start after an instance that does not run in the end."""
+        for first, second, strength in self.demands.orders:
+            after = self.routes.get(second)
+            if first == name and strength == MUST and after and after.present is None:
+                self.drop(second, f"must start after {name}, which does not start")
+
+    def attempt(
+        self,
+        routes: Mapping[str, Route],
+        orders: Orders | None = None,
+        branches: int = BRANCHES,
+        begin: Sequence[Step] = (),
+    ) -> ScheduleResult:
+        """The longest sequence on these ways; `begin`: one that did not come to its end."""
+        chosen = self._orders if orders is None else orders
+        tasks = build(self.state.cluster, routes, self.demands, chosen)
+        found = schedule(tasks, self._room, branches)
+        self.looks += found.looks
+        if found.left and begin:
+            other = schedule(tasks, self._room, branches, begin)
+            self.looks += other.looks
+            if len(other.left) < len(found.left):
+                return other
+        return found
+
+    def settle(self) -> list[list[Step]]:
+        """Legal sequences of the same steps; what they leave out is in `left`."""
+        fence_for_stuck(self)
+        self._keep_powered()
+        given_up: dict[str, Route] = {}
+        while True:
+            found = self.attempt(self.routes, begin=self._best)
+            self._best = found.order
+            if not found.left:
+                break
+            if self._relax() or self._way_round(found):
+                continue
+            given_up |= self._give_up(found)
+            self._keep_powered()
+        self._retry(given_up)
+        return [self._best, *self._others()]
+
+    def _others(self) -> Iterator[list[Step]]:
+        """More sequences on the same ways, in which other steps go first."""
+        tasks = len(self._best)
+        if tasks > MANY:
+            return
+        for taste in range(len(TASTES)):
+            for turned in (False, True):
+                built = build(self.state.cluster, self.routes, self.demands, self._orders)
+                found = schedule(built[::-1] if turned else built, self._room, taste=taste)
+                if not found.left:
+                    yield found.order
+
+    def _begin(self, instance: Instance, nodes: tuple[int, ...] | None) -> None:
+        """Note the direct way of one instance."""
+        name = instance.name
+        present = self.state.where.get(name)
+        if present is None:
+            problem = next((n for n in nodes or () if not self.online(n)), None)
+            if problem is not None:
+                self.drop(name, f"{self.state.cluster.nodes[problem].name} is not online")
+            elif nodes:
+                self.routes[name] = Route(instance, None, nodes)
+            return
+        place = Place(present, instance.uses_memory)
+        if nodes is None:
+            if place.running:
+                self.routes[name] = Route(instance, place, None)
+            return
+        if nodes == present:
+            return
+        if not instance.mirrored:
+            self.drop(name, f"instances of type {instance.template} cannot be moved")
+            return
+        try:
+            steps = shortest(present, nodes, self.online)
+        except LookupError as error:
+            self.drop(name, str(error.args[0]))
+            return
+        if self.lacks_tags(place, steps):
+            self.drop(name, "a node on its way lacks a migration tag")
+            return
+        self.routes[name] = Route(instance, place, nodes, steps)
+
+    def lacks_tags(self, place: Place, steps: Sequence[tuple[str, int]]) -> bool:
+        """Whether a migration on this way is forbidden by tags."""
+        from iallocator.model.moves import REPLACE_SECONDARY, places_after
+
+        nodes = place.nodes
+        for step in steps:
+            after = places_after(nodes, [step])
+            moved = step[0] != REPLACE_SECONDARY and place.running
+            if moved and may_not_receive(self.state.cluster, nodes[0], after[:1]):
+                return True
+            nodes = after
+        return False
+
+    def _sort_orders(self) -> list[tuple[str, str, str]]:
+        """The orders that can all be met; instances in circles of musts are left as they are."""
+        musts = [order for order in self.demands.orders if order[2] == MUST]
+        for circle in circular(musts):
+            words = " after ".join((*circle, circle[0]))
+            for name in circle:
+                if name in self.routes:
+                    self.drop(name, f"must start after itself: {words}")
+        musts = [o for o in musts if o[0] in self.routes and o[1] in self.routes]
+        gone = [name for name, _ in self.left if name in self._new]
+        gone += (name for name, route in self.routes.items() if route.wanted is None)
+        for name in sorted(gone):
+            self._without(name)
+        shoulds = [order for order in self.demands.orders if order[2] != MUST]
+        kept, dropped = without_circles(musts, shoulds)
+        self.remarks += (f"{b} does not wait for {a}: a circle of orders" for a, b, _ in dropped)
+        return kept
+
+    def _relax(self) -> bool:
+        """Drop the wishes of order that stand in the way, the last ones first."""
+        musts = [order for order in self._orders if order[2] == MUST]
+        shoulds = [order for order in self._orders if order[2] != MUST]
+        if not shoulds or self.attempt(self.routes, musts).left:
+            return False
+        kept = list(musts)
+        for order in shoulds:
+            if self.attempt(self.routes, [*kept, order]).left:
+                self.remarks.append(
+                    f"{order[1]} does not wait for {order[0]}: no room in that order"
+                )
+            else:
+                kept.append(order)
+        self._orders = kept
+        return True
+
+    def _way_round(self, found: ScheduleResult) -> bool:
+        """Send some instances another way, if that lets more of them arrive."""
+        if self.tired:
+            return False
+        better = CycleBreaker(self, found).best()
+        self._best = better.order
+        for way in better.ways:
+            self.routes[way.route.instance.name] = way.route
+            self.remarks.append(way.words)
+        return bool(better.ways)
+
+    def _give_up(self, found: ScheduleResult) -> dict[str, Route]:
+        """Leave what cannot be done as it is."""
+        names = sorted({task.name for task in found.left} - {""})
+        if not names:
+            raise AssertionError("steps of nodes wait for each other")
+        why = reasons(self.state.cluster, found)
+        dropped = {name: self.routes[name] for name in names if name in self.routes}
+        for name in dropped:
+            if name in self.routes:
+                self.drop(name, why.get(name, "waits for what cannot be done"))
+        return dropped
+
+    def _retry(self, given_up: Mapping[str, Route]) -> None:
+        """Take back in what fits now that others stay."""
+        for name, route in list(given_up.items())[:RETRIED]:
+            if self.tired:
+                return
+            routes = {**self.routes, name: route}
+            found = self.attempt(routes, begin=self._best)
+            if not found.left and not self._lacks_base(name):
+                self.routes, self._best = routes, found.order
+                self.left = [one for one in self.left if one[0] != name]
+
+    def _lacks_base(self, name: str) -> bool:
+        """Whether something that it must start after does not start."""
+        gone = {one for one, _ in self.left if one in self._new}
+        return any(
+            second == name and strength == MUST and first in gone
+            for first, second, strength in self.demands.orders
+        )
+
+    def _keep_powered(self) -> None:
+        """Nodes on which something stays are not powered off."""
+        cluster = self.state.cluster
+        for index in self.demands.power_off:
+            stays = sorted(
+                instance.name
+                for instance in self.state.instances_on(index)
+                if self._stays(instance, index)
+            )
+            if stays:
+                self.left.append((cluster.nodes[index].name, f"{', '.join(stays)} stays there"))
+                self.demands.power_off = [n for n in self.demands.power_off if n != index]
+                self.demands.add_tags = {
+                    n: tags for n, tags in self.demands.add_tags.items() if n != index
+                }
+
+    def _stays(self, instance: Instance, index: int) -> bool:
+        route = self.routes.get(instance.name)
+        if route is None:
+            return True
+        return route.wanted is not None and index in route.wanted

@@ -1,0 +1,105 @@
+"""What came closest where nothing fits: the nearest node, and exactly what it lacks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from iallocator.engine import read
+from iallocator.explain.explain import explain
+from iallocator.explain.explanation import Decision
+from iallocator.explain.nearest_miss import Search
+from iallocator.explain.what_if import WhatIf
+from iallocator.model.instance import Instance
+from iallocator.options import Settings
+from iallocator.placement.context import Context
+from iallocator.requests import Allocate
+from tests.builders import Json, allocate, as_bytes, cluster
+from tests.conformance.documents import document
+
+
+def decision(request: Json) -> Decision:
+    """Explain the one decision about `request`."""
+    (found,) = explain(as_bytes(request), Settings()).decisions
+    return found
+
+
+def prospects(seeds: range) -> Iterator[tuple[WhatIf, Instance, list[int]]]:
+    """Yield what generated documents ask of the online nodes of each group."""
+    for seed in seeds:
+        found, request = read(as_bytes(document(seed, "allocate")), Settings())
+        assert isinstance(request, Allocate)
+        context = Context(found, Settings())
+        for group in found.groups:
+            nodes = [index for index in group.nodes if found.nodes[index].online]
+            yield WhatIf(context, request.instance), request.instance, nodes
+
+
+@pytest.mark.parametrize("template", ["plain", "drbd"])
+def test_closest_lacking_memory_is_exact(template: str) -> None:
+    """One MiB less than what is lacking does not help, all of it does."""
+    request = allocate(
+        cluster(memory=2048, changes={"node1": {"free_memory": 900}}),
+        memory=3000,
+        disk_template=template,
+    )
+    lacks = decision(request).groups[0].closest
+    assert "node2 lacks 953 MiB memory" in lacks
+    for more, fits in ((952, False), (953, True)):
+        for node in ("node2", "node3"):
+            request["nodes"][node] |= {"total_memory": 2048 + more, "free_memory": 2048 + more}
+        assert (decision(request).answer is not None) is fits
+
+
+def test_closest_several_lacks_are_all_told() -> None:
+    """What is lacking of each resource is told, of the node that lacks least in all."""
+    request = allocate(
+        cluster(cpus=1, disk=5000, changes={"node1": {"free_disk": 100}}),
+        disk=6000,
+        vcpus=6,
+        disk_template="plain",
+    )
+    assert decision(request).groups[0].closest == "node2 lacks 1001 MiB disk and 2 virtual cpus"
+
+
+def test_closest_refused_by_n1_names_failure_and_instance() -> None:
+    """Where only N+1 stands in the way, the failure and the instance without place are told."""
+    request = allocate(cluster(nodes=2, memory=4096), memory=3000, disk_template="rbd")
+    request["nodes"]["node2"] |= {"free_memory": 2000}
+    found = decision(request)
+    (refused,) = found.groups[0].unsurvived
+    assert (refused.nodes, refused.failing, refused.instance) == (["node1"], "node1", "new")
+    assert not refused.already
+    assert found.groups[0].closest == (
+        "node1: if node1 failed, new (3000 MiB memory) would have no place: "
+        "no node has the memory for it"
+    )
+
+
+def test_closest_generated_documents_lack_something_where_a_limit_breaks() -> None:
+    """A node lacks something in a role if and only if some limit refuses it there."""
+    for prospect, _, nodes in prospects(range(60)):
+        search = Search(prospect)
+        for index in nodes:
+            lacking = search._as_primary(index).texts
+            assert bool(lacking) == bool(prospect.primary_failures(index))
+            for other in nodes:
+                lacking = search._as_secondary(index, other).texts
+                assert bool(lacking) == bool(prospect.secondary_failures(index, other))
+
+
+def test_closest_generated_documents_find_the_nearest_pair() -> None:
+    """The pair that is told lacks no more than any other pair does."""
+    for prospect, instance, nodes in prospects(range(200)):
+        if instance.required_nodes == 1 or len(nodes) < 2:
+            continue
+        search = Search(prospect)
+        found = sum(lack.part for lack in search.pair(nodes, nodes))
+        every = [
+            search._as_primary(p).part + search._as_secondary(s, p).part
+            for p in nodes
+            for s in nodes
+            if p != s
+        ]
+        assert found == pytest.approx(min(every))

@@ -1,0 +1,281 @@
+"""Explanations as data: they agree with the answer, leave nothing out, and change nothing."""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from typing import Any
+
+import pytest
+
+from iallocator.cli import answer
+from iallocator.commands.explain import Settings
+from iallocator.explain.contributions import differences
+from iallocator.explain.explain import EXPLAINERS, explain
+from iallocator.explain.explanation import Decision, Explanation, GroupReport
+from iallocator.explain.limits import counted
+from iallocator.handlers import HANDLERS
+from iallocator.options import COMMON, parse
+from iallocator.render.words import STATISTICS as WORDS
+from iallocator.scoring.metrics import STATISTICS
+from tests.builders import allocate, as_bytes, cluster, instance, policy, spec
+from tests.conformance.documents import document
+
+SEEDS = range(60)
+OPTIONS = ((), ("--n1", "strict"), ("--compat", "hail"), ("--ignore-soft-errors", "--top", "3"))
+
+
+def explained(request: dict[str, Any], *options: str) -> Explanation:
+    """Explain `request` with these options."""
+    settings = Settings()
+    parse(options, settings, COMMON)
+    return explain(as_bytes(request), settings)
+
+
+@cache
+def generated(seed: int, options: tuple[str, ...] = ()) -> Explanation:
+    """Explain a generated document."""
+    return explained(document(seed, "allocate"), *options)
+
+
+def decision(request: dict[str, Any], *options: str) -> Decision:
+    """Return the one decision about `request`."""
+    (found,) = explained(request, *options).decisions
+    return found
+
+
+def asked(found: Explanation) -> list[tuple[GroupReport, dict[str, Any]]]:
+    """Return the groups whose nodes were looked at, each with its entry in the response."""
+    entries = {entry["group_uuid"]: entry for entry in found.response["solutions"]}
+    return [
+        (group, entries[group.uuid])
+        for one in found.decisions
+        for group in one.groups
+        if group.uuid in entries and not group.obstacle
+    ]
+
+
+def refusals(found: Decision) -> dict[str, list[str]]:
+    """Return what each node says, as ``role reason: text``."""
+    return {
+        node.name: [
+            f"{role.role}{f' of {r.beside}' if r.beside else ''} {r.reason}: {r.text}"
+            for role in node.roles
+            for r in role.refusals
+        ]
+        for group in found.groups
+        for node in group.nodes
+    }
+
+
+@pytest.mark.parametrize("options", OPTIONS, ids=" ".join)
+@pytest.mark.parametrize("seed", SEEDS)
+def test_explain_generated_document_leaves_the_answer_as_it_is(
+    seed: int, options: tuple[str, ...]
+) -> None:
+    """The response inside the explanation is what the program says without being asked why."""
+    raw = as_bytes(document(seed, "allocate"))
+    found = generated(seed, options)
+    assert json.loads(json.dumps(found.response)) == json.loads(answer(raw, options))
+    (one,) = found.decisions
+    assert (one.answer.nodes if one.answer else []) == found.response["result"]
+
+
+@pytest.mark.parametrize("options", OPTIONS, ids=" ".join)
+@pytest.mark.parametrize("seed", SEEDS)
+def test_contributions_generated_document_add_up_to_the_score(
+    seed: int, options: tuple[str, ...]
+) -> None:
+    """What the statistics contribute is the score in the response, to eight decimals."""
+    for group, entry in asked(generated(seed, options)):
+        assert (group.placements[0].nodes if group.placements else []) == entry["nodes"]
+        for placed in group.placements:
+            total = sum(term.contribution_after for term in placed.terms)
+            assert total == pytest.approx(placed.score, abs=1e-8)
+        if group.placements:
+            assert group.placements[0].score == pytest.approx(entry["score"], abs=1e-8)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_differences_generated_document_add_up_to_the_gap(seed: int) -> None:
+    """The differences between two placements are what their scores differ by, largest first."""
+    (one,) = generated(seed).decisions
+    for _, rival in one.rivals:
+        assert one.answer is not None
+        amounts = [row.amount for row in differences(one.answer, rival)]
+        assert sum(amounts) == pytest.approx(rival.score - one.answer.score, abs=1e-8)
+        sizes = [round(abs(amount), 10) for amount in amounts]
+        assert sizes == sorted(sizes, reverse=True)
+
+
+@pytest.mark.parametrize("options", OPTIONS, ids=" ".join)
+@pytest.mark.parametrize("seed", SEEDS)
+def test_refusals_generated_document_tally_as_in_the_response(
+    seed: int, options: tuple[str, ...]
+) -> None:
+    """Every refusal in the response is some node's, and every placement is accounted for."""
+    for group, entry in asked(generated(seed, options)):
+        by_limits = {r: n for r, n in entry["failures"].items() if r != "FailN1"}
+        assert counted(group.nodes) == by_limits
+        roles = [role for node in group.nodes for role in node.roles if role.role != "secondary"]
+        possible = entry["successes"] + entry["failures"].get("FailN1", 0)
+        assert sum(role.placements for role in roles) == possible
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_nodes_generated_document_all_accounted_for(seed: int) -> None:
+    """Every node is possible, or refused for a reason, or was not considered for one."""
+    online = {
+        name
+        for name, node in document(seed, "allocate")["nodes"].items()
+        if node["vm_capable"] and not node["offline"] and not node["drained"]
+    }
+    for group, _ in asked(generated(seed)):
+        for node in group.nodes:
+            if node.name in online and not node.excluded:
+                assert node.possible or all(r.refusals or r.lonely for r in node.roles)
+                assert node.roles
+            else:
+                assert node.excluded
+                assert not node.roles
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_failures_generated_document_say_what_came_closest(seed: int) -> None:
+    """A group where nothing fits says what came closest; N+1 names failure and instance."""
+    for group, entry in asked(generated(seed)):
+        assert bool(group.closest) == (not group.placements)
+        assert bool(group.unsurvived) == ("FailN1" in entry["failures"])
+
+
+def test_words_every_statistic_has_some() -> None:
+    """No statistic is left without plain words."""
+    assert set(WORDS) == {statistic.name for statistic in STATISTICS}
+
+
+def test_refusal_small_nodes_give_the_numbers() -> None:
+    """A node too small for the primary and the secondary says so with its memory."""
+    request = allocate(cluster(changes={"node3": {"free_memory": 3120}}), memory=4096)
+    assert refusals(decision(request)) == {
+        "node1": [],
+        "node2": [],
+        "node3": [
+            "primary FailMem: needs 4096 MiB memory, 3120 free, and some must remain",
+            "secondary FailMem: could not take over its 4096 MiB memory, 3120 free",
+        ],
+    }
+
+
+def test_refusal_of_one_pair_names_the_primary() -> None:
+    """A secondary that has no memory left for one peer only is refused beside that peer."""
+    held = {"a": instance("node1", "node3", memory=3000)}
+    document = cluster(memory=4096, instances=held, changes={"node3": {"free_memory": 3500}})
+    assert refusals(decision(allocate(document, memory=1000)))["node3"][-1] == (
+        "secondary of node1 FailMem: "
+        "3500 MiB memory would remain free, 4000 are reserved for failovers"
+    )
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "text"),
+    [
+        (spec(2048, 1, 1, 0, 1), None, "1024 MiB memory, at least 2048 allowed"),
+        (None, spec(512, 8, 8192, 8, 8), "1024 MiB memory, at most 512 allowed"),
+        (None, spec(4096, 8, 1000, 8, 8), "1024 MiB in one disk, at most 1000 allowed"),
+        (spec(1, 2, 1, 0, 1), None, "1 virtual cpu, at least 2 allowed"),
+        (spec(1, 1, 1, 0, 2), None, "1 spindle, at least 2 allowed"),
+        (spec(1, 1, 1, 2, 1), None, "1 disk, at least 2 allowed"),
+    ],
+)
+def test_policy_refusal_names_the_bound(low: Any, high: Any, text: str) -> None:
+    """A refusal by the policy says which bound breaks, and by what."""
+    request = allocate(cluster(nodes=2))
+    request["nodegroups"]["uuid-default"]["ipolicy"] = policy(low, high)
+    found = decision(request)
+    expected = f"outside the policy of the group: {text}"
+    assert {told[0].partition(": ")[2] for told in refusals(found).values()} == {expected}
+    assert found.groups[0].closest == expected
+
+
+def test_policy_refusal_of_template_lists_the_allowed_ones() -> None:
+    """A template that the policy does not have is answered with those that it has."""
+    request = allocate(cluster(nodes=2))
+    request["nodegroups"]["uuid-default"]["ipolicy"]["disk-templates"] = ["plain"]
+    assert decision(request).groups[0].closest == (
+        "the policy of the group allows no drbd disks, only plain"
+    )
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"offline": True}, "offline"),
+        ({"drained": True}, "drained"),
+        ({"vm_capable": False}, "not vm_capable"),
+    ],
+)
+def test_node_that_is_not_online_says_why(changes: dict[str, bool], reason: str) -> None:
+    """A node that takes no instances is not considered, for a reason."""
+    found = decision(allocate(cluster(changes={"node2": changes})))
+    assert [node.excluded for node in found.groups[0].nodes] == [[], [reason], []]
+
+
+def test_node_outside_the_restriction_says_so() -> None:
+    """A node that the request leaves out is not considered for that reason."""
+    found = decision(allocate(cluster(), restrict=["node1", "node3"]))
+    (excluded,) = found.groups[0].nodes[1].excluded
+    assert "restricted" in excluded
+    assert found.notes == ["Restricted by the request to node1, node3."]
+
+
+def test_unsurvived_under_strict_says_that_it_was_so_before() -> None:
+    """A failure that nobody could survive before the placement is marked as such."""
+    lost = {"a": instance("node1", memory=6000), "b": instance("node2", memory=6000)}
+    request = allocate(cluster(nodes=2, instances=lost), memory=100, disk_template="rbd")
+    (group,) = decision(request, "--n1", "strict").groups
+    assert group.unsurvived
+    assert all(refused.already for refused in group.unsurvived)
+    assert decision(request).answer is not None
+
+
+def test_group_with_better_score_but_worse_policy_says_so() -> None:
+    """The verdict on a group is its policy where that decides, whatever the scores."""
+    busy = {f"i{n}": instance("node1", memory=512) for n in range(4)}
+    request = allocate(
+        cluster(nodes={"default": 2, "spare": 2}, instances=busy), disk_template="plain"
+    )
+    request["nodegroups"]["uuid-spare"]["alloc_policy"] = "last_resort"
+    first, second = decision(request).groups
+    assert (first.name, second.name) == ("default", "spare")
+    assert second.verdict == "last_resort comes after preferred"
+
+
+def test_group_without_network_names_it() -> None:
+    """A group that lacks a network of the instance says which."""
+    request = allocate(cluster(), nics=[{"network": "net-blue"}])
+    (group,) = decision(request).groups
+    assert group.obstacle.endswith("required by instance new: net-blue")
+    assert group.nodes == []
+
+
+def test_group_that_is_not_asked_says_why() -> None:
+    """With a named group the others are listed as not asked for."""
+    request = allocate(cluster(nodes={"default": 2, "spare": 2}), group_name="spare")
+    obstacles = {group.name: group.obstacle for group in decision(request).groups}
+    assert obstacles == {"spare": "", "default": "only group spare is asked for"}
+
+
+def test_explainers_every_type_has_one() -> None:
+    """Whatever can be answered can be explained."""
+    assert set(EXPLAINERS) == set(HANDLERS)
+
+
+def test_document_any_order_of_keys_gives_the_same_explanation() -> None:
+    """The explanation does not depend on the order of keys in the request."""
+    for seed in range(10):
+        request = document(seed, "allocate")
+        turned = {
+            **request,
+            **{key: dict(reversed(request[key].items())) for key in ("nodes", "instances")},
+        }
+        assert explained(turned).document() == generated(seed).document()

@@ -1,0 +1,396 @@
+"""Explanations of moves and batches: they agree with the answer and say why, step by step."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from functools import cache
+from typing import Any
+
+import pytest
+
+from iallocator.commands.explain import Settings
+from iallocator.explain.explain import explain
+from iallocator.explain.explanation import Decision, Explanation
+from iallocator.explain.limits import counted
+from iallocator.options import COMMON, parse
+from iallocator.render.text import render
+from tests.builders import Json, allocate, as_bytes, cluster, instance
+from tests.conformance.documents import document
+
+MOVES = ("relocate", "node-evacuate", "change-group")
+KINDS = ("multi-allocate", "allocate-secondary", *MOVES)
+OPTIONS = (
+    (),
+    ("--compat", "hail"),
+    ("--inter-group", "yes", "--n1", "strict"),
+    ("--ignore-soft-errors", "--top", "3"),
+)
+SEEDS = range(25)
+
+
+def explained(request: Json, *options: str) -> Explanation:
+    """Explain `request` with these options."""
+    settings = Settings()
+    parse(options, settings, COMMON)
+    return explain(as_bytes(request), settings)
+
+
+@cache
+def generated(kind: str, seed: int, options: tuple[str, ...] = ()) -> Explanation:
+    """Explain a generated document."""
+    return explained(document(seed, kind), *options)
+
+
+def entries(found: Explanation) -> Iterator[tuple[Decision, dict[str, Any]]]:
+    """Yield every decision with its entry in the response."""
+    yield from zip(found.decisions, found.response["solutions"])
+
+
+def taken(entry: dict[str, Any], options: tuple[str, ...]) -> dict[str, Any]:
+    """Return what of an entry is carried out: the offer of another group, if that is asked for."""
+    elsewhere: dict[str, Any] = entry.get("remote", entry) if "--inter-group" in options else entry
+    return elsewhere
+
+
+def evacuate(document: Json, mode: str, *names: str) -> Json:
+    """Return `document` with a request to evacuate these instances."""
+    request = {"type": "node-evacuate", "instances": list(names), "evac_mode": mode}
+    return {**document, "request": request}
+
+
+def relocate(document: Json, name: str) -> Json:
+    """Return `document` with a request to relocate an instance."""
+    source = document["instances"][name]["nodes"][-1:]
+    request = {"type": "relocate", "name": name, "required_nodes": 1, "relocate_from": source}
+    return {**document, "request": {**request, "disk_space_total": 1024}}
+
+
+def change_group(document: Json, *names: str) -> Json:
+    """Return `document` with a request to move these instances to any other group."""
+    request = {"type": "change-group", "instances": list(names), "target_groups": []}
+    return {**document, "request": request}
+
+
+def only(request: Json, *options: str) -> Decision:
+    """Return the one decision about `request`."""
+    (found,) = explained(request, *options).decisions
+    return found
+
+
+def told(decision: Decision) -> dict[str, list[str]]:
+    """Return what each node of the group of a decision says, refusals and exclusions."""
+    return {
+        node.name: node.excluded + [r.told for role in node.roles for r in role.refusals]
+        for node in decision.groups[0].nodes
+    }
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("options", OPTIONS, ids=" ".join)
+@pytest.mark.parametrize("seed", SEEDS)
+def test_decisions_generated_document_agree_with_the_response(
+    kind: str, options: tuple[str, ...], seed: int
+) -> None:
+    """Nodes, scores and failures are those of the response, and contributions add up."""
+    found = generated(kind, seed, options)
+    for decision, entry in entries(found):
+        wanted = taken(entry, options)
+        answer = decision.answer
+        assert (answer.nodes if answer else []) == wanted["nodes"]
+        assert "instance" not in entry or decision.instance == entry["instance"]
+        if answer is not None:
+            assert answer.score == pytest.approx(wanted["score"], abs=1e-8)
+            total = sum(term.contribution_after for term in answer.terms)
+            assert total == pytest.approx(answer.score, abs=1e-8)
+        elif decision.present:
+            assert decision.reason
+
+
+@pytest.mark.parametrize("kind", MOVES)
+@pytest.mark.parametrize("options", OPTIONS, ids=" ".join)
+@pytest.mark.parametrize("seed", SEEDS)
+def test_moves_generated_document_have_the_steps_and_the_tally_of_the_response(
+    kind: str, options: tuple[str, ...], seed: int
+) -> None:
+    """Steps are those of the response, and every refusal that it counts is some node's."""
+    for decision, entry in entries(generated(kind, seed, options)):
+        moves = taken(entry, options).get("moves", [])
+        assert [{"move": step.move, "node": step.node} for step in decision.steps] == moves
+        if decision.groups and not decision.groups[0].obstacle:
+            assert counted(decision.groups[0].nodes) == entry["failures"]
+        if decision.answer is None and entry["failures"]:
+            (group,) = decision.groups
+            assert group.closest or group.obstacle
+
+
+@pytest.mark.parametrize("options", OPTIONS, ids=" ".join)
+@pytest.mark.parametrize("seed", SEEDS)
+def test_secondaries_generated_document_tally_as_in_the_response(
+    options: tuple[str, ...], seed: int
+) -> None:
+    """What the response counts against secondaries some node says, but for global N+1."""
+    for decision, entry in entries(generated("allocate-secondary", seed, options)):
+        failures = {r: n for r, n in entry["failures"].items() if r != "FailN1"}
+        assert counted(decision.groups[0].nodes) == failures
+        assert bool(decision.groups[0].closest) == (decision.answer is None)
+
+
+@pytest.mark.parametrize("options", OPTIONS, ids=" ".join)
+@pytest.mark.parametrize("seed", SEEDS)
+def test_elsewhere_generated_document_is_the_offer_of_the_response(
+    options: tuple[str, ...], seed: int
+) -> None:
+    """An offer of another group is told if and only if the response has one."""
+    for decision, entry in entries(generated("node-evacuate", seed, options)):
+        offer = decision.elsewhere.answer if decision.elsewhere else None
+        assert (offer.nodes if offer else None) == entry.get("remote", {}).get("nodes")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("seed", SEEDS)
+def test_explanation_generated_document_is_the_same_again(kind: str, seed: int) -> None:
+    """Text and JSON are the same twice, and the response is what it is without explanation."""
+    first, again = generated(kind, seed), explained(document(seed, kind))
+    assert render(first) == render(again)
+    assert json.dumps(first.document()) == json.dumps(again.document())
+
+
+@pytest.mark.parametrize("kind", MOVES)
+@pytest.mark.parametrize("seed", SEEDS)
+def test_nodes_generated_document_all_accounted_for(kind: str, seed: int) -> None:
+    """Every node of the group says something, or is excluded for a reason."""
+    for decision, _ in entries(generated(kind, seed)):
+        for group in decision.groups:
+            if not group.obstacle:
+                assert all(bool(node.excluded) != bool(node.roles) for node in group.nodes)
+
+
+def test_relocate_new_secondary_excludes_the_present_nodes() -> None:
+    """Primary and mirror are no targets, each for its own reason; others give numbers."""
+    held = {"a": instance("node1", "node2", memory=4096)}
+    request = relocate(cluster(4, instances=held, changes={"node3": {"free_memory": 3120}}), "a")
+    decision = only(request)
+    assert decision.steps[0].words == "mirror to node4 instead"
+    assert told(decision) == {
+        "node1": ["is the primary, which stays"],
+        "node2": ["holds the mirror now"],
+        "node3": ["FailMem: could not take over its 4096 MiB memory, 3120 free"],
+        "node4": [],
+    }
+
+
+def test_relocate_no_room_says_what_came_closest() -> None:
+    """Where no secondary fits, the nearest node and exactly what it lacks are told."""
+    held = {"a": instance("node1", "node2", memory=4096)}
+    request = relocate(cluster(3, instances=held, changes={"node3": {"free_memory": 3120}}), "a")
+    decision = only(request)
+    assert decision.answer is None
+    assert decision.groups[0].closest == "node1/node3: node3 lacks 977 MiB memory"
+
+
+def test_relocate_plain_instance_says_why_it_is_refused() -> None:
+    """An instance on local disks without a copy is refused with the reason."""
+    document = cluster(instances={"a": instance("node1")})
+    decision = only(relocate(document, "a"))
+    assert decision.answer is None
+    assert decision.notes == [
+        "Disks of type plain are on node1 only: no other node has a copy, and none can reach them."
+    ]
+
+
+def test_evacuate_shared_storage_excludes_what_is_evacuated() -> None:
+    """The node that is left, and those that are not online, are no targets."""
+    held = {"a": instance("node1", disk_template="rbd")}
+    document = cluster(4, instances=held, changes={"node2": {"drained": True}})
+    decision = only(evacuate(document, "primary-only", "a"))
+    assert told(decision) == {
+        "node1": ["is to be evacuated"],
+        "node2": ["drained"],
+        "node3": [],
+        "node4": [],
+    }
+    assert [step.words for step in decision.steps] == ["migrate to node3"]
+
+
+def test_evacuate_down_instance_fails_over() -> None:
+    """An instance that does not run cannot migrate."""
+    held = {"a": instance("node1", "node2", admin_state="down")}
+    decision = only(evacuate(cluster(instances=held), "primary-only", "a"))
+    assert [step.words for step in decision.steps] == ["fail over to node2"]
+    assert told(decision) == {
+        "node1": ["is the primary now, and becomes the secondary"],
+        "node2": [],
+        "node3": ["does not hold its mirror"],
+    }
+
+
+def test_evacuate_primary_without_room_says_what_the_secondary_lacks() -> None:
+    """A failover that is refused says by which limit, and how much is lacking."""
+    held = {"a": instance("node1", "node2", memory=4096)}
+    document = cluster(2, instances=held, changes={"node2": {"free_memory": 3000}})
+    decision = only(evacuate(document, "primary-only", "a"))
+    assert told(decision)["node2"] == [
+        "FailMem: needs 4096 MiB memory, 3000 free, and some must remain"
+    ]
+    assert decision.groups[0].closest == "node2 lacks 1097 MiB memory"
+
+
+def test_evacuate_pair_tells_the_step_that_fails() -> None:
+    """For both nodes anew, a node is refused at the step that it cannot take."""
+    held = {"a": instance("node1", "node2", memory=4096, disk=5000)}
+    changes = {"node3": {"free_memory": 3120}, "node4": {"free_disk": 5128}}
+    decision = only(evacuate(cluster(6, instances=held, changes=changes), "all", "a"))
+    assert told(decision)["node3"] == [
+        "FailMem as mirror of node1: could not take over its 4096 MiB memory, 3120 free",
+        "FailMem: could not take over its 4096 MiB memory, 3120 free",
+    ]
+    assert told(decision)["node4"] == [
+        "FailDisk as mirror of node1: needs 5128 MiB disk, 5128 free, and some must remain",
+        "FailDisk: needs 5128 MiB disk, 5128 free, and some must remain",
+    ]
+    assert [step.words for step in decision.steps] == [
+        "mirror to node5 instead",
+        "migrate to node5",
+        "mirror to node6 instead",
+    ]
+
+
+def test_evacuate_old_primary_that_cannot_keep_the_mirror_says_so() -> None:
+    """The failover is refused where the old primary could not be the secondary meanwhile."""
+    held = {"a": instance("node1", "node2", memory=1024)}
+    changes = {"node1": {"free_memory": 0}}
+    decision = only(evacuate(cluster(4, instances=held, changes=changes), "all", "a"))
+    assert decision.answer is None
+    assert decision.groups[0].closest == (
+        "node3: FailMem in the failover from node1: node1 as the secondary then: "
+        "could not take over its 1024 MiB memory, 1024 free"
+    )
+
+
+def test_evacuate_migration_tags_are_named() -> None:
+    """A node that may not receive says which tag it lacks."""
+    held = {"a": instance("node1", disk_template="rbd")}
+    document = cluster(
+        2, instances=held, changes={"node1": {"tags": ["cpu:new"]}}, tags=("htools:migration:cpu",)
+    )
+    decision = only(evacuate(document, "primary-only", "a"))
+    assert told(decision)["node2"] == ["FailMig: may not receive from node1, lacks cpu:new"]
+    assert "lacks cpu:new" in decision.groups[0].closest
+
+
+def test_evacuate_primary_that_is_not_online_must_fail_over_first() -> None:
+    """Where the first failover is refused, that is why no pair was looked at."""
+    held = {"a": instance("node1", "node2", memory=4096)}
+    changes: Json = {"node1": {"offline": True}, "node2": {"free_memory": 3000}}
+    decision = only(evacuate(cluster(4, instances=held, changes=changes), "all", "a"))
+    assert decision.groups[0].obstacle == (
+        "node1 is not online, so the instance must first fail over to node2, which cannot "
+        "take it: FailMem: needs 4096 MiB memory, 3000 free, and some must remain"
+    )
+
+
+@pytest.mark.parametrize(("answer", "goes"), [("no", False), ("yes", True)])
+def test_evacuate_local_group_full_tells_the_offer_of_another(answer: str, goes: bool) -> None:
+    """Where only another group has room, its offer is told, and used if that is asked for."""
+    held = {"a": instance("node1", disk_template="rbd")}
+    document = cluster({"default": 1, "spare": 2}, instances=held)
+    decision = only(evacuate(document, "primary-only", "a"), "--inter-group", answer)
+    assert decision.elsewhere is not None
+    assert decision.elsewhere.answer is not None
+    assert decision.elsewhere.answer.nodes == ["node2"]
+    assert (decision.answer is not None) is goes
+    assert any("--inter-group=yes" in note for note in decision.notes)
+
+
+def test_evacuate_several_each_on_the_state_before() -> None:
+    """The later instance says which ones moved before it."""
+    held = {name: instance("node1", disk_template="rbd") for name in "ab"}
+    first, second = explained(evacuate(cluster(instances=held), "primary-only", "a", "b")).decisions
+    assert first.answer is not None
+    assert second.answer is not None
+    assert first.answer.nodes != second.answer.nodes
+    assert second.notes == ["As things are once a of this request is moved."]
+
+
+def test_change_group_tells_choice_and_move() -> None:
+    """First why this group, over all nodes; then why these nodes, over the group."""
+    held = {"a": instance("node1", "node2")}
+    document = cluster({"default": 2, "one": 2, "two": 3}, instances=held)
+    decision = only(change_group(document, "a"))
+    assert decision.choice is not None
+    obstacles = {group.name: group.obstacle for group in decision.choice.groups}
+    assert obstacles["default"] == "instances of the request are in it"
+    assert decision.choice.groups[0].name == decision.groups[0].name
+    assert len(decision.steps) == 3
+
+
+def test_change_group_without_target_lists_the_groups() -> None:
+    """Where no group is left, each says why it is out."""
+    decision = only(change_group(cluster(instances={"a": instance("node1", "node2")}), "a"))
+    assert decision.reason == "no group is left to move to"
+    assert decision.choice is not None
+    (group,) = decision.choice.groups
+    assert group.obstacle == "instances of the request are in it"
+
+
+def test_multi_allocate_one_without_room_leaves_the_others() -> None:
+    """Each instance has its decision; the one that fails says what came closest."""
+    base = allocate(cluster(2), memory=3000, disk_template="rbd")["request"]
+    wanted = [{**base, "name": name, "memory": size} for name, size in (("a", 500), ("b", 9000))]
+    request = {**cluster(2), "request": {"type": "multi-allocate", "instances": wanted}}
+    first, second = explained(request, "--n1", "off").decisions
+    assert first.answer is not None
+    assert second.answer is None
+    assert second.groups[0].closest == "node2 lacks 809 MiB memory"
+
+
+def test_multi_allocate_like_hail_ends_with_the_first_failure() -> None:
+    """In hail's way, what comes after a failure is not looked at, and that is told."""
+    base = allocate(cluster(2), memory=9000)["request"]
+    wanted = [{**base, "name": name} for name in ("a", "b")]
+    request = {**cluster(2), "request": {"type": "multi-allocate", "instances": wanted}}
+    _, second = explained(request, "--compat", "hail").decisions
+    assert second.reason.startswith("not looked at")
+
+
+def test_allocate_secondary_keeps_the_primary() -> None:
+    """The primary stays, and the secondaries that cannot say why."""
+    held = {"a": instance("node1", memory=4096)}
+    document = cluster(3, instances=held, changes={"node3": {"free_memory": 3120}})
+    decision = only({**document, "request": {"type": "allocate-secondary", "name": "a"}})
+    assert decision.answer is not None
+    assert decision.answer.nodes == ["node1", "node2"]
+    assert told(decision)["node3"] == [
+        "FailMem: could not take over its 4096 MiB memory, 3120 free"
+    ]
+
+
+@pytest.mark.parametrize(("nodes", "answers"), [(4, [True, True]), (2, [False])])
+def test_multi_evacuate_ends_with_the_first_failure(nodes: int, answers: list[bool]) -> None:
+    """Each mirror on the node has its decision, up to the first that fails."""
+    held = {name: instance("node1", "node2") for name in "ab"}
+    request = {"type": "multi-evacuate", "evac_nodes": ["node2"]}
+    found = explained({**cluster(nodes, instances=held), "request": request})
+    assert [decision.answer is not None for decision in found.decisions] == answers
+    assert found.response["success"] is all(answers)
+    for decision, (_, new) in zip(found.decisions, found.response["result"]):
+        assert decision.answer is not None
+        assert decision.answer.nodes[1:] == new
+
+
+def test_multi_evacuate_nothing_there_says_so() -> None:
+    """A request that concerns no instance is explained as such."""
+    request = {"type": "multi-evacuate", "evac_nodes": ["node2"]}
+    found = explained({**cluster(), "request": request})
+    assert found.remarks == ["No instance is concerned: nothing is to be done."]
+
+
+def test_amounts_of_a_million_and_more_keep_their_digits() -> None:
+    """Large amounts are told to the last MiB."""
+    document = cluster(2, disk=4123456, memory=65536)
+    request = allocate(document, disk=5000000, disk_template="plain")
+    (decision,) = explained(request).decisions
+    assert told(decision)["node1"] == [
+        "FailDisk: needs 5000000 MiB disk, 4123456 free, and some must remain"
+    ]

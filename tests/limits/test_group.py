@@ -1,0 +1,55 @@
+"""Why a whole group cannot take an instance."""
+
+from __future__ import annotations
+
+import pytest
+
+from iallocator.limits.group import lacks_network, refused_by_policy
+from iallocator.limits.migration import may_not_receive
+from iallocator.model.cluster import Cluster, Group, Node
+from iallocator.model.tags import interpret_tags
+from tests.model.make import instance, policy, spec
+
+
+@pytest.mark.parametrize(
+    ("networks", "needed", "lacking"),
+    [
+        ((), (), False),
+        (("blue",), (), False),
+        (("blue", "red"), ("red", "red"), False),
+        (("blue",), ("red",), True),
+        (("blue",), ("blue", "red"), True),
+        ((), ("red",), True),
+    ],
+)
+def test_group_lacks_a_network_unless_it_has_all_of_the_instance(
+    networks: tuple[str, ...], needed: tuple[str, ...], lacking: bool
+) -> None:
+    """Every network of every nic must be connected."""
+    group = Group(0, "uuid-default", "default", policy(), networks=networks)
+    assert lacks_network(group, instance(networks=needed)) is lacking
+
+
+def test_policy_refuses_by_node_where_storage_differs() -> None:
+    """Spindles of disks count on nodes with exclusive storage, spindle_use on the others."""
+    high = spec(memory=9999, cpus=99, disk=99999, disks=16, spindles=5)
+    group = Group(0, "uuid-default", "default", policy((spec(), high)))
+    nodes = [Node(f"node{k}", group, exclusive_storage=k == 1) for k in range(3)]
+    cluster = Cluster("c", (), [group], nodes, [])
+    assert refused_by_policy(cluster, group, instance(spindles=9)) == {1: "FailSpindles"}
+    assert refused_by_policy(cluster, group, instance(spindle_use=9)) == dict.fromkeys(
+        (0, 2), "FailSpindles"
+    )
+    assert refused_by_policy(cluster, group, instance()) == {}
+
+
+def test_target_without_a_migration_tag_of_the_source_may_not_receive() -> None:
+    """All migration tags of the source are needed; a source without any may move anywhere."""
+    group = Group(0, "uuid-default", "default", policy())
+    tags: list[tuple[str, ...]] = [("cpu:a", "os:x"), ("cpu:a",), ("cpu:a", "os:x", "cpu:b"), ()]
+    nodes = [Node(f"node{k}", group, tags=own) for k, own in enumerate(tags)]
+    cluster = Cluster("c", ("htools:migration:cpu", "htools:migration:os"), [group], nodes, [])
+    interpret_tags(cluster)
+    assert may_not_receive(cluster, 0, (1, 2, 3)) == {1: "FailMig", 3: "FailMig"}
+    assert may_not_receive(cluster, 1, (0, 2, 3)) == {3: "FailMig"}
+    assert may_not_receive(cluster, 3, (0, 1, 2)) == {}

@@ -1,0 +1,202 @@
+"""The judge says of every placement what the plain definition says."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import permutations
+from random import Random
+
+import pytest
+
+from iallocator.model.instance import Instance
+from tests.builders import Json, allocate, cluster, instance
+from tests.conformance.documents import document
+
+from .tight import Case, context_of, survives, tight
+
+MODES = ("strict", "no-new")
+CHUNKS = [range(start, start + 100) for start in range(0, 400, 100)]
+
+Nodes = tuple[int, ...]
+
+
+def candidates(case: Case, subject: Instance, most: int) -> Iterator[Nodes]:
+    """Places for `subject` on online nodes, in every group: pairs, or single nodes."""
+    for group in case.cluster.groups:
+        online = [index for index in group.nodes if case.cluster.nodes[index].online]
+        yield from list(permutations(online, subject.required_nodes))[:most]
+
+
+def accepted(case: Case, subject: Instance, nodes: Nodes) -> bool:
+    """The plain definition: every failure is survived, or (no-new) was not survived before."""
+    failing = watched(case, nodes)
+    before = {node: survives(case, node) for node in failing}
+    with case.state.trial():
+        case.state.place(subject, nodes)
+        after = {node: survives(case, node) for node in failing}
+    strict = case.rules.mode == "strict"
+    return all(after[node] or (not strict and not before[node]) for node in failing)
+
+
+def watched(case: Case, nodes: Nodes) -> Sequence[int]:
+    """The nodes whose failure matters: all; with no-new the online ones of the group."""
+    everything = range(len(case.cluster.nodes))
+    if case.rules.mode == "strict":
+        return everything
+    group = case.cluster.nodes[nodes[0]].group
+    return [i for i in everything if case.cluster.nodes[i].online and i in group.nodes]
+
+
+def compare(case: Case, subject: Instance, name: str, most: int = 20) -> tuple[int, int]:
+    """Compare judge and definition; how many places were accepted, how many refused."""
+    judge = case.context.judge(case.context.all_nodes())
+    answers = []
+    for nodes in candidates(case, subject, most):
+        answer = judge.accepts(subject, nodes)
+        where = f"{name}: {subject.name} ({subject.template}) on {nodes}"
+        assert answer is accepted(case, subject, nodes), where
+        answers.append(answer)
+    return answers.count(True), answers.count(False)
+
+
+@pytest.mark.parametrize("seeds", CHUNKS, ids=str)
+@pytest.mark.parametrize("mode", MODES)
+def test_judge_of_new_instances_equals_the_definition(mode: str, seeds: range) -> None:
+    """On tight clusters every candidate is judged as if every failure were played through."""
+    told = [compare(c, c.new, f"{mode} {seed}") for seed in seeds if (c := tight(seed, mode))]
+    assert sum(yes for yes, _ in told) > 20
+    assert sum(no for _, no in told) > 20
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_judge_on_generated_documents_equals_the_definition(mode: str) -> None:
+    """The same on clusters of the usual sizes."""
+    for seed in range(100):
+        case = context_of(document(seed, "allocate"), mode)
+        if len(case.cluster.nodes) < 10:
+            compare(case, case.new, f"{mode} {seed}", most=8)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_judge_of_instances_that_change_their_group_equals_the_definition(mode: str) -> None:
+    """An instance that exists, running or not, is still where it is while it is judged."""
+    for seed in range(250):
+        case = tight(seed, mode)
+        for subject in case.cluster.instances[:8:4]:
+            judge = case.context.judge(case.context.all_nodes())
+            home = case.cluster.group_of(subject)
+            for nodes in candidates(case, subject, 6):
+                if case.cluster.nodes[nodes[0]].group is not home:
+                    where = f"{mode} {seed}: {subject.name} on {nodes}"
+                    assert judge.accepts(subject, nodes) is accepted(case, subject, nodes), where
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_judge_of_instances_that_get_a_secondary_equals_the_definition(mode: str) -> None:
+    """An instance that becomes drbd is taken off its node first, then judged with each pair."""
+    for seed in range(250):
+        case = tight(seed, mode)
+        for subject in case.cluster.instances:
+            if subject.template == "plain":
+                with case.state.trial():
+                    case.state.remove(subject, subject.nodes)
+                    compare(case, subject.as_template("drbd"), f"{mode} {seed}", most=6)
+                break
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_judges_that_follow_each_other_equal_the_definition(mode: str) -> None:
+    """What one judge leaves to the next of the same request is given up where things changed."""
+    for seed in range(100):
+        case, rng = tight(seed, mode), Random(seed)
+        for step in range(4):
+            compare(case, case.new, f"{mode} {seed}, step {step}", most=5)
+            subject = rng.choice(case.cluster.instances)
+            home = case.cluster.group_of(subject).nodes
+            if len(home) > len(subject.nodes) and step % 2 == 0:
+                case.state.remove(subject, case.state.where[subject.name])
+                case.state.place(subject, tuple(rng.sample(list(home), len(subject.nodes))))
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_judge_refuses_where_it_can_name_who_is_stranded(mode: str) -> None:
+    """A refusal goes with an instance that finds no place, an acceptance with none."""
+    for seed in range(150):
+        case = tight(seed, mode)
+        judge = case.context.judge(case.context.all_nodes())
+        for nodes in candidates(case, case.new, 6):
+            stranded = judge.stranded(case.new, nodes)
+            assert (stranded is None) is judge.accepts(case.new, nodes), f"{mode} {seed} {nodes}"
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_no_new_judge_gives_the_same_answers_beside_a_broken_group(seed: int) -> None:
+    """A group that is not N+1 blocks no other group: answers are those without its load."""
+    full = {f"full{k}": instance(f"node{k}", memory=7000, disk_template="rbd") for k in (4, 5)}
+    own = {f"own{k}": instance(f"node{k}", memory=1000 + 37 * seed, disk_template="rbd")
+           for k in (1, 2, 3)}  # fmt: skip
+    beside, alone = (
+        allocate(cluster({"a": 3, "b": 2}, instances={**own, **other}), disk_template="rbd",
+                 memory=500 + 150 * seed)
+        for other in (full, {})
+    )  # fmt: skip
+    for node in (1, 2, 3):
+        assert verdict_on(beside, node) is verdict_on(alone, node)
+
+
+def verdict_on(request: Json, node: int, mode: str = "no-new") -> bool:
+    """Whether the new instance of `request` may go to the node of that number."""
+    case = context_of(request, mode)
+    return case.context.judge(case.context.all_nodes()).accepts(case.new, (node - 1,))
+
+
+def broken() -> Json:
+    """Three nodes of which the first cannot fail, and room on the others."""
+    big = instance("node1", memory=6000, disk_template="rbd")
+    half = {f"half{k}": instance(f"node{k}", memory=3000, disk_template="rbd") for k in (2, 3)}
+    return allocate(
+        cluster(nodes=3, instances={"big": big, **half}), disk_template="rbd", memory=500
+    )
+
+
+def test_no_new_judge_with_a_failure_that_was_lost_before_accepts() -> None:
+    """A node that could not fail before does not block what makes nothing worse."""
+    assert verdict_on(broken(), 2)
+    assert not verdict_on(broken(), 2, "strict")
+
+
+def test_no_new_judge_with_an_offline_node_full_of_instances_accepts() -> None:
+    """A dead node does not block everything."""
+    request = broken()
+    request["nodes"]["node1"]["offline"] = True
+    assert verdict_on(request, 2)
+    assert not verdict_on(request, 2, "strict")
+
+
+def without_disk_to_spare(state: str) -> Json:
+    """An instance of 3000 MiB disk, in `state`, and nodes where another needs 6000 MiB."""
+    residents = {
+        "bare": instance("node1", disk=3000, admin_state=state),
+        "kept": instance("node2", disk=6000),
+    }
+    changes = {"node1": {"free_disk": 5000}, "node3": {"free_disk": 8000}}
+    return allocate(cluster(nodes=3, instances=residents, changes=changes))
+
+
+@pytest.mark.parametrize("state", ["up", "down", "offline"])
+@pytest.mark.parametrize("mode", MODES)
+def test_judge_of_a_mirror_that_takes_the_disk_of_a_failover_refuses(mode: str, state: str) -> None:
+    """Disk counts for N+1 even if the instance that takes it is stopped and takes no memory."""
+    case = context_of(without_disk_to_spare(state), mode)
+    bare = case.cluster.instances[0]
+    case.state.remove(bare, bare.nodes)
+    judge = case.context.judge(case.context.all_nodes())
+    mirrored = bare.as_template("drbd")
+    assert survives(case, 1), "node2 could fail before"
+    assert not accepted(case, mirrored, (0, 2))
+    assert not judge.accepts(mirrored, (0, 2))
+
+
+def test_off_judge_accepts_everything() -> None:
+    """Without N+1 nothing is refused."""
+    assert verdict_on(broken(), 1, "off")

@@ -1,0 +1,95 @@
+"""The cheap test of N+1 says nothing that the simulation would not say."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+import pytest
+
+from iallocator.n1 import simulation
+from iallocator.n1.bounds import LOST, SAFE, UNKNOWN, demand_of, verdict
+from tests.conformance.documents import document
+
+from .tight import Case, context_of, survives, tight
+
+MODES = ("strict", "no-new")
+CHUNKS = [range(start, start + 250) for start in range(0, 1500, 250)]
+
+
+def cheap(case: Case, node: int) -> int:
+    """What the cheap test says of the failure of `node`."""
+    group = case.cluster.nodes[node].group
+    targets = case.rules.targets(case.cluster, group)
+    demand = demand_of(case.state, node, case.rules)
+    return verdict(case.state, node, demand, case.rules, targets)[0]
+
+
+def verdicts(cases: Iterator[tuple[str, Case]]) -> Counter[int]:
+    """Count the verdicts on all failures of `cases`, each of them compared with the simulation."""
+    counts: Counter[int] = Counter()
+    for name, case in cases:
+        for node in range(len(case.cluster.nodes)):
+            kind = cheap(case, node)
+            counts[kind] += 1
+            if kind != UNKNOWN:
+                assert survives(case, node) is (kind == SAFE), f"{name}, node {node}: {kind}"
+    return counts
+
+
+@pytest.mark.parametrize("seeds", CHUNKS, ids=str)
+@pytest.mark.parametrize("mode", MODES)
+def test_cheap_verdict_on_tight_clusters_is_that_of_the_simulation(mode: str, seeds: range) -> None:
+    """What is called safe is survived, what is called lost is not; both occur, most often."""
+    counts = verdicts((f"{mode} {seed}", tight(seed, mode)) for seed in seeds)
+    assert min(counts[SAFE], counts[LOST]) > 50
+    assert counts[UNKNOWN] < counts.total() / 4
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_cheap_verdict_on_generated_documents_is_that_of_the_simulation(mode: str) -> None:
+    """The same on clusters of the usual sizes, where hardly anything remains unknown."""
+    counts = verdicts(
+        (f"{mode} {seed}", context_of(document(seed, "allocate"), mode)) for seed in range(150)
+    )
+    assert min(counts[SAFE], counts[LOST]) > 20
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_spare_memory_of_a_safe_failure_may_vanish(mode: str) -> None:
+    """As much as is called spare can be taken from any one node without losing what moves."""
+    taken = 0
+    for seed in range(400):
+        case = tight(seed, mode)
+        memory = case.state.columns[0]
+        for node in range(len(case.cluster.nodes)):
+            group = case.cluster.nodes[node].group
+            targets = case.rules.targets(case.cluster, group)
+            demand = demand_of(case.state, node, case.rules)
+            kind, spare = verdict(case.state, node, demand, case.rules, targets)
+            if kind != SAFE or not 0 < spare < float("inf"):
+                continue
+            for target in targets:
+                if target == node or target in demand.failovers:
+                    continue
+                memory[target] -= spare
+                assert survives(case, node), f"{mode} {seed}: {node} with less on {target}"
+                memory[target] += spare
+                taken += 1
+    assert taken > 100
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_failures_played_through_at_once_end_as_one_by_one(
+    mode: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The array form of the simulation loses the same failures."""
+    monkeypatch.setattr(simulation, "WORTH_ARRAYS", -1)
+    lost = 0
+    for seed in range(500):
+        case = tight(seed, mode)
+        for group in case.cluster.groups:
+            one_by_one = [node for node in group.nodes if not survives(case, node)]
+            assert sorted(case.simulation.lost(group.nodes)) == one_by_one, f"{mode} {seed}"
+            lost += len(one_by_one)
+    assert lost > 100

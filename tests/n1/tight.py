@@ -1,0 +1,122 @@
+"""Small clusters with little to spare, on which failures are close to being survived or not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from random import Random
+from typing import Any
+
+from iallocator.engine import read
+from iallocator.model.instance import Instance
+from iallocator.n1.simulation import Simulation
+from iallocator.options import Settings
+from iallocator.placement.context import Context
+from tests.builders import Json, allocate, as_bytes, cluster, instance, policy, spec
+
+__all__ = ["Case", "context_of", "survives", "tight"]
+
+TEMPLATES = ("rbd", "rbd", "plain", "drbd", "drbd", "file", "diskless", "blockdev")
+
+
+class Case:
+    """A context in an N+1 mode, the new instance that its document asks for, the simulation."""
+
+    def __init__(self, context: Context, new: Instance) -> None:
+        self.context = context
+        self.new = new
+        self.cluster = context.cluster
+        self.state = context.state
+        self.rules = context.rules
+        self.simulation = Simulation(
+            context.state, context.kernels, context.rules, context.all_nodes()
+        )
+
+
+def context_of(document: Json, mode: str) -> Case:
+    """The case in `document`, an allocate request."""
+    settings = Settings()
+    settings.n1 = mode
+    found, request = read(as_bytes(document), settings)
+    new: Instance = request.instance  # type: ignore[union-attr]
+    return Case(Context(found, settings), new)
+
+
+def tight(seed: int, mode: str) -> Case:
+    """The case of that number; the same number gives the same case."""
+    return context_of(document(Random(f"tight/{seed}")), mode)
+
+
+def document(rng: Random) -> Json:
+    """One or two groups of nodes with tens of MiB, and what runs there."""
+    groups = rng.choice(({"a": 3}, {"a": 4}, {"a": 5}, {"a": 2, "b": 3}, {"a": 3, "b": 2}))
+    memory, disk = rng.choice((16, 30, 60)), rng.choice((40, 100, 1000))
+    palette = rng.sample(TEMPLATES, rng.choice((1, 2, 2, 3)))
+    homes = {f"node{k}": g for k, g in enumerate(_spread(groups), start=1)}
+    result = cluster(
+        groups,
+        memory=memory,
+        disk=disk,
+        cpus=64,
+        instances=dict(_residents(rng, homes, palette, memory, disk)),
+        tags=("htools:migration:cpu",) if rng.random() < 0.15 else (),
+    )
+    for node in result["nodes"].values():
+        _trouble(rng, node)
+    if rng.random() < 0.2:
+        low, high = spec(1, 1, 1, 0, 1), spec(memory // 3, 64, 16777216, 16, 64)
+        result["nodegroups"]["uuid-a"]["ipolicy"] = policy(low, high)
+    template = rng.choice(palette)
+    size = rng.choice((1, 2, memory // 8, memory // 4, memory // 2))
+    return allocate(result, memory=size, disk=disk // 8, disk_template=template)
+
+
+def _spread(groups: dict[str, int]) -> list[str]:
+    return [name for name, count in groups.items() for _ in range(count)]
+
+
+def _residents(
+    rng: Random, homes: dict[str, str], palette: list[str], memory: int, disk: int
+) -> Iterator[tuple[str, Json]]:
+    """Instances that fill a share of each node, in pieces of a few sizes."""
+    fill = rng.choice((0.3, 0.5, 0.6, 0.7))
+    pieces = rng.choice(((1, 2, 3), (memory // 4, memory // 3), (1, memory // 5, memory // 3)))
+    count = 0
+    for home, group in homes.items():
+        budget = memory * fill * rng.uniform(0.5, 1.3)
+        while (size := max(1, rng.choice(pieces))) <= budget and count < 24:
+            budget -= size
+            count += 1
+            peers = [n for n, g in homes.items() if g == group and n != home]
+            yield f"instance{count}", _resident(rng, rng.choice(palette), home, peers, size, disk)
+
+
+def _resident(
+    rng: Random, template: str, home: str, peers: list[str], size: int, disk: int
+) -> Json:
+    nodes = [home]
+    if template == "drbd" and rng.random() < 0.98:
+        nodes.append(rng.choice(peers))
+    members: dict[str, Any] = {"disk": max(1, disk // rng.choice((4, 8, 16, 100)))}
+    if rng.random() < 0.1:
+        members["admin_state"] = rng.choice(("down", "offline"))
+    if rng.random() < 0.05:
+        members["forthcoming"] = True
+    return instance(*nodes, memory=size, disk_template=template, **members)
+
+
+def _trouble(rng: Random, node: Json) -> None:
+    """Nodes that report less than nothing, are out of order, differ in tags or in size."""
+    for key in ("memory", "disk"):
+        drift = rng.choice((0, 0, 0, 1, -1, -5))
+        node[f"free_{key}"] = max(0, node[f"free_{key}"] + drift)
+    if rng.random() < 0.08:
+        node[rng.choice(("offline", "drained"))] = True
+    if rng.random() < 0.5:
+        node["tags"] = [rng.choice(("cpu:old", "cpu:old", "cpu:new"))]
+    if rng.random() < 0.01:
+        node["ndparams"] = {"exclusive_storage": True, "spindle_count": 1}
+
+
+def survives(case: Case, node: int) -> bool:
+    """Whether the failure of `node` is survived as the state is now, played through."""
+    return case.simulation.fail(node) is None

@@ -1,0 +1,148 @@
+"""What the three commands print and write, and how they end early."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from iallocator.cli import main
+from iallocator.planners.intergroup.moving import Mover
+from tests.builders import cluster
+
+from .worlds import Capture, Json, by_group, on_shared
+
+COMMANDS = ("redistribute", "compress", "balance-groups")
+
+
+def uneven() -> Json:
+    """Return a super cluster in which each command has something to do."""
+    homes = ("node1", "node2", "node2", "node3", "node3", "node4")
+    instances = {f"i{k}": on_shared(home, memory=512) for k, home in enumerate(homes)}
+    groups = {"east": 4, "west": 3, "south": 3}
+    return cluster(groups, instances=instances, changes={"node1": {"offline": True}})
+
+
+def written(folder: Path, document: Json) -> str:
+    """Return the path of the document."""
+    path = folder / "cluster.json"
+    path.write_text(json.dumps(document))
+    return str(path)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_super_command_prints_groups_moves_and_commands(
+    command: str, tmp_path: Path, capsys: Capture
+) -> None:
+    """The table for people names every group, every move; -C adds the commands in job sets."""
+    path = written(tmp_path, uneven())
+    assert main([command, "-C", path]) == 0
+    out = capsys.readouterr().out
+    assert all(f"  {name}" in out for name in ("east", "west", "south"))
+    assert all(words in out for words in ("=>", "The plan ends here: ", "Transition: "))
+    assert main([command, "--json", path]) == 0
+    plan = json.loads(capsys.readouterr().out)
+    assert plan["moves"]
+    for move in plan["moves"]:
+        name, target = move["instance"], move["to"][0]
+        assert any(
+            f"gnt-instance {verb} -n {target} {name}" in out
+            for verb in ("migrate -f", "failover -f", "failover -f --ignore-consistency")
+        )
+    assert "echo jobset 1, " in out
+    positions = [position for job_set in plan["job_sets"] for position in job_set]
+    assert positions == list(range(len(plan["moves"])))
+    assert plan["transition"]["left"] == []
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_super_command_writes_states_before_and_after(
+    command: str, tmp_path: Path, capsys: Capture
+) -> None:
+    """-S writes both as text, which can be read again; -p shows the nodes on stderr."""
+    path, saved = written(tmp_path, uneven()), tmp_path / "saved"
+    assert main([command, path, "-S", str(saved), "-p", "--print-instances"]) == 0
+    said = capsys.readouterr().err
+    assert said.index("Initial") < said.index("Final")
+    assert main([command, "--json", "-t", f"{saved}.planned"]) == 0
+    again = json.loads(capsys.readouterr().out)
+    if command == "redistribute":
+        assert again["reason"] == "no group is unhealthy"
+    assert (tmp_path / "saved.original").read_text() != (tmp_path / "saved.planned").read_text()
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_super_command_runs_on_a_simulated_cluster(command: str, capsys: Capture) -> None:
+    """There is nothing to do on an empty one, which is told."""
+    groups = ["--simulate=preferred,3,100G,16g,4"] * 2
+    assert main([command, "--json", *groups]) == 0
+    plan = json.loads(capsys.readouterr().out)
+    assert plan["moves"] == []
+    assert plan["reason"]
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_super_command_ends_when_time_is_up(command: str, tmp_path: Path, capsys: Capture) -> None:
+    """Nothing is found in no time; that is no error."""
+    assert main([command, "--json", "--time-limit=0", written(tmp_path, uneven())]) == 0
+    plan = json.loads(capsys.readouterr().out)
+    assert (plan["moves"], plan["reason"]) == ([], "time is up")
+
+
+def test_super_command_rejects_an_unknown_node(tmp_path: Path, capsys: Capture) -> None:
+    """--offline names nodes of the cluster."""
+    assert main(["redistribute", "-O", "node99", written(tmp_path, uneven())]) == 2
+    assert "unknown nodes: node99" in capsys.readouterr().err
+
+
+def interrupted(monkeypatch: pytest.MonkeyPatch, after: int) -> None:
+    """Have someone interrupt after so many instances have found a place."""
+    relocate, count = Mover.relocate, iter(range(after))
+
+    def interrupt(mover: Mover, *rest: object) -> object:
+        if next(count, None) is None:
+            raise KeyboardInterrupt
+        return relocate(mover, *rest)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(Mover, "relocate", interrupt)
+
+
+def test_redistribute_interrupted_keeps_the_groups_repaired_until_then(
+    tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Exit status 130; of the group that was being repaired nothing moves."""
+    document = uneven()
+    document["instances"] |= {f"w{k}": on_shared("node5", memory=512) for k in range(3)}
+    document["nodes"]["node5"]["offline"] = True
+    interrupted(monkeypatch, after=3)
+    assert main(["redistribute", "--json", written(tmp_path, document)]) == 130
+    plan = json.loads(capsys.readouterr().out)
+    assert [move["instance"] for move in plan["moves"]] == ["i0"]
+    groups = by_group(plan)
+    assert (groups["east"]["repaired"], groups["west"]["repaired"]) == (True, False)
+    assert groups["west"]["reason"].endswith("interrupted")
+
+
+def test_compress_interrupted_keeps_the_group_found_until_then(
+    tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The best that was tried is chosen; the others were not."""
+    document = uneven()
+    document["instances"]["s"] = on_shared("node8", memory=512)
+    interrupted(monkeypatch, after=2)
+    assert main(["compress", "--json", written(tmp_path, document)]) == 130
+    plan = json.loads(capsys.readouterr().out)
+    assert (plan["evacuable"], plan["chosen"]) == (["south"], "south")
+    assert by_group(plan)["east"]["reason"] == "the plan ended before it was tried"
+
+
+def test_balance_groups_interrupted_keeps_the_moves_found_until_then(
+    tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two moves are found, and verified as a plan."""
+    interrupted(monkeypatch, after=2)
+    path = written(tmp_path, uneven())
+    assert main(["balance-groups", "--json", "--verify-plan", path]) == 130
+    plan = json.loads(capsys.readouterr().out)
+    assert (len(plan["moves"]), plan["reason"]) == (2, "interrupted")

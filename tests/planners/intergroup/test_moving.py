@@ -1,0 +1,92 @@
+"""The moving engine: it chooses what the allocation of Ganeti's requests would choose."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from iallocator.options import Settings
+from iallocator.placement.context import Context
+from iallocator.placement.groups import AllocationRequest, collect_offers
+from iallocator.planners.intergroup.context import Working
+from iallocator.planners.intergroup.moving import Mover, immovable
+from iallocator.planners.intergroup.partitions import Peers
+from iallocator.scoring.arrays import ArrayKernel, capacity_matrix
+from iallocator.wire.document import Reading, read_cluster
+
+from .worlds import Json, random_super_cluster
+
+
+def mover_on(document: Json, arrays: bool = False) -> Mover:
+    """Return a mover on the document's cluster; `arrays`: as for a large one."""
+    mover = Mover(Working(read_cluster(document, Reading()), Settings()))
+    mover.context.kernels.arrays = arrays
+    return mover
+
+
+@pytest.mark.parametrize("arrays", [False, True])
+@pytest.mark.parametrize("seed", range(30))
+def test_relocation_is_the_best_offer_of_an_allocation(seed: int, arrays: bool) -> None:
+    """Group and nodes are those of the standard procedure, after every move anew."""
+    mover = mover_on(random_super_cluster(seed), arrays)
+    context, peers = mover.context, Peers(mover.context.cluster)
+    for instance in context.cluster.instances[:12]:
+        if immovable(instance):
+            continue
+        targets = peers.of(instance, context.cluster.group_of(instance))
+        outcome = mover.relocate(instance, targets)
+        offers = collect_offers(context, AllocationRequest(instance, targets, new=False))
+        if outcome.best is None:
+            # no offer, or one that cannot be reached step by step
+            assert offers.best is None or instance.template == "drbd"
+            continue
+        assert offers.best is not None
+        if instance.template != "drbd":  # whose best pair may be out of reach
+            assert outcome.best.nodes == offers.best.nodes[0]
+        mover.apply(instance, outcome.best)
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_renewed_kernel_scores_as_a_new_one(seed: int) -> None:
+    """After instances went and came, only the nodes concerned are looked at again."""
+    context = Context(read_cluster(random_super_cluster(seed), Reading()), Settings())
+    state, nodes = context.state, list(context.all_nodes())
+    capacity = capacity_matrix(context.kernels.fixed)
+    kernel = ArrayKernel(state, nodes, capacity)
+    for instance in context.cluster.instances:
+        target = (instance.nodes[0] + 1) % len(nodes)
+        after = (target, *(n for n in instance.nodes[1:] if n != target))
+        state.remove(instance, instance.nodes)
+        state.place(instance, after)
+        kernel.renew(sorted({*instance.nodes, *after}))
+        fresh = ArrayKernel(state, nodes, capacity)
+        assert kernel.score() == pytest.approx(fresh.score(), abs=1e-9)
+        mine, other = (list(one.singles(instance, nodes, {}).ranked()) for one in (kernel, fresh))
+        assert {n for _, n in mine} == {n for _, n in other}
+        np.testing.assert_allclose(
+            [score for score, _ in mine], [score for score, _ in other], atol=1e-9
+        )
+
+
+def test_equal_instances_share_a_ranking_without_breaking_limits() -> None:
+    """With `twins` the nodes differ until the next ranking, and N+1 holds all the same."""
+    seeds = [seed for seed in range(60) if len(random_super_cluster(seed)["instances"]) > 12]
+    moved = 0
+    for seed in seeds[:15]:
+        mover = mover_on(random_super_cluster(seed), arrays=True)
+        mover.ranking.twins = True
+        context, peers = mover.context, Peers(mover.context.cluster)
+        for instance in context.cluster.instances:
+            if immovable(instance):
+                continue
+            group = context.cluster.group_of(instance)
+            outcome = mover.relocate(instance, peers.of(instance, group))
+            if outcome.best is None:
+                continue
+            nodes = outcome.best.nodes
+            held = [not context.state.fails_n1(index) for index in nodes]
+            mover.apply(instance, outcome.best)
+            moved += 1
+            assert all(not context.state.fails_n1(i) for i, held_n1 in zip(nodes, held) if held_n1)
+            assert all(context.state.columns[0][index] > 0 for index in nodes[:1])
+    assert moved > 30

@@ -1,0 +1,176 @@
+"""Balancing plans: what holds for every one of them."""
+
+from __future__ import annotations
+
+import json
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from iallocator.cli import main
+from iallocator.model.state import State
+from iallocator.planners.balance.greedy import balance
+from iallocator.planners.plan import Plan, replay
+from iallocator.planners.stop_criteria import StopCriteria
+from iallocator.planners.verify import verify
+from iallocator.scoring.scalar import ScalarKernel
+from tests.builders import cluster as build
+from tests.builders import instance
+
+from .worlds import arena, worlds
+
+
+def snapshot(state: State) -> tuple[object, ...]:
+    """Return everything in a state that moves may change."""
+    rows = [state.row(index) for index in range(len(state.reserved))]
+    return rows, list(state.reserved), dict(state.where), [dict(p) for p in state.peers]
+
+
+def test_balance_plan_executed_on_the_model_breaks_no_limit() -> None:
+    """Every elementary step finds its nodes online and with room."""
+    moves = 0
+    for name, cluster, group in worlds(range(400, 430)):
+        place = arena(cluster, group)
+        plan = balance(place, StopCriteria())
+        assert verify(place.state, plan.moves) == [], name
+        moves += len(plan.moves)
+    assert moves > 100
+
+
+def test_balance_score_falls_with_every_move_and_is_the_true_one() -> None:
+    """Without lookahead no move raises the score; the last one is the cluster's."""
+    for name, cluster, group in worlds(range(430, 450)):
+        place = arena(cluster, group)
+        plan = balance(place, StopCriteria())
+        scores = [plan.before, *(move.score for move in plan.moves)]
+        assert all(b < a for a, b in pairwise(scores)), name
+        replay(place.state, plan.moves)
+        score = ScalarKernel(place.state, group.nodes, place.fixed).score()
+        assert plan.after == pytest.approx(score, abs=1e-9), name
+
+
+def test_balance_leaves_the_state_exactly_as_it_was() -> None:
+    """Planning is no doing: all moves are undone to the last bit."""
+    for name, cluster, group in worlds(range(450, 460)):
+        place = arena(cluster, group)
+        before = snapshot(place.state)
+        balance(place, StopCriteria(lookahead=True))
+        assert snapshot(place.state) == before, name
+
+
+def test_balance_with_lookahead_ends_no_higher() -> None:
+    """Exchanges come after the greedy steps, and only if they help."""
+    lower = 0
+    for name, cluster, group in worlds(range(460, 480)):
+        place = arena(cluster, group)
+        greedy = balance(place, StopCriteria())
+        ahead = balance(place, StopCriteria(lookahead=True))
+        assert ahead.after <= greedy.after + 1e-9, name
+        assert verify(place.state, ahead.moves) == [], name
+        lower += ahead.after < greedy.after - 1e-9
+    assert lower
+
+
+def test_balance_with_a_traffic_limit_keeps_it_and_beats_the_cut_plan() -> None:
+    """A limited plan ends no higher than the free one, cut off at the same traffic."""
+    for name, cluster, group in worlds(range(480, 500)):
+        place = arena(cluster, group)
+        free = balance(place, StopCriteria())
+        cost = free.copied / 3
+        limited = balance(place, StopCriteria(cost=cost))
+        assert limited.copied <= cost, name
+        assert limited.after <= cut(free, cost) + 1e-9, name
+
+
+def cut(plan: Plan, cost: float) -> float:
+    """Return the score of a plan that stops before it copies more than `cost`."""
+    copied, score = 0, plan.before
+    for move in plan.moves:
+        copied += move.copied
+        if copied > cost:
+            break
+        score = move.score
+    return score
+
+
+DOCUMENT = build(
+    nodes=3,
+    instances={f"i{n}": instance("node1", "node2", memory=512) for n in range(6)},
+)
+
+
+@pytest.fixture
+def path(tmp_path):  # type: ignore[no-untyped-def]
+    """A lopsided cluster, captured."""
+    file = tmp_path / "cluster.json"
+    file.write_text(json.dumps(DOCUMENT))
+    return str(file)
+
+
+def test_balance_command_json_fits_the_schema(
+    path: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What --json prints is what schemas/plan.schema.json promises."""
+    import jsonschema
+
+    from iallocator.wire.schemas import directory
+
+    assert main(["balance", "--json", path]) == 0
+    plan = json.loads(capsys.readouterr().out)
+    jsonschema.validate(plan, json.loads((directory() / "plan.schema.json").read_text()))
+    assert plan["moves"]
+    assert sorted(p for s in plan["job_sets"] for p in s) == list(range(len(plan["moves"])))
+    assert plan["scores"]["after"] < plan["scores"]["before"]
+
+
+def test_balance_command_with_no_time_plans_nothing(
+    path: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """--time-limit 0 ends before the first move, and says so."""
+    assert main(["balance", "--time-limit", "0", path]) == 0
+    assert "time is up" in capsys.readouterr().out
+
+
+def test_balance_command_interrupted_prints_what_it_has(
+    path: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ctrl-C after the second move: two moves on stdout, exit status 130."""
+    import iallocator.commands.balance as command
+
+    def interrupt(plan: Plan) -> None:
+        if len(plan.moves) == 2:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(command, "progress", lambda: interrupt)
+    assert main(["balance", "--json", path]) == 130
+    assert len(json.loads(capsys.readouterr().out)["moves"]) == 2
+
+
+@pytest.mark.parametrize(
+    ("option", "problem"),
+    [("--offline=nope", "unknown nodes: nope"), ("--group=nope", "unknown group: nope"),
+     ("--select-instances=nope", "unknown instances: nope")],
+)  # fmt: skip
+def test_balance_command_with_an_unknown_name_says_which(
+    option: str, problem: str, path: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A misspelt name is an error, not an empty plan."""
+    assert main(["balance", option, path]) == 2
+    assert problem in capsys.readouterr().err
+
+
+def test_balance_command_of_several_groups_balances_the_worst(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Of two groups the lopsided one is balanced; with --all-groups both are looked at."""
+    document = build(
+        nodes={"good": 2, "bad": 3},
+        instances={f"i{n}": instance("node3", "node4", memory=512) for n in range(6)},
+    )
+    file = tmp_path / "cluster.json"
+    file.write_text(json.dumps(document))
+    for options, names in (([], ["bad"]), (["--all-groups"], ["bad", "good"])):
+        assert main(["balance", "--json", *options, str(file)]) == 0
+        plan = json.loads(capsys.readouterr().out)
+        assert [group["group"] for group in plan["groups"]] == names

@@ -1,0 +1,121 @@
+"""Ctrl-C and time limits: what was found so far is printed; progress is for terminals."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from iallocator.cli import main
+from iallocator.planners.balance.scan.neighbourhood import MoveScan
+
+ROOT = Path(__file__).parents[2]
+COMMAND = [sys.executable, "-m", "iallocator", "balance", "--json"]
+WAIT = 60
+
+
+def crowded(folder: Path, nodes: int = 30, instances: int = 400) -> str:
+    """Write a cluster whose instances all are on two nodes; balancing it takes seconds."""
+    memory = 64 * instances
+    head = "default|uuid-default|preferred||\n"
+    rows = [
+        f"node{k:02}|{2 * memory + 9000}|512|{(memory if k < 2 else 2 * memory) + 8000}"
+        f"|9999999|{9999999 - (k < 2) * 1024 * instances}|999|N|uuid-default|9||N|0|1|1.0"
+        for k in range(nodes)
+    ]
+    names = [
+        f"i{k:03}|128|1024|1|running|Y|node0{k % 2}|node0{1 - k % 2}|drbd||1|1|N"
+        for k in range(instances)
+    ]
+    policy = "|128,1,1024,1,1,1|128,1,1024,1,1,1;8192,8,1048576,16,8,999|drbd,rbd|64.0|512.0\n"
+    path = folder / "crowded.data"
+    path.write_text("\n".join([head, "\n".join(rows) + "\n", "\n".join(names) + "\n", "", policy]))
+    return str(path)
+
+
+def on_terminal(arguments: list[str], stop_at: str) -> tuple[int, str, str]:
+    """Run on a terminal, interrupt when stderr has `stop_at`; exit status, stdout, stderr."""
+    ours, theirs = pty.openpty()
+    running = subprocess.Popen(
+        [*COMMAND, *arguments], stdout=subprocess.PIPE, stderr=theirs, stdin=subprocess.DEVNULL,
+        cwd=ROOT, text=True,
+    )  # fmt: skip
+    os.close(theirs)
+    said, end = "", time.monotonic() + WAIT
+    while stop_at not in said and time.monotonic() < end:
+        said += os.read(ours, 1000).decode()
+    running.send_signal(signal.SIGINT)
+    out, _ = running.communicate(timeout=WAIT)
+    os.close(ours)
+    return running.returncode, out, said
+
+
+def test_balance_interrupted_on_a_terminal_prints_the_plan_so_far(tmp_path: Path) -> None:
+    """Ctrl-C after the third move: the moves until then on stdout, exit status 130."""
+    status, out, said = on_terminal(["-t", crowded(tmp_path)], "3 moves, score ")
+    assert status == 130
+    plan = json.loads(out)
+    assert 3 <= len(plan["moves"]) < 400
+    assert plan["groups"][0]["reason"] == "interrupted"
+    assert plan["scores"]["after"] == plan["moves"][-1]["score"] < plan["scores"]["before"]
+    assert "1 moves, score " in said
+
+
+def test_balance_without_a_terminal_shows_no_progress(tmp_path: Path) -> None:
+    """What goes to a file or a pipe holds complaints only; --time-limit ends it."""
+    done = subprocess.run(
+        [*COMMAND, "--time-limit=0.5", "-t", crowded(tmp_path)],
+        capture_output=True, text=True, check=False, cwd=ROOT, timeout=WAIT,
+    )  # fmt: skip
+    assert (done.returncode, done.stderr) == (0, "")
+    plan = json.loads(done.stdout)
+    assert plan["groups"][0]["reason"] == "time is up"
+    assert plan["scores"]["after"] <= plan["scores"]["before"]
+
+
+@pytest.mark.parametrize("options", [[], ["--all-groups"], ["--lookahead"], ["--cost=5"]])
+def test_balance_interrupted_in_the_first_scan_prints_an_empty_plan(
+    options: list[str],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Whoever does not even wait for the first scan gets a plan without moves, and 130."""
+
+    def interrupted(scan: MoveScan, *arguments: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(MoveScan, "__init__", interrupted)
+    assert main(["balance", "--json", *options, "-t", crowded(tmp_path, 4, 8)]) == 130
+    plan = json.loads(capsys.readouterr().out)
+    assert (plan["moves"], plan["job_sets"]) == ([], [])
+    assert plan["groups"][0]["reason"] == "interrupted"
+    assert plan["scores"]["after"] == plan["scores"]["before"] > 0
+
+
+def test_balance_interrupted_while_looking_ahead_keeps_whole_exchanges(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What an exchange tries out is in no plan: the plan is the one without looking ahead."""
+    path = crowded(tmp_path, 5, 14)
+    main(["balance", "--json", "-t", path])
+    plain = json.loads(capsys.readouterr().out)
+    best, calls = MoveScan.best, []
+
+    def counted(scan: MoveScan, *arguments: object, **more: object) -> object:
+        calls.append(1)
+        if len(calls) > len(plain["moves"]) + 3:
+            raise KeyboardInterrupt
+        return best(scan, *arguments, **more)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(MoveScan, "best", counted)
+    assert main(["balance", "--json", "--lookahead", "-t", path]) == 130
+    plan = json.loads(capsys.readouterr().out)
+    assert plan["moves"] == plain["moves"]

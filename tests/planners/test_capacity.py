@@ -1,0 +1,275 @@
+"""`iallocator capacity`: what it counts, what it says, and when it stops."""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+
+from iallocator.cli import main
+from iallocator.model.state import State
+from iallocator.planners.capacity.fill import CapacityState
+from iallocator.planners.capacity.slots import Slots
+from iallocator.sources.writer import write_text
+from iallocator.wire.document import Reading, cluster_policy, read_cluster
+from iallocator.wire.schemas import directory
+from tests.conformance.documents import document
+from tests.planners.capacities import cluster, options
+
+SIMULATED = ("--simulate", "preferred,3,100G,16g,4,2")
+
+FAILING = """\
+g1|u1|preferred||
+g2|u2|preferred||
+
+a1|4096|0|1096|204800|200000|4|N|u1|4
+a2|4096|0|500|204800|200000|4|N|u1|4
+a3|4096|0|4096|204800|200000|4|N|u1|4
+b1|4096|0|4096|204800|200000|4|N|u2|4
+b2|4096|0|4096|204800|200000|4|N|u2|4
+
+i1|3000|1000|1|running|Y|a1|a2|drbd||1
+
+"""
+"""a2 could not take over i1 from a1; group g2 is empty."""
+
+
+def run(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str, str]:
+    """Exit status, stdout and stderr."""
+    status = main(["capacity", *words])
+    out, err = capsys.readouterr()
+    return status, out, err
+
+
+def answer(capsys: pytest.CaptureFixture[str], *words: str) -> dict[str, Any]:
+    """What --json writes."""
+    status, out, _ = run(capsys, "--json", *words)
+    assert status == 0
+    found: dict[str, Any] = json.loads(out)
+    return found
+
+
+@pytest.mark.parametrize("seed", range(100, 108))
+def test_capacity_json_keeps_its_schema(
+    seed: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Every member is described, and none is missing."""
+    path = tmp_path / "cluster.data"
+    path.write_text(cluster(seed))
+    found = answer(capsys, "-t", str(path), *options(seed))
+    jsonschema.validate(found, json.loads((directory() / "capacity.schema.json").read_text()))
+    for kind in ("tiered", "standard"):
+        filled = found[kind]
+        assert sum(size["count"] for size in filled["sizes"]) == filled["count"]
+        assert len(filled["instances"]) == filled["count"]
+        assert filled["after"]["instances"] == found["before"]["instances"] + filled["count"]
+
+
+@pytest.mark.parametrize("seed", range(108, 116))
+def test_capacity_of_a_filled_cluster_is_nothing(
+    seed: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The state saved at the end has the figures of the end, and takes no instance more."""
+    path, saved = tmp_path / "cluster.data", tmp_path / "saved"
+    path.write_text(cluster(seed))
+    first = answer(capsys, "-t", str(path), "-S", str(saved), *options(seed))
+    again = answer(capsys, "-t", f"{saved}.standard", *options(seed))
+    scores = [found.pop("score") for found in (again["before"], first["standard"]["after"])]
+    assert scores[0] == pytest.approx(scores[1], abs=1e-8)
+    assert again["before"] == first["standard"]["after"]
+    assert again["standard"]["count"] == 0
+    assert again["standard"]["failures"] == first["standard"]["failures"]
+
+
+@pytest.mark.parametrize("seed", range(116, 122))
+def test_capacity_does_not_depend_on_the_order_of_lines(
+    seed: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Ties go by name."""
+    path = tmp_path / "cluster.data"
+    sections = cluster(seed).split("\n\n")
+    path.write_text("\n\n".join(sections))
+    first = run(capsys, "-t", str(path), "--json", *options(seed))
+    sections[1] = "\n".join(reversed(sections[1].splitlines()))
+    path.write_text("\n\n".join(sections))
+    assert run(capsys, "-t", str(path), "--json", *options(seed)) == first
+
+
+def test_capacity_of_a_captured_document_is_that_of_its_cluster(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Whatever the document asks for, its cluster is filled; from a file of text the same.
+
+    But for global N+1: the text has only the sum of the disks that are created anew.
+    """
+    placed = 0
+    for seed in range(200, 206):
+        raw = document(seed, "relocate")
+        path, text = tmp_path / "request.json", tmp_path / "cluster.data"
+        path.write_text(json.dumps(raw))
+        read = read_cluster(raw, Reading(static_kvm_memory=0))
+        text.write_text(write_text(read, State(read), policy=cluster_policy(raw)))
+        words = ["--disk-template=rbd", "--standard-alloc=1g,512,1", "--no-capacity-checks"]
+        words.append("--static-kvm-node-memory=0")
+        statuses, found = [], []
+        for source in ([str(path)], ["-t", str(text)]):
+            status, out, _ = run(capsys, "--json", *source, *words)
+            statuses.append(status)
+            found.append(json.loads(out))
+        assert statuses[0] == statuses[1]
+        first, second = found
+        assert first["standard"]["count"] == second["standard"]["count"], seed
+        assert first["before"]["score"] == pytest.approx(second["before"]["score"], abs=1e-8)
+        placed += first["standard"]["count"]
+    assert placed
+
+
+def test_capacity_by_counting_is_that_of_the_simulation(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What counting slots says of N+1 is what playing every failure through says."""
+    counted = [0]
+    accepts = Slots.accepts
+
+    def counting(slots: Slots, *arguments: Any) -> bool | None:
+        verdict = accepts(slots, *arguments)
+        counted[0] += verdict is not None
+        return verdict
+
+    path = tmp_path / "cluster.data"
+    for seed in range(130, 136):
+        path.write_text(cluster(seed))
+        template = ("plain", "rbd", "file")[seed % 3]
+        words = ["-t", str(path), f"--disk-template={template}", "--standard-alloc=10g,1g,1"]
+        words.append("--tiered-alloc=20g,3g,2")
+        monkeypatch.setattr(Slots, "accepts", counting)
+        quick = run(capsys, *words, "--json")
+        monkeypatch.setattr(Slots, "accepts", lambda *_: None)
+        assert run(capsys, *words, "--json") == quick, seed
+    assert counted[0] > 100
+
+
+def test_capacity_page_has_every_figure_a_person_asks_for(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Used and free, scores, counts by size, and the end."""
+    status, out, err = run(
+        capsys, *SIMULATED, "--disk-template=plain", "--tiered-alloc=10g,2g,2", "-v"
+    )
+    assert status == 0
+    assert "Tiered (plain): 14 more instances" in out
+    assert "Standard (plain): 45 more instances" in out
+    assert "The end: FailN1 (FailN1: 3)" in out
+    assert "The end: FailCPU (FailCPU: 3)" in out
+    assert "2.23822851" in out
+    assert "Standard allocation map\n  new-0 node-01-001\n" in err
+
+
+def test_capacity_of_a_cluster_with_a_failing_node(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Nothing is tried; unless errors are accepted, or the groups are taken one by one."""
+    path = tmp_path / "cluster.data"
+    path.write_text(FAILING)
+    words = ["-t", str(path), "--standard-alloc=1g,256,1"]
+    rbd, drbd = "--disk-template=rbd", "--disk-template=drbd"
+    refused = answer(capsys, *words, rbd)["standard"]
+    assert (refused["count"], refused["failures"]) == (0, {"FailN1": 1})
+    assert refused["end"] == "nothing is tried, for the cluster is not N+1: a2"
+    alone = answer(capsys, *words, rbd, "--independent-groups")["standard"]
+    assert alone["count"] == 15
+    assert {node for one in alone["instances"] for node in one["nodes"]} == {"b1", "b2"}
+    assert answer(capsys, *words, rbd, "--accept-existing-errors")["standard"]["count"] == 0
+    assert answer(capsys, *words, drbd, "--accept-existing-errors")["standard"]["count"] == 20
+    assert answer(capsys, *words, rbd, "--n1=no-new")["standard"]["count"] > 15
+
+
+def test_capacity_stops_at_its_limits(capsys: pytest.CaptureFixture[str]) -> None:
+    """A number of instances, or time."""
+    words = (*SIMULATED, "--disk-template=rbd", "--tiered-alloc=10g,2g,2")
+    limited = answer(capsys, *words, "-l", "5")
+    assert [limited[kind]["count"] for kind in ("tiered", "standard")] == [5, 5]
+    assert limited["standard"]["reason"] is None
+    assert answer(capsys, *words, "--time-limit=0")["standard"]["end"] == "time is up"
+
+
+def test_capacity_uses_only_the_nodes_it_may(capsys: pytest.CaptureFixture[str]) -> None:
+    """Nodes can be left out, by choice or as offline."""
+    words = (*SIMULATED, "--disk-template=drbd", "--no-capacity-checks")
+    for choice in ("--restrict-allocation-to=node-01-001,node-01-002", "-Onode-01-003"):
+        placed = answer(capsys, *words, choice)["standard"]["instances"]
+        assert {node for one in placed for node in one["nodes"]} == {"node-01-001", "node-01-002"}
+
+
+def test_capacity_interrupted_says_what_fitted_so_far(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ctrl-C in the middle of a step: what was placed before counts, and nothing else."""
+    place, left = CapacityState.place, [7]
+
+    def interrupted(site: CapacityState, *arguments: Any) -> None:
+        left[0] -= 1
+        place(site, *arguments)
+        if not left[0]:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(CapacityState, "place", interrupted)
+    status, out, _ = run(capsys, *SIMULATED, "--disk-template=plain", "--json")
+    found = json.loads(out)
+    assert status == 130
+    assert "standard" not in found or found["standard"]["count"] == 6 - found["tiered"]["count"]
+    ended = found.get("standard", found["tiered"])
+    assert ended["end"] == "interrupted"
+    assert ended["after"]["instances"] == ended["count"]
+
+
+def test_capacity_tells_a_terminal_how_far_it_is(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Progress on stderr, on a terminal only."""
+
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    terminal = Terminal()
+    assert run(capsys, *SIMULATED, "--disk-template=plain")[2] == ""
+    monkeypatch.setattr(sys, "stderr", terminal)
+    run(capsys, *SIMULATED, "--disk-template=plain")
+    assert "tiered: 1 instances" in terminal.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("words", "problem"),
+    [
+        (["--standard-alloc=1g,1g"], "--standard-alloc: expected disk,memory,cpus[,spindles]"),
+        (["--tiered-alloc=1g,x,1"], "--tiered-alloc: expected disk,memory,cpus[,spindles]"),
+        (["--tiered-alloc=1g,1g,-1"], "--tiered-alloc: expected disk,memory,cpus[,spindles]"),
+        (["--disk-template=tape"], "--disk-template: expected one of"),
+        (["--offline=nowhere"], "unknown nodes: nowhere"),
+        (["--restrict-allocation-to=x,y"], "unknown nodes: x, y"),
+        (["file.json"], "one cluster at most"),
+    ],
+)
+def test_capacity_says_what_is_wrong_with_the_command_line(
+    words: list[str], problem: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Exit status 2 and one line."""
+    status, out, err = run(capsys, *SIMULATED, *words)
+    assert (status, out) == (2, "")
+    assert problem in err
+    assert err.count("\n") == 1
+
+
+def test_capacity_without_an_online_node_fails(capsys: pytest.CaptureFixture[str]) -> None:
+    """The figures of the start, no mark of success, exit status 1."""
+    words = ("--simulate=preferred,1,100G,16g,4,2", "--disk-template=drbd")
+    status, out, err = run(capsys, *words, "--machine-readable")
+    assert status == 1
+    assert err == "iallocator: no online nodes for instances of this kind\n"
+    assert out.splitlines()[-1] == "HTS_INI_MNODE_DSK_AVAIL=95367"

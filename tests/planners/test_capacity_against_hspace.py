@@ -1,0 +1,50 @@
+"""The same questions to hspace: every key and value of its answer, in its order."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from iallocator.cli import main
+from tests.planners.capacities import cluster, options
+
+pytestmark = pytest.mark.skipif(not shutil.which("hspace"), reason="hspace is not installed")
+
+
+def hspace(*words: str) -> list[str]:
+    """Return the keys that hspace prints."""
+    command = ["hspace", "--machine-readable", *words]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+    return done.stdout.splitlines()
+
+
+def ours(capsys: pytest.CaptureFixture[str], *words: str) -> list[str]:
+    """Return the keys that we print."""
+    main(["capacity", "--machine-readable", "--compat=hail", *words])
+    return capsys.readouterr().out.splitlines()
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_capacity_of_a_cluster_is_the_one_of_hspace(
+    seed: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Counts, sizes in tiers, scores to eight decimals, what is used and free, and why it ends."""
+    path = tmp_path / "cluster.data"
+    path.write_text(cluster(seed))
+    words = ["-t", str(path), *options(seed)]
+    assert ours(capsys, *words) == hspace(*words), words
+
+
+@pytest.mark.parametrize("template", ["drbd", "plain", "rbd"])
+@pytest.mark.parametrize("spec", ["preferred,4,100G,16g,4,2", "last_resort,3,200g,8g,2"])
+def test_capacity_of_a_simulated_cluster_is_the_one_of_hspace(
+    spec: str, template: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Sizes from the policy; the cluster is made up on the spot."""
+    words = [f"--simulate={spec}", f"--disk-template={template}"]
+    theirs = hspace(*words)
+    assert theirs[-1] == "HTS_OK=1"
+    assert ours(capsys, *words) == theirs

@@ -1,0 +1,191 @@
+"""``iallocator check``: every kind of finding, with its names and numbers."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+
+from iallocator.cli import main
+from iallocator.planners.check.health import KINDS
+from iallocator.wire.schemas import directory
+
+Json = dict[str, Any]
+Output = pytest.CaptureFixture[str]
+
+HEAD = "default|uuid-default|preferred||\nrack|uuid-rack|preferred||\n"
+POLICY = "|128,1,1024,1,1,1|128,1,1024,1,1,1;8192,8,1048576,16,8,12|drbd,plain,rbd|4.0|32.0\n"
+
+
+def node(
+    name: str, *, memory: int = 16384, offline: str = "N", tags: str = "", group: str = "default"
+) -> str:
+    """Return the line of a node."""
+    return f"{name}|16384|512|{memory}|409600|307200|4|{offline}|uuid-{group}|4|{tags}|N|0|1|1.0"
+
+
+def instance(
+    name: str, primary: str, secondary: str = "", *, memory: int = 512, tags: str = ""
+) -> str:
+    """Return the line of an instance, drbd if it has a secondary."""
+    kind = "drbd" if secondary else "rbd"
+    return f"{name}|{memory}|1024|1|running|Y|{primary}|{secondary}|{kind}|{tags}|1|1|N"
+
+
+def stored(folder: Path, nodes: list[str], instances: list[str], tags: str = "") -> str:
+    """Write a cluster and return its path."""
+    path = folder / "cluster.data"
+    parts = [HEAD, "\n".join(nodes) + "\n", "\n".join(instances) + "\n", tags, POLICY]
+    path.write_text("\n".join(parts))
+    return str(path)
+
+
+def check(capsys: Output, path: str, *options: str) -> tuple[int, Json]:
+    """Return exit status and document, which fits the schema of plans."""
+    status = main(["check", "--json", "-t", path, *options])
+    document: Json = json.loads(capsys.readouterr().out)
+    jsonschema.validate(document, json.loads((directory() / "plan.schema.json").read_text()))
+    assert document["command"] == "check"
+    assert status == (not document["healthy"])
+    return status, document
+
+
+def findings(document: Json) -> list[tuple[str, str | None, str | None]]:
+    """Return kind, node and instance of every finding."""
+    return [
+        (found["kind"], found["node"], found["instance"])
+        for group in document["groups"]
+        for found in group["findings"]
+    ]
+
+
+def test_check_of_a_healthy_cluster_finds_nothing(tmp_path: Path, capsys: Output) -> None:
+    """Exit status 0, every number 0."""
+    path = stored(tmp_path, [node("n1"), node("n2")], [instance("a", "n1", "n2")])
+    status, document = check(capsys, path)
+    assert (status, document["healthy"], findings(document)) == (0, True, [])
+    assert document["problems"] == dict.fromkeys(KINDS, 0)
+
+
+SICK: dict[str, tuple[list[str], list[str], str, list[tuple[str, str, str | None]], str]] = {
+    "n1": (
+        [node("n1", memory=15000), node("n2", memory=400)],
+        [instance("a", "n1", "n2", memory=512)],
+        "",
+        [("n1", "n2", None), ("global_n1", "n1", "a")],
+        "400 MiB memory free, 512 are to be kept for failovers",
+    ),
+    "global_n1": (
+        [node("n1", memory=8000), node("n2", memory=3000)],
+        [instance("a", "n1", memory=4000)],
+        "",
+        [("global_n1", "n1", "a")],
+        "if it fails a is lost: no node has the memory for it",
+    ),
+    "conflicts": (
+        [node("n1"), node("n2")],
+        [instance("a", "n1", tags="service:web"), instance("b", "n1", tags="service:web")],
+        "htools:iextags:service\n",
+        [("conflicts", "n1", None)],
+        "service:web excludes each other: a, b",
+    ),
+    "offline": (
+        [node("n1", offline="Y"), node("n2"), node("n3", offline="Y")],
+        [instance("a", "n1"), instance("b", "n2", "n3")],
+        "",
+        [("global_n1", "n2", "b"), ("offline_primary", "n1", "a"),
+         ("offline_secondary", "n3", "b")],
+        "primary on n1, which is offline",
+    ),
+    "policy": (
+        [node("n1"), node("n2")],
+        [instance("a", "n1", memory=64)],
+        "",
+        [("policy", "n1", "a")],
+        "outside the policy of the group: 64 MiB memory, at least 128 allowed",
+    ),
+    "ratio": (
+        [node("n1"), node("n2")],
+        [instance(f"i{k}", "n1") for k in range(17)],
+        "",
+        [("policy", "n1", None)],
+        "18 virtual cpus in use, 4 cpus at ratio 4 allow 16",
+    ),
+    "split": (
+        [node("n1"), node("n2", group="rack")],
+        [instance("a", "n1", "n2")],
+        "",
+        [("split", "n1", "a")],
+        "primary on n1 in group default, secondary on n2 in group rack",
+    ),
+    "location": (
+        [node("n1", tags="power:1"), node("n2", tags="power:1"), node("n3", tags="power:2")],
+        [instance("a", "n1", "n2")],
+        "htools:nlocation:power\n",
+        [("location", "n1", "a")],
+        "n1 and n2 are both in power:1",
+    ),
+    "desired": (
+        [node("n1", tags="power:1"), node("n2", tags="power:2")],
+        [instance("a", "n1", tags="power:2")],
+        "htools:nlocation:power\nhtools:desiredlocation:power\n",
+        [("location", "n1", "a")],
+        "wants power:2, which n1 does not have",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", SICK)
+def test_check_finds_what_is_wrong_and_names_it(kind: str, tmp_path: Path, capsys: Output) -> None:
+    """Each kind by itself: who, and the numbers; exit status 1."""
+    nodes, instances, tags, expected, text = SICK[kind]
+    path = stored(tmp_path, nodes, instances, tags)
+    status, document = check(capsys, path)
+    assert (status, findings(document)) == (1, expected)
+    assert text in [f["text"] for group in document["groups"] for f in group["findings"]]
+    assert main(["check", "-t", path]) == 1
+    shown = " ".join(capsys.readouterr().out.split())
+    assert text in shown
+    assert all((node or "") in shown and (name or "") in shown for _, node, name in expected)
+
+
+def test_check_says_what_balancing_would_mend(tmp_path: Path, capsys: Output) -> None:
+    """Two instances that exclude each other part; with --no-simulation nobody tries."""
+    nodes, instances, tags, *_ = SICK["conflicts"]
+    path = stored(tmp_path, nodes, instances, tags)
+    document = check(capsys, path)[1]
+    assert document["rebalancing"] == {"helps": True, "moves": 1}
+    assert document["problems"]["conflicts"] == 1
+    assert document["problems_after"]["conflicts"] == 0
+    assert document["scores"]["after"] < document["scores"]["before"]
+    document = check(capsys, path, "--no-simulation")[1]
+    assert document["rebalancing"] == {"helps": False, "moves": 0}
+    assert document["problems_after"] == document["problems"]
+
+
+def test_check_with_no_capacity_checks_leaves_failures_out(tmp_path: Path, capsys: Output) -> None:
+    """Whoever does not want global N+1 is not told of it."""
+    nodes, instances, *_ = SICK["global_n1"]
+    path = stored(tmp_path, nodes, instances)
+    assert check(capsys, path, "--no-capacity-checks")[0] == 0
+
+
+def test_check_of_a_split_instance_in_hchecks_way_does_not_die(
+    tmp_path: Path, capsys: Output
+) -> None:
+    """Where hcheck ends with an error."""
+    nodes, instances, *_ = SICK["split"]
+    path = stored(tmp_path, nodes, instances)
+    assert main(["check", "--machine-readable", "-t", path]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[-1] == "HCHECK_OK=1"
+    assert "HCHECK_FINAL_CLUSTER_NEED_REBALANCE=0" in lines
+
+
+def test_check_reads_simulated_clusters(capsys: Output) -> None:
+    """An empty cluster is healthy."""
+    assert main(["check", "--simulate", "p,4,100G,16g,4,2"]) == 0
+    assert capsys.readouterr().out.startswith("Healthy\n")

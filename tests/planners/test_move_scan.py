@@ -1,0 +1,84 @@
+"""The scan of all moves against the scalar kernel, and against itself from scratch."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+
+from iallocator.limits.node import checks_for
+from iallocator.model.cluster import Cluster, Group
+from iallocator.model.moves import apply_steps
+from iallocator.planners.balance.move_kinds import MoveRules
+from iallocator.planners.balance.scan.prefilter import RelevantChecks
+from iallocator.scoring.scalar import ScalarKernel
+
+from .worlds import arena, worlds
+
+
+def test_scan_scores_are_those_of_the_scalar_kernel() -> None:
+    """The score that a move promises is the score of the cluster once it is made."""
+    compared = 0
+    for name, cluster, group in worlds(range(300, 330)):
+        place = arena(cluster, group)
+        for move in place.scan().lowest(40, 40):
+            steps = move.kind.steps(move.before, move.target)
+            with place.state.trial():
+                apply_steps(place.state, move.instance, steps)
+                score = ScalarKernel(place.state, group.nodes, place.fixed).score()
+            assert move.score == pytest.approx(score, abs=1e-9), (name, move.kind.name)
+            compared += 1
+    assert compared > 500
+
+
+@pytest.mark.parametrize("rules", [MoveRules(), MoveRules(ignore_soft=True, restricted=True)])
+def test_scan_refreshed_finds_what_a_new_one_finds(rules: MoveRules) -> None:
+    """After any moves, good or bad, the refreshed scan ranks as one made from scratch."""
+    rng = Random(5)
+    for name, cluster, group in worlds(range(330, 345)):
+        place = arena(cluster, group, rules)
+        scan = place.scan()
+        for _ in range(4):
+            moves = scan.lowest(30, 30)
+            if not moves:
+                break
+            move = rng.choice(moves)
+            apply_steps(place.state, move.instance, move.kind.steps(move.before, move.target))
+            scan.refresh([*move.before, move.target])
+            kept = [(m.score, m.instance.name, m.kind.name, m.target) for m in scan.lowest(30, 9)]
+            fresh = place.scan().lowest(30, 9)
+            assert [k[0] for k in kept] == pytest.approx([m.score for m in fresh], abs=1e-9), name
+            best, again = scan.best(), place.scan().best()
+            assert (best is None) == (again is None), name
+            if best is not None and again is not None:
+                assert best.score == pytest.approx(again.score, abs=1e-9), name
+
+
+def test_scan_best_is_the_lowest_of_all_moves() -> None:
+    """The bound that spares most moves the exact score never loses the best one."""
+    for name, cluster, group in worlds(range(345, 365)):
+        scan = arena(cluster, group).scan()
+        best = scan.best()
+        every = scan.lowest(10**6, 10**6)
+        assert (best is None) == (not every), name
+        if best is not None:
+            assert best.score == pytest.approx(min(m.score for m in every), abs=1e-9), name
+
+
+def test_scan_leaves_out_only_limits_that_no_move_breaks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With every limit tested for every move the same moves are found."""
+    found = [_moves(cluster, group) for _, cluster, group in worlds(range(365, 385))]
+    monkeypatch.setattr(
+        RelevantChecks,
+        "checks",
+        lambda self, role, limits, leading: checks_for(tuple(role), self._crowd, limits),
+    )
+    tested = [_moves(cluster, group) for _, cluster, group in worlds(range(365, 385))]
+    assert found == tested
+    assert sum(len(moves) for moves in found) > 1000
+
+
+def _moves(cluster: Cluster, group: Group) -> list[tuple[float, str, str, int]]:
+    """All moves of a group, those that soft limits do not forbid."""
+    moves = arena(cluster, group).scan().lowest(10**6, 10**6)
+    return [(move.score, move.instance.name, move.kind.name, move.target) for move in moves]

@@ -1,0 +1,336 @@
+"""Squeezing: what may be powered down and on, in which order, and how it is told."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from iallocator.cli import main
+from iallocator.model.state import State
+from iallocator.planners.plan import Plan
+from iallocator.planners.squeeze.headroom import Headroom
+from iallocator.sources.text import read_text
+from iallocator.wire.document import Reading
+from tests.builders import cluster, instance
+
+from .hsqueeze import standby_cluster, text_cluster
+
+Json = dict[str, Any]
+Capture = pytest.CaptureFixture[str]
+
+MASTER = ("--master", "node1")
+
+
+def on_shared(*nodes: str, **members: Any) -> Json:
+    """Return an instance on shared storage."""
+    return instance(*nodes, disk_template="rbd", **members)
+
+
+def squeeze(document: Json, folder: Path, capsys: Capture, *options: str) -> Json:
+    """Return the plan for a document; it is verified, and fits the schema."""
+    import jsonschema
+
+    from iallocator.wire.schemas import directory
+
+    path = folder / "cluster.json"
+    path.write_text(json.dumps(document))
+    assert main(["squeeze", "--json", "--verify-plan", str(path), *options]) == 0
+    plan: Json = json.loads(capsys.readouterr().out)
+    jsonschema.validate(plan, json.loads((directory() / "plan.schema.json").read_text()))
+    return plan
+
+
+def reasons(plan: Json) -> dict[str, str]:
+    """Return why nodes are kept, by name."""
+    return {one["node"]: one["reason"] for one in plan["kept"]}
+
+
+def test_squeeze_frees_nodes_with_the_fewest_instances_first(
+    tmp_path: Path, capsys: Capture
+) -> None:
+    """The emptiest node goes first; the master stays whatever it holds."""
+    homes = ("node1", "node2", "node2", "node2", "node3", "node4", "node4")
+    document = cluster(
+        4, memory=8192, instances={f"i{k}": on_shared(home) for k, home in enumerate(homes)}
+    )
+    plan = squeeze(document, tmp_path, capsys, *MASTER, "--target-resources=0.5")
+    assert (plan["action"], plan["nodes"]) == ("offline", ["node3", "node4", "node2"])
+    plan = squeeze(document, tmp_path, capsys, *MASTER, "--target-resources=3")
+    assert plan["nodes"] == ["node3", "node4"]
+    assert "in all" in reasons(plan)["node2"]
+
+
+def test_squeeze_takes_preferred_nodes_first_and_avoided_ones_last(
+    tmp_path: Path, capsys: Capture
+) -> None:
+    """Within what is possible the person decides."""
+    document = cluster(4, instances={f"i{k}": on_shared(f"node{k}") for k in (1, 2, 3, 4)})
+    options = (*MASTER, "--prefer=node4", "--avoid=node2")
+    plan = squeeze(document, tmp_path, capsys, *options)
+    assert plan["nodes"] == ["node4", "node3", "node2"]
+
+
+def test_squeeze_leaves_mirrored_instances_alone_unless_told(
+    tmp_path: Path, capsys: Capture
+) -> None:
+    """Drbd instances, and their secondaries, are moved with --drbd only."""
+    document = cluster(4, instances={"web": instance("node2", "node3")})
+    plan = squeeze(document, tmp_path, capsys, *MASTER)
+    assert plan["nodes"] == ["node4"]
+    assert "web" in reasons(plan)["node2"]
+    assert "secondary of web" in reasons(plan)["node3"]
+    plan = squeeze(document, tmp_path, capsys, *MASTER, "--drbd")
+    assert len(plan["nodes"]) == 2
+    freed = set(plan["nodes"])
+    assert not freed & {name for move in plan["moves"][-1:] for name in move["to"]}
+
+
+def test_squeeze_with_all_moves_what_is_not_auto_balanced(tmp_path: Path, capsys: Capture) -> None:
+    """What balancing must leave alone is moved with --all only."""
+    text = text_cluster_of("i1|128|0|1|running|N|node2||ext||1|-")
+    path = tmp_path / "cluster.data"
+    path.write_text(text)
+    for options, freed in (((), []), (("--drbd",), []), (("--all",), ["node2"])):
+        assert main(["squeeze", "--json", "-t", str(path), *options]) == 0
+        assert json.loads(capsys.readouterr().out)["nodes"] == freed, options
+
+
+def text_cluster_of(*instances: str) -> str:
+    """Return two nodes, the first one the master, with these instances."""
+    node = "|4096|0|4096|1000|1000|8|{}|uuid|1|"
+    ends = "1,1,0,0,0,1;99999,64,9999999,16,8,12|ext|4.0|32.0"
+    parts = [
+        ["group|uuid|preferred|"],
+        ["node1" + node.format("M"), "node2" + node.format("N").replace("|0|4096", "|0|3968")],
+        instances, [], [f"{name}|128,1,1024,1,1,1|{ends}" for name in ("", "group")],
+    ]  # fmt: skip
+    return "\n".join("".join(line + "\n" for line in part) for part in parts)
+
+
+def test_squeeze_without_a_master_warns_and_keeps_a_node(tmp_path: Path, capsys: Capture) -> None:
+    """A captured request names no master: say so, and do not power everything down."""
+    path = tmp_path / "cluster.json"
+    path.write_text(json.dumps(cluster(3)))
+    assert main(["squeeze", "--json", str(path)]) == 0
+    captured = capsys.readouterr()
+    assert "--master" in captured.err
+    assert len(json.loads(captured.out)["nodes"]) == 2
+    assert main(["squeeze", "--json", str(path), *MASTER]) == 0
+    captured = capsys.readouterr()
+    assert captured.err == ""
+    assert json.loads(captured.out)["nodes"] == ["node2", "node3"]
+
+
+def test_squeeze_keeps_instances_in_their_group(tmp_path: Path, capsys: Capture) -> None:
+    """Ganeti cannot migrate into another group, so a group with instances keeps a node."""
+    document = cluster(
+        {"a": 2, "b": 2}, instances={"i1": on_shared("node1"), "i3": on_shared("node3")}
+    )
+    plan = squeeze(document, tmp_path, capsys, *MASTER)
+    assert plan["nodes"] == ["node2", "node4"]
+    assert plan["moves"] == []
+
+
+FULL = {f"i{k}": on_shared("node1", memory=1000) for k in range(8)}
+
+
+def test_squeeze_powers_on_standby_nodes_by_priority(tmp_path: Path, capsys: Capture) -> None:
+    """Low numbers first, then those without; not those that are off for other reasons."""
+    tags = {
+        "node2": ["htools:standby:auto"],
+        "node3": ["htools:standby:priority:20"],
+        "node4": ["htools:standby:priority:3", "htools:standby:auto"],
+        "node5": ["pink:bunny"],
+    }
+    changes = {name: {"offline": True, "tags": some} for name, some in tags.items()}
+    document = cluster(5, instances=FULL, changes=changes)
+    plan = squeeze(document, tmp_path, capsys, *MASTER)
+    assert (plan["action"], plan["nodes"]) == ("online", ["node4"])
+    assert plan["tags"] == {"add": {}, "remove": {"node4": ["htools:standby:auto"]}}
+    assert plan["commands"][:3] == [
+        "gnt-node power -f on node4",
+        "gnt-node modify --offline=no node4",
+        "gnt-node remove-tags node4 htools:standby:auto",
+    ]
+    assert "node5" not in reasons(plan)
+    plan = squeeze(document, tmp_path, capsys, *MASTER, "--minimal-resources=5")
+    assert plan["nodes"] == ["node4", "node3"]
+    plan = squeeze(document, tmp_path, capsys, *MASTER, "--prefer=node2")
+    assert plan["nodes"] == ["node2"]
+
+
+def test_squeeze_powers_on_nothing_where_moving_is_enough(tmp_path: Path, capsys: Capture) -> None:
+    """Balancing makes the room; the standby node stays off."""
+    changes = {"node3": {"offline": True, "tags": ["htools:standby:auto"]}}
+    document = cluster(3, instances=FULL, changes=changes)
+    plan = squeeze(document, tmp_path, capsys, *MASTER)
+    assert (plan["action"], plan["nodes"]) == ("none", [])
+    assert plan["moves"]
+    assert plan["commands"]
+
+
+def test_squeeze_takes_a_node_of_unknown_size_for_the_smallest(
+    tmp_path: Path, capsys: Capture
+) -> None:
+    """In a captured request nodes that are off report no sizes."""
+    nothing = {"total_memory": 0, "free_memory": 0, "total_cpus": 0, "total_disk": 0}
+    changes = {"node2": {"offline": True, "tags": ["htools:standby:x"], **nothing}}
+    document = cluster(2, instances=FULL, changes=changes)
+    path = tmp_path / "cluster.json"
+    path.write_text(json.dumps(document))
+    assert main(["squeeze", "--json", str(path), *MASTER]) == 0
+    captured = capsys.readouterr()
+    assert json.loads(captured.out)["nodes"] == ["node2"]
+    assert "node2: size unknown" in captured.err
+
+
+def test_squeeze_with_two_levels_does_not_flap(tmp_path: Path, capsys: Capture) -> None:
+    """What it leaves behind, it leaves alone: neither level is broken then."""
+    path = tmp_path / "cluster.data"
+    switched = 0
+    for seed in range(12):
+        path.write_text(text_cluster(seed) if seed % 2 else standby_cluster(seed))
+        save = ("-S", str(tmp_path / "after"))
+        assert main(["squeeze", "--json", "-t", str(path), *save, "--verify-plan"]) == 0
+        first = json.loads(capsys.readouterr().out)
+        if any("not enough" in group["reason"] for group in first["groups"]):
+            continue
+        after = str(tmp_path / "after.squeezed")
+        assert main(["squeeze", "--json", "-t", after]) == 0
+        again = json.loads(capsys.readouterr().out)
+        if first["action"] == "offline":
+            assert again["action"] != "online", seed
+        if again["action"] == "offline":
+            assert set(again["nodes"]).isdisjoint(first["nodes"]), seed
+        switched += len(first["nodes"])
+    assert switched > 3
+
+
+def test_squeeze_to_less_than_the_minimum_warns(tmp_path: Path, capsys: Capture) -> None:
+    """The levels are as told, but in this order they would flap."""
+    path = tmp_path / "cluster.json"
+    path.write_text(json.dumps(cluster(2, instances={"i": on_shared("node2", memory=6500)})))
+    levels = ("--minimal-resources=1", "--target-resources=0.5")
+    assert main(["squeeze", "--json", str(path), *MASTER, *levels]) == 0
+    captured = capsys.readouterr()
+    assert "--target-resources is less" in captured.err
+    assert json.loads(captured.out)["nodes"] == ["node2"]
+
+
+def test_squeeze_leaves_freed_nodes_empty_and_others_with_the_reserve(
+    tmp_path: Path, capsys: Capture
+) -> None:
+    """Read back from the text file: what was promised is so."""
+    freed = 0
+    for seed in range(100, 112):
+        path = tmp_path / "cluster.data"
+        path.write_text(text_cluster(seed, (3, 6)))
+        save = ("-S", str(tmp_path / "after"))
+        assert main(["squeeze", "--json", "-t", str(path), *save]) == 0
+        plan = json.loads(capsys.readouterr().out)
+        if plan["action"] != "offline":
+            continue
+        raw = (tmp_path / "after.squeezed").read_bytes()
+        after = read_text(raw, "after", Reading())
+        state, reserve = State(after.cluster), Headroom(after.policy.standard, 2.0)
+        for node in after.cluster.nodes:
+            if node.name in plan["nodes"]:
+                freed += 1
+                assert not list(state.instances_on(node.index)), (seed, node.name)
+                assert any(tag.startswith("htools:standby:") for tag in node.tags)
+            elif node.online:
+                assert reserve.lacks(state, node.index) == "", (seed, node.name)
+            else:
+                assert not state.primaries[node.index]
+    assert freed > 5
+
+
+def test_squeeze_commands_drain_first_and_power_off_last(tmp_path: Path, capsys: Capture) -> None:
+    """Nothing new may come to a node that is about to be powered down."""
+    changes = {"node3": {"tags": ["htools:standby:manual"]}}
+    document = cluster(3, instances={"i2": on_shared("node2")}, changes=changes)
+    path, script = tmp_path / "cluster.json", tmp_path / "script"
+    path.write_text(json.dumps(document))
+    assert main(["squeeze", str(path), *MASTER, f"-C{script}"]) == 0
+    assert "gnt-node" not in capsys.readouterr().out
+    lines = [line.strip() for line in script.read_text().splitlines()]
+    assert lines[:2] == ["#!/bin/sh", "set -e"]
+    assert [line for line in lines if line.startswith("gnt")] == [
+        "gnt-node modify --drained=yes --auto-promote node3",
+        "gnt-node modify --drained=yes --auto-promote node2",
+        "gnt-instance migrate -f -n node1 i2",
+        "gnt-node add-tags node2 htools:standby:auto",
+        "gnt-node modify --offline=yes node3",
+        "gnt-node modify --offline=yes node2",
+        "gnt-node power -f off node3",
+        "gnt-node power -f off node2",
+    ]
+
+
+def test_squeeze_says_why_a_node_cannot_be_freed(tmp_path: Path, capsys: Capture) -> None:
+    """The table names every node that stays, and what stands in the way."""
+    document = cluster(
+        3,
+        memory=4096,
+        instances={"big": on_shared("node2", memory=3000), "local": instance("node3"),
+                   "own": on_shared("node1", memory=1500)},
+    )  # fmt: skip
+    path = tmp_path / "cluster.json"
+    path.write_text(json.dumps(document))
+    assert main(["squeeze", str(path), *MASTER, "--minimal-resources=0.5"]) == 0
+    out = capsys.readouterr().out
+    assert out.startswith("No action\n")
+    lines = {line.split()[0]: line for line in out.splitlines() if line.startswith("  node")}
+    assert "master" in lines["node1"]
+    assert "big" in lines["node2"] or "in all" in lines["node2"]
+    assert "local" in lines["node3"]
+
+
+def test_squeeze_with_no_time_powers_down_nothing(tmp_path: Path, capsys: Capture) -> None:
+    """--time-limit 0 ends before the first set of nodes, and says so."""
+    plan = squeeze(cluster(3), tmp_path, capsys, *MASTER, "--time-limit=0")
+    assert (plan["action"], plan["nodes"]) == ("none", [])
+    assert plan["groups"][0]["reason"] == "time is up"
+
+
+def test_squeeze_interrupted_prints_what_it_has(
+    tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ctrl-C while moves are sought: a whole plan on stdout, exit status 130."""
+    import iallocator.commands.squeeze as command
+
+    calls = []
+
+    def interrupt(plan: Plan) -> None:
+        calls.append(plan)
+        if len(calls) == 3:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(command, "progress", lambda: interrupt)
+    path = tmp_path / "cluster.json"
+    path.write_text(
+        json.dumps(cluster(4, instances={f"i{k}": on_shared(f"node{k}") for k in range(1, 5)}))
+    )
+    assert main(["squeeze", "--json", str(path), *MASTER]) == 130
+    plan = json.loads(capsys.readouterr().out)
+    assert plan["groups"][0]["reason"] == "interrupted"
+    assert all(set(move["to"]).isdisjoint(plan["nodes"]) for move in plan["moves"])
+
+
+@pytest.mark.parametrize(
+    ("option", "problem"),
+    [("--master=nope", "unknown nodes: nope"), ("--prefer=node1,nope", "unknown nodes: nope"),
+     ("--avoid=nope", "unknown nodes: nope"), ("--group=nope", "unknown group: nope"),
+     ("--target-resources=-1", "a number that is not negative")],
+)  # fmt: skip
+def test_squeeze_with_an_unusable_value_says_which(
+    option: str, problem: str, tmp_path: Path, capsys: Capture
+) -> None:
+    """A misspelt name is an error, not a plan for something else."""
+    path = tmp_path / "cluster.json"
+    path.write_text(json.dumps(cluster(2)))
+    assert main(["squeeze", option, str(path)]) == 2
+    assert problem in capsys.readouterr().err

@@ -1,0 +1,34 @@
+"""Generated clusters as the planners see them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from iallocator.model.cluster import Cluster, Group
+from iallocator.model.node_view import capacities
+from iallocator.model.state import State
+from iallocator.planners.balance.greedy import BalanceProblem
+from iallocator.planners.balance.move_kinds import MoveRules
+from iallocator.planners.eligible import movable
+from iallocator.wire.document import Reading, read_cluster
+from tests.conformance.documents import document
+
+__all__ = ["arena", "worlds"]
+
+
+def worlds(seeds: range) -> Iterator[tuple[str, Cluster, Group]]:
+    """Name, cluster and group, for every group of some generated documents."""
+    for seed in seeds:
+        raw = document(seed, ("relocate", "node-evacuate")[seed % 2])
+        for number in range(len(raw["nodegroups"])):
+            cluster = read_cluster(raw, Reading())
+            group = cluster.groups[number]
+            if group.nodes:
+                yield f"seed {seed}, group {group.name}", cluster, group
+
+
+def arena(cluster: Cluster, group: Group, rules: MoveRules | None = None) -> BalanceProblem:
+    """Return everything that may be balanced in a group."""
+    fixed = [capacities(node) for node in cluster.nodes]
+    instances = movable(cluster, group)
+    return BalanceProblem(State(cluster), group.nodes, fixed, instances, rules or MoveRules())

@@ -1,0 +1,189 @@
+"""``iallocator place``: what it does beside Pacemaker's rules."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+
+from iallocator.commands import run_command
+from iallocator.errors import UsageError
+from iallocator.limits.node import HARD_LIMITS, PRIMARY, SECONDARY, checks_for
+from iallocator.model.node_view import NodeView, capacities
+from iallocator.model.state import State
+from iallocator.wire.document import Reading, read_cluster
+from tests.builders import allocate, as_bytes, cluster, instance
+
+from .pacemaker import KINDS
+
+Json = dict[str, Any]
+
+
+@pytest.fixture
+def place(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Any:
+    """Return a function that runs the command on a document."""
+
+    def run(document: Json, kind: str = "balanced", *options: str) -> Json:
+        path = tmp_path / "document.json"
+        path.write_bytes(as_bytes(document))
+        line = ["place", "--json", f"--strategy=pacemaker-{kind}", *options, str(path)]
+        assert run_command("place", line) == 0
+        found: Json = json.loads(capsys.readouterr().out)
+        return found
+
+    return run
+
+
+def world(seed: int) -> Json:
+    """Return a cluster of two groups that is rather full."""
+    random = Random(seed)
+    instances = {}
+    for number in range(random.randint(6, 16)):
+        group = random.choice([["node1", "node2", "node3"], ["node4", "node5"]])
+        template = random.choice(["drbd", "rbd", "rbd", "plain"])
+        where = random.sample(group, 2 if template == "drbd" else 1)
+        instances[f"i{number}"] = instance(
+            *where, disk_template=template, memory=random.choice([256, 512, 1024]),
+            admin_state=random.choice(["up", "up", "up", "down"]),
+            auto_balance=random.random() < 0.9,
+        )  # fmt: skip
+    state = random.choice([{}, {"drained": True}, {"offline": True}])
+    return cluster(
+        {"default": 3, "annex": 2}, memory=8192, instances=instances, changes={"node2": state}
+    )
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("seed", range(8))
+def test_places_are_within_hard_limits_and_reached_step_by_step(
+    place: Any, kind: str, seed: int
+) -> None:
+    """No node is given more than it has; everyone stays in its group; the steps lead there."""
+    document = world(seed)
+    found = place(document, kind, "--n1=off")
+    model = read_cluster(document, Reading())
+    index = {node.name: node.index for node in model.nodes}
+    state = State(model)
+    ends = {}
+    for entry in found["instances"]:
+        one = next(i for i in model.instances if i.name == entry["instance"])
+        nodes = tuple(index[name] for name in entry["to"])
+        if entry["from"] == entry["to"] or not (one.mirrored and one.auto_balance):
+            assert entry["to"] in ([], entry["from"])
+            continue  # it takes what it takes now
+        ends[one.name] = nodes
+        assert {model.nodes[i].group for i in nodes} <= {model.group_of(one)}
+        state.remove(one, state.where[one.name])
+    for one in model.instances:
+        if not ends.get(one.name):
+            continue
+        views = [
+            NodeView(state.row(i), capacities(model.nodes[i]), state.reserved[i])
+            for i in ends[one.name]
+        ]
+        state.place(one, ends[one.name])
+        for role, (i, before) in enumerate(zip(ends[one.name], views)):
+            after = NodeView(state.row(i), capacities(model.nodes[i]), state.reserved[i])
+            checks = checks_for(SECONDARY if role else PRIMARY, one, HARD_LIMITS)
+            assert not any(c.fails(before, after, one) for c in checks)
+            assert model.nodes[i].online
+    reached = {n: list(i["nodes"]) for n, i in document["instances"].items()}
+    for step in found["transition"]["steps"]:
+        if "instance" in step and step["to"]:
+            reached[step["instance"]] = step["to"]
+    left = {one["name"] for one in found["transition"]["left"]}
+    for entry in found["instances"]:
+        if entry["to"] and entry["instance"] not in left:
+            assert reached[entry["instance"]] == entry["to"]
+
+
+def test_moves_are_elementary_and_lead_where_the_placement_says(place: Any) -> None:
+    """drbd: the mirror first, then the failover; each move as the schema has it."""
+    document = cluster(nodes=4, instances={"mail": instance("node1", "node2", memory=512)})
+    tags = ["iallocator:score:node1:-INFINITY", "iallocator:score:node2:-INFINITY"]
+    document["instances"]["mail"]["tags"] = tags
+    found = place(document)
+    assert found["placement"] == {"mail": "node3"}
+    (move,) = found["moves"]
+    assert (move["from"], move["to"]) == (["node1", "node2"], ["node3", "node4"])
+    assert move["move"] == "r:node3 f r:node4"
+    assert found["job_sets"] == [[0]]
+
+
+def test_placement_is_in_the_order_of_the_document_with_new_ones_last(place: Any) -> None:
+    """Who comes first in the document chooses first, whatever its name."""
+    instances = {name: instance("node1", disk_template="rbd") for name in ("zebra", "ant")}
+    found = place(allocate(cluster(nodes=3, instances=instances), name="bee", disk_template="rbd"))
+    assert list(found["placement"]) == ["zebra", "ant", "bee"]
+    assert [entry["instance"] for entry in found["instances"]] == ["zebra", "ant", "bee"]
+
+
+def test_apart_instances_are_kept_apart(place: Any) -> None:
+    """What must be apart is no matter of rank."""
+    tags = ["iallocator:separate:must:web"]
+    instances = {
+        name: instance("node1", disk_template="rbd", tags=tags) for name in ("a", "b", "c")
+    }
+    found = place(cluster(nodes=2, instances=instances), "minimal", "--n1=off")
+    assert found["placement"] == {"a": "node1", "b": "node2", "c": None}
+    assert "must be apart from" in found["instances"][2]["why"]
+
+
+def test_failures_are_kept_survivable_as_asked(place: Any) -> None:
+    """strict: one stays out; no-new: no failure can be survived now, so nothing is lost."""
+    instances = {
+        f"i{n}": instance(f"node{1 + n % 2}", disk_template="rbd", memory=2500) for n in range(4)
+    }
+    document = cluster(nodes=2, memory=8000, instances=instances)
+    full = {"i0": "node1", "i1": "node1", "i2": "node1", "i3": "node2"}
+    assert place(document, "minimal", "--n1=off")["placement"] == full
+    assert place(document, "minimal")["placement"] == full
+    strict = place(document, "minimal", "--n1=strict")
+    assert strict["placement"] == full | {"i3": None}
+    assert "FailN1" in strict["instances"][3]["why"]
+
+
+def test_failure_that_can_be_survived_now_can_be_survived_then(place: Any) -> None:
+    """Minimal would like both on node1, but then the new one could not move to node2."""
+    document = cluster(
+        nodes=2, memory=8000, instances={"a": instance("node1", disk_template="rbd", memory=3000)}
+    )
+    document = allocate(document, disk_template="rbd", memory=4990)
+    assert place(document, "minimal", "--n1=off")["placement"] == {"a": "node1", "new": "node1"}
+    document["nodes"]["node2"] |= {"total_memory": 7000, "free_memory": 7000}
+    assert place(document, "minimal")["placement"] == {"a": "node1", "new": None}
+
+
+def test_place_without_a_strategy_of_pacemaker_is_an_error(tmp_path: Path) -> None:
+    """The rules are Pacemaker's; the message names the four."""
+    path = tmp_path / "document.json"
+    path.write_bytes(as_bytes(cluster(nodes=1)))
+    with pytest.raises(UsageError, match="pacemaker-default, -utilization"):
+        run_command("place", ["place", str(path)])
+
+
+def test_strategy_of_place_may_come_by_tag(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As for any request."""
+    path = tmp_path / "document.json"
+    document = cluster(nodes=1, tags=("iallocator:strategy:minimal",))
+    path.write_bytes(as_bytes(document))
+    assert run_command("place", ["place", "--json", str(path)]) == 0
+    assert json.loads(capsys.readouterr().out)["strategy"] == "pacemaker-minimal"
+
+
+def test_circle_of_free_capacity_is_told(place: Any) -> None:
+    """Where b has more than c, c more than d, d more than b, the names of equals decide."""
+    document = cluster(nodes={"default": 4})
+    amounts = {"node1": (0, 0, 0), "node2": (1, 2, 3), "node3": (3, 1, 2), "node4": (2, 3, 1)}
+    for name, found in amounts.items():
+        document["nodes"][name]["tags"] = [
+            f"iallocator:utilization:{key}:{amount}" for key, amount in zip("xyz", found)
+        ]
+    answer = place(allocate(document, disk_template="rbd"))
+    assert answer["placement"] == {"new": "node2"}
+    assert answer["instances"][0]["why"].startswith("rule 4")

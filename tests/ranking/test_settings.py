@@ -1,0 +1,168 @@
+"""Where settings come from, and what wins: command line, request, group, cluster, default."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from iallocator.cli import answer
+from iallocator.commands import run_command
+from iallocator.errors import RequestError, UsageError
+from iallocator.ranking import STRATEGIES
+from iallocator.requests import SETTINGS
+from iallocator.wire.settings import READERS
+from tests.builders import allocate, as_bytes, cluster, instance
+
+from .side_by_side import table
+
+Json = dict[str, Any]
+
+
+def document(**tags: str) -> Json:
+    """Return a request for one node of two groups; `tags` are of groups, or of the cluster."""
+    made = cluster({"default": 2, "annex": 2}, tags=tuple(tags.pop("cluster", "").split()))
+    for group, text in tags.items():
+        made["nodegroups"][f"uuid-{group}"]["tags"] = text.split()
+    return allocate(made, disk_template="rbd")
+
+
+def config(made: Json, folder: Path, capsys: pytest.CaptureFixture[str], *options: str) -> Json:
+    """Return what ``iallocator config`` says."""
+    path = folder / "document.json"
+    path.write_bytes(as_bytes(made))
+    assert run_command("config", ["config", "--json", *options, str(path)]) == 0
+    found: Json = json.loads(capsys.readouterr().out)
+    return found
+
+
+def strategies(made: Json, *options: str) -> dict[str, str]:
+    """Return which strategy ranked each group."""
+    response = json.loads(answer(as_bytes(made), options))
+    return {one["group"]: one.get("strategy", "score") for one in response["solutions"]}
+
+
+def test_sources_win_in_the_order_of_precedence() -> None:
+    """Each further source is taken away, and the next one counts."""
+    made = document(cluster="iallocator:strategy:minimal", annex="iallocator:strategy:balanced")
+    made["request"]["strategy"] = "lost-allocations"
+    line = ["--strategy=pacemaker-default"]
+    assert strategies(made, *line) == dict.fromkeys(("default", "annex"), "pacemaker-default")
+    assert strategies(made) == dict.fromkeys(("default", "annex"), "lost-allocations")
+    del made["request"]["strategy"]
+    assert strategies(made) == {"default": "pacemaker-minimal", "annex": "pacemaker-balanced"}
+    made["nodegroups"]["uuid-annex"]["tags"] = []
+    assert strategies(made) == dict.fromkeys(("default", "annex"), "pacemaker-minimal")
+    made["cluster_tags"] = []
+    assert strategies(made) == dict.fromkeys(("default", "annex"), "score")
+
+
+def test_tags_are_not_looked_at_in_the_ways_of_hail() -> None:
+    """Hail knows none of them."""
+    made = document(cluster="iallocator:strategy:minimal iallocator:top:3")
+    made["request"]["strategy"] = "affinity"
+    assert strategies(made, "--compat=hail") == {"default": "score", "annex": "score"}
+
+
+def test_other_settings_come_by_tag_too() -> None:
+    """Of a group for that group, of the cluster for all."""
+    made = document(cluster="iallocator:top:2", annex="iallocator:top:1")
+    response = json.loads(answer(as_bytes(made)))
+    shown = {one["group"]: len(one.get("placements", [])) for one in response["solutions"]}
+    assert shown == {"default": 2, "annex": 0}
+
+
+def test_n1_of_a_group_counts_there_alone() -> None:
+    """An instance that no other node could take over is refused where that is asked for."""
+    made = cluster(
+        {"default": 2, "annex": 2}, memory=4096,
+        instances={"a": instance("node1", disk_template="rbd", memory=2048),
+                   "b": instance("node3", disk_template="rbd", memory=2048)},
+    )  # fmt: skip
+    made = allocate(made, disk_template="rbd", memory=3000)
+    made["cluster_tags"] = ["iallocator:n1:off"]
+    made["nodegroups"]["uuid-annex"]["tags"] = ["iallocator:n1:strict"]
+    response = json.loads(answer(as_bytes(made)))
+    placed = {one["group"]: one["nodes"] for one in response["solutions"]}
+    assert placed == {"default": ["node2"], "annex": []}
+
+
+def test_config_tells_values_and_origins(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One setting from each source, and one that a group has of its own."""
+    made = document(
+        cluster="iallocator:strategy:minimal iallocator:n1:off", annex="iallocator:seed:4"
+    )
+    made["request"] |= {"top": 3, "n1": "strict"}
+    found = config(made, tmp_path, capsys, "--stickiness=7")
+    told = {row["name"]: (row["value"], row["from"]) for row in found["settings"]}
+    assert told["strategy"] == (
+        "pacemaker-minimal", "tag of the cluster: iallocator:strategy:minimal",
+    )  # fmt: skip
+    assert told["stickiness"] == (7, "command line")
+    assert told["top"] == (3, "the request")
+    assert told["n1"] == ("strict", "the request")
+    assert told["inter-group"] == ("no", "built-in default")
+    assert found["groups"] == [
+        {"group": "annex", "name": "seed", "value": 4,
+         "from": "tag of group annex: iallocator:seed:4"}
+    ]  # fmt: skip
+    assert found["warnings"] == []
+
+
+def test_tag_without_sense_is_warned_of_and_the_next_source_counts() -> None:
+    """A slip in a tag does not stop a cluster; the answer is on stdout all the same."""
+    made = document(cluster="iallocator:strategy:minimal", annex="iallocator:strategy:bets")
+    done = subprocess.run(
+        [sys.executable, "-m", "iallocator"], input=as_bytes(made), capture_output=True, check=True
+    )
+    warning = done.stderr.decode()
+    assert "tag of group annex: iallocator:strategy:bets does not count" in warning
+    assert "pacemaker-balanced" in warning
+    response = json.loads(done.stdout)
+    assert {one["strategy"] for one in response["solutions"]} == {"pacemaker-minimal"}
+
+
+def test_unknown_strategy_on_the_command_line_is_an_error() -> None:
+    """The names that exist are in the message."""
+    with pytest.raises(UsageError, match="--strategy: expected one of score, lost-allocations"):
+        answer(as_bytes(document()), ["--strategy=best"])
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "expected"),
+    [
+        ("strategy", "best", 'request/strategy: expected one of "score"'),
+        ("top", "3", "request/top: expected an integer"),
+        ("msav-steps", 0, "request/msav-steps: expected an integer from 1"),
+        ("ignore-soft-errors", "yes", "request/ignore-soft-errors: expected true or false"),
+    ],
+)
+def test_key_without_sense_in_a_request_is_an_error(key: str, value: Any, expected: str) -> None:
+    """It says where, and what was expected."""
+    made = document()
+    made["request"][key] = value
+    with pytest.raises(RequestError, match=expected):
+        answer(as_bytes(made))
+
+
+def test_every_setting_of_requests_has_a_reader_and_an_option() -> None:
+    """The three tables say the same."""
+    from iallocator.options import COMMON
+
+    assert set(READERS) == SETTINGS
+    assert {name.removeprefix("--") for o in COMMON for name in o.names} >= SETTINGS
+
+
+def test_readme_shows_what_the_strategies_answer() -> None:
+    """The table side by side is generated, and it is about all of them, all different."""
+    readme = (Path(__file__).parents[2] / "README.md").read_text()
+    lines = table()
+    assert "\n".join(lines) in readme
+    answers = {line.split("|", 2)[2] for line in lines[2:]}
+    assert len(answers) == len(STRATEGIES)

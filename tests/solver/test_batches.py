@@ -1,0 +1,203 @@
+"""Batches that greedy placing cannot finish: the exact search against trying everything."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import random
+from typing import Any
+
+import pytest
+
+from iallocator import engine
+from iallocator.cli import answer
+from iallocator.handlers.allocate import wish_for
+from iallocator.options import Settings, parse
+from iallocator.placement.context import Context
+from iallocator.placement.joint import offer_exactly
+from iallocator.requests import MultiAllocate
+from tests import builders
+
+pytest.importorskip("highspy")
+
+Json = dict[str, Any]
+
+FREE = (2049, 3073, 4097, 5121)
+SIZES = (1024, 2048, 3072)
+
+
+def _batch(seed: int, template: str) -> Json:
+    """Return a small, nearly full cluster and a batch for it."""
+    rng = random.Random(seed)
+    document = builders.cluster(nodes=rng.randint(2, 4), memory=8192)
+    for node in document["nodes"].values():
+        node["free_memory"] = rng.choice(FREE)
+    wanted = []
+    for number in range(rng.randint(2, 5 if template == "rbd" else 3)):
+        request: Json = builders.allocate(document, memory=rng.choice(SIZES))["request"]
+        del request["type"]
+        nodes = 2 if template == "drbd" else 1
+        request |= {"name": f"new{number}", "disk_template": template, "required_nodes": nodes}
+        wanted.append(request)
+    return document | {"request": {"type": "multi-allocate", "instances": wanted}}
+
+
+def _fits(raw: bytes, options: list[str]) -> bool:
+    """Tell whether some choice of places fits all, by trying every one."""
+    settings = Settings()
+    parse(options, settings)
+    cluster, request = engine.read(raw, settings)
+    assert isinstance(request, MultiAllocate)
+    context = Context(cluster, settings)
+    wishes = [wish_for(context, wanted) for wanted in request.wanted]
+    count = range(len(cluster.nodes))
+
+    def fit(position: int) -> bool:
+        if position == len(wishes):
+            return True
+        wish = wishes[position]
+        assert wish is not None
+        pairs = [(p, s) for p in count for s in count if p != s]
+        single = wish.instance.required_nodes == 1
+        for nodes in [(p,) for p in count] if single else pairs:
+            if offer_exactly(context, wish, nodes).placements:
+                context.state.place(wish.instance, nodes)
+                fitting = fit(position + 1)
+                context.state.remove(wish.instance, nodes)
+                if fitting:
+                    return True
+        return False
+
+    return fit(0)
+
+
+@pytest.mark.parametrize(
+    ("template", "options"),
+    [("rbd", ["--n1=off"]), ("rbd", []), ("drbd", []), ("drbd", ["--ignore-soft-errors"])],
+)
+def test_a_batch_is_placed_if_and_only_if_all_can_be(template: str, options: list[str]) -> None:
+    """Where some choice of places fits all it is found; where none does, that is proved."""
+    searched = 0
+    for seed in range(60):
+        raw = json.dumps(_batch(seed, template)).encode()
+        response = json.loads(answer(raw, options))
+        failed = response["result"][1] if response["success"] else ["all"]
+        assert (not failed) == _fits(raw, options), f"seed {seed}: {response['info']}"
+        searched += "exact search" in response["info"]
+    assert searched > 2
+
+
+def test_the_batch_of_the_manual_is_placed_whole() -> None:
+    """Medium, small and large on two nodes: placed in that order the large one stays out."""
+    document = builders.cluster(nodes=2, memory=8192)
+    document["nodes"]["node1"]["free_memory"] = 2049
+    document["nodes"]["node2"]["free_memory"] = 4097
+    wanted = []
+    for name, memory in (("medium", 2048), ("small", 1024), ("large", 3072)):
+        request: Json = builders.allocate(document, memory=memory)["request"]
+        del request["type"]
+        wanted.append(request | {"name": name, "disk_template": "rbd", "required_nodes": 1})
+    raw = json.dumps(document | {"request": {"type": "multi-allocate", "instances": wanted}})
+    options = ["--n1=off"]
+    greedy = json.loads(answer(raw.encode(), [*options, "--exact-search=no"]))
+    exact = json.loads(answer(raw.encode(), options))
+    assert greedy["result"][1] == ["large"]
+    assert exact["result"] == [
+        [["medium", ["node1"]], ["small", ["node2"]], ["large", ["node2"]]],
+        [],
+    ]
+    assert "placed together by exact search" in exact["info"]
+
+
+def test_without_time_the_answer_says_so_and_keeps_what_greedy_found() -> None:
+    """A search that may take no time changes nothing."""
+    raw = json.dumps(_batch(0, "rbd")).encode()
+    response = json.loads(answer(raw, ["--n1=off", "--time-limit=0"]))
+    greedy = json.loads(answer(raw, ["--n1=off", "--exact-search=no"]))
+    assert response["info"].endswith("; exact search found no answer within 0 s")
+    assert response["result"] == greedy["result"]
+
+
+def test_every_batch_that_fits_is_placed_where_greedy_fails_on_fifty_of_them() -> None:
+    """On hundreds of nearly full clusters no batch that fits is refused, in part or whole."""
+    rescued = 0
+    for seed in range(1000, 1900):
+        document = _batch(seed, "rbd")
+        sizes = [wanted["memory"] for wanted in document["request"]["instances"]]
+        free = [node["free_memory"] for node in document["nodes"].values()]
+        fits = any(
+            all(
+                sum(size for size, taken in zip(sizes, choice) if taken == k) < room
+                for k, room in enumerate(free)
+            )
+            for choice in itertools.product(range(len(free)), repeat=len(sizes))
+        )
+        response = json.loads(answer(json.dumps(document).encode(), ["--n1=off"]))
+        failed = response["result"][1] if response["success"] else ["all"]
+        assert fits == (not failed), f"seed {seed}: {response['info']}"
+        rescued += "placed together by exact search" in response["info"]
+    assert rescued >= 50
+
+
+def test_without_a_solver_the_answer_says_so_and_keeps_what_greedy_found(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The solver is optional: without it the batch is answered as far as greedy comes."""
+    raw = json.dumps(_batch(0, "rbd")).encode()
+    greedy = json.loads(answer(raw, ["--n1=off", "--exact-search=no"]))
+    monkeypatch.setattr("iallocator.solver.highs.available", lambda: False)
+    response = json.loads(answer(raw, ["--n1=off"]))
+    assert response["info"] == (
+        greedy["info"] + "; no exact search: its solver (highspy) is not installed"
+    )
+    assert response["result"] == greedy["result"]
+
+
+def test_exact_search_keeps_to_groups_with_the_network() -> None:
+    """A group that lacks the network has room for all, and is no place for any of them."""
+    document = builders.cluster(nodes={"default": 2, "far": 1}, memory=16384)
+    document["nodegroups"]["uuid-default"]["networks"] = ["blue"]
+    document["nodes"]["node1"]["free_memory"] = 2049
+    document["nodes"]["node2"]["free_memory"] = 4097
+    nics = [{"mac": "aa:00:00:11:22:33", "network": "blue"}]
+    wanted = []
+    for name, memory in (("medium", 2048), ("small", 1024), ("large", 3072), ("more", 1024)):
+        request: Json = builders.allocate(document, memory=memory)["request"]
+        del request["type"]
+        request |= {"name": name, "disk_template": "rbd", "required_nodes": 1, "nics": nics}
+        wanted.append(request)
+    batch = document | {"request": {"type": "multi-allocate", "instances": wanted}}
+    response = json.loads(answer(json.dumps(batch).encode(), ["--n1=off"]))
+    assert "exact search proved that no placement of all exists" in response["info"]
+    assert all(nodes != ["node3"] for _, nodes in response["result"][0])
+
+
+def test_exact_search_counts_disks_against_the_pool_they_come_from() -> None:
+    """Two instances of one size on different volume groups are not interchangeable."""
+    document = builders.cluster(nodes=2, memory=16384)
+    sizes = {"node1": {"fast": 3000, "slow": 1500}, "node2": {"fast": 1500, "slow": 3000}}
+    for name, free in sizes.items():
+        document["nodes"][name]["storage_pools"] = [
+            {"type": "internal", "name": pool, "total": 5000, "free": amount}
+            for pool, amount in free.items()
+        ]
+    wanted = []
+    for name, pool, memory in (
+        ("fast1", "fast", 2048), ("slow1", "slow", 2048),
+        ("fast2", "fast", 2048), ("slow2", "slow", 2048),
+    ):  # fmt: skip
+        request: Json = builders.allocate(document, memory=memory)["request"]
+        del request["type"]
+        request |= {
+            "name": name, "disk_template": "plain", "required_nodes": 1,
+            "disks": [{"size": 1400, "mode": "rw", "vg": pool}], "disk_space_total": 1400,
+        }  # fmt: skip
+        wanted.append(request)
+    # memory makes greedy fill node1 with one of each first, then nothing is left there
+    document["nodes"]["node1"]["free_memory"] = 6200
+    document["nodes"]["node2"]["free_memory"] = 2049
+    batch = document | {"request": {"type": "multi-allocate", "instances": wanted}}
+    for order in itertools.permutations(wanted):
+        batch["request"]["instances"] = list(order)
+        response = json.loads(answer(json.dumps(batch).encode(), ["--n1=off"]))
+        assert response["result"][1] == [], response["info"]

@@ -1,0 +1,144 @@
+"""``--optimal`` against trying everything."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import random
+import re
+from typing import Any
+
+import pytest
+
+from iallocator import engine
+from iallocator.cli import answer
+from iallocator.handlers.allocate import wish_for
+from iallocator.options import Settings
+from iallocator.placement.context import Context
+from iallocator.placement.joint import broken_rules
+from iallocator.requests import MultiAllocate
+from tests import builders
+
+Json = dict[str, Any]
+
+TOLD = re.compile(r"optimal: score ([\d.]+), proved lowest; greedy ([\d.]+), gap ([\d.]+)")
+
+
+def _batch(seed: int, template: str) -> Json:
+    """Return a small cluster with something on it, and a batch."""
+    rng = random.Random(seed)
+    count = rng.randint(3, 4)
+    instances = {
+        f"old{n}": builders.instance(
+            f"node{1 + n % count}", memory=rng.choice((512, 1024, 2048)), disk_template="plain"
+        )
+        for n in range(rng.randint(1, 5))
+    }
+    document = builders.cluster(nodes=count, memory=16384, instances=instances)
+    wanted = []
+    for number in range(3 if template == "rbd" else 2):
+        memory = rng.choice((1024, 3072, 5120))
+        request: Json = builders.allocate(document, memory=memory)["request"]
+        del request["type"]
+        nodes = 2 if template == "drbd" else 1
+        request |= {"name": f"new{number}", "disk_template": template, "required_nodes": nodes}
+        wanted.append(request)
+    return document | {"request": {"type": "multi-allocate", "instances": wanted}}
+
+
+def _lowest(raw: bytes, n1: str = "no-new") -> float:
+    """Return the lowest score that any choice of places ends with."""
+    settings = Settings()
+    settings.n1 = n1
+    cluster, request = engine.read(raw, settings)
+    assert isinstance(request, MultiAllocate)
+    context = Context(cluster, settings)
+    wishes = [wish for wanted in request.wanted if (wish := wish_for(context, wanted))]
+    single = wishes[0].instance.required_nodes == 1
+    count = range(len(cluster.nodes))
+    options = [(p,) for p in count] if single else list(itertools.permutations(count, 2))
+    best = float("inf")
+    for choice in itertools.product(options, repeat=len(wishes)):
+        nodes = {wish.instance.name: taken for wish, taken in zip(wishes, choice)}
+        if broken_rules(context, wishes, nodes) is not None:
+            continue
+        for wish in wishes:
+            context.state.place(wish.instance, nodes[wish.instance.name])
+        best = min(best, context.kernel(count).score())
+        for wish in wishes:
+            context.state.remove(wish.instance, nodes[wish.instance.name])
+    return best
+
+
+@pytest.mark.parametrize("template", ["rbd", "drbd"])
+def test_optimal_finds_the_lowest_score_there_is(template: str) -> None:
+    """What is called proved is what trying everything finds, and the gap is the true one."""
+    better = 0
+    for seed in range(16):
+        raw = json.dumps(_batch(seed, template)).encode()
+        response = json.loads(answer(raw, ["--optimal"]))
+        told = TOLD.search(response["info"])
+        assert told, response["info"]
+        score, greedy, gap = (float(number) for number in told.groups())
+        assert score == pytest.approx(_lowest(raw), abs=2e-8)
+        assert gap == pytest.approx(greedy - score, abs=2e-8)
+        final = response["solutions"][-1]["score"]
+        assert final == pytest.approx(score, abs=2e-8)
+        better += gap > 1e-6
+    assert better > 0
+
+
+def test_optimal_without_time_proves_nothing() -> None:
+    """What greedy has stands, and no proof is claimed."""
+    raw = json.dumps(_batch(3, "rbd")).encode()
+    response = json.loads(answer(raw, ["--optimal", "--time-limit=0"]))
+    plain = json.loads(answer(raw))
+    assert "not proved" in response["info"]
+    assert response["result"] == plain["result"]
+
+
+def test_optimal_evacuation_ends_no_higher_than_greedy() -> None:
+    """Evacuations are optimised too: the score after the last move falls, or stays."""
+    better = 0
+    for seed in range(12):
+        rng = random.Random(seed)
+        instances = {
+            f"i{n}": builders.instance(
+                "node1", memory=rng.choice((512, 2048, 3072)), disk_template="rbd"
+            )
+            for n in range(4)
+        }
+        document = builders.cluster(nodes=4, memory=16384, instances=instances)
+        for name in ("node2", "node3", "node4"):
+            document["nodes"][name]["free_memory"] -= rng.choice((0, 1024, 4096))
+        request = {"type": "node-evacuate", "evac_mode": "all", "instances": list(instances)}
+        raw = json.dumps(document | {"request": request}).encode()
+        response = json.loads(answer(raw, ["--optimal"]))
+        told = TOLD.search(response["info"])
+        assert told, response["info"]
+        score, greedy, gap = (float(number) for number in told.groups())
+        assert score <= greedy
+        assert len(response["result"][0]) == len(instances)
+        final = response["solutions"][-1]["score"]
+        assert final == pytest.approx(score, abs=2e-8)
+        better += gap > 1e-6
+    assert better > 0
+
+
+def test_optimal_does_not_exchange_instances_of_different_networks() -> None:
+    """Of two that are alike but for their networks each keeps its own choice of groups."""
+    nics = [{"mac": "aa:00:00:11:22:33", "network": "blue"}]
+    for seed in range(8):
+        document = _batch(seed, "rbd")
+        first, second = list(document["nodes"].values())[:2]
+        document["nodegroups"]["uuid-blue"] = builders.group("blue", networks=["blue"])
+        first["group"] = second["group"] = "uuid-blue"
+        wanted = document["request"]["instances"]
+        for one in wanted:
+            one["memory"] = 2048
+        wanted[seed % 3]["nics"] = nics
+        raw = json.dumps(document).encode()
+        response = json.loads(answer(raw, ["--optimal", "--n1=off"]))
+        told = TOLD.search(response["info"])
+        assert told, response["info"]
+        assert float(told[1]) == pytest.approx(_lowest(raw, "off"), abs=2e-8)

@@ -1,0 +1,107 @@
+"""The solver against trying everything, and the refinement of answers."""
+
+from __future__ import annotations
+
+import itertools
+import random
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pytest
+
+from iallocator.solver.problem import FOUND, IMPOSSIBLE, TIME_OUT, Choice, Kind, Problem
+from iallocator.solver.refine import Deadline, search
+
+pytest.importorskip("highspy")
+
+
+def _random_problem(seed: int) -> tuple[Problem, dict[str, list[Choice]]]:
+    """Return a small problem of bins and things, and the choices of each thing."""
+    rng = random.Random(seed)
+    problem = Problem()
+    bins = range(rng.randint(2, 4))
+    for number in bins:
+        problem.at_most(("room", number), rng.randint(4, 12))
+    choices: dict[str, list[Choice]] = {}
+    for kind in range(rng.randint(2, 4)):
+        size, cost = rng.randint(1, 6), rng.random()
+        where = rng.sample(bins, rng.randint(1, len(bins)))
+        own = [Choice((number,), cost * number, {("room", number): size}) for number in where]
+        members = [f"{kind}-{n}" for n in range(rng.randint(1, 2))]
+        problem.kinds.append(Kind(members, own))
+        choices |= dict.fromkeys(members, own)
+    return problem, choices
+
+
+def _cheapest(problem: Problem, choices: Mapping[str, Sequence[Choice]]) -> float | None:
+    """Return the lowest sum of costs, by trying everything; None if nothing fits."""
+    best = None
+    for taken in itertools.product(*choices.values()):
+        used: dict[Any, float] = {}
+        for choice in taken:
+            for row, amount in choice.uses.items():
+                used[row] = used.get(row, 0) + amount
+        if all(used.get(row, 0) <= high for row, (_, high) in problem.bounds.items()):
+            cost = sum(choice.cost for choice in taken)
+            best = cost if best is None else min(best, cost)
+    return best
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_search_finds_the_cheapest_answer_or_proves_that_there_is_none(seed: int) -> None:
+    """What the solver says is what trying everything says."""
+    problem, choices = _random_problem(seed)
+    expected = _cheapest(problem, choices)
+    answer = search(problem, lambda values: None, Deadline(20), gap=0)
+    if expected is None:
+        assert answer.status == IMPOSSIBLE
+        return
+    assert answer.status == FOUND
+    values = answer.values(problem)
+    cost = sum(
+        next(c.cost for c in choices[member] if c.value == value)
+        for member, value in values.items()
+    )
+    assert set(values) == set(choices)
+    assert cost == pytest.approx(expected, abs=1e-6)
+
+
+def test_search_with_a_check_rules_out_what_it_refuses() -> None:
+    """An answer that the check refuses is not given again; the next best is."""
+    problem = Problem()
+    problem.kinds = [Kind(["a", "b"], [Choice(n, float(n), {}) for n in range(3)])]
+    seen = []
+
+    def check(values: Mapping[str, Any]) -> list[str] | None:
+        seen.append(sorted(values.values()))
+        return ["a", "b"] if sum(values.values()) < 3 else None
+
+    answer = search(problem, check, Deadline(20), gap=0)
+    assert sorted(answer.values(problem).values()) == [1, 2]
+    assert len({tuple(values) for values in seen}) == len(seen)
+
+
+def test_search_when_the_check_refuses_everything_is_a_proof() -> None:
+    """Ruling out every combination one by one proves that nothing is possible."""
+    problem = Problem()
+    problem.kinds = [Kind(["a", "b"], [Choice(n, 0.0, {}) for n in range(3)])]
+    assert search(problem, lambda values: ["a", "b"], Deadline(20)).status == IMPOSSIBLE
+
+
+def test_search_without_time_says_that_time_is_out() -> None:
+    """No time, no claim."""
+    problem = Problem()
+    problem.kinds = [Kind(["a"], [Choice(1, 0.0, {})])]
+    assert search(problem, lambda values: None, Deadline(0)).status == TIME_OUT
+
+
+def test_a_penalty_lets_members_be_left_out() -> None:
+    """Who may be left out is, where there is no room; who costs more stays in."""
+    problem = Problem()
+    problem.at_most(("room",), 1)
+    problem.kinds = [
+        Kind([name], [Choice(1, 0.0, {("room",): 1})], penalty)
+        for name, penalty in (("cheap", 1.0), ("dear", 5.0))
+    ]
+    answer = search(problem, lambda values: None, Deadline(20), gap=0)
+    assert set(answer.values(problem)) == {"dear"}
