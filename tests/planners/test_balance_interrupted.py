@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import pty
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -50,11 +52,23 @@ def on_terminal(arguments: list[str], stop_at: str) -> tuple[int, str, str]:
     os.close(theirs)
     said, end = "", time.monotonic() + WAIT
     while stop_at not in said and time.monotonic() < end:
-        said += os.read(ours, 1000).decode()
+        said += os.read(ours, 100).decode()
+    # nobody reads now: the terminal takes a few more lines, and then the program waits for it,
+    # so that it cannot come to its end before the signal, however late that is sent
     running.send_signal(signal.SIGINT)
+    drain = threading.Thread(target=_read_all, args=(ours,))
+    drain.start()
     out, _ = running.communicate(timeout=WAIT)
+    drain.join()
     os.close(ours)
     return running.returncode, out, said
+
+
+def _read_all(terminal: int) -> None:
+    """Read until the other end is closed, which Linux tells by an error."""
+    with contextlib.suppress(OSError):
+        while os.read(terminal, 1000):
+            pass
 
 
 def test_balance_interrupted_on_a_terminal_prints_the_plan_so_far(tmp_path: Path) -> None:
