@@ -13,7 +13,7 @@ import sys
 
 from iallocator import __version__
 from iallocator.commands import COMMANDS, find_command, run_command
-from iallocator.errors import IallocatorError, UsageError
+from iallocator.errors import IallocatorError, UsageError, one_line
 from iallocator.files import read_file
 from iallocator.options import COMMON, Settings, help_lines, parse
 
@@ -28,9 +28,6 @@ __all__ = ["answer", "main", "run"]
 
 INTERRUPTED = 130
 """Exit status after Ctrl-C."""
-
-LONGEST_LINE = 1000
-"""Characters of a line on stderr; names in a damaged document have any length."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -90,29 +87,17 @@ def _run(arguments: list[str]) -> int:
     if len(positional) > 1:
         raise UsageError(f"one request file at most, got {' '.join(positional)}")
     path = positional[0] if positional else "-"
-    if path == "-" and sys.stdin is None:
-        raise UsageError("standard input is closed")
-    raw = read_file(path)
     if settings.validate:
-        return _validate(path, raw)
+        from iallocator.commands.shared.validation import NEEDED, validate
+
+        return validate(settings, positional, NEEDED)
+    raw = read_file(path)
     reply = _reply(raw, settings)
     if sys.stderr is not None:
         for line in reply.remarks:
             print(line, file=sys.stderr)
     sys.stdout.buffer.write(_encoded(reply))
     return 0
-
-
-def _validate(path: str, raw: bytes) -> int:
-    """All problems of a document on stderr; that there is none on stdout."""
-    from iallocator.wire.validate import problems
-
-    found = problems(raw)
-    for problem in found:
-        _complain(problem)
-    if not found:
-        sys.stdout.buffer.write(f"{_one_line(path)}: valid\n".encode())
-    return 2 if found else 0
 
 
 def answer(raw: bytes, arguments: Sequence[str] = ()) -> bytes:
@@ -147,19 +132,7 @@ def _encoded(reply: Reply) -> bytes:
 def _complain(problem: str) -> None:
     """One line on stderr, if that is open."""
     if sys.stderr is not None:
-        print(f"iallocator: {_one_line(problem)}", file=sys.stderr)
-
-
-def _one_line(text: str) -> str:
-    """`text` fit for one line: without control characters, its middle cut out if it is long."""
-    if len(text) > LONGEST_LINE:
-        text = f"{text[: LONGEST_LINE // 2]} ... {text[-LONGEST_LINE // 2 :]}"
-    if text.isprintable():
-        return text
-    return "".join(
-        char if char.isprintable() else char.encode("unicode_escape").decode("ascii")
-        for char in text
-    )
+        print(f"iallocator: {one_line(problem)}", file=sys.stderr)
 
 
 def _abandon_stdout() -> None:

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "coming_with", "decide", "read", "reading_for", "request_in", "respond", "settle",
+    "summary",
 ]  # fmt: skip
 
 MISSING_MEMORY = 512
@@ -86,7 +87,7 @@ def decide(cluster: Cluster, request: Request, settings: Settings) -> Reply:
     context = Context(cluster, settings, candidates_of(cluster, request), coming)
     remarks = _inconsistencies(context)
     if settings.verbose:
-        remarks += _summary(cluster, request)
+        remarks.append(f"{summary(cluster)}; request: {request.kind}")
     remarks += doubts
     reply = handler_for(request.kind)(context, request)
     reply.remarks = remarks + context.remarks
@@ -129,13 +130,13 @@ def _inconsistencies(context: Context) -> list[str]:
     return ["Warning: cluster has inconsistent data:", *lines] if lines else []
 
 
-def _summary(cluster: Cluster, request: Request) -> list[str]:
+def summary(cluster: Cluster) -> str:
     """What was read, for a person."""
     online = sum(1 for node in cluster.nodes if node.online)
-    return [
+    return (
         f"read {len(cluster.groups)} groups, {len(cluster.nodes)} nodes ({online} online), "
-        f"{len(cluster.instances)} instances; request: {request.kind}"
-    ]
+        f"{len(cluster.instances)} instances"
+    )
 
 
 def candidates_of(cluster: Cluster, request: Request) -> list[tuple[int, int]]:

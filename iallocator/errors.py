@@ -8,7 +8,10 @@ left to show its traceback.
 
 from __future__ import annotations
 
-__all__ = ["IallocatorError", "RequestError", "UsageError"]
+__all__ = ["IallocatorError", "RequestError", "UsageError", "one_line"]
+
+LONGEST_LINE = 1000
+"""Characters of a line on stderr; names in a damaged document have any length."""
 
 
 class IallocatorError(Exception):
@@ -38,3 +41,15 @@ class RequestError(IallocatorError):
     def below(self, prefix: str) -> RequestError:
         """The same problem, seen from further up: ``prefix`` goes before the path."""
         return RequestError(f"{prefix}/{self.where}" if self.where else prefix, self.problem)
+
+
+def one_line(text: str) -> str:
+    """`text` fit for one line: without control characters, its middle cut out if it is long."""
+    if len(text) > LONGEST_LINE:
+        text = f"{text[: LONGEST_LINE // 2]} ... {text[-LONGEST_LINE // 2 :]}"
+    if text.isprintable():
+        return text
+    return "".join(
+        char if char.isprintable() else char.encode("unicode_escape").decode("ascii")
+        for char in text
+    )

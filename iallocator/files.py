@@ -22,6 +22,8 @@ def read_file(path: str) -> bytes:
     UsageError
         If it cannot be read or expanded.
     """
+    if path == "-" and sys.stdin is None:
+        raise UsageError("standard input is closed")
     try:
         if path == "-":
             raw = sys.stdin.buffer.read()

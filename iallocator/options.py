@@ -213,7 +213,8 @@ COMMON = (
            "place new instances on these nodes only", name_list, "NODE,..."),
     Option("--static-kvm-node-memory", "static_kvm_node_memory",
            "MiB a kvm node needs for itself (default 4096; 0: as reported)", whole, "MIB"),
-    Option("--compat", "compat", "answer exactly as hail does", choice("hail"), "hail"),
+    Option("--compat", "compat", "do exactly as hail does, or as the planner of htools",
+           choice("hail"), "hail"),
     Option("--inter-group", "inter_group",
            "evacuate to other groups what the local group cannot take: yes or no (default)",
            choice("yes", "no"), "ANSWER"),
@@ -251,7 +252,7 @@ COMMON = (
            "take an empty cluster, a group of policy,nodes,disk,memory,cpus[,spindles]; may repeat",
            str, "SPEC", repeats=True),
     Option("--save-cluster --save -S", "save_cluster",
-           "write the state before to FILE.pre-ialloc and after to FILE.post-ialloc, as text",
+           "write the states before and after in htools' text format, to FILE and an ending",
            file_name, "FILE"),
     Option("--print-nodes -p", "print_nodes",
            "show the nodes before and after on stderr; +FIELDS adds to the usual ones",
@@ -260,17 +261,27 @@ COMMON = (
            "show the instances before and after on stderr"),
     Option("--validate", "validate",
            "check only: 'FILE: valid', or every problem on stderr and exit status 2"),
-    Option("--verbose -v", "verbose", "say on stderr what was read; may repeat"),
+    Option("--verbose -v", "verbose", "say on stderr what was read"),
     Option("--version -V", "version", "show the version and stop"),
     Option("--help -h", "help", "show this help and stop"),
 )  # fmt: skip
-"""Options of every command."""
+"""Options of requests; commands take those that act there."""
+
+
+def unknown(name: str) -> str:
+    """What is wrong with an option that no table has."""
+    return f"unknown option {name}; --help lists the options"
 
 
 def parse(
-    arguments: Sequence[str], settings: Settings, table: Sequence[Option] = COMMON
+    arguments: Sequence[str],
+    settings: Settings,
+    table: Sequence[Option] = COMMON,
+    refusal: Callable[[str], str] = unknown,
 ) -> list[str]:
     """Fill `settings` from `arguments` and return what is not an option.
+
+    `refusal` says of the name of an option that is not in `table` why it is none.
 
     Options may stand anywhere, as ``--name=value`` or ``--name value``; a flag may
     carry an empty value.  After ``--`` nothing is an option; ``-`` never is.
@@ -278,7 +289,7 @@ def parse(
     Raises
     ------
     UsageError
-        For an unknown option, a missing or an unusable value.
+        For an option that is not in `table`, a missing or an unusable value.
     """
     by_name = {name: option for option in table for name in option.names}
     positional: list[str] = []
@@ -302,7 +313,7 @@ def parse(
                 equals = "="
         option = by_name.get(name)
         if option is None:
-            raise UsageError(f"unknown option {name}; --help lists the options")
+            raise UsageError(refusal(name))
         if option.read is None:
             _set_flag(settings, option, name, value)
         else:

@@ -59,12 +59,13 @@ def run_command(name: str, arguments: Sequence[str]) -> int:
     from importlib import import_module
 
     from iallocator import __version__
-    from iallocator.options import COMMON, help_lines, parse
+    from iallocator.commands.shared.common_options import refusal_of, table_of
+    from iallocator.options import help_lines, parse
 
     module = import_module(f"iallocator.commands.{name.replace('-', '_')}")
     settings = module.Settings()
-    table = (*module.OPTIONS, *COMMON)
-    positional = parse(arguments, settings, table)
+    table = (*module.OPTIONS, *table_of(name))
+    positional = parse(arguments, settings, table, refusal_of(name))
     positional.remove(name)
     if settings.version:
         print(f"iallocator {__version__}")
@@ -73,4 +74,8 @@ def run_command(name: str, arguments: Sequence[str]) -> int:
         lines = [f"usage: iallocator {name} {module.USAGE}", "", COMMANDS[name], ""]
         print("\n".join([*lines, *help_lines(table), ""]), end="")
         return 0
+    if settings.validate:
+        from iallocator.commands.shared.validation import request_of, validate
+
+        return validate(settings, positional, request_of(name))
     return int(module.run(settings, positional))

@@ -57,11 +57,10 @@ OPTIONS = (
 
 def run(settings: Settings, positional: Sequence[str]) -> int:
     """Balance the cluster in the file (- or none: stdin), print the plan."""
-    from iallocator.engine import reading_for
+    from iallocator.commands.shared.source import load_source
     from iallocator.planners.balance.balance import balance_cluster
-    from iallocator.sources import load
 
-    source = load(settings, positional, reading_for(settings))
+    source = load_source(settings, positional)
     try:
         balance_options.adjust(source.cluster, settings)
         done = balance_cluster(

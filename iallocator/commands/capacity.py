@@ -96,14 +96,15 @@ OPTIONS = (
 
 def run(settings: Settings, positional: Sequence[str]) -> int:
     """Fill the cluster in the file (- or none: stdin), say what fitted."""
+    from iallocator.commands.shared.source import load_source
     from iallocator.engine import reading_for
     from iallocator.planners.capacity.capacity import study
-    from iallocator.sources import load
 
-    reading = reading_for(settings)
-    source = load(settings, positional, reading)
+    source = load_source(settings, positional)
     try:
-        found = study(source.cluster, _wants(settings, source.policy, reading.load), _progress())
+        found = study(
+            source.cluster, _wants(settings, source.policy, reading_for(settings).load), _progress()
+        )
     except LookupError as error:
         raise UsageError(str(error.args[0])) from None
     except KeyboardInterrupt:

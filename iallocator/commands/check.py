@@ -58,14 +58,13 @@ OPTIONS = (
 
 def run(settings: Settings, positional: Sequence[str]) -> int:
     """Check the cluster in the file (- or none: stdin), print what is wrong."""
-    from iallocator.engine import reading_for
+    from iallocator.commands.shared.source import load_source
     from iallocator.planners.balance.balance import balance_cluster
-    from iallocator.sources import load
 
     if settings.machine_readable:
         _follow_hcheck(settings)
     settings.all_groups = True
-    source = load(settings, positional, reading_for(settings))
+    source = load_source(settings, positional)
     wanted = balance_options.wishes_of(settings)
     if settings.no_simulation:
         wanted.limits.max_length = 0

@@ -5,7 +5,8 @@ from __future__ import annotations
 import sys
 
 from iallocator import options
-from iallocator.options import COMMON, Option
+from iallocator.commands.shared.common_options import table_of
+from iallocator.options import Option
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -22,10 +23,10 @@ USAGE = "[OPTIONS] [FILE]"
 
 OPTIONS = (Option("--json", "json", "write the settings as one JSON document"),)
 
-NO_SETTINGS = {"help", "version", "validate", "n1_off"}
+NO_SETTINGS = {"help", "version", "validate", "verbose", "n1_off"}
 """Options that ask for something else, or are another name."""
 
-SHOWN = tuple(option for option in COMMON if option.target not in NO_SETTINGS)
+SHOWN = tuple(option for option in table_of("config") if option.target not in NO_SETTINGS)
 
 
 class Settings(options.Settings):
@@ -36,10 +37,10 @@ class Settings(options.Settings):
 
 def run(settings: Settings, positional: Sequence[str]) -> int:
     """Show the settings for the document in the file (- or none: stdin)."""
-    from iallocator.engine import reading_for, request_in, settle
-    from iallocator.sources import load
+    from iallocator.commands.shared.source import load_source
+    from iallocator.engine import request_in, settle
 
-    source = load(settings, positional, reading_for(settings))
+    source = load_source(settings, positional)
     request = request_in(source.document, source.cluster, settings)
     asked = request.asked if request else {}
     warnings: list[str] = []

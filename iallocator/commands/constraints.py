@@ -43,12 +43,12 @@ class Settings(options.Settings):
 
 def run(settings: Settings, positional: Sequence[str]) -> int:
     """List the constraints of the document in the file (- or none: stdin)."""
+    from iallocator.commands.shared.source import load_source
     from iallocator.constraints.affinity_factory import relations_of
     from iallocator.constraints.listing import constraints_of, wanted_by
-    from iallocator.engine import reading_for, request_in
-    from iallocator.sources import load
+    from iallocator.engine import request_in
 
-    source = load(settings, positional, reading_for(settings))
+    source = load_source(settings, positional)
     wanted = wanted_by(request_in(source.document, source.cluster, settings))
     new = [request.instance for request in wanted]
     relations = relations_of(source.cluster, new, settings.tag_prefix)

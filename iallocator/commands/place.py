@@ -47,12 +47,12 @@ class Settings(options.Settings):
 
 def run(settings: Settings, positional: Sequence[str]) -> int:
     """Place the cluster in the file (- or none: stdin), and the new instances of its request."""
-    from iallocator.engine import reading_for, request_in, settle
+    from iallocator.commands.shared.source import load_source
+    from iallocator.engine import request_in, settle
     from iallocator.planners.place.result import in_document_order, place_anew
     from iallocator.planners.place.telling import command_lines, placed_document, placed_lines
-    from iallocator.sources import load
 
-    source = load(settings, positional, reading_for(settings))
+    source = load_source(settings, positional)
     cluster = source.cluster
     request = request_in(source.document, cluster, settings)
     remarks: list[str] = []

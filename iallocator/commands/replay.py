@@ -9,8 +9,9 @@ from __future__ import annotations
 import sys
 
 from iallocator.commands import COMMANDS, run_command
+from iallocator.commands.shared.common_options import only_accepted, table_of
 from iallocator.errors import UsageError
-from iallocator.options import COMMON, Option, name_list, whole
+from iallocator.options import Option, name_list, whole
 from iallocator.options import Settings as Common
 from iallocator.replay.cases import find_cases
 from iallocator.replay.run import UPDATED, WRITTEN, Commands, How
@@ -30,9 +31,9 @@ MEMBERS = (
 )  # fmt: skip
 """Of a response or a plan; ``error``, where there is neither, is always compared."""
 
-STORED_COMMANDS = Commands(frozenset(COMMANDS) - {"replay"}, run_command)
+STORED_COMMANDS = Commands(frozenset(COMMANDS) - {"replay"}, run_command, only_accepted)
 
-NOT_FOR_REQUESTS = {"help", "validate", "verbose", "version"}
+NOT_FOR_REQUESTS = {"help", "version"}
 """Settings that mean this command and not the requests it runs."""
 
 
@@ -52,7 +53,7 @@ def processes(text: str) -> int:
 
 
 class Settings(Common):
-    """The settings of this command; those in `COMMON` are passed on to the requests."""
+    """The settings of this command; those of requests are passed on to them."""
 
     update: bool = False
     keys: list[str] | None = None
@@ -92,9 +93,9 @@ def run(settings: Settings, positional: Sequence[str]) -> int:
 
 
 def passed_on(settings: Common) -> list[str]:
-    """The options of `COMMON` that were given to this command, as words again."""
+    """The options of requests that were given to this command, as words again."""
     words = []
-    for option in COMMON:
+    for option in table_of("replay"):
         if option.target not in settings.chosen - NOT_FOR_REQUESTS:
             continue
         value = getattr(settings, option.target)

@@ -77,11 +77,10 @@ OPTIONS = (
 
 def run(settings: Settings, positional: Sequence[str]) -> int:
     """Squeeze the cluster in the file (- or none: stdin), print what to do."""
-    from iallocator.engine import reading_for
+    from iallocator.commands.shared.source import load_source
     from iallocator.planners.squeeze.squeeze import squeeze_cluster
-    from iallocator.sources import load
 
-    source = load(settings, positional, reading_for(settings))
+    source = load_source(settings, positional)
     wanted = _wanted(settings, source)
     try:
         done = squeeze_cluster(

@@ -38,13 +38,23 @@ FAILED = 2
 
 @dataclass(frozen=True, slots=True)
 class Commands:
-    """The commands that cases may begin with, and what runs one: name, words to exit status.
+    """The commands that cases may begin with.
 
-    `run` must be a function of a module, for processes to share it.
+    Attributes
+    ----------
+    names:
+        What they are called.
+    run:
+        Runs one: name, words to exit status.
+    accepted:
+        Which of some options act in one: name, options to options.
+
+    Both must be functions of a module, for processes to share them.
     """
 
     names: frozenset[str] = frozenset()
     run: Callable[[str, Sequence[str]], int] | None = None
+    accepted: Callable[[str, Sequence[str]], Sequence[str]] | None = None
 
 
 NO_COMMANDS = Commands()
@@ -57,7 +67,7 @@ class How:
     Attributes
     ----------
     options:
-        Given to every request and command, before its own.
+        Given to every request, and to commands in which they act, before its own.
     keys:
         The members of the response that are compared, besides ``error``; empty: all,
         and what was written on stderr and stdout, and the exit status.
@@ -147,7 +157,8 @@ def answer_case(
     """
     words = case.options()
     if words and words[0] in commands.names and commands.run is not None:
-        return _run_command(case, [words[0], *options, *words[1:]], commands.run)
+        given = commands.accepted(words[0], options) if commands.accepted else options
+        return _run_command(case, [words[0], *given, *words[1:]], commands.run)
     if case.request == case.args:
         raise UsageError(f"{case.args}: expected a command as its first word")
     settings = Settings()

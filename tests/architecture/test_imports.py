@@ -50,8 +50,8 @@ MAY_IMPORT = {
     "render": "errors files sources options model requests reply planners engine explain",
     "replay": "errors files options engine",  # answers many documents, compares
     "commands": (
-        "__init__ errors files options model requests constraints sources transition planners "
-        "settings engine explain render replay"
+        "__init__ errors files options model requests constraints wire sources transition "
+        "planners settings engine explain render replay"
     ),
     # ^ one command: read, say
     "cli": "__init__ errors files options reply wire engine render commands",  # arguments to status

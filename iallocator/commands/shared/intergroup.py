@@ -62,13 +62,13 @@ def plan_between(
     `check` says what is wrong with the end of the plan, and `adjust` changes the cluster
     before anything else.
     """
-    from iallocator.engine import reading_for, settle
+    from iallocator.commands.shared.source import load_source
+    from iallocator.engine import settle
     from iallocator.planners.broken import note_broken
     from iallocator.planners.eligible import set_offline
-    from iallocator.sources import load
 
     try:
-        source = load(settings, positional, reading_for(settings))
+        source = load_source(settings, positional)
         adjust(source)
         cluster = source.cluster
         try:

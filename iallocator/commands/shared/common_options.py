@@ -1,0 +1,145 @@
+"""Which options of all commands act in which command, and why the others do not.
+
+A command accepts what acts there; `--help` lists that and no more.  Everything else is
+refused with its reason: an option that is accepted and does nothing looks as if it did.
+Requests (the plugin's call, which has no command) take every common option: Ganeti
+passes one set of parameters to requests of every type.
+"""
+
+from __future__ import annotations
+
+from iallocator.options import COMMON, Option
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+__all__ = ["REQUESTS", "WHERE", "accepted", "only_accepted", "refusal_of", "table_of"]
+
+REQUESTS = frozenset({"config", "explain", "replay"})
+"""The commands that are about requests: what acts in a request acts there."""
+
+BALANCERS = frozenset({"balance", "check"})
+
+INTERGROUP = frozenset({"balance-groups", "compress", "redistribute"})
+
+PLANNERS = frozenset({"capacity", "place", "squeeze"}) | BALANCERS | INTERGROUP
+
+SHOWN = PLANNERS | {"config", "constraints", "explain"}
+"""The commands that read one document and write about it."""
+
+LIKE_HTOOLS = frozenset({"balance", "capacity", "check", "squeeze"})
+"""The planners that one of htools' programs is like."""
+
+EVERY = SHOWN | {"replay"}
+
+BY_SCORE = "it goes by the score"
+"""Why a planner has no other rank."""
+
+NOT_LISTED = "it changes no constraint"
+
+Reasons = dict[str, str]
+"""Command -> why an option does not act there; "": in all others."""
+
+WHERE: dict[str, tuple[frozenset[str], Reasons]] = {
+    "n1": (REQUESTS | PLANNERS, {"": "no N+1 is among the constraints of an instance"}),
+    "n1_off": (REQUESTS | PLANNERS, {"": "no N+1 is among the constraints of an instance"}),
+    "ignore_soft_errors": (EVERY, {}),
+    "ignore_dynu": (
+        REQUESTS | PLANNERS - {"place"},
+        {"place": "no strategy of Pacemaker's looks at it", "": NOT_LISTED},
+    ),
+    "restrict_allocation_to": (
+        REQUESTS | INTERGROUP | {"capacity", "constraints", "place"},
+        {"": "it places no new instances"},
+    ),
+    "static_kvm_node_memory": (REQUESTS | PLANNERS, {"": NOT_LISTED}),
+    "compat": (
+        REQUESTS | LIKE_HTOOLS,
+        {"constraints": NOT_LISTED, "": "none of htools' programs does the same"},
+    ),
+    "inter_group": (
+        REQUESTS | INTERGROUP,
+        {"constraints": NOT_LISTED, "": "it moves no instance to another group"},
+    ),
+    "exact_search": (
+        REQUESTS | INTERGROUP | {"place", "squeeze"},
+        {
+            "capacity": "it places one instance after the other",
+            "constraints": "it searches nothing",
+            "": "it moves one instance after the other",
+        },
+    ),
+    "optimal": (REQUESTS, {"": "only a request is answered at its optimum"}),
+    "time_limit": (REQUESTS | PLANNERS, {"": "it searches nothing"}),
+    "tag_prefix": (EVERY - {"capacity"}, {"": "no tag of ours counts for what it places"}),
+    "strategy": (
+        REQUESTS | INTERGROUP | {"place"},
+        {"constraints": "constraints hold whatever ranks the nodes", "": BY_SCORE},
+    ),
+    "stickiness": (REQUESTS | INTERGROUP | {"constraints", "place"}, {"": BY_SCORE}),
+    "top": (
+        REQUESTS,
+        {"constraints": "nothing is ranked there", "": "a plan is one answer, not a ranked list"},
+    ),
+    "text_data": (SHOWN, {"": "every case says what it reads"}),
+    "simulate": (SHOWN, {"": "every case says what it reads"}),
+    "validate": (SHOWN, {"": "every case is one document of its own"}),
+    "verbose": (SHOWN, {"": "it compares what the cases print"}),
+    "version": (EVERY, {}),
+    "help": (EVERY, {}),
+}
+"""Attribute of the settings -> the commands where it acts, and the reasons of the others."""
+
+AFFINITY = ("affinity_overhead", "initial_msav", "final_msav", "msav_steps", "seed")
+WHERE |= {
+    target: (
+        REQUESTS | INTERGROUP,
+        {"constraints": NOT_LISTED, "place": "placement keys do not count there", "": BY_SCORE},
+    )
+    for target in AFFINITY
+}
+
+STATES = ("save_cluster", "print_nodes", "print_instances")
+WHERE |= {
+    target: (
+        PLANNERS,
+        {
+            "explain": "it explains an answer and shows no state: ask for the answer itself",
+            "replay": "it compares answers: store the option with a case",
+            "": "it changes no state",
+        },
+    )
+    for target in STATES
+}
+
+
+def table_of(command: str) -> tuple[Option, ...]:
+    """The common options that act in `command`."""
+    return tuple(option for option in COMMON if accepted(command, option))
+
+
+def accepted(command: str, option: Option) -> bool:
+    """Whether the common `option` acts in `command`."""
+    return command in WHERE[option.target][0]
+
+
+def refusal_of(command: str) -> Callable[[str], str]:
+    """Says of the name of an option that `command` does not have why that is so."""
+    refused = {
+        name: option for option in COMMON if not accepted(command, option) for name in option.names
+    }
+
+    def refusal(name: str) -> str:
+        if name not in refused:
+            return f"unknown option {name}; iallocator {command} --help lists them"
+        reasons = WHERE[refused[name].target][1]
+        return f"{command} takes no {name}: {reasons.get(command) or reasons['']}"
+
+    return refusal
+
+
+def only_accepted(command: str, words: Sequence[str]) -> list[str]:
+    """Those of `words`, options with their values attached, that act in `command`."""
+    names = {name for option in table_of(command) for name in option.names}
+    return [word for word in words if word.partition("=")[0] in names]

@@ -1,0 +1,64 @@
+"""``--validate``: whether what a command would read can be read, and nothing else."""
+
+from __future__ import annotations
+
+import sys
+
+from iallocator.errors import IallocatorError, UsageError, one_line
+from iallocator.files import read_file
+from iallocator.wire.validate import NEEDED, OPTIONAL, UNREAD, problems
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from iallocator.options import Settings
+
+__all__ = ["NEEDED", "request_of", "validate"]
+
+REQUEST = {"explain": NEEDED, "place": OPTIONAL, "config": OPTIONAL, "constraints": OPTIONAL}
+"""Command -> what it does with the request of its document; others do not read it."""
+
+
+def request_of(command: str) -> str:
+    """What `command` does with the request of its document."""
+    return REQUEST.get(command, UNREAD)
+
+
+def validate(settings: Settings, positional: Sequence[str], request: str) -> int:
+    """Every problem on stderr, what is valid on stdout; the exit status: 0, or 2 for problems.
+
+    A document is read unless the cluster comes from elsewhere and no request is needed.
+    """
+    if len(positional) > 1:
+        raise UsageError(f"one file at most, got {' '.join(positional)}")
+    wrong = False
+    elsewhere = bool(settings.text_data or settings.simulate)
+    if positional or request == NEEDED or not elsewhere:
+        path = positional[0] if positional else "-"
+        wrong = _say(path, problems(read_file(path), request))
+    if elsewhere:
+        name = settings.text_data or "--simulate " + " ".join(settings.simulate)
+        wrong |= _say(name, list(_problems_elsewhere(settings)))
+    return 2 if wrong else 0
+
+
+def _problems_elsewhere(settings: Settings) -> Iterator[str]:
+    """The first problem of the cluster from ``-t`` or ``--simulate``: its reader stops there."""
+    from iallocator.engine import reading_for
+    from iallocator.sources import substitute
+
+    try:
+        substitute(settings, reading_for(settings))
+    except IallocatorError as error:
+        yield str(error)
+
+
+def _say(name: str, found: Sequence[str]) -> bool:
+    """Say what is wrong with `name`, or that nothing is; whether something is."""
+    if sys.stderr is not None:
+        for problem in found:
+            print(f"iallocator: {one_line(problem)}", file=sys.stderr)
+    if not found:
+        sys.stdout.buffer.write(f"{one_line(name)}: valid\n".encode())
+    return bool(found)

@@ -1,0 +1,118 @@
+"""Every common option acts in a command, or is refused there with a reason."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+from iallocator.cli import main
+from iallocator.commands import COMMANDS
+from iallocator.commands.shared.common_options import WHERE, accepted
+from iallocator.options import COMMON, Option
+from tests.builders import allocate, as_bytes, cluster, instance
+
+Capture = pytest.CaptureFixture[str]
+
+VALUES = {
+    "n1": "off",
+    "compat": "hail",
+    "inter_group": "yes",
+    "exact_search": "no",
+    "strategy": "affinity",
+    "simulate": "p,1,1g,1g,1",
+}
+"""A value that can be read, for options that take none of the numbers."""
+
+REFUSED = [
+    (command, option)
+    for command in sorted(COMMANDS)
+    for option in COMMON
+    if not accepted(command, option)
+]
+
+
+def ids(value: object) -> str:
+    """The words that name a case."""
+    return value.names[0] if isinstance(value, Option) else str(value)
+
+
+def word(option: Option) -> str:
+    """An option as one would write it."""
+    if option.read is None:
+        return option.names[0]
+    return f"{option.names[0]}={VALUES.get(option.target, '1')}"
+
+
+@pytest.mark.parametrize(("command", "option"), REFUSED, ids=ids)
+def test_option_that_does_not_act_is_refused_with_its_reason(
+    command: str, option: Option, capsys: Capture
+) -> None:
+    """One line says which command takes it not, and why; the exit status is 2."""
+    for name in option.names:
+        assert main([command, word(option).replace(option.names[0], name, 1), "-"]) == 2
+        said = capsys.readouterr()
+        assert said.out == ""
+        begin, _, reason = said.err.partition(": ")[2].partition(": ")
+        assert begin == f"{command} takes no {name}"
+        assert reason.count("\n") == 1
+        assert len(reason) > len("it is so\n")
+
+
+@pytest.mark.parametrize("command", sorted(COMMANDS))
+def test_help_of_a_command_lists_what_acts_there(command: str, capsys: Capture) -> None:
+    """Its own options and the common ones that act, each once, and no other."""
+    own = import_module(f"iallocator.commands.{command.replace('-', '_')}").OPTIONS
+    acting = [option for option in COMMON if accepted(command, option)]
+    assert main([command, "--help"]) == 0
+    lines = capsys.readouterr().out.splitlines()[4:]
+    listed = [line.split()[0].rstrip(",").partition("[")[0] for line in lines]
+    assert listed == [option.names[0] for option in (*own, *acting)]
+
+
+def test_every_common_option_says_where_it_acts() -> None:
+    """An option that is new has to say it, for every command there is."""
+    assert WHERE.keys() == {option.target for option in COMMON}
+    for target, (commands, reasons) in WHERE.items():
+        assert commands <= COMMANDS.keys(), target
+        missing = COMMANDS.keys() - commands - reasons.keys()
+        assert "" in reasons or not missing, target
+        assert not reasons.keys() & commands, target
+
+
+def test_option_that_nobody_knows_is_unknown(capsys: Capture) -> None:
+    """The complaint names the help of the command."""
+    assert main(["balance", "--guess=2", "-"]) == 2
+    said = capsys.readouterr().err
+    assert said == "iallocator: unknown option --guess; iallocator balance --help lists them\n"
+
+
+def test_validate_of_a_planner_looks_at_the_cluster(tmp_path: Path, capsys: Capture) -> None:
+    """A document without a request, or with a damaged one, is valid for who does not read it."""
+    path = tmp_path / "cluster.json"
+    document = cluster(instances={"a": instance("node1")})
+    for request in (None, {"type": "guess"}):
+        path.write_bytes(as_bytes(document if request is None else document | {"request": request}))
+        assert main(["balance", "--validate", str(path)]) == 0
+        assert capsys.readouterr() == (f"{path}: valid\n", "")
+    assert main(["place", "--validate", str(path)]) == 2
+    assert "request/type" in capsys.readouterr().err
+    del document["nodes"]["node1"]
+    path.write_bytes(as_bytes(document))
+    assert main(["balance", "--validate", str(path)]) == 2
+    expected = 'instances/a/nodes/0: expected a node of the document, got "node1"'
+    assert capsys.readouterr() == ("", f"iallocator: {expected}\n")
+
+
+def test_validate_looks_at_the_cluster_from_elsewhere_too(tmp_path: Path, capsys: Capture) -> None:
+    """A request is valid only if the cluster that it is put to can be read."""
+    path, data = tmp_path / "request.json", tmp_path / "cluster.data"
+    path.write_bytes(as_bytes(allocate(cluster())))
+    data.write_text("nonsense\n")
+    assert main(["--validate", "-t", str(data), str(path)]) == 2
+    said = capsys.readouterr()
+    assert said.out == f"{path}: valid\n"
+    assert said.err.startswith(f"iallocator: {data}:1: ")
+    assert main(["balance", "--validate", "-t", str(data)]) == 2
+    assert capsys.readouterr().err.startswith(f"iallocator: {data}:1: ")
