@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import Any
 
-    from iallocator.model.cluster import Cluster
+    from iallocator.model.cluster import Cluster, Group
     from iallocator.model.instance import Instance
     from iallocator.options import Settings
     from iallocator.reply import Reply
@@ -103,11 +103,23 @@ def settle(
     """
     prefix = settings.tag_prefix
     owners = [cluster.tags, *[group.tags for group in cluster.groups]]
-    if not asked and not any(tag.startswith(prefix) for tags in owners for tag in tags):
-        return settings
-    from iallocator.settings import effective
+    if asked or any(tag.startswith(prefix) for tags in owners for tag in tags):
+        from iallocator.settings import effective
 
-    return effective(settings, cluster, asked, remarks)
+        settings = effective(settings, cluster, asked, remarks)
+    if not settings.like_hail and (settings.strategy != "score" or settings.by_group):
+        _advertise(cluster, settings)
+    return settings
+
+
+def _advertise(cluster: Cluster, settings: Settings) -> None:
+    """Let nodes promise the memory that the strategies of their groups promise."""
+    from iallocator.ranking.advertised import advertise
+
+    def strategy_of(group: Group) -> str:
+        return settings.by_group.get(group.index, settings).strategy
+
+    advertise(cluster, strategy_of, settings.tag_prefix)
 
 
 def coming_with(request: Request | None) -> Sequence[Instance]:

@@ -63,7 +63,8 @@ class Node:
     vm_capable; other nodes take no instances.  ``reported_memory`` and
     ``reported_disk`` are what the node itself says is free.  ``load`` is how busy it
     is, from 0 to 1; 0 where the document does not say.  ``has_internal`` says whether it
-    has storage of its own.
+    has storage of its own.  ``memory_ratio``, at least 1, is how much memory may be
+    allocated for each MiB that it has: what strategies that know of overcommitment promise.
     """
 
     __slots__ = (
@@ -77,6 +78,7 @@ class Node:
         "index",
         "load",
         "locations",
+        "memory_ratio",
         "migration",
         "name",
         "offline",
@@ -130,6 +132,7 @@ class Node:
         self.online = vm_capable and not offline and not drained
         self.has_internal = True
         self.total_memory = total_memory
+        self.memory_ratio: float = 1
         self.reserved_memory = reserved_memory
         self.reported_memory = reported_memory
         self.load = load

@@ -96,7 +96,8 @@ class State:
         """Count what is there; then let the nodes' own reports have their word.
 
         Free memory is the smaller of what the instances leave and what the node
-        reports; free disk and spindles are as reported.
+        reports; free disk and spindles are as reported.  Where more memory may be allocated
+        than there is, both are of that: what is really free holds so many times as much.
         """
         for instance in self.cluster.instances:
             if instance.nodes:
@@ -105,9 +106,11 @@ class State:
         for index, node in enumerate(self.cluster.nodes):
             pending_disk = columns[DISK_LATER][index] - columns[DISK][index]
             pending_spindles = columns[FREE_SPINDLES_LATER][index] - columns[FREE_SPINDLES][index]
-            recorded = columns[MEMORY][index] + node.total_memory - node.reserved_memory
-            columns[MEMORY][index] = min(recorded, node.reported_memory)
-            columns[MEMORY_LATER][index] = node.reported_memory - sum(
+            advertised = node.total_memory * node.memory_ratio
+            recorded = columns[MEMORY][index] + advertised - node.reserved_memory
+            reported = node.reported_memory * node.memory_ratio
+            columns[MEMORY][index] = min(recorded, reported)
+            columns[MEMORY_LATER][index] = reported - sum(
                 i.memory for i in self.primaries[index].values() if not i.uses_memory
             )
             columns[DISK][index] = node.reported_disk

@@ -5,10 +5,10 @@ cluster, instance      ``iallocator:key:NAME:VALUE:WEIGHT`` (customer)
 cluster, instance      ``iallocator:syskey:NAME:VALUE:WEIGHT`` (system)
 cluster, instance      ``iallocator:specialkey:NAME:VALUE:WEIGHT``, NAME one of
                        ``ram``, ``cpu``, ``load``
-node                   ``iallocator:key:NAME:VALUE``
-node                   ``iallocator:stickykey:NAME:VALUE:WEIGHT``
-node                   ``iallocator:ram-contention:RATIO``
-node                   ``iallocator:cpu-contention:RATIO``
+node, group            ``iallocator:key:NAME:VALUE``
+node, group            ``iallocator:stickykey:NAME:VALUE:WEIGHT``
+node, group            ``iallocator:ram-contention:RATIO``
+node, group            ``iallocator:cpu-contention:RATIO``
 =====================  ========================================================
 
 No name holds a colon; ``iallocator:`` is the usual prefix.  A tag that is not understood
@@ -23,7 +23,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from iallocator.model.cluster import Cluster, Node
+    from iallocator.model.cluster import Cluster, Group, Node
     from iallocator.model.instance import Instance
 
 __all__ = ["NodeTags", "ResourceTags"]
@@ -83,7 +83,7 @@ class ResourceTags:
 
 
 class NodeTags:
-    """What the tags of one node say.
+    """What the tags of one node say, and those of its group where its own say nothing.
 
     Attributes
     ----------
@@ -103,12 +103,31 @@ class NodeTags:
         self.sticky: list[str] = []
         self.ram_contention: float | None = None
         self.cpu_contention: float | None = None
-        for tag in node.tags:
+        self._take(prefix, node.tags, f"node {node.name}", remarks)
+        if any(tag.startswith(prefix) for tag in node.group.tags):
+            self._inherit(prefix, node.group, remarks)
+
+    def _take(self, prefix: str, tags: Sequence[str], owner: str, remarks: list[str]) -> None:
+        """Add what `tags` say; what is not understood is remarked upon once."""
+        for tag in tags:
             kind, body = _split(tag, prefix)
             try:
                 self._read(prefix, kind, body)
             except ValueError as error:
-                remarks.append(_remark(tag, f"node {node.name}", str(error)))
+                remark = _remark(tag, owner, str(error))
+                if remark not in remarks:
+                    remarks.append(remark)
+
+    def _inherit(self, prefix: str, group: Group, remarks: list[str]) -> None:
+        """Add the keys of `group` that the node does not set, and its ratios."""
+        own = {name for name, _ in self.keys}
+        ratios = self.ram_contention, self.cpu_contention
+        self._take(
+            prefix, [t for t in group.tags if _key_name(t, prefix) not in own],
+            f"group {group.name}", remarks,
+        )  # fmt: skip
+        self.ram_contention = ratios[0] or self.ram_contention
+        self.cpu_contention = ratios[1] or self.cpu_contention
 
     def _read(self, prefix: str, kind: str, body: str) -> None:
         if kind == "key":
@@ -126,6 +145,12 @@ class NodeTags:
             self.cpu_contention = _ratio(body)
         elif kind in RESOURCE_KINDS:
             raise ValueError("key or stickykey on a node")
+
+
+def _key_name(tag: str, prefix: str) -> str:
+    """The name of the node key that `tag` sets; "" if it sets none."""
+    kind, body = _split(tag, prefix)
+    return body.partition(":")[0] if kind in ("key", "stickykey") else ""
 
 
 def _split(tag: str, prefix: str) -> tuple[str, str]:

@@ -41,7 +41,9 @@ MAY_IMPORT = {
         "constraints solver placement handlers render"
     ),
     # ^ many moves instead of one, by the same means
-    "engine": "options model requests reply settings placement wire sources handlers planners",
+    "engine": (
+        "options model requests reply settings ranking placement wire sources handlers planners"
+    ),
     # ^ to a reply
     "explain": (
         "files options model requests reply ganeti limits scoring "

@@ -7,6 +7,7 @@ after the other.  The tags are described in `iallocator.tags.pacemaker`.
 
 from __future__ import annotations
 
+from iallocator.ranking.advertised import really_free
 from iallocator.ranking.base import ScheduledInstance
 from iallocator.ranking.pacemaker.choose import choose_for
 from iallocator.ranking.pacemaker.colocation_sets import ColocationSet, in_turn, units_of
@@ -49,11 +50,12 @@ def order(task: RankQuery, nodes: Sequence[int]) -> Choice:
     weigher = NodeScores(facts, context.settings.stickiness)
     unit, position = ColocationSet([task.instance], [weigher.of(task.instance)], None), 0
     turn = context.turn
-    allowed = list(nodes)
+    poor = _really_full(context, task.instance, nodes)
+    allowed = [index for index in nodes if index not in poor]
     if turn is not None and turn.instance is task.instance and task.role == "primary":
         unit, position = turn.unit, turn.position
         if turn.after is not None:
-            allowed = [index for index in nodes if index == turn.node]
+            allowed = [index for index in allowed if index == turn.node]
     ledger = Ledger(facts, context.state, nodes)
     kind = kind_of(task.strategy)
     choice = choose_for(
@@ -63,12 +65,28 @@ def order(task: RankQuery, nodes: Sequence[int]) -> Choice:
     for index in nodes:
         if not facts.usable[index]:
             refused[index] = "it is in maintenance"
+        elif index in poor:
+            refused[index] = poor[index]
         elif index not in allowed:
             assert turn is not None
             assert turn.after is not None
             refused[index] = f"rule 8: goes where {turn.after.name} goes"
     choice.refused = refused
     return choice
+
+
+def _really_full(context: Context, instance: Instance, nodes: Sequence[int]) -> dict[int, str]:
+    """The nodes that promise more memory than they have, and have too little now, and why.
+
+    Ganeti looks at the memory that is really free when it starts an instance.
+    """
+    refused: dict[int, str] = {}
+    for index in nodes:
+        if context.cluster.nodes[index].memory_ratio > 1:
+            free = really_free(context.state, index)
+            if free <= instance.memory:
+                refused[index] = f"needs {instance.memory} MiB, {free:.12g} MiB really free"
+    return refused
 
 
 def sequence(

@@ -1,0 +1,103 @@
+"""Nodes that advertise more memory than they have: more may be allocated than is there."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from iallocator.cli import answer
+from iallocator.commands import run_command
+from tests.builders import allocate, as_bytes, cluster, instance
+
+Json = dict[str, Any]
+
+GIB = 1024
+
+
+def _full(free: int, *tags: str, group_tags: tuple[str, ...] = ()) -> Json:
+    """Return one node of 64 GiB that runs 64 instances of 1 GiB, `free` MiB of it really free."""
+    machines = {
+        f"i{k:02}": instance("node1", disk_template="rbd", memory=GIB, vcpus=1) for k in range(64)
+    }
+    document = cluster(1, memory=64 * GIB, cpus=64, instances=machines)
+    document["nodes"]["node1"] |= {"free_memory": free, "tags": list(tags)}
+    document["nodegroups"]["uuid-default"]["tags"] = list(group_tags)
+    return document
+
+
+def _asked(document: Json, *options: str, memory: int = GIB, **members: Any) -> Json:
+    """Return the response to a request for one more instance."""
+    request = allocate(document, memory=memory, disk_template="rbd", vcpus=1, **members)
+    response: Json = json.loads(answer(as_bytes(request), ["--n1=off", *options]))
+    return response
+
+
+@pytest.mark.parametrize("on_group", [False, True])
+def test_contention_ratio_lets_more_be_allocated_than_the_node_has(on_group: bool) -> None:
+    """64 x 1 GiB on 64 GiB, ratio 2, 30 GiB really free: there is room for one more."""
+    tags = ["iallocator:ram-contention:2"]
+    document = _full(30 * GIB, group_tags=tuple(tags)) if on_group else _full(30 * GIB, *tags)
+    assert _asked(document, "--strategy=affinity")["result"] == ["node1"]
+    assert not _asked(document, "--strategy=score")["success"]
+
+
+def test_contention_ratio_does_not_lend_memory_that_is_really_used() -> None:
+    """Both free memories must exceed the size and the overhead: 2048 MiB do not."""
+    document = _full(2 * GIB, "iallocator:ram-contention:2")
+    assert not _asked(document, "--strategy=affinity")["success"]
+
+
+def test_contention_ratio_is_the_limit_of_what_is_allocated() -> None:
+    """Ratio 1.02 of 64 GiB leaves 1310 MiB: less than an instance and the overhead."""
+    document = _full(30 * GIB, "iallocator:ram-contention:1.02")
+    assert not _asked(document, "--strategy=affinity")["success"]
+    assert _asked(document, "--strategy=affinity", "--affinity-overhead=0")["success"]
+
+
+def _advertised(machines: int, free: int) -> Json:
+    """Return a node of 4096 MiB that advertises 6144, with instances of 1024 on it."""
+    running = {
+        f"i{k}": instance(
+            "node1", disk_template="rbd", memory=1024, tags=["iallocator:utilization:memory:1024"]
+        )
+        for k in range(machines)
+    }
+    document = cluster(1, memory=4096, cpus=16, instances=running)
+    tags = ["iallocator:utilization:memory:6144"]
+    document["nodes"]["node1"] |= {"free_memory": free, "tags": tags}
+    return document
+
+
+@pytest.mark.parametrize("kind", ["utilization", "balanced", "minimal"])
+def test_advertised_capacity_lets_more_be_allocated_than_the_node_has(kind: str) -> None:
+    """6144 MiB advertised on 4096: a fifth instance of 1024 fits beside four."""
+    document, option = _advertised(4, 1500), f"--strategy=pacemaker-{kind}"
+    tags = ["iallocator:utilization:memory:1024"]
+    assert _asked(document, option, tags=tags)["result"] == ["node1"]
+    assert not _asked(_advertised(4, 0), option, tags=tags)["success"]
+    assert not _asked(_advertised(4, 1000), option, tags=tags)["success"]
+    assert not _asked(document, "--strategy=pacemaker-default", tags=tags)["success"]
+
+
+def test_place_keeps_what_advertised_capacity_holds(
+    tmp_path: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Five instances on a node that advertises room for six stay there."""
+    path = tmp_path / "document.json"
+    path.write_bytes(as_bytes(_advertised(5, 800)))
+    line = ["place", "--json", "--strategy=utilization", "--verify-plan", str(path)]
+    assert run_command("place", line) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert set(found["placement"].values()) == {"node1"}
+    assert not found["moves"]
+
+
+def test_key_of_a_group_counts_for_its_nodes_unless_they_say_otherwise() -> None:
+    """A tag of the group sets the key on both nodes; the node's own value wins."""
+    document = cluster(2, memory=65536)
+    document["nodegroups"]["uuid-default"]["tags"] = ["iallocator:key:room:1"]
+    document["nodes"]["node1"]["tags"] = ["iallocator:key:room:5"]
+    wanted = ["iallocator:syskey:room:1:100"]
+    assert _asked(document, "--strategy=affinity", tags=wanted)["result"] == ["node2"]
