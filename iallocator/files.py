@@ -1,18 +1,31 @@
-"""Reading documents from files, compressed or not, and writing text."""
+"""Reading documents from files, compressed or not, and writing files whole or not at all."""
 
 from __future__ import annotations
 
+import os
 import sys
+from itertools import chain
 
 from iallocator.errors import UsageError
 
-__all__ = ["read_file", "write_file"]
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from typing import Any, BinaryIO
+
+__all__ = ["LIMIT", "read_file", "write_file"]
 
 GZIP = b"\x1f\x8b"
 ZSTD = b"\x28\xb5\x2f\xfd"
 
+LIMIT = 1024**3
+"""Bytes that are read at most, expanded ones too: 1 GiB."""
 
-def read_file(path: str) -> bytes:
+CHUNK = 1024**2
+"""Bytes that are expanded at a time, so that a bomb is noticed early."""
+
+
+def read_file(path: str, limit: int = LIMIT) -> bytes:
     """The bytes of the file at `path`; of standard input if it is ``-``.
 
     What was compressed by gzip or zstd is expanded, whatever the name of the file.
@@ -20,67 +33,145 @@ def read_file(path: str) -> bytes:
     Raises
     ------
     UsageError
-        If it cannot be read or expanded.
+        If it cannot be read or expanded, or holds more than `limit` bytes.
     """
     if path == "-" and sys.stdin is None:
         raise UsageError("standard input is closed")
     try:
         if path == "-":
-            raw = sys.stdin.buffer.read()
+            if sys.stdin is None:
+                raise UsageError("standard input is closed")
+            raw = _read(path, sys.stdin.buffer, limit)
         else:
             with open(path, "rb") as file:
-                raw = file.read()
+                _check(path, os.fstat(file.fileno()).st_size, limit)
+                raw = _read(path, file, limit)
     except OSError as error:
         raise UsageError(f"{path}: {error.strerror}") from None
+    except ValueError as error:  # a name with a NUL byte
+        raise UsageError(f"{path}: {error}") from None
     if raw.startswith(GZIP):
-        return _expand_gzip(path, raw)
-    return _expand_zstd(path, raw) if raw.startswith(ZSTD) else raw
+        return _joined(path, _expanded_gzip(path, raw), limit)
+    return _joined(path, _expanded_zstd(path, raw), limit) if raw.startswith(ZSTD) else raw
 
 
-def _expand_gzip(path: str, raw: bytes) -> bytes:
+def _read(path: str, file: BinaryIO, limit: int) -> bytes:
+    first = file.read(CHUNK)
+    if len(first) < CHUNK:
+        return first
+    return _joined(path, chain([first], iter(lambda: file.read(CHUNK), b"")), limit)
+
+
+def _check(path: str, size: int, limit: int) -> None:
+    if size > limit:
+        raise UsageError(f"{path}: more than {limit} bytes, the most that is read")
+
+
+def _joined(path: str, parts: Iterable[bytes], limit: int) -> bytes:
+    """All `parts` together, as long as they are not too many."""
+    size, kept = 0, []
+    for part in parts:
+        size += len(part)
+        _check(path, size, limit)
+        kept.append(part)
+    return b"".join(kept)
+
+
+def _expanded_gzip(path: str, raw: bytes) -> Iterator[bytes]:
     import gzip
+    import io
     import zlib
 
     try:
-        return gzip.decompress(raw)
+        with gzip.GzipFile(fileobj=io.BytesIO(raw)) as file:
+            while part := file.read(CHUNK):
+                yield part
     except (OSError, EOFError, zlib.error) as error:
         raise UsageError(f"{path}: damaged gzip file: {error}") from None
 
 
-def _expand_zstd(path: str, raw: bytes) -> bytes:
+def _expanded_zstd(path: str, raw: bytes) -> Iterator[bytes]:
     from importlib import import_module
 
-    for name in ("compression.zstd", "zstandard", "pyzstd"):
+    for name, expand in (
+        ("compression.zstd", _by_file),
+        ("pyzstd", _by_file),
+        ("zstandard", _by_slices),
+    ):
         try:
             module = import_module(name)
         except ImportError:
             continue
         try:
-            if name != "zstandard":
-                return bytes(module.decompress(raw))
-            stream = module.ZstdDecompressor().decompressobj()  # the short form needs the size
-            expanded = bytes(stream.decompress(raw))
-            if not stream.eof:
-                raise EOFError("it ends too early")
-            return expanded
+            yield from expand(module, raw)
         except Exception as error:  # each of them has an error of its own
             raise UsageError(f"{path}: damaged zstd file: {error}") from None
+        return
     raise UsageError(
         f"{path}: compressed with zstd, which this Python cannot read; "
         "expand it first, or install the module zstandard"
     )
 
 
+def _by_file(module: Any, raw: bytes) -> Iterator[bytes]:
+    import io
+
+    with module.ZstdFile(io.BytesIO(raw)) as file:
+        while part := file.read(CHUNK):
+            yield bytes(part)
+
+
+def _by_slices(module: Any, raw: bytes) -> Iterator[bytes]:
+    """In small slices: a few bytes may stand for 128 KiB."""
+    stream = module.ZstdDecompressor().decompressobj()
+    for start in range(0, len(raw), 1024):
+        if not stream.eof:
+            yield bytes(stream.decompress(raw[start : start + 1024]))
+    if not stream.eof:
+        raise EOFError("it ends too early")
+
+
 def write_file(path: str, text: str) -> None:
-    """Put `text` into the file at `path`.
+    """Put `text` into the file at `path`: all of it, or the file stays as it was.
+
+    It is written beside and renamed, so that neither a full disk nor a second writer
+    leaves half of it.  What is no regular file (a pipe, a terminal) is written to as it is.
 
     Raises
     ------
     UsageError
         If it cannot be written.
     """
+    target = os.path.realpath(path)
     try:
-        with open(path, "w", encoding="utf-8", newline="\n") as file:
-            file.write(text)
+        if os.path.exists(target) and not os.path.isfile(target):
+            with open(target, "w", encoding="utf-8", errors="backslashreplace") as file:
+                file.write(text)
+        else:
+            _replace(target, text.encode("utf-8", "backslashreplace"))
     except OSError as error:
         raise UsageError(f"{path}: {error.strerror}") from None
+    except ValueError as error:  # a name with a NUL byte
+        raise UsageError(f"{path}: {error}") from None
+
+
+def _replace(target: str, raw: bytes) -> None:
+    """Have the file at `target` hold `raw`, with the permissions that it had."""
+    folder, name = os.path.split(target)
+    beside = os.path.join(folder, f".{name[:200]}.{os.getpid()}.new")
+    try:
+        mode = os.stat(target).st_mode & 0o777
+    except FileNotFoundError:
+        mode = None
+    handle = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
+    try:
+        with open(handle, "wb") as file:
+            file.write(raw)
+            file.flush()
+            os.fsync(file.fileno())
+            if mode is not None:
+                os.fchmod(file.fileno(), mode)
+        os.replace(beside, target)
+    except BaseException:
+        os.unlink(beside)
+        raise

@@ -6,7 +6,7 @@ Every complaint names the file and the line: ``cluster.data:12: memory: ...``.
 from __future__ import annotations
 
 from iallocator.errors import RequestError
-from iallocator.wire.fields import LARGEST, describe
+from iallocator.wire.fields import LARGEST, SMALLEST, describe, is_factor
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -85,6 +85,15 @@ class Line:
             self.fail(what, f"expected a number from 0 to {LARGEST}, got {describe(text)}")
         return value
 
+    def factor_of(self, position: int, what: str, default: float) -> float:
+        """A number that something is divided by: 0 (unknown), or not too small for that."""
+        value = self.number_of(position, what, default)
+        if not is_factor(value):
+            self.fail(
+                what, f"expected 0 or at least {SMALLEST}, got {describe(self.text(position))}"
+            )
+        return value
+
     def names(self, position: int) -> list[str]:
         """Names with commas between them."""
         text = self.text(position)
@@ -94,9 +103,12 @@ class Line:
 def whole(text: str, negative: bool = False) -> int | None:
     """The number that `text` is, None if it is none or too large."""
     digits = text[1:] if negative and text.startswith("-") else text
-    if not (digits.isascii() and digits.isdigit() and len(digits) <= len(str(LARGEST))):
+    if not (digits.isascii() and digits.isdigit() and len(digits.lstrip("0")) <= len(str(LARGEST))):
         return None
-    return int(text) if int(digits) <= LARGEST else None
+    size = int(digits.lstrip("0") or "0")
+    if size > LARGEST:
+        return None
+    return size if digits is text else -size
 
 
 def sections(path: str, raw: bytes, kinds: Sequence[tuple[str, int]]) -> list[list[Line]]:

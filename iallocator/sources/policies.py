@@ -39,8 +39,8 @@ def read_policies(lines: Sequence[Line]) -> dict[str, tuple[Policy, Line]]:
             _intervals(line),
             _spec(line, "standard size", line.text(1)),
             _templates(line),
-            line.number_of(4, "vcpu ratio", 0),
-            line.number_of(5, "spindle ratio", 0),
+            line.factor_of(4, "vcpu ratio", 0),
+            line.factor_of(5, "spindle ratio", 0),
         )
         found[line.text(0)] = policy, line
     return found

@@ -6,8 +6,10 @@ import re
 
 from iallocator.errors import UsageError
 from iallocator.model.cluster import Cluster, Group, Node
+from iallocator.sources.lines import whole
 from iallocator.sources.policies import default_policy
 from iallocator.sources.text import POLICIES, TextCluster
+from iallocator.wire.fields import LARGEST, describe
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -26,7 +28,8 @@ UNITS = {
 }  # fmt: skip
 """Unit -> bytes.  Longer ones in any case; of single letters the small ones are binary."""
 
-MOST_NODES = 100_000
+MOST = 100_000
+"""Nodes, cpus or spindles."""
 
 
 def parse_size(text: str) -> int | None:
@@ -73,7 +76,7 @@ def _group(number: int, spec: str) -> tuple[Group, list[Node]]:
     if len(fields) not in (5, 6):
         raise _error(spec, "5 or 6 fields: policy,nodes,disk,memory,cpus[,spindles]")
     if fields[0] not in POLICIES:
-        raise _error(spec, f"a policy out of {', '.join(POLICIES)}, got {fields[0]!r}")
+        raise _error(spec, f"a policy out of {', '.join(POLICIES)}, got {describe(fields[0])}")
     count, cpus = _count(spec, "nodes", fields[1]), _count(spec, "cpus", fields[4])
     disk, memory = _size(spec, "disk", fields[2]), _size(spec, "memory", fields[3])
     spindles = _count(spec, "spindles", fields[5]) if len(fields) > 5 else 1
@@ -99,17 +102,18 @@ def _group(number: int, spec: str) -> tuple[Group, list[Node]]:
 
 
 def _count(spec: str, what: str, text: str) -> int:
-    if not (text.isascii() and text.isdigit() and int(text[:9]) <= MOST_NODES):
-        raise _error(spec, f"{what} as a number up to {MOST_NODES}, got {text!r}")
-    return int(text)
+    count = whole(text)
+    if count is None or count > MOST:
+        raise _error(spec, f"{what} as a number up to {MOST}, got {describe(text)}")
+    return count
 
 
 def _size(spec: str, what: str, text: str) -> int:
     size = parse_size(text)
-    if size is None:
-        raise _error(spec, f"{what} as a size like 512, 16g or 1TB, got {text!r}")
+    if size is None or size > LARGEST:
+        raise _error(spec, f"{what} as a size like 512, 16g or 1TB, got {describe(text)}")
     return size
 
 
 def _error(spec: str, expected: str) -> UsageError:
-    return UsageError(f"--simulate {spec}: expected {expected}")
+    return UsageError(f"--simulate {describe(spec)}: expected {expected}")

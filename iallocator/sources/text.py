@@ -167,7 +167,7 @@ def _node(line: Line, groups: dict[str, Group]) -> Node:
         free_spindles=line.integer(12, "free spindles", 0, negative=True),
         spindle_count=spindles,
         exclusive_storage=exclusive,
-        cpu_speed=line.number_of(14, "cpu speed", 1.0),
+        cpu_speed=line.factor_of(14, "cpu speed", 1.0),
         tags=tags,
     )
 

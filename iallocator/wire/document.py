@@ -34,6 +34,7 @@ from iallocator.wire.fields import (
     boolean,
     child,
     describe,
+    factor,
     integer,
     members,
     names,
@@ -204,8 +205,8 @@ def _policy(raw: Raw, key: str, default: Policy) -> Policy:
             _intervals(policy),
             _spec(policy, "std", DEFAULT_STD),
             strings(policy, "disk-templates", list(ALL_TEMPLATES)),
-            number(policy, "vcpu-ratio", DEFAULT_VCPU_RATIO),
-            number(policy, "spindle-ratio", DEFAULT_SPINDLE_RATIO),
+            factor(policy, "vcpu-ratio", DEFAULT_VCPU_RATIO),
+            factor(policy, "spindle-ratio", DEFAULT_SPINDLE_RATIO),
         )
     except RequestError as error:
         raise error.below(key) from None
@@ -259,7 +260,7 @@ def _node(name: str, raw: Raw, groups: dict[str, Group], node_memory: int, like_
     try:
         exclusive = boolean(parameters, "exclusive_storage", False)
         spindle_count = integer(parameters, "spindle_count", 1)
-        speed = number(parameters, "cpu_speed", 1.0)
+        speed = factor(parameters, "cpu_speed", 1.0)
         oob_program = text(parameters, "oob_program", "")
     except RequestError as error:
         raise error.below("ndparams") from None

@@ -15,12 +15,16 @@ if TYPE_CHECKING:
     Raw = dict[str, Any]
 
 __all__ = [
-    "LARGEST", "absent", "boolean", "child", "describe", "integer", "members", "names", "number",
+    "LARGEST", "SMALLEST", "absent", "boolean", "child", "describe", "factor", "integer",
+    "is_factor", "members", "names", "number",
     "objects", "one_of", "strings", "text",
 ]  # fmt: skip
 
 LARGEST = 2**53
 """Largest integer that every JSON program can hold exactly."""
+
+SMALLEST = 1e-06
+"""Smallest number that anything is divided by: no amount over it leaves the range of floats."""
 
 absent: Any = object()
 """Marks a field without default: its absence is an error."""
@@ -68,6 +72,20 @@ def number(raw: Raw, key: str, default: Any = absent) -> float:
     if (type(value) is int or type(value) is float) and 0 <= value <= LARGEST:
         return value
     return _default(raw, key, default, f"a number from 0 to {LARGEST}")  # type: ignore[no-any-return]
+
+
+def factor(raw: Raw, key: str, default: Any = absent) -> float:
+    """A number that something is divided by: 0 (unknown), or from 1e-6 to 2^53."""
+    value = raw.get(key)
+    if (type(value) is int or type(value) is float) and is_factor(value):
+        return value
+    expected = f"0, or a number from {SMALLEST} to {LARGEST}"
+    return _default(raw, key, default, expected)  # type: ignore[no-any-return]
+
+
+def is_factor(value: float) -> bool:
+    """Whether it makes sense to divide by `value`; 0 stands for unknown."""
+    return value == 0 or SMALLEST <= value <= LARGEST
 
 
 def boolean(raw: Raw, key: str, default: Any = absent) -> bool:

@@ -13,7 +13,7 @@ from jsonschema import Draft202012Validator
 from jsonschema.exceptions import ValidationError
 from jsonschema.validators import extend
 
-from iallocator.wire.fields import describe
+from iallocator.wire.fields import SMALLEST, describe
 from iallocator.wire.schemas import load
 
 TYPE_CHECKING = False
@@ -105,6 +105,8 @@ def _phrase(validator: Any, value: Any, schema: Raw) -> str:
 def _range(schema: Raw) -> str:
     name = _first_type(schema)
     article = "an" if name == "integer" else "a"
+    if "not" in schema:  # of numbers only: too small to divide by
+        return f"0, or {article} {name} from {SMALLEST} to {schema['maximum']}"
     return f"{article} {name} from {schema['minimum']} to {schema['maximum']}"
 
 
@@ -124,6 +126,11 @@ def _minimum(validator: Any, least: Any, value: Any, schema: Raw) -> Iterator[Va
 
 def _maximum(validator: Any, most: Any, value: Any, schema: Raw) -> Iterator[ValidationError]:
     if validator.is_type(value, "number") and value > most:
+        yield _complaint(_range(schema), value)
+
+
+def _not(validator: Any, gap: Raw, value: Any, schema: Raw) -> Iterator[ValidationError]:
+    if validator.is_type(value, "number") and validator.evolve(schema=gap).is_valid(value):
         yield _complaint(_range(schema), value)
 
 
@@ -154,6 +161,7 @@ _KEYWORDS: dict[str, Keyword] = {
     "type": _type,
     "minimum": _minimum,
     "maximum": _maximum,
+    "not": _not,
     "enum": _enum,
     "minLength": _min_length,
     "required": _required,

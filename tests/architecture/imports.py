@@ -32,6 +32,7 @@ class Import(NamedTuple):
         return f"{self.module}:{self.line} imports {self.imported}{kind}"
 
 
+@cache
 def sources() -> dict[str, Path]:
     """Every module of the package, with its file."""
     return {module_name(path): path for path in sorted(PACKAGE.rglob("*.py"))}

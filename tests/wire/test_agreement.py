@@ -138,7 +138,7 @@ def test_answer_accepted_damage_is_complete(age: str, kind: str, path: Path) -> 
          lambda d: d["instances"]["plain"].update(nodes=["node1", "node2"])),
         ('instances/web/nodes/1: expected different nodes, got "node1" again',
          lambda d: d["instances"]["web"].update(nodes=["node1", "node1"])),
-        ("ipolicy/vcpu-ratio: expected a number from 0 to 9007199254740992, got null",
+        ("ipolicy/vcpu-ratio: expected 0, or a number from 1e-06 to 9007199254740992, got null",
          lambda d: d["ipolicy"].update({"vcpu-ratio": None})),
         ("cluster_tags: expected a list of strings, got 5", lambda d: d.update(cluster_tags=5)),
         ("instances/web/disks: expected a list of objects, got null",

@@ -18,6 +18,10 @@ if TYPE_CHECKING:
 __all__ = ["OPTIONS", "Settings", "adjust", "read_loads", "wishes_of"]
 
 
+HIGHEST_LOAD = 1e9
+"""Of one instance; sums of such, squared, stay far within the range of floats."""
+
+
 class Settings(options.Settings):
     """The settings of every command that balances."""
 
@@ -130,9 +134,17 @@ def read_loads(path: str) -> dict[str, Load]:
             continue
         try:
             name, cpu, memory, disk, net = words
-            loads[name] = float(cpu), float(memory), float(disk), float(net)
+            loads[name] = _load(cpu), _load(memory), _load(disk), _load(net)
         except ValueError:
             raise UsageError(
-                f"{path}: line {number}: expected an instance and four numbers, got {line!r}"
+                f"{path}: line {number}: expected an instance and four numbers from 0 to "
+                f"{HIGHEST_LOAD:g}, got {line!r}"
             ) from None
     return loads
+
+
+def _load(text: str) -> float:
+    value = float(text)
+    if not 0 <= value <= HIGHEST_LOAD:
+        raise ValueError(text)
+    return value

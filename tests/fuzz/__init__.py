@@ -1,0 +1,1 @@
+"""Damaged and odd input of every kind, against every command: `make fuzz`."""

@@ -1,0 +1,88 @@
+"""Run cases number START to START + CASES; keep what fails.
+
+`python -m tests.fuzz --cases 20000 -j 2` says how many ran and what is wrong with which;
+`... --show 17` prints case number 17, `... --keep DIR` writes the first of each kind of
+failure there, as a file for `tests/fuzz/corpus`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
+
+from .case import Case, run
+from .make import make
+from .oracles import complaints
+from .relations import broken_relations
+
+CHUNK = 200
+
+
+def examine(number: int) -> list[str]:
+    """What is wrong with case `number`."""
+    case = make(number)
+    done = run(case)
+    return complaints(case, done) or broken_relations(case, done, number)
+
+
+def _chunk(numbers: range) -> list[tuple[int, list[str]]]:
+    return [(number, wrong) for number in numbers if (wrong := examine(number))]
+
+
+def shown(case: Case) -> str:
+    """Its arguments, long ones cut."""
+    return " ".join(argument[:60] for argument in case.arguments)
+
+
+def _kind(complaint: str) -> str:
+    """What failures are counted by: the complaint without its numbers and names."""
+    return re.sub(r"\d+|'[^']*'|\"[^\"]*\"", "_", complaint)[:100]
+
+
+def _results(cases: range, jobs: int) -> Iterator[list[tuple[int, list[str]]]]:
+    chunks = [cases[k : k + CHUNK] for k in range(0, len(cases), CHUNK)]
+    if jobs == 1:
+        yield from map(_chunk, chunks)
+        return
+    with ProcessPoolExecutor(jobs, max_tasks_per_child=20) as pool:
+        yield from pool.map(_chunk, chunks)
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run the command; return its exit status."""
+    parser = argparse.ArgumentParser(prog="python -m tests.fuzz", description=__doc__)
+    parser.add_argument("--cases", type=int, default=5000)
+    parser.add_argument("--start", type=int, default=0)
+    parser.add_argument("-j", "--jobs", type=int, default=1)
+    parser.add_argument("--show", type=int)
+    parser.add_argument("--keep", type=Path)
+    options = parser.parse_args(argv)
+    if options.show is not None:
+        case = make(options.show)
+        print(*case.arguments)
+        for raw in case.files.values():
+            sys.stdout.buffer.write(raw + b"\n")
+        return 0
+    kinds: Counter[str] = Counter()
+    for failures in _results(range(options.start, options.start + options.cases), options.jobs):
+        for number, wrong in failures:
+            kind = _kind(wrong[0])
+            kinds[kind] += 1
+            if kinds[kind] == 1:
+                print(f"case {number}: {shown(make(number))}", *wrong, sep="\n  ", flush=True)
+                if options.keep:
+                    options.keep.mkdir(exist_ok=True)
+                    (options.keep / f"{number}.json").write_text(make(number).dump())
+    for kind, count in kinds.most_common():
+        print(f"{count:6} {kind}")
+    print(f"{options.cases} cases, {sum(kinds.values())} failed")
+    return 1 if kinds else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,86 @@
+"""One run of the program: arguments and files in; status, output and time out."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import os
+import sys
+import tempfile
+import time
+import traceback
+from base64 import b64decode, b64encode
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from iallocator.cli import main
+
+__all__ = ["Case", "Outcome", "run"]
+
+
+class Case(NamedTuple):
+    """What the program is given.
+
+    ``arguments`` name files of ``files`` as they stand there; ``name`` says where the
+    case comes from.
+    """
+
+    name: str
+    arguments: tuple[str, ...]
+    files: dict[str, bytes]
+
+    def dump(self) -> str:
+        """The case as a JSON text that `load` reads."""
+        files = {name: b64encode(raw).decode() for name, raw in self.files.items()}
+        document = {"name": self.name, "arguments": self.arguments, "files": files}
+        return json.dumps(document, indent=1) + "\n"
+
+    @classmethod
+    def load(cls, path: Path) -> Case:
+        """The case in the file at `path`."""
+        raw = json.loads(path.read_text())
+        files = {name: b64decode(text) for name, text in raw["files"].items()}
+        return cls(raw["name"], tuple(raw["arguments"]), files)
+
+
+class Outcome(NamedTuple):
+    """What came of a case; ``crash`` is the traceback of what it raised, or ""."""
+
+    status: int
+    out: bytes
+    err: str
+    seconds: float
+    crash: str
+
+
+def run(case: Case) -> Outcome:
+    """Run the program in this process, in a folder of its own with the files of `case`."""
+    with _folder(case.files):
+        out, err = io.TextIOWrapper(io.BytesIO(), encoding="utf-8"), io.StringIO()
+        start, crash, status = time.perf_counter(), "", -1
+        saved = sys.stdout, sys.stderr
+        sys.stdout, sys.stderr = out, err
+        try:
+            status = main(case.arguments)
+        except BaseException:  # whatever it is, it is what is looked for
+            crash = traceback.format_exc()
+        finally:
+            sys.stdout, sys.stderr = saved
+        seconds = time.perf_counter() - start
+        out.flush()
+        return Outcome(status, out.buffer.getvalue(), err.getvalue(), seconds, crash)
+
+
+@contextlib.contextmanager
+def _folder(files: dict[str, bytes]) -> Iterator[None]:
+    with tempfile.TemporaryDirectory(dir="/dev/shm" if Path("/dev/shm").is_dir() else None) as path:
+        for name, raw in files.items():
+            (Path(path) / name).write_bytes(raw)
+        before = Path.cwd()
+        os.chdir(path)
+        try:
+            yield
+        finally:
+            os.chdir(before)

@@ -1,0 +1,90 @@
+"""What must be true of every run, whatever it is given."""
+
+from __future__ import annotations
+
+import json
+import re
+from functools import cache
+from typing import Any
+
+from jsonschema import Draft202012Validator
+from referencing import Registry, Resource
+
+from iallocator.wire.schemas import directory
+
+from .case import Case, Outcome
+
+__all__ = ["SLOW", "complaints"]
+
+SLOW = 20.0
+"""Seconds that no small case takes, on however busy a machine."""
+
+STATUSES = (0, 1, 2)
+
+CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
+
+SCHEMAS = {
+    "balance": "plan", "squeeze": "plan", "redistribute": "plan", "compress": "plan",
+    "balance-groups": "plan", "place": "plan", "capacity": "capacity",
+    "constraints": "constraints",
+}  # fmt: skip
+
+
+@cache
+def _validator(name: str) -> Any:
+    schemas = {
+        path.name: json.loads(path.read_text())
+        for path in sorted(directory().iterdir())
+        if path.suffix == ".json"
+    }
+    registry: Any = Registry().with_resources(
+        [(key, Resource.from_contents(value)) for key, value in schemas.items()]
+        + [(v["$id"], Resource.from_contents(v)) for v in schemas.values() if "$id" in v]
+    )
+    return Draft202012Validator(schemas[f"{name}.schema.json"], registry=registry)
+
+
+def complaints(case: Case, done: Outcome) -> list[str]:
+    """What is wrong with a run; nothing, it is to be hoped."""
+    if done.crash:
+        return [f"crash: {done.crash.strip().splitlines()[-1]}", done.crash]
+    wrong = []
+    if done.status not in STATUSES:
+        wrong.append(f"exit status {done.status}")
+    if done.seconds > SLOW:
+        wrong.append(f"took {done.seconds:.1f} s")
+    if done.status == 2 and not done.err.startswith("iallocator: "):
+        wrong.append(f"status 2 without a word: {done.err[:200]!r}")
+    if done.status == 2 and done.err.count("\n") > 1 and "--validate" not in case.arguments:
+        last = done.err.rstrip("\n").rsplit("\n", 1)[-1]
+        if not last.startswith("iallocator: "):
+            wrong.append(f"status 2 with more than one line: {done.err[:300]!r}")
+    if CONTROL.search(done.err) or CONTROL.search(done.out.decode("utf-8", "replace")):
+        wrong.append("control characters in the output")
+    return wrong + _shape(case, done)
+
+
+def _shape(case: Case, done: Outcome) -> list[str]:
+    """Whether what should be JSON is, by its schema."""
+    command = case.arguments[0] if case.arguments[0] in SCHEMAS else ""
+    request = not command and case.arguments[0] not in ("explain", "check", "config")
+    if done.status != 0 or "--validate" in case.arguments or not done.out.strip():
+        return []
+    if not request and "--json" not in case.arguments:
+        return []
+    text = done.out.decode("utf-8", "replace")
+    if "--graph=-" in case.arguments or "-C" in case.arguments:
+        return []  # a drawing, or commands, follow
+    try:
+        document = json.loads(text, parse_constant=_no_constant)
+    except ValueError as error:
+        return [f"no JSON: {error}: {text[:200]!r}"]
+    schema = SCHEMAS.get(command, "response" if request else "")
+    if not schema:
+        return []
+    first = next(iter(_validator(schema).iter_errors(document)), None)
+    return [f"not by {schema}.schema.json: {first.message[:300]}"] if first else []
+
+
+def _no_constant(name: str) -> None:
+    raise ValueError(f"{name} is no JSON")

@@ -1,0 +1,112 @@
+"""Reading no more than there is room for; writing files whole, or not at all."""
+
+from __future__ import annotations
+
+import gzip
+import os
+import stat
+import threading
+from pathlib import Path
+
+import pytest
+
+from iallocator import files
+from iallocator.errors import UsageError
+
+
+def test_read_file_of_the_largest_size_is_read(tmp_path: Path) -> None:
+    """The limit itself is allowed."""
+    path = tmp_path / "document"
+    path.write_bytes(b"x" * 1000)
+    assert files.read_file(str(path), limit=1000) == b"x" * 1000
+
+
+@pytest.mark.parametrize("size", [1001, 5_000_000])
+def test_read_file_beyond_the_limit_is_refused(size: int, tmp_path: Path) -> None:
+    """One line that names the file and the limit."""
+    path = tmp_path / "document"
+    path.write_bytes(b"x" * size)
+    with pytest.raises(UsageError, match=r"document: more than 1000 bytes"):
+        files.read_file(str(path), limit=1000)
+
+
+def test_read_file_of_a_huge_hole_reads_nothing(tmp_path: Path) -> None:
+    """A sparse file of a terabyte is refused by its size."""
+    path = tmp_path / "hole"
+    with path.open("wb") as file:
+        file.truncate(2**40)
+    with pytest.raises(UsageError, match=r"hole: more than"):
+        files.read_file(str(path))
+
+
+def test_read_file_that_never_ends_is_refused() -> None:
+    """A device has no size: it is read until the limit."""
+    with pytest.raises(UsageError, match=r"/dev/zero: more than"):
+        files.read_file("/dev/zero", limit=10_000_000)
+
+
+def test_read_file_that_expands_beyond_the_limit_is_refused(tmp_path: Path) -> None:
+    """A few bytes of gzip may stand for very many."""
+    path = tmp_path / "bomb.gz"
+    path.write_bytes(gzip.compress(bytes(20_000_000)))
+    with pytest.raises(UsageError, match=r"bomb\.gz: more than 1000000 bytes"):
+        files.read_file(str(path), limit=1_000_000)
+
+
+def test_read_file_with_a_nul_in_its_name_is_refused() -> None:
+    """No such name can exist."""
+    with pytest.raises(UsageError, match="null byte"):
+        files.read_file("a\0b")
+
+
+def test_write_file_to_a_full_disk_leaves_what_was_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither an empty file nor half of one, and no litter."""
+    path = tmp_path / "plan"
+    path.write_text("before")
+
+    def full(handle: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(UsageError, match="No space left"):
+        files.write_file(str(path), "after")
+    assert path.read_text() == "before"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_write_file_to_a_full_device_is_an_error() -> None:
+    """What is no regular file is written to as it is."""
+    with pytest.raises(UsageError, match="/dev/full: No space left"):
+        files.write_file("/dev/full", "plan")
+
+
+def test_write_file_keeps_permissions_and_links(tmp_path: Path) -> None:
+    """A link stays one, and what it points to keeps its mode."""
+    path, link = tmp_path / "plan", tmp_path / "link"
+    path.write_text("before")
+    path.chmod(0o640)
+    link.symlink_to(path)
+    files.write_file(str(link), "after")
+    assert (link.is_symlink(), path.read_text()) == (True, "after")
+    assert stat.S_IMODE(path.stat().st_mode) == 0o640
+
+
+def test_write_file_by_two_writers_is_never_torn(tmp_path: Path) -> None:
+    """Whoever reads sees all of one or all of the other."""
+    path = tmp_path / "plan"
+    files.write_file(str(path), "a" * 100_000)
+    seen = set()
+
+    def write(letter: str) -> None:
+        for _ in range(50):
+            files.write_file(str(path), letter * 100_000)
+
+    writer = threading.Thread(target=write, args=("b",))
+    writer.start()
+    while writer.is_alive():
+        text = path.read_text()
+        seen.add((len(text), len(set(text))))
+    writer.join()
+    assert seen == {(100_000, 1)}
