@@ -81,7 +81,7 @@ def run(settings: Settings, positional: Sequence[str]) -> int:
     from iallocator.planners.squeeze.squeeze import squeeze_cluster
 
     source = load_source(settings, positional)
-    wanted = _wanted(settings, source)
+    wanted = _wanted(settings, source, _settled(settings, source))
     try:
         done = squeeze_cluster(
             source.cluster, source.policy, wanted, progress(), settings.verify_plan
@@ -103,13 +103,25 @@ def run(settings: Settings, positional: Sequence[str]) -> int:
     return 1 if problems else 0
 
 
-def _wanted(settings: Settings, source: Source) -> SqueezeOptions:
+def _settled(settings: Settings, source: Source) -> options.Settings:
+    """The settings, completed from tags of the cluster and its groups."""
+    from iallocator.engine import settle
+
+    remarks: list[str] = []
+    settled = settle(source.cluster, {}, settings, remarks)
+    for remark in remarks:
+        print(remark, file=sys.stderr)
+    return settled
+
+
+def _wanted(settings: Settings, source: Source, settled: options.Settings) -> SqueezeOptions:
     from iallocator.planners.squeeze.options import ALL, DRBD, SHARED, SqueezeOptions
     from iallocator.planners.stop_criteria import StopCriteria
 
     kinds = ALL if settings.all_instances else DRBD if settings.drbd else SHARED
     return SqueezeOptions(
         StopCriteria(min_gain=0.0, expired=clock(settings.time_limit)),
+        settled,
         target=settings.target_resources,
         minimal=settings.minimal_resources,
         master=settings.master or source.master,
@@ -117,10 +129,9 @@ def _wanted(settings: Settings, source: Source) -> SqueezeOptions:
         avoid=settings.avoid,
         kinds=kinds,
         group=settings.group,
-        ignore_soft=settings.ignore_soft_errors,
         like_hbal=settings.like_hail,
         tag_prefix=settings.tag_prefix,
-        exact_seconds=settings.search_seconds,
+        exact_seconds=settled.search_seconds,
     )
 
 

@@ -119,7 +119,7 @@ def test_squeeze_keeps_apart_what_must_be(
     document = builders.cluster(nodes=4, memory=65536, cpus=64, instances=instances)
     for node in document["nodes"].values():
         node["tags"] = ["htools:standby:auto"]
-    free = _plan(document, tmp_path, capsys, "squeeze", "--tag-prefix=other:")
+    free = _plan(document, tmp_path, capsys, "squeeze", "--n1=off", "--tag-prefix=other:")
     assert len(free["nodes"]) == 3
     kept = _plan(document, tmp_path, capsys, "squeeze")
     assert kept["nodes"] == ["node4"]

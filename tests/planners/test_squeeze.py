@@ -22,6 +22,8 @@ Json = dict[str, Any]
 Capture = pytest.CaptureFixture[str]
 
 MASTER = ("--master", "node1")
+ONE_LEFT = "--n1=off"
+"""The last node that is on may run everything."""
 
 
 def on_shared(*nodes: str, **members: Any) -> Json:
@@ -56,7 +58,7 @@ def test_squeeze_frees_nodes_with_the_fewest_instances_first(
     document = cluster(
         4, memory=8192, instances={f"i{k}": on_shared(home) for k, home in enumerate(homes)}
     )
-    plan = squeeze(document, tmp_path, capsys, *MASTER, "--target-resources=0.5")
+    plan = squeeze(document, tmp_path, capsys, *MASTER, ONE_LEFT, "--target-resources=0.5")
     assert (plan["action"], plan["nodes"]) == ("offline", ["node3", "node4", "node2"])
     plan = squeeze(document, tmp_path, capsys, *MASTER, "--target-resources=3")
     assert plan["nodes"] == ["node3", "node4"]
@@ -68,7 +70,7 @@ def test_squeeze_takes_preferred_nodes_first_and_avoided_ones_last(
 ) -> None:
     """Within what is possible the person decides."""
     document = cluster(4, instances={f"i{k}": on_shared(f"node{k}") for k in (1, 2, 3, 4)})
-    options = (*MASTER, "--prefer=node4", "--avoid=node2")
+    options = (*MASTER, ONE_LEFT, "--prefer=node4", "--avoid=node2")
     plan = squeeze(document, tmp_path, capsys, *options)
     assert plan["nodes"] == ["node4", "node3", "node2"]
 
@@ -94,7 +96,7 @@ def test_squeeze_with_all_moves_what_is_not_auto_balanced(tmp_path: Path, capsys
     path = tmp_path / "cluster.data"
     path.write_text(text)
     for options, freed in (((), []), (("--drbd",), []), (("--all",), ["node2"])):
-        assert main(["squeeze", "--json", "-t", str(path), *options]) == 0
+        assert main(["squeeze", "--json", ONE_LEFT, "-t", str(path), *options]) == 0
         assert json.loads(capsys.readouterr().out)["nodes"] == freed, options
 
 
@@ -129,7 +131,7 @@ def test_squeeze_keeps_instances_in_their_group(tmp_path: Path, capsys: Capture)
     document = cluster(
         {"a": 2, "b": 2}, instances={"i1": on_shared("node1"), "i3": on_shared("node3")}
     )
-    plan = squeeze(document, tmp_path, capsys, *MASTER)
+    plan = squeeze(document, tmp_path, capsys, *MASTER, ONE_LEFT)
     assert plan["nodes"] == ["node2", "node4"]
     assert plan["moves"] == []
 
@@ -213,7 +215,7 @@ def test_squeeze_to_less_than_the_minimum_warns(tmp_path: Path, capsys: Capture)
     """The levels are as told, but in this order they would flap."""
     path = tmp_path / "cluster.json"
     path.write_text(json.dumps(cluster(2, instances={"i": on_shared("node2", memory=6500)})))
-    levels = ("--minimal-resources=1", "--target-resources=0.5")
+    levels = (ONE_LEFT, "--minimal-resources=1", "--target-resources=0.5")
     assert main(["squeeze", "--json", str(path), *MASTER, *levels]) == 0
     captured = capsys.readouterr()
     assert "--target-resources is less" in captured.err
@@ -225,7 +227,7 @@ def test_squeeze_leaves_freed_nodes_empty_and_others_with_the_reserve(
 ) -> None:
     """Read back from the text file: what was promised is so."""
     freed = 0
-    for seed in range(100, 112):
+    for seed in range(100, 124):
         path = tmp_path / "cluster.data"
         path.write_text(text_cluster(seed, (3, 6)))
         save = ("-S", str(tmp_path / "after"))
@@ -254,7 +256,7 @@ def test_squeeze_commands_drain_first_and_power_off_last(tmp_path: Path, capsys:
     document = cluster(3, instances={"i2": on_shared("node2")}, changes=changes)
     path, script = tmp_path / "cluster.json", tmp_path / "script"
     path.write_text(json.dumps(document))
-    assert main(["squeeze", str(path), *MASTER, f"-C{script}"]) == 0
+    assert main(["squeeze", str(path), *MASTER, ONE_LEFT, f"-C{script}"]) == 0
     assert "gnt-node" not in capsys.readouterr().out
     lines = [line.strip() for line in script.read_text().splitlines()]
     assert lines[:2] == ["#!/bin/sh", "set -e"]

@@ -17,7 +17,8 @@ pytest.importorskip("highspy")
 
 Json = dict[str, Any]
 
-OPTIONS = ("--json", "--verify-plan", "--target-resources=1", "--minimal-resources=0.5")
+OPTIONS = ("--json", "--verify-plan", "--n1=off", "--target-resources=1",
+           "--minimal-resources=0.5")  # fmt: skip
 MEMORY = 8192
 STANDARD = 1024
 """MiB of the standard instance, see `builders.policy`."""

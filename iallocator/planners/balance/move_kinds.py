@@ -6,6 +6,8 @@ from iallocator.model.moves import FAILOVER, FAILOVER_TO, REPLACE_SECONDARY
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from iallocator.model.moves import ElementaryMove
 
 __all__ = ["KINDS", "MoveKind", "MoveRules"]
@@ -87,10 +89,14 @@ class MoveRules:
         Whether soft limits do not count.
     like_hbal:
         Whether a replaced secondary has the primary tested again, as hbal does.
+    leaving:
+        Nodes that are to be powered down: no targets any more, and to be left, but what
+        leaves them is moved while they are online, within all limits.
     """
 
     __slots__ = (
-        "disk_moves", "evacuate_only", "ignore_soft", "instance_moves", "like_hbal", "restricted",
+        "disk_moves", "evacuate_only", "ignore_soft", "instance_moves", "leaving", "like_hbal",
+        "restricted",
     )  # fmt: skip
 
     def __init__(
@@ -102,6 +108,7 @@ class MoveRules:
         evacuate_only: bool = False,
         ignore_soft: bool = False,
         like_hbal: bool = False,
+        leaving: Collection[int] = (),
     ) -> None:
         self.disk_moves = disk_moves
         self.instance_moves = instance_moves
@@ -109,6 +116,7 @@ class MoveRules:
         self.evacuate_only = evacuate_only
         self.ignore_soft = ignore_soft
         self.like_hbal = like_hbal
+        self.leaving = frozenset(leaving)
 
     def without_soft_limits(self) -> MoveRules:
         """The same rules for somebody who does not mind soft limits."""
@@ -119,6 +127,19 @@ class MoveRules:
             evacuate_only=self.evacuate_only,
             ignore_soft=True,
             like_hbal=self.like_hbal,
+            leaving=self.leaving,
+        )
+
+    def while_leaving(self, nodes: Collection[int]) -> MoveRules:
+        """The same rules where `nodes` are to be powered down; hbal takes them for dead."""
+        return MoveRules(
+            disk_moves=self.disk_moves,
+            instance_moves=self.instance_moves,
+            restricted=self.restricted,
+            evacuate_only=self.evacuate_only,
+            ignore_soft=self.ignore_soft,
+            like_hbal=self.like_hbal,
+            leaving=() if self.like_hbal else nodes,
         )
 
     def allows(self, kind: MoveKind, primary_online: bool, secondary_online: bool) -> bool:

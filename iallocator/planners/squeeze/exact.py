@@ -3,121 +3,197 @@
 Moving one instance after the other can end with an instance that has no place though
 another arrangement would have one for all.  Here the solver is asked for a placement that
 leaves every online node its reserve, with as few moves as it finds; the moves are then put
-into an order in which each fits.
+into an order in which each is allowed when it is made.
 """
 
 from __future__ import annotations
 
-from iallocator.limits.node import FORCED_LIMITS
+from iallocator.limits.migration import may_not_receive
+from iallocator.limits.node import ALL_LIMITS, FORCED_LIMITS
 from iallocator.model.moves import FAILOVER_TO, apply_steps
 from iallocator.model.state import State
 from iallocator.planners.eligible import score_of
-from iallocator.planners.plan import PlannedMove, traffic
+from iallocator.planners.plan import PlannedMove, replay, traffic
 from iallocator.scoring import Kernels
-from iallocator.solver.highs import solve
 from iallocator.solver.placement_problem import PlacementProblem
 from iallocator.solver.problem import FOUND, IMPOSSIBLE
+from iallocator.solver.refine import search
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from iallocator.model.cluster import Cluster
     from iallocator.model.instance import Instance
+    from iallocator.planners.balance.move_kinds import MoveRules
     from iallocator.planners.squeeze.headroom import Headroom
+    from iallocator.planners.survival import Survival
     from iallocator.solver.problem import Problem
     from iallocator.solver.refine import Deadline
 
-__all__ = ["PROVED", "arrange"]
+    Places = Mapping[str, tuple[int, ...]]
 
-PROVED = "proved: no arrangement of the instances leaves every node its reserve"
+__all__ = ["PROVED", "Arrangement"]
+
+PROVED = "proved: no arrangement of the instances will do"
 
 MOVING = 1.0
 """What moving an instance costs, beside its memory as a share of all."""
 
+TRIES = 8
+"""Answers of the solver that may turn out not to do before the search is given up."""
 
-def arrange(
-    cluster: Cluster,
-    scope: Sequence[int],
-    movable: Sequence[Instance],
-    reserve: Headroom,
-    deadline: Deadline,
-    evacuate: bool,
-) -> tuple[list[PlannedMove] | None, bool]:
-    """Moves of `movable` after which every online node of `scope` has the reserve.
 
-    Only instances on shared storage are moved.  `evacuate`: none may stay on a node of
-    `scope` that is not online; otherwise those on such nodes are not looked at.  None if no
-    moves are found; then the second says whether it is proved that there are none.
+class Arrangement:
+    """Places for many instances at once, on the nodes of `scope`.
+
+    In the end every online node has `reserve`, and `survival` finds nothing wrong.  A move is
+    held to what every move is held to: all limits and migration tags, or off a node that is
+    neither online nor among ``rules.leaving`` the limits of forced moves.  `evacuate`: nobody may
+    stay on a node of `scope` that is not online; otherwise those there are not looked at.
     """
-    state = State(cluster)
-    nodes = cluster.nodes
-    flexible = [
-        i for i in movable if i.shared and (evacuate or nodes[state.where[i.name][0]].online)
-    ]
-    moving = {instance.name for instance in flexible}
-    stuck = [
-        index
-        for index in scope
-        if not nodes[index].online and any(i.name not in moving for i in state.instances_on(index))
-    ]
-    if evacuate and stuck:
-        return None, False
-    problem = _problem(cluster, scope, flexible, reserve)
-    answer = solve(problem, deadline.left)
-    if answer.status != FOUND:
-        mirrored = any(state.reserved[index] for index in scope)  # then rows are too strict
-        return None, answer.status == IMPOSSIBLE and not mirrored
-    wanted: dict[str, tuple[int, ...]] = answer.values(problem)
-    return _in_order(state, scope, flexible, wanted), False
 
+    def __init__(
+        self,
+        cluster: Cluster,
+        scope: Sequence[int],
+        reserve: Headroom,
+        survival: Survival,
+        rules: MoveRules,
+        evacuate: bool,
+    ) -> None:
+        self._cluster = cluster
+        self._scope = scope
+        self._online = [index for index in scope if cluster.nodes[index].online]
+        self._reserve = reserve
+        self._survival = survival
+        self._rules = rules
+        self._evacuate = evacuate
+        self._kernels = Kernels(State(cluster), [(len(scope), 0)])
+        self._moves: list[PlannedMove] | None = None
+        self._tries = 0
+        self._blocked = False
 
-def _problem(
-    cluster: Cluster, scope: Sequence[int], flexible: Sequence[Instance], reserve: Headroom
-) -> Problem:
-    """Every flexible instance on an online node, and the reserve on each of those."""
-    state = State(cluster)
-    for instance in flexible:
-        state.remove(instance, instance.nodes)
-    online = [index for index in scope if cluster.nodes[index].online]
-    kernel = Kernels(state, [(len(online), 0)]).make(state, scope)
-    places = PlacementProblem(state, tags=False)  # forced moves may break exclusion
-    whole = sum(instance.memory for instance in flexible) + 1
-    for instance in flexible:
-        found = kernel.singles(instance, online, {}, FORCED_LIMITS)
-        own = instance.nodes[0]
-        moving = MOVING + instance.memory / whole
-        listed = [(0.0 if nodes[0] == own else moving, nodes) for _, nodes in found.row(0)]
-        places.add(instance, listed, distinct=own)
-    for index in online:
-        places.occupy(reserve.instance, index)
-    return places.problem()
+    def find(
+        self, movable: Sequence[Instance], deadline: Deadline
+    ) -> tuple[list[PlannedMove] | None, bool]:
+        """Moves of those of `movable` that are on shared storage.
 
+        None if none are found; then the second says whether it is proved that there are none.
+        """
+        state = State(self._cluster)
+        nodes = self._cluster.nodes
+        flexible = [
+            i
+            for i in movable
+            if i.shared and (self._evacuate or nodes[state.where[i.name][0]].online)
+        ]
+        if self._evacuate and self._stuck(state, flexible):
+            return None, False
+        problem = self._problem(flexible)
+        answer = search(problem, lambda wanted: self._refused(flexible, wanted), deadline)
+        if answer.status == FOUND:
+            return self._moves, False
+        mirrored = any(state.reserved[index] for index in self._scope)  # then rows are too strict
+        sure = not mirrored and not self._blocked
+        return None, answer.status == IMPOSSIBLE and sure
 
-def _in_order(
-    state: State,
-    scope: Sequence[int],
-    flexible: Sequence[Instance],
-    wanted: dict[str, tuple[int, ...]],
-) -> list[PlannedMove] | None:
-    """The moves to `wanted`, each made when it fits; None if they block each other."""
-    kernels = Kernels(state, [(len(scope), 0)])
-    waiting = [i for i in flexible if wanted[i.name] != state.where[i.name]]
-    moves: list[PlannedMove] = []
-    while waiting:
-        for instance in waiting:
-            before, target = state.where[instance.name], wanted[instance.name][0]
-            with state.trial():
-                state.remove(instance, before)
-                fits = kernels.make(state, scope).singles(instance, [target], {}, FORCED_LIMITS)
-            if fits.feasible:
-                break
-        else:
+    def _stuck(self, state: State, flexible: Sequence[Instance]) -> bool:
+        """Whether somebody on a node that is to be left is not among `flexible`."""
+        moving = {instance.name for instance in flexible}
+        left = set(self._scope).difference(self._online)
+        return any(i.name not in moving for index in left for i in state.instances_on(index))
+
+    def _forced(self, source: int) -> bool:
+        """Whether a move off `source` is held to the limits of forced moves only."""
+        up = self._cluster.nodes[source].online or source in self._rules.leaving
+        return self._rules.ignore_soft or not up
+
+    def _problem(self, flexible: Sequence[Instance]) -> Problem:
+        """Every flexible instance on an online node, and the reserve on each of those."""
+        state = State(self._cluster)
+        for instance in flexible:
+            state.remove(instance, instance.nodes)
+        forced = any(self._forced(instance.nodes[0]) for instance in flexible)
+        kernel = self._kernels.make(state, self._scope)
+        places = PlacementProblem(state, forced)
+        whole = sum(instance.memory for instance in flexible) + 1
+        for instance in flexible:
+            own = instance.nodes[0]
+            barred = may_not_receive(self._cluster, own, self._online)
+            limits = FORCED_LIMITS if self._forced(own) else ALL_LIMITS
+            found = kernel.singles(instance, self._online, barred, limits)
+            moving = MOVING + instance.memory / whole
+            listed = [(moving, nodes) for _, nodes in found.row(0) if nodes[0] != own]
+            if own in self._online:
+                listed.insert(0, (0.0, (own,)))
+            places.add(instance, listed, distinct=own)
+        for index in self._online:
+            places.occupy(self._reserve.instance, index)
+        problem = places.problem()
+        _allow_staying(problem, {i.name: i.nodes for i in flexible})
+        return problem
+
+    def _refused(self, flexible: Sequence[Instance], wanted: Places) -> Sequence[str] | None:
+        """None if the answer `wanted` does, or is the last that is tried; else all that moves."""
+        self._tries += 1
+        self._moves = self._checked(flexible, wanted)
+        if self._moves is not None or self._tries >= TRIES:
             return None
+        return [instance.name for instance in flexible]
+
+    def _checked(self, flexible: Sequence[Instance], wanted: Places) -> list[PlannedMove] | None:
+        """The moves to `wanted`; None if they block each other, or the end does not do."""
+        moves = self._in_order(flexible, wanted)
+        if moves is None:
+            self._blocked = True  # a longer way there may exist
+            return None
+        state = State(self._cluster)
+        replay(state, moves)
+        if self._reserve.missing(state, self._scope) or self._survival.lost(state):
+            return None
+        return moves
+
+    def _in_order(self, flexible: Sequence[Instance], wanted: Places) -> list[PlannedMove] | None:
+        """The moves to `wanted`, each made when it is allowed; None if they block each other."""
+        state = State(self._cluster)
+        waiting = [i for i in flexible if wanted[i.name] != state.where[i.name]]
+        moves: list[PlannedMove] = []
+        while waiting:
+            ready = next((i for i in waiting if self._allowed(state, i, wanted[i.name][0])), None)
+            if ready is None:
+                return None
+            waiting.remove(ready)
+            moves.append(self._made(state, ready, wanted[ready.name][0]))
+        return moves
+
+    def _allowed(self, state: State, instance: Instance, target: int) -> bool:
+        """Whether `instance` may move to `target` now."""
+        before = state.where[instance.name]
+        barred = may_not_receive(self._cluster, before[0], [target])
+        limits = FORCED_LIMITS if self._forced(before[0]) else ALL_LIMITS
+        with state.trial():
+            state.remove(instance, before)
+            kernel = self._kernels.make(state, self._scope)
+            return bool(kernel.singles(instance, [target], barred, limits).feasible)
+
+    def _made(self, state: State, instance: Instance, target: int) -> PlannedMove:
+        """Carry out a move."""
+        before = state.where[instance.name]
         steps = [(FAILOVER_TO, target)]
         apply_steps(state, instance, steps)
-        waiting.remove(instance)
-        notation = f"fa:{state.cluster.nodes[target].name}"
-        score, copied = score_of(state, scope), traffic(instance, ["f"])
-        moves.append(PlannedMove(instance, before, steps, notation, score, copied))
-    return moves
+        notation = f"fa:{self._cluster.nodes[target].name}"
+        score, copied = score_of(state, self._scope), traffic(instance, ["f"])
+        return PlannedMove(instance, before, steps, notation, score, copied)
+
+
+def _allow_staying(problem: Problem, present: Places) -> None:
+    """Let nobody have to leave a node that is over a limit already: limits are for arrivals."""
+    staying: dict[tuple[object, ...], float] = {}
+    for kind in problem.kinds:
+        for choice in kind.choices:
+            here = sum(present.get(name) == choice.value for name in kind.members)
+            for row, amount in choice.uses.items() if here else ():
+                staying[row] = staying.get(row, 0) + here * amount
+    for row, (lowest, highest) in problem.bounds.items():
+        problem.bounds[row] = lowest, max(highest, staying.get(row, 0))

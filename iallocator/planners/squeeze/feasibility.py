@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from iallocator.planners.plan import Plan, PlannedMove
     from iallocator.planners.squeeze.headroom import Headroom
     from iallocator.planners.stop_criteria import StopCriteria
+    from iallocator.planners.survival import Survival
     from iallocator.solver.refine import Deadline
 
     Phase = tuple[MoveRules, Sequence[Instance]]
@@ -64,6 +65,8 @@ class Feasibility:
         Those of `instances` that are cheap to move; they are tried alone first.
     evacuate:
         Whether every instance must be on an online node in the end.
+    survival:
+        The failures that must be survivable in the end.
     ties:
         The bonds between instances.
     deadline:
@@ -79,6 +82,7 @@ class Feasibility:
         lighter: Sequence[Instance],
         reserve: Headroom,
         limits: StopCriteria,
+        survival: Survival,
         *,
         evacuate: bool,
         ignore_soft: bool = False,
@@ -94,6 +98,7 @@ class Feasibility:
         self.reserve = reserve
         self._worlds = [lighter] if len(lighter) == len(instances) else [lighter, instances]
         self.limits = limits
+        self.survival = survival
         self.evacuate = evacuate
         self.progress = progress
         self._cheap = all(instance.shared for instance in lighter)
@@ -133,12 +138,13 @@ class Feasibility:
         """What exact search finds instead of `near`, where it may be tried."""
         if self.deadline is None or self.deadline.left <= 0 or self.ties is not None:
             return near.found()
-        from iallocator.planners.squeeze.exact import PROVED, arrange
+        from iallocator.planners.squeeze.exact import PROVED, Arrangement
 
         movable = self._worlds[0]
-        moves, proved = arrange(
-            self.cluster, self.scope, movable, self.reserve, self.deadline, self.evacuate
-        )
+        rules = self._whole.while_leaving(near.off)
+        moves, proved = Arrangement(
+            self.cluster, self.scope, self.reserve, self.survival, rules, self.evacuate
+        ).find(movable, self.deadline)
         if moves is None:
             found = near.found()
             if proved and len(self._worlds) == 1:
@@ -198,7 +204,7 @@ class _Attempt:
 
     def __init__(self, relief: Feasibility, off: frozenset[int], tidy: bool) -> None:
         self._relief = relief
-        self._off = off
+        self.off = off
         self._tidy = tidy
         self._state = State(relief.cluster)
         self._fixed = [capacities(node) for node in relief.cluster.nodes]
@@ -215,8 +221,9 @@ class _Attempt:
         """Make the moves of every phase; if not `tidy`, only until they do."""
         relief = self._relief
         for number, (rules, instances) in enumerate(way, start=1):
+            now = rules.while_leaving(self.off)
             self._arena = BalanceProblem(
-                self._state, relief.scope, self._fixed, instances, rules, relief.ties
+                self._state, relief.scope, self._fixed, instances, now, relief.ties
             )
             plan = GreedyBalancer(self._arena, relief.limits, relief.progress).run()
             if plan.interrupted:
@@ -224,7 +231,7 @@ class _Attempt:
             self.moves += plan.moves
             self._score = plan.after
             if number == len(way) or not self._tidy:
-                self.problem = self._homeless() or self._lacking()
+                self.problem = self._homeless() or self._lacking() or self._lost()
                 if not self.problem:
                     return
 
@@ -241,14 +248,14 @@ class _Attempt:
         if repairs:
             self.moves += repairs
             self._score = repairs[-1].score
-            self.problem = self._lacking()
+            self.problem = self._lacking() or self._lost()
 
     def _homeless(self) -> str:
         """An instance that should be on online nodes and is not, or ""."""
         relief, nodes = self._relief, self._relief.cluster.nodes
         for index in relief.scope if relief.evacuate else ():
             held = [] if nodes[index].online else list(self._state.primaries[index].values())
-            held += self._state.secondaries[index].values() if index in self._off else ()
+            held += self._state.secondaries[index].values() if index in self.off else ()
             if held:
                 largest = max(held, key=lambda instance: instance.memory)
                 return (
@@ -264,3 +271,7 @@ class _Attempt:
             name = relief.cluster.nodes[index].name
             return f"{name} could not take one more instance: {reason}"
         return ""
+
+    def _lost(self) -> str:
+        """A node whose failure must be survivable and is not, or ""."""
+        return self._relief.survival.problem(self._state)

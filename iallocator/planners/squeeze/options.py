@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from iallocator.planners.survival import mode_of
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Collection
 
+    from iallocator.model.cluster import Group
+    from iallocator.options import Settings
     from iallocator.planners.stop_criteria import StopCriteria
 
 __all__ = ["ALL", "DRBD", "SHARED", "SqueezeOptions"]
@@ -34,16 +38,20 @@ class SqueezeOptions:
         What this program's own tags begin with.
     exact_seconds:
         How long exact search may take in all; 0: it is not tried.
+    settings:
+        What counts for global N+1 and soft limits, in groups whose tags ask for it
+        something of their own.
     """
 
     __slots__ = (
-        "avoid", "exact_seconds", "group", "ignore_soft", "kinds", "like_hbal", "limits",
-        "master", "minimal", "prefer", "tag_prefix", "target",
+        "avoid", "exact_seconds", "group", "kinds", "like_hbal", "limits", "master", "minimal",
+        "prefer", "settings", "tag_prefix", "target",
     )  # fmt: skip
 
     def __init__(
         self,
         limits: StopCriteria,
+        settings: Settings,
         *,
         target: float = 2.0,
         minimal: float = 2.0,
@@ -52,11 +60,11 @@ class SqueezeOptions:
         avoid: Collection[str] = (),
         kinds: int = SHARED,
         group: str = "",
-        ignore_soft: bool = False,
         like_hbal: bool = False,
         tag_prefix: str = "iallocator:",
         exact_seconds: float = 0.0,
     ) -> None:
+        self.settings = settings
         self.tag_prefix = tag_prefix
         self.exact_seconds = exact_seconds
         self.limits = limits
@@ -67,5 +75,12 @@ class SqueezeOptions:
         self.avoid = avoid
         self.kinds = kinds
         self.group = group
-        self.ignore_soft = ignore_soft
         self.like_hbal = like_hbal
+
+    def n1_of(self, group: Group) -> str:
+        """How global N+1 is judged in `group`."""
+        return mode_of(self.settings, group)
+
+    def ignores_soft(self, group: Group) -> bool:
+        """Whether soft limits do not count in `group`."""
+        return self.settings.by_group.get(group.index, self.settings).ignore_soft_errors

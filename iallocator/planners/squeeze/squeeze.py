@@ -15,6 +15,7 @@ from iallocator.planners.squeeze.node_selection import power_down, power_on
 from iallocator.planners.squeeze.options import ALL, SHARED
 from iallocator.planners.squeeze.power_state import size_like
 from iallocator.planners.squeeze.result import SqueezePlan, SqueezeResult
+from iallocator.planners.survival import Survival
 from iallocator.planners.verify import verify
 from iallocator.solver.refine import Deadline
 from iallocator.tags.standby import is_standby, wake_rank
@@ -132,8 +133,9 @@ class _Work:
             [i for i in instances if i.shared] if wanted.kinds == SHARED else instances,
             self.reserve(group, factor),
             wanted.limits,
+            Survival(State(self.cluster), group, wanted.n1_of(group)),
             evacuate=evacuate,
-            ignore_soft=wanted.ignore_soft,
+            ignore_soft=wanted.ignores_soft(group),
             like_hbal=wanted.like_hbal,
             progress=self._progress,
             ties=ties_of(self.relations),

@@ -1,7 +1,7 @@
 """How moves of many instances change the statistics, and which limits forbid them.
 
 A block is some instances (rows) × some target nodes (columns), all with primaries and
-secondaries in the same condition (online or not), so that the same limits count.
+secondaries in the same condition (up or not), so that the same limits count.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
         Floats,
         InstanceBatch,
         NodeTable,
+        Truths,
         Whole,
     )
     from iallocator.planners.balance.scan.prefilter import RelevantChecks
@@ -63,7 +64,10 @@ class MoveEffects:
 
 
 class Block:
-    """`rows` of `crowd` × the nodes at `columns`; all arrays broadcast to that shape."""
+    """`rows` of `crowd` × the nodes at `columns`; all arrays broadcast to that shape.
+
+    `up` says of every node of the table whether it is online, or is until it has been left.
+    """
 
     def __init__(
         self,
@@ -79,6 +83,7 @@ class Block:
         primary: Whole,
         secondary: Whole,
         left_reserved: Floats,
+        up: Truths,
     ) -> None:
         self._table = table
         self._crowd = crowd
@@ -91,17 +96,16 @@ class Block:
         self.p = primary[:, None]
         self.s = secondary[:, None]
         self.n = columns[None, :]
-        self.primary_online = bool(table.online[primary[0]])
-        self.secondary_online = bool(table.online[secondary[0]])
-        self._off_primary = self._limits(self.primary_online)
-        self._off_secondary = self._limits(self.secondary_online)
+        self._primary_up = bool(up[primary[0]])
+        self._off_primary = self._limits(self._primary_up)
+        self._off_secondary = self._limits(bool(up[secondary[0]]))
         self._leads: _Part | None = None
         self._stays: Stack | None = None
         self._views(left_reserved)
 
-    def _limits(self, online: bool) -> int:
+    def _limits(self, up: bool) -> int:
         """Which limits count for a move off a node in this condition."""
-        return ALL_LIMITS if online and not self._rules.ignore_soft else FORCED_LIMITS
+        return ALL_LIMITS if up and not self._rules.ignore_soft else FORCED_LIMITS
 
     def _views(self, left_reserved: Floats) -> None:
         """The nodes as they are, and without the instances."""
@@ -179,7 +183,7 @@ class Block:
         return {LOCATION: (shared[primary, secondary] - shared[self.p, self.s], 0.0)}
 
     def _left_behind(self) -> tuple[Check, ...]:
-        return SECONDARY if self.primary_online else ABANDONED
+        return SECONDARY if self._primary_up else ABANDONED
 
     def failovers(self) -> MoveEffects:
         """``f``."""

@@ -42,6 +42,9 @@ __all__ = ["FoundMove", "MoveScan"]
 BLOCK = 200_000
 """Moves that are evaluated at a time, so that the arrays stay in the cache's reach."""
 
+GONE, LEAVING, ONLINE = range(3)
+"""Conditions of a node: not online; online, but to be powered down; online to stay."""
+
 SLACK = 1e-9
 """By how much rounding may lift a bound above the score, per unit of score."""
 
@@ -223,6 +226,7 @@ class _CrowdScan:
         self._tags: MoveTags | None = None
         count = len(crowd.instances)
         self._targets: Whole = np.flatnonzero(table.online)
+        self._condition = _conditions(table, rules)
         self.stores = [
             MoveStore(kind, twins, (count, self._targets.size if kind.targeted else 1))
             for kind in KINDS
@@ -300,7 +304,7 @@ class _CrowdScan:
         block = Block(
             self._table, self._crowd.take(rows), self._tags, self._twins, self._rules,
             self._breakable, self._migration, rows, targets, self._primary[rows],
-            self._secondary[rows], self._left[rows],
+            self._secondary[rows], self._left[rows], self._condition > GONE,
         )  # fmt: skip
         targeted = [store for store in stores if store.kind.targeted]
         for store in stores:
@@ -324,16 +328,16 @@ class _CrowdScan:
             store.add(where, *found)
 
     def _by_condition(self, rows: Whole) -> Iterator[tuple[bool, bool, Whole]]:
-        """Rows by whether their primaries, and their secondaries, are online."""
+        """Rows by the condition of both nodes; whether primaries, and secondaries, are online."""
         if not rows.size:
             return
-        primary = self._table.online[self._primary[rows]]
-        secondary = self._table.online[self._secondary[rows]]
-        for p in (True, False):
-            for s in (True, False):
+        primary = self._condition[self._primary[rows]]
+        secondary = self._condition[self._secondary[rows]]
+        for p in (ONLINE, LEAVING, GONE):
+            for s in (ONLINE, LEAVING, GONE):
                 part = rows[(primary == p) & (secondary == s)]
                 if part.size:
-                    yield p, s, part
+                    yield p == ONLINE, s == ONLINE, part
 
     @property
     def instances(self) -> Sequence[Instance]:
@@ -376,6 +380,13 @@ def _low(promising: tuple[Any, ...]) -> float:
 
 def _key(one: _Keyed) -> tuple[float, tuple[int, int, int]]:
     return one[:2]
+
+
+def _conditions(table: NodeTable, rules: MoveRules) -> Whole:
+    """The condition of each node of the table."""
+    found: Whole = np.where(table.online, ONLINE, GONE).astype(np.intp)
+    found[[table.position[index] for index in rules.leaving if index in table.position]] = LEAVING
+    return found
 
 
 def _migration(table: NodeTable) -> Floats | None:

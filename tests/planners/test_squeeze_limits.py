@@ -1,0 +1,187 @@
+"""What squeezing may not do to empty a node: its moves are live moves, held to every limit."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+
+from iallocator.cli import main
+from iallocator.model.state import State
+from iallocator.n1.rules import Rules
+from iallocator.n1.simulation import Simulation
+from iallocator.scoring import Kernels
+from iallocator.wire.document import Reading, read_cluster
+from tests.builders import cluster, instance
+from tests.property.limits import broken_soft
+from tests.property.plain import Plain
+
+Json = dict[str, Any]
+Capture = pytest.CaptureFixture[str]
+
+OPTIONS = ("--json", "--verify-plan", "--master=node1", "--target-resources=0.1",
+           "--minimal-resources=0")  # fmt: skip
+MIGRATION = "htools:migration:os"
+GENERATIONS = ("os:old", "os:new")
+SEEDS = range(40)
+
+
+def _tagged(seed: int, migration: bool = False, exclusion: bool = False) -> Json:
+    """Return a cluster with room for some nodes to be freed, and tags that stand in the way."""
+    rng = Random(f"squeeze limits/{seed}")
+    count = rng.randint(3, 6)
+    names = [f"node{k}" for k in range(1, count + 1)]
+    instances = {
+        f"i{k}": instance(
+            rng.choice(names),
+            memory=rng.choice((256, 512, 1024)),
+            vcpus=rng.choice((1, 2, 6)),
+            disk_template="rbd",
+            tags=[f"service:{rng.choice('ab')}"] if exclusion and rng.random() < 0.5 else [],
+        )
+        for k in range(rng.randint(3, 9))
+    }
+    document = cluster(count, memory=10000, instances=instances)
+    document["cluster_tags"] = [MIGRATION, "htools:iextags:service"]
+    for name in names if migration else ():
+        document["nodes"][name]["tags"] = [rng.choice(GENERATIONS)]
+    return document
+
+
+def _squeeze(document: Json, folder: Path, capsys: Capture, *options: str) -> Json:
+    """Return the plan for a document, verified by the program itself."""
+    path = folder / "cluster.json"
+    path.write_text(json.dumps(document))
+    assert main(["squeeze", *OPTIONS, *options, str(path)]) == 0
+    plan: Json = json.loads(capsys.readouterr().out)
+    return plan
+
+
+@pytest.mark.parametrize("search", ["--exact-search=yes", "--exact-search=no"])
+def test_squeeze_keeps_to_migration_tags_when_nodes_are_freed(
+    search: str, tmp_path: Path, capsys: Capture
+) -> None:
+    """What runs on an old system moves to a node with that system only."""
+    moves = 0
+    for seed in SEEDS:
+        document = _tagged(seed, migration=True)
+        tags = {name: node["tags"] for name, node in document["nodes"].items()}
+        plan = _squeeze(document, tmp_path, capsys, search, "--n1=off")
+        for move in plan["moves"]:
+            moves += 1
+            assert tags[move["from"][0]] == tags[move["to"][0]], (seed, move)
+    assert moves > 40
+
+
+@pytest.mark.parametrize("search", ["--exact-search=yes", "--exact-search=no"])
+def test_squeeze_keeps_to_soft_limits_when_nodes_are_freed(
+    search: str, tmp_path: Path, capsys: Capture
+) -> None:
+    """No move breaks an exclusion tag or the cpu ratio on a node that takes an instance."""
+    moves = 0
+    for seed in SEEDS:
+        document = _tagged(seed, exclusion=True)
+        plain = Plain(document)
+        plan = _squeeze(document, tmp_path, capsys, search, "--n1=off")
+        for move in plan["moves"]:
+            moves += 1
+            raw = document["instances"][move["instance"]]
+            assert broken_soft(plain, move["instance"], raw, move["to"]) == [], (seed, move)
+    assert moves > 40
+
+
+def test_squeeze_ignores_soft_limits_on_request(tmp_path: Path, capsys: Capture) -> None:
+    """With --ignore-soft-errors two instances of one exclusion tag may come together."""
+    held = {f"i{k}": instance(f"node{k}", disk_template="rbd", tags=["service:a"]) for k in (1, 2)}
+    document = cluster(2, instances=held, tags=("htools:iextags:service",))
+    plan = _squeeze(document, tmp_path, capsys, "--n1=off")
+    assert plan["nodes"] == []
+    assert "i2" in plan["kept"][-1]["reason"]
+    plan = _squeeze(document, tmp_path, capsys, "--n1=off", "--ignore-soft-errors")
+    assert plan["nodes"] == ["node2"]
+
+
+def test_squeeze_off_a_dead_node_ignores_soft_limits(tmp_path: Path, capsys: Capture) -> None:
+    """A node that is offline already is left whatever an exclusion tag says, as always."""
+    held = {f"i{k}": instance(f"node{k}", disk_template="rbd", tags=["service:a"]) for k in (1, 2)}
+    document = cluster(
+        3, instances=held, tags=("htools:iextags:service",), changes={"node2": {"offline": True}}
+    )
+    plan = _squeeze(document, tmp_path, capsys, "--n1=off")
+    assert plan["nodes"] == ["node3"]
+    assert [(m["instance"], m["to"]) for m in plan["moves"]] == [("i2", ["node1"])]
+
+
+def _doomed(document: Json) -> set[str]:
+    """Return the online nodes whose failure cannot be survived: each is played through."""
+    world = read_cluster(document, Reading())
+    state = State(world)
+    found = set()
+    for group in world.groups:
+        kernels = Kernels(state, [])
+        simulation = Simulation(state, kernels, Rules("no-new"), group.nodes)
+        online = [index for index in group.nodes if world.nodes[index].online]
+        found |= {world.nodes[index].name for index in online if simulation.fail(index)}
+    return found
+
+
+def _carried_out(document: Json, plan: Json) -> Json:
+    """Return the document after a plan."""
+    after: Json = json.loads(json.dumps(document))
+    for move in plan["moves"]:
+        one = after["instances"][move["instance"]]
+        one["nodes"] = move["to"]
+        after["nodes"][move["from"][0]]["free_memory"] += one["memory"]
+        after["nodes"][move["to"][0]]["free_memory"] -= one["memory"]
+    for name in plan["nodes"]:
+        after["nodes"][name]["offline"] = True
+    return after
+
+
+@pytest.mark.parametrize("search", ["--exact-search=yes", "--exact-search=no"])
+def test_squeeze_leaves_every_failure_survivable_that_was(
+    search: str, tmp_path: Path, capsys: Capture
+) -> None:
+    """In the end no node that stays is worse off; with strict none may be in danger at all."""
+    freed = {"no-new": 0, "strict": 0, "off": 0}
+    for seed in SEEDS:
+        document = _tagged(seed)
+        before = _doomed(document)
+        for mode in freed:
+            plan = _squeeze(document, tmp_path, capsys, search, f"--n1={mode}")
+            freed[mode] += len(plan["nodes"])
+            after = _doomed(_carried_out(document, plan))
+            assert mode == "off" or after <= before, (seed, mode)
+            assert mode != "strict" or not plan["nodes"] or not after, seed
+    assert freed["off"] > freed["no-new"] >= freed["strict"] > 0
+
+
+def test_squeeze_says_whose_failure_keeps_a_node_on(tmp_path: Path, capsys: Capture) -> None:
+    """The reason names the node in danger and the instance that would have no place."""
+    held = {f"i{k}": instance(f"node{k}", disk_template="rbd") for k in (1, 2)}
+    document = cluster(2, instances=held)
+    plan = _squeeze(document, tmp_path, capsys)
+    assert plan["nodes"] == []
+    (kept,) = (one["reason"] for one in plan["kept"] if one["node"] == "node2")
+    assert "the failure of node1 would not be survived" in kept
+    assert _squeeze(document, tmp_path, capsys, "--n1=off")["nodes"] == ["node2"]
+
+
+def test_squeeze_judges_each_group_by_its_own_tags(tmp_path: Path, capsys: Capture) -> None:
+    """A group whose tag says so is squeezed without N+1; the other is not."""
+    held = {f"i{k}": instance(f"node{k}", disk_template="rbd") for k in (1, 2, 3, 4)}
+    document = cluster({"careful": 2, "careless": 2}, instances=held)
+    document["nodegroups"]["uuid-careless"]["tags"] = ["iallocator:n1:off"]
+    assert _squeeze(document, tmp_path, capsys)["nodes"] == ["node3"]
+
+
+def test_squeeze_like_hsqueeze_knows_no_n1(tmp_path: Path, capsys: Capture) -> None:
+    """With --compat hail the last node takes everything, unless N+1 is asked for."""
+    held = {f"i{k}": instance(f"node{k}", disk_template="rbd") for k in (1, 2)}
+    document = cluster(2, instances=held)
+    assert _squeeze(document, tmp_path, capsys, "--compat=hail")["nodes"] == ["node2"]
+    plan = _squeeze(document, tmp_path, capsys, "--compat=hail", "--n1=strict")
+    assert plan["nodes"] == []
