@@ -1,6 +1,6 @@
 """``python -m iallocator``."""
 
-from iallocator.cli import run
+from iallocator.process import run
 
 if __name__ == "__main__":
     run()

@@ -20,11 +20,10 @@ from iallocator.options import COMMON, Settings, help_lines, parse
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from typing import NoReturn
 
     from iallocator.reply import Reply
 
-__all__ = ["answer", "main", "run"]
+__all__ = ["answer", "main"]
 
 INTERRUPTED = 130
 """Exit status after Ctrl-C."""
@@ -47,29 +46,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 2
     except KeyboardInterrupt:  # before there was anything to show
         return INTERRUPTED
+    except MemoryError:
+        _complain("not enough memory for an input of this size")
+        return 2
     except OSError as error:
         _abandon_stdout()
         _complain(f"{error.filename or 'standard output'}: {error.strerror or error}")
         return 1
-
-
-def run() -> NoReturn:
-    """`main` as a process of its own, which ends without giving its memory back piece by piece.
-
-    For a large cluster that takes longer than the answer.  The array library is kept from
-    starting threads, which takes longer than what they would do.
-    """
-    import os
-
-    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-    status = main()
-    for stream in (sys.stdout, sys.stderr):
-        if stream is not None:
-            try:
-                stream.flush()
-            except (OSError, ValueError):
-                status = status or 1
-    os._exit(status)
 
 
 def _run(arguments: list[str]) -> int:

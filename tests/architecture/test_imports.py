@@ -57,7 +57,8 @@ MAY_IMPORT = {
     ),
     # ^ one command: read, say
     "cli": "__init__ errors files options reply wire engine render commands",  # arguments to status
-    "__main__": "cli",  # hands over
+    "process": "cli",  # signals, and the end of a process
+    "__main__": "process",  # hands over
 }
 """Room -> the rooms that it may import, at run time or for types."""
 
@@ -71,7 +72,7 @@ FOR_TYPES_ONLY = {
 }
 """Directions that only the type checker may go, beyond `MAY_IMPORT`."""
 
-MAY_PRINT = {"cli", "commands", "render"}
+MAY_PRINT = {"process", "cli", "commands", "render"}
 """The rooms that write to stdout or stderr."""
 
 MAY_HOLD_JSON = {"wire", "commands", "explain", "render", "replay"}

@@ -1,0 +1,82 @@
+"""The program as a process of its own: signals from its first moment on, and how it ends.
+
+Exit status 130 after SIGINT (Ctrl-C), 143 after SIGTERM; a planner prints what it has
+found until then.  This module loads nothing, so that a signal finds it ready.
+"""
+
+from __future__ import annotations
+
+import _signal  # type: ignore[import-not-found]  # the half of `signal` that loads no enum
+import os
+import sys
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import NoReturn
+
+__all__ = ["hold_interruptions", "run"]
+
+SIGNALS = (_signal.SIGINT, _signal.SIGTERM)
+
+INTERRUPTED = 130
+"""What `iallocator.cli.main` returns after a KeyboardInterrupt."""
+
+_seen: list[int] = []
+"""The signal that came, if one did."""
+
+
+def run() -> NoReturn:
+    """Run the program and end the process without giving its memory back piece by piece.
+
+    For a large cluster that takes longer than the answer.  The array library is kept from
+    starting threads, which takes longer than what they would do.
+    """
+    _on_signal(_leave)
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    for stream in (sys.stdout, sys.stderr):
+        if stream is not None:  # names are data: a terminal that has no such letter shows its code
+            stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
+    from iallocator.cli import main
+
+    _on_signal(_interrupt)
+    status = main()
+    _on_signal(_leave)
+    for stream in (sys.stdout, sys.stderr):
+        if stream is not None:
+            try:
+                stream.flush()
+            except (OSError, ValueError):
+                status = status or 1
+    if _seen and status in (0, INTERRUPTED):
+        status = 128 + _seen[0]
+    os._exit(status)
+
+
+def hold_interruptions() -> None:
+    """From now on the first signal is only remembered: what is found is being written.
+
+    A second one ends the process.  Nothing changes where the program is no process of
+    its own.
+    """
+    if _signal.getsignal(_signal.SIGTERM) is _interrupt:
+        _on_signal(_remember)
+
+
+def _on_signal(handler: object) -> None:
+    for number in SIGNALS:
+        _signal.signal(number, handler)
+
+
+def _leave(number: int, frame: object) -> NoReturn:
+    os._exit(128 + number)
+
+
+def _interrupt(number: int, frame: object) -> NoReturn:
+    _seen.append(number)
+    _on_signal(_leave)
+    raise KeyboardInterrupt
+
+
+def _remember(number: int, frame: object) -> None:
+    _seen.append(number)
+    _on_signal(_leave)

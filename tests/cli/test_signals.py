@@ -1,0 +1,93 @@
+"""SIGINT and SIGTERM at any moment: what was found so far, 130 or 143, and no traceback."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.builders import allocate, as_bytes, cluster
+from tests.planners.test_balance_interrupted import crowded
+
+ROOT = Path(__file__).parents[2]
+COMMAND = [sys.executable, "-m", "iallocator"]
+STATUS = {signal.SIGINT: 130, signal.SIGTERM: 143}
+
+
+def started(*arguments: str) -> subprocess.Popen[bytes]:
+    """Start the program with these arguments."""
+    return subprocess.Popen(
+        [*COMMAND, *arguments],
+        cwd=ROOT,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+
+
+@pytest.mark.parametrize("number", STATUS)
+def test_signal_while_planning_prints_what_was_found(
+    number: signal.Signals, tmp_path: Path
+) -> None:
+    """A balance that takes minutes ends with the moves until then, as one whole document."""
+    running = started("balance", "--json", "-t", crowded(tmp_path, 40, 1500))
+    time.sleep(3)
+    running.send_signal(number)
+    out, err = running.communicate(timeout=60)
+    assert (running.returncode, err) == (STATUS[number], b"")
+    if out:  # a very busy machine may not have come to planning
+        assert json.loads(out)["groups"][0]["reason"] == "interrupted"
+
+
+@pytest.mark.parametrize("number", STATUS)
+@pytest.mark.parametrize("milliseconds", [30, 60, 100, 200])
+def test_signal_at_any_moment_shows_no_traceback(
+    number: signal.Signals, milliseconds: int, tmp_path: Path
+) -> None:
+    """Nor does it leave half a document.
+
+    The interpreter's own start comes before anything of ours: it is waited for.
+    """
+    ready = tmp_path / "ready"
+    script = f"open({str(ready)!r}, 'w'); import sys; from iallocator.process import run; run()"
+    running = subprocess.Popen(
+        [sys.executable, "-c", script, "balance", "--json", "-t", crowded(tmp_path)],
+        cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+    )  # fmt: skip
+    while not ready.exists():
+        time.sleep(0.001)
+    time.sleep(milliseconds / 1000)
+    running.send_signal(number)
+    out, err = running.communicate(timeout=60)
+    assert running.returncode in (STATUS[number], 0)
+    assert b"Traceback" not in err
+    if out:
+        json.loads(out)
+
+
+def test_signal_while_reading_ends_the_program() -> None:
+    """There is nothing to show yet."""
+    running = started()
+    time.sleep(0.5)
+    running.send_signal(signal.SIGTERM)
+    out, err = running.communicate(timeout=60)
+    assert running.returncode == 143
+    assert (out, err) == (b"", b"")
+
+
+@pytest.mark.parametrize("arguments", [[], ["explain", "-"], ["constraints", "-"]])
+def test_output_in_another_encoding_loses_nothing(arguments: list[str]) -> None:
+    """A terminal without the letters of a name gets their codes, and no traceback."""
+    document = allocate(cluster({"größe": 2}), name="mörder")
+    done = subprocess.run(
+        [*COMMAND, *arguments], input=as_bytes(document), capture_output=True, check=False,
+        cwd=ROOT, env=os.environ | {"PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0"},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert b"Traceback" not in done.stderr
