@@ -45,6 +45,13 @@ class Affinity(NoAffinity):
             refusals |= {i: REASON for i in left if not self._room_for_all(companions, i)}
         return refusals
 
+    def refused_mirrors(self, instance: Instance, nodes: Iterable[int]) -> dict[int, str]:
+        locations = self._relations.locations
+        if locations is None:
+            return {}
+        forbidden = locations.forbidden(instance.name)
+        return {index: REASON for index in nodes if index in forbidden}
+
     def told(self, instance: Instance, nodes: Iterable[int]) -> dict[int, str]:
         asked = list(nodes)
         where = self._context.state.where

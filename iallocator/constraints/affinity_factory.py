@@ -6,8 +6,9 @@ from iallocator.constraints.no_affinity import NoAffinity
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
+    from iallocator.constraints.locations import Locations
     from iallocator.constraints.relations import Relations
     from iallocator.model.cluster import Cluster
     from iallocator.model.instance import Instance
@@ -35,23 +36,36 @@ def bonds_for(context: Context) -> NoAffinity:
 def relations_of(
     cluster: Cluster, new: Iterable[Instance] = (), prefix: str = "iallocator:"
 ) -> Relations | None:
-    """The relations of the cluster's instances and `new` ones; None if there are none."""
+    """What binds the cluster's instances, and `new` ones, by tags; None if nothing does."""
+    new = list(new)
+    locations = _locations(cluster, new, prefix)
     tagged = [
         instance
         for source in (cluster.instances, new)
         for instance in source
         if instance.tags and any(tag.startswith(prefix) for tag in instance.tags)
     ]
-    if not tagged:
+    if not tagged and locations is None:
         return None
     from iallocator.constraints.relations import Relations
     from iallocator.tags.affinity import CANNOT_STOP, KEEP_RUNNING, NO_FORCE_STOP, parse
 
     parsed = parse(tagged, prefix)
-    if not (parsed.constraints or parsed.unusable):
+    if not (parsed.constraints or parsed.unusable or locations):
         return None
     marks = parsed.marks
     return Relations(
         cluster, parsed.constraints, parsed.priorities, parsed.unusable,
         marks[KEEP_RUNNING], [n for n in marks[CANNOT_STOP] if n in marks[NO_FORCE_STOP]],
+        locations,
     )  # fmt: skip
+
+
+def _locations(cluster: Cluster, new: Sequence[Instance], prefix: str) -> Locations | None:
+    """Where instances must not be; that is loaded only if some tag has our prefix."""
+    owned = (one.tags for some in (cluster.nodes, cluster.instances, new) for one in some)
+    if not any(tag.startswith(prefix) for tags in owned if tags for tag in tags):
+        return None
+    from iallocator.constraints.locations import locations_of
+
+    return locations_of(cluster, new, prefix)

@@ -44,6 +44,10 @@ class NoAffinity:
         """
         return {}
 
+    def refused_mirrors(self, instance: Instance, nodes: Iterable[int]) -> dict[int, str]:
+        """Those of `nodes` that must not become the secondary of `instance`, with the reason."""
+        return {}
+
     def told(self, instance: Instance, nodes: Iterable[int]) -> dict[int, str]:
         """Per node that `refused` refuses, which bond does and where it comes from."""
         return {}

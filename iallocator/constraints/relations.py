@@ -8,6 +8,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
 
+    from iallocator.constraints.locations import Locations
     from iallocator.model.cluster import Cluster, Node
     from iallocator.model.constraint import Constraint
     from iallocator.model.instance import Instance
@@ -19,15 +20,16 @@ __all__ = ["Relations"]
 
 
 class Relations:
-    """The constraints between instances of a cluster.
+    """The constraints between instances of a cluster, and between instances and nodes.
 
     All questions are about primaries: that is where an instance runs.  Those that are
     nowhere yet bind nobody.  `keep_running` are never stopped to make room; `stuck` cannot
-    be stopped, and must not be by force.
+    be stopped, and must not be by force.  `locations` are the nodes that are out, or None.
     """
 
     __slots__ = (
-        "_bound", "cluster", "constraints", "keep_running", "priorities", "stuck", "unusable",
+        "_bound", "cluster", "constraints", "keep_running", "locations", "priorities", "stuck",
+        "unusable",
     )  # fmt: skip
 
     def __init__(
@@ -38,7 +40,9 @@ class Relations:
         unusable: Sequence[str],
         keep_running: Collection[str] = (),
         stuck: Collection[str] = (),
+        locations: Locations | None = None,
     ) -> None:
+        self.locations = locations
         self.keep_running = keep_running
         self.stuck = stuck
         self.cluster = cluster
@@ -61,7 +65,8 @@ class Relations:
 
         `pending` are instances whose place is not decided: they bind nobody yet.
         """
-        return [
+        out = [] if self.locations is None else self.locations.broken(instance, node)
+        return out + [
             constraint
             for constraint in self._bound.get(instance, ())
             if constraint.other in where
@@ -78,7 +83,7 @@ class Relations:
     ) -> dict[int, Constraint]:
         """Those of `nodes` that break a must of `instance`, and the first that they break."""
         refused: dict[int, Constraint] = {}
-        if instance in self._bound:
+        if instance in self._bound or self.locations is not None:
             for node in nodes:
                 musts = (c for c in self.broken(instance, node, where, pending) if c.must)
                 first = next(musts, None)

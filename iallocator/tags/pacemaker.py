@@ -74,6 +74,8 @@ class PacemakerTags:
         Per node, its score for every instance.
     capacity:
         Per node, attribute → what tags say it provides; empty if not `tagged`.
+    maintenance:
+        Per node, whether a tag says that it is in maintenance.
     usable:
         Per node, whether it may be given instances: online, and not in maintenance.
     kept:
@@ -95,10 +97,14 @@ class PacemakerTags:
         self.tagged = any(tag.startswith(start) for tags in owned for tag in tags)
         self.weights = [0] * len(cluster.nodes)
         self.capacity: list[Amounts] = [{} for _ in cluster.nodes]
-        self.kept = [not node.vm_capable for node in cluster.nodes]
+        self.maintenance = [False] * len(cluster.nodes)
         for node in cluster.nodes:
             if node.tags:
                 self._read_node(node)
+        self.kept = [
+            maintained or not node.vm_capable
+            for node, maintained in zip(cluster.nodes, self.maintenance)
+        ]
         self.usable = [node.online and not kept for node, kept in zip(cluster.nodes, self.kept)]
 
     def _read_node(self, node: Node) -> None:
@@ -109,7 +115,7 @@ class PacemakerTags:
                 for score in self._score(tag, SCORE, f"node {node.name}"):
                     self.weights[node.index] = score
             elif tag == MAINTENANCE:
-                self.kept[node.index] = True
+                self.maintenance[node.index] = True
 
     def _ours(self, tags: Sequence[str]) -> Iterator[str]:
         """What follows our prefix in those of `tags` that begin with it."""

@@ -1,0 +1,135 @@
+"""Hard location scores and maintenance tags are musts under every strategy, for everybody."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from iallocator.cli import answer
+from tests import builders
+
+Json = dict[str, Any]
+
+STRATEGIES = (
+    "score", "lost-allocations", "affinity", "pacemaker-default", "pacemaker-utilization",
+    "pacemaker-balanced", "pacemaker-minimal",
+)  # fmt: skip
+
+FORBIDDING = {
+    "score of a node": ("node", "iallocator:score:-INFINITY"),
+    "maintenance": ("node", "iallocator:maintenance"),
+    "score of an instance": ("instance", "iallocator:score:node1:-INFINITY"),
+}
+"""What keeps an instance off node1: who has which tag."""
+
+TEMPLATES = ("rbd",)
+
+
+def _asked(document: Json, *options: str) -> Json:
+    response: Json = json.loads(answer(builders.as_bytes(document), ["--n1=off", *options]))
+    return response
+
+
+def _world(how: str, homes: tuple[str, ...], nodes: int = 4, **members: Any) -> Json:
+    """Return a cluster whose node1 is best in every way, but forbidden to `web` on `homes`."""
+    owner, tag = FORBIDDING[how]
+    template = "drbd" if len(homes) > 1 else "rbd"
+    own = [tag] if owner == "instance" else []
+    web = builders.instance(
+        *homes, memory=2048, disk_template=template, tags=own, name="web", **members
+    )
+    other = {
+        f"i{k}": builders.instance(f"node{k}", memory=512, disk_template="rbd")
+        for k in range(2, nodes + 1)
+    }
+    instances = {"web": web, **other} if homes else other
+    document = builders.cluster(nodes=nodes, memory=16384, instances=instances)
+    if owner == "node":
+        document["nodes"]["node1"]["tags"] = [tag]
+    return document
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+@pytest.mark.parametrize("how", FORBIDDING)
+@pytest.mark.parametrize("template", TEMPLATES)
+def test_new_instance_keeps_off_a_forbidden_node_in_both_roles(
+    strategy: str, how: str, template: str
+) -> None:
+    """Neither the primary nor the mirror goes to node1, which would be best."""
+    owner, tag = FORBIDDING[how]
+    document = _world(how, ())
+    tags = [tag] if owner == "instance" else []
+    request = builders.allocate(document, memory=512, disk_template=template, tags=tags)
+    response = _asked(request, f"--strategy={strategy}", "--top=9")
+    assert response["success"], response["info"]
+    assert "node1" not in response["result"]
+    assert not any("node1" in best["nodes"] for best in response["solutions"][0].get("top", ()))
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+@pytest.mark.parametrize("how", FORBIDDING)
+@pytest.mark.parametrize("homes", [("node2",)])
+def test_moved_instance_keeps_off_a_forbidden_node(
+    strategy: str, how: str, homes: tuple[str, ...]
+) -> None:
+    """Relocated, evacuated in whole: never to node1."""
+    for request in (
+        {"type": "relocate", "name": "web", "relocate_from": [homes[-1]]},
+        {"type": "node-evacuate", "evac_mode": "all", "instances": ["web"]},
+    ):
+        document = _world(how, homes, nodes=5) | {"request": request}
+        response = _asked(document, f"--strategy={strategy}")
+        assert response["success"], response["info"]
+        places = (
+            response["result"] if request["type"] == "relocate" else response["result"][0][0][2]
+        )
+        assert places, response["info"]
+        assert "node1" not in places
+
+
+@pytest.mark.parametrize("how", FORBIDDING)
+def test_failover_to_a_forbidden_node_is_refused(how: str) -> None:
+    """The mirror of now lies there; that does not make it a place to run on."""
+    request = {"type": "node-evacuate", "evac_mode": "primary-only", "instances": ["web"]}
+    response = _asked(_world(how, ("node2", "node1")) | {"request": request})
+    assert response["result"][0] == []
+    assert "FailTags" in response["info"] or "must be not on node1" in response["info"]
+
+
+@pytest.mark.parametrize("mode", ["primary-only", "all"])
+def test_instance_on_a_node_in_maintenance_stays(mode: str) -> None:
+    """The answer says why; one that does not run may go."""
+    request = {"type": "node-evacuate", "evac_mode": mode, "instances": ["web"]}
+    response = _asked(_world("maintenance", ("node1",)) | {"request": request})
+    assert response["result"][0] == []
+    assert "must be on node1 (tag iallocator:maintenance of node1)" in response["info"]
+    document = _world("maintenance", ("node1",), admin_state="down")
+    assert _asked(document | {"request": request})["result"][0]
+
+
+@pytest.mark.parametrize("how", FORBIDDING)
+def test_hails_ways_know_no_locations(how: str) -> None:
+    """With --compat hail the tags mean nothing: node1 is taken."""
+    owner, tag = FORBIDDING[how]
+    tags = [tag] if owner == "instance" else []
+    request = builders.allocate(_world(how, ()), memory=512, disk_template="rbd", tags=tags)
+    assert _asked(request, "--compat=hail")["result"] == ["node1"]
+
+
+@pytest.mark.parametrize("how", FORBIDDING)
+def test_exact_search_keeps_off_forbidden_nodes(how: str) -> None:
+    """Two that fit only with node1 do not both fit."""
+    owner, tag = FORBIDDING[how]
+    document = builders.cluster(nodes=2, memory=4096)
+    if owner == "node":
+        document["nodes"]["node1"]["tags"] = [tag]
+    one = builders.allocate(document, memory=3000, disk_template="rbd")["request"]
+    one["tags"] = [tag] if owner == "instance" else []
+    del one["type"]
+    wanted = [one | {"name": name} for name in ("a", "b")]
+    document |= {"request": {"type": "multi-allocate", "instances": wanted}}
+    allocated, failed = _asked(document)["result"]
+    assert [nodes for _, nodes in allocated] == [["node2"]]
+    assert len(failed) == 1
