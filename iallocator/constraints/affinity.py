@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from iallocator.constraints.no_affinity import NoAffinity
-from iallocator.limits.node import PRIMARY, checks_for
 from iallocator.model.constraint import ORDER, TOGETHER
 from iallocator.scoring.candidates import DECIMALS, ListedCandidates
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Sequence
+    from collections.abc import Callable, Collection, Iterable, Sequence
 
     from iallocator.constraints.relations import Relations
     from iallocator.model.instance import Instance
-    from iallocator.placement.context import Context
+    from iallocator.model.state import State
     from iallocator.scoring.candidates import Candidates, Placement
     from iallocator.transition.requirements import Demands
 
@@ -26,17 +25,29 @@ REASON = "FailTags"
 
 
 class Affinity(NoAffinity):
-    """The bonds of a cluster, on the state that its context has at the time of asking."""
+    """The bonds of a cluster, on `state` as it is at the time of asking.
 
-    __slots__ = ("_context", "_relations")
+    `new` are the instances of the request that do not exist yet.  `fits` says whether a
+    node can take an instance, which is off the state, as its primary by the limits.
+    """
 
-    def __init__(self, context: Context, relations: Relations) -> None:
+    __slots__ = ("_fits", "_new", "_relations", "_state")
+
+    def __init__(
+        self,
+        relations: Relations,
+        state: State,
+        new: Sequence[Instance],
+        fits: Callable[[Instance, int], bool],
+    ) -> None:
         super().__init__()
         self.relations = self._relations = relations
-        self._context = context
+        self._state = state
+        self._new = new
+        self._fits = fits
 
     def refused(self, instance: Instance, nodes: Iterable[int]) -> dict[int, str]:
-        where = self._context.state.where
+        where = self._state.where
         refused = self._relations.refusals(instance.name, nodes, where, self.pending)
         refusals = dict.fromkeys(refused, REASON)
         companions = self._companions(instance)
@@ -54,7 +65,7 @@ class Affinity(NoAffinity):
 
     def told(self, instance: Instance, nodes: Iterable[int]) -> dict[int, str]:
         asked = list(nodes)
-        where = self._context.state.where
+        where = self._state.where
         refused = self._relations.refusals(instance.name, asked, where, self.pending)
         names = [one.name for one in self._companions(instance)]
         crowd = f"no room for all that must be together: {', '.join(names)}"
@@ -62,8 +73,7 @@ class Affinity(NoAffinity):
 
     def _companions(self, instance: Instance) -> list[Instance]:
         """`instance` and the undecided ones that must be on its node; [] if it has none."""
-        context = self._context
-        undecided = [*context.coming, *context.cluster.instances] if self.pending else []
+        undecided = [*self._new, *self._state.cluster.instances] if self.pending else []
         waiting = {i.name: i for i in undecided if i.name in self.pending}
         waiting.pop(instance.name, None)
         names = self._relations.group_of(instance.name, sorted(waiting))
@@ -71,7 +81,7 @@ class Affinity(NoAffinity):
 
     def _room_for_all(self, companions: Sequence[Instance], index: int) -> bool:
         """Whether node `index` can take all `companions` as primaries, one after the other."""
-        context, state = self._context, self._context.state
+        state = self._state
         with state.trial():
             for one in companions:
                 if one.name in state.where:
@@ -79,8 +89,7 @@ class Affinity(NoAffinity):
             for one in companions:
                 if self._relations.refusals(one.name, (index,), state.where, self.pending):
                     return False
-                checks = checks_for(PRIMARY, one, context.limits)
-                if context.kernels.checker(state).primary_refusal(one, index, checks):
+                if not self._fits(one, index):
                     return False
                 state.place(one, (index,))
         return True
@@ -102,7 +111,7 @@ class Affinity(NoAffinity):
     def _costs(self, instance: Instance, nodes: Collection[int]) -> dict[int, float]:
         """What each of `nodes` costs; the wishes of those that come along count too."""
         costs: dict[int, float] = {}
-        where = self._context.state.where
+        where = self._state.where
         for one in self._companions(instance) or [instance]:
             found = self._relations.costs(one.name, nodes, where, self.pending)
             for index, cost in found.items():
@@ -110,14 +119,14 @@ class Affinity(NoAffinity):
         return costs
 
     def broken(self, instance: Instance, node: int) -> list[str]:
-        where = self._context.state.where
+        where = self._state.where
         broken = self._relations.broken(instance.name, node, where, self.pending)
         return [bond.priced for bond in broken if not bond.must]
 
     def unmet(self, instance: Instance) -> str:
-        where = self._context.state.where
+        where = self._state.where
         present = where.get(instance.name, ())[:1]
-        nodes = [index for index in self._context.all_nodes() if index not in present]
+        nodes = [index for index in range(len(self._state.cluster.nodes)) if index not in present]
         refused = self._relations.refusals(instance.name, nodes, where, self.pending)
         if not refused or len(refused) < len(nodes):
             return ""

@@ -6,31 +6,33 @@ from iallocator.constraints.no_affinity import NoAffinity
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from iallocator.constraints.locations import Locations
     from iallocator.constraints.relations import Relations
     from iallocator.model.cluster import Cluster
     from iallocator.model.instance import Instance
-    from iallocator.placement.context import Context
+    from iallocator.model.state import State
 
 __all__ = ["bonds_for", "relations_of"]
 
 
-def bonds_for(context: Context) -> NoAffinity:
-    """The bonds between the instances of the cluster, and those that are coming.
+def bonds_for(
+    state: State,
+    new: Sequence[Instance],
+    prefix: str,
+    fits: Callable[[Instance, int], bool],
+) -> NoAffinity:
+    """The bonds between the instances of the cluster, and the `new` ones.
 
-    hail knows none.
+    `prefix` begins the tags that say so; for `fits` see `Affinity`.
     """
-    settings = context.settings
-    relations = None
-    if not settings.like_hail:
-        relations = relations_of(context.cluster, context.coming, settings.tag_prefix)
+    relations = relations_of(state.cluster, new, prefix)
     if relations is None:
         return NoAffinity()
     from iallocator.constraints.affinity import Affinity
 
-    return Affinity(context, relations)
+    return Affinity(relations, state, new, fits)
 
 
 def relations_of(

@@ -23,6 +23,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from iallocator.explain.n1 import RecordingN1Check
     from iallocator.model.cluster import Cluster, Group
     from iallocator.options import Settings
     from iallocator.placement.groups import AllocationRequest
@@ -131,13 +132,14 @@ class _Desk:
         self._context = context
         self._wish = wish
         scope = wish.groups[0].nodes if wish.named else context.all_nodes()
-        self._witness = context.judge(scope)
+        self._scope = scope
         self._contributions = Contributions(context.state, scope, wish.instance)
         self._groups = {group.uuid: group for group in wish.groups}
 
     def report(self, offer: GroupSolution) -> GroupReport:
         """What `offer` is made of."""
         group, instance = self._groups[offer.uuid], self._wish.instance
+        witness = self._witness(group)
         report = GroupReport(offer.group, offer.uuid, offer.alloc_policy)
         report.obstacle = self._obstacle(group, offer)
         report.successes, report.failures = offer.successes, offer.failures
@@ -151,10 +153,14 @@ class _Desk:
             if len(candidates) >= instance.required_nodes:
                 report.nodes = []  # they have nothing to do with it
             return report
-        report.unsurvived = self._witness.obstacles(instance, group, self._contributions.score)
+        report.unsurvived = witness.obstacles(instance, group, self._contributions.score)
         if not offer.placements:
             report.closest = self._closest(group, candidates)
         return report
+
+    def _witness(self, group: Group) -> RecordingN1Check:
+        """The N+1 check that was asked for placements in `group`."""
+        return self._context.judge(self._scope, self._context.evaluator(group).rules)
 
     def _obstacle(self, group: Group, offer: GroupSolution) -> str:
         """Why the group is out, in the words of the response and with what they leave out."""
@@ -194,9 +200,8 @@ class _Desk:
             first = candidates[0]
             return f"{self._context.cluster.nodes[first].name}: {bound[first].told}"
         candidates = [index for index in candidates if index not in bound]
-        refused = self._witness.refused_in(group)
+        witness = self._witness(group)
+        refused = witness.refused_in(group)
         scored = sorted((self._contributions.score(nodes), nodes) for nodes in refused)
         best = scored[0] if scored else None
-        return closest(
-            self._context, self._witness, group, self._wish.instance, candidates, refused=best
-        )
+        return closest(self._context, witness, group, self._wish.instance, candidates, refused=best)

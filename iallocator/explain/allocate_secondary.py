@@ -10,7 +10,7 @@ from iallocator.explain.limits import RolesTested, by_policy, exclusions, node_r
 from iallocator.explain.nearest_miss import closest, closest_move
 from iallocator.explain.strategy import note_order, placed_by
 from iallocator.explain.what_if import WhatIf
-from iallocator.placement.new import place_in_group
+from iallocator.placement.new import place_new
 from iallocator.render.words import subject
 
 TYPE_CHECKING = False
@@ -77,16 +77,15 @@ class _Desk:
         context, group, report = self._context, self._group, self.report
         seconds = [i for i in group.nodes if not self._excluded[i] and i != self._primary]
         policy = by_policy(context, group, self.mirrored)
-        prospect = WhatIf(context, self.mirrored)
+        evaluator = context.evaluator(group, context.all_nodes())
+        prospect = WhatIf(context, self.mirrored, evaluator.motions.new)
         seats = RolesTested(prospect, [self._primary], seconds, policy)
         report.nodes = node_reports(context, group, seats, self._excluded)
         if not seconds:
             return
-        bench = context.workbench(context.all_nodes())
-        found = place_in_group(
+        found = place_new(
             context,
-            bench,
-            group,
+            evaluator,
             self.mirrored,
             [self._primary],
             secondaries=seconds,
@@ -97,7 +96,7 @@ class _Desk:
             note_order(report, found.order, context.cluster)
         report.successes, report.failures = found.successes, found.failures
         report.placements = self._placements(found)
-        witness = context.judge(context.all_nodes())
+        witness = context.judge(context.all_nodes(), evaluator.rules)
         report.unsurvived = witness.obstacles(self._judged, group, self._scores.score)
         if not found.best:
             report.closest = self._closest(found, witness) or closest_move(context, seats, policy)

@@ -12,6 +12,7 @@ from iallocator.explain.context import (
 from iallocator.explain.joint import NOTE, chosen_together, turns
 from iallocator.explain.move_report import refused
 from iallocator.explain.moving import tell_anywhere, tell_pair
+from iallocator.handlers.change_group import mover_into
 from iallocator.model.moves import apply_steps
 from iallocator.placement.groups import AllocationRequest
 
@@ -35,8 +36,6 @@ def explain(
 ) -> list[Decision]:
     """One decision for each instance, on the state that the former left."""
     context = WitnessedContext(cluster, settings, request.instances)
-    if settings.like_hail:  # the option has no effect here
-        context.ignore_soft = False
     groups, left_out = _targets(cluster, request)
     chosen = chosen_together(cluster, response)
     decisions = []
@@ -93,7 +92,7 @@ def tell_group(
     if only:
         group = context.cluster.nodes[only[0]].group
     tell = tell_pair if instance.template == "drbd" else tell_anywhere
-    decision, move = tell(context, instance, group, only=only)
+    decision, move = tell(context, instance, mover_into(context, group), only=only)
     decision.choice = choice
     decision.notes += limit_notes(context, instance)
     return decision, move

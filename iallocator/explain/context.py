@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
     from iallocator.model.cluster import Cluster
     from iallocator.model.instance import Instance
+    from iallocator.n1.rules import Rules
     from iallocator.options import Settings
 
 __all__ = ["WitnessedContext", "limit_notes", "option_notes", "order_note", "scope_note"]
@@ -47,11 +48,12 @@ class WitnessedContext(Context):
         """Begin with new witnesses: what they know is about the state as it was."""
         self._witnesses.clear()
 
-    def judge(self, scope: Sequence[int]) -> RecordingN1Check:
-        """The witness for `scope`, the same until `forget`."""
-        key = tuple(scope), self.rules.mode
+    def judge(self, scope: Sequence[int], rules: Rules | None = None) -> RecordingN1Check:
+        """The witness for `scope` and `rules`, the same until `forget`."""
+        rules = rules or self.rules(self.settings.n1)
+        key = tuple(scope), rules.mode
         if key not in self._witnesses:
-            self._witnesses[key] = RecordingN1Check(self.state, self.kernels, self.rules, scope)
+            self._witnesses[key] = RecordingN1Check(self.state, self.kernels, rules, scope)
         return self._witnesses[key]
 
 
@@ -73,7 +75,7 @@ def option_notes(settings: Settings) -> list[str]:
 
 def limit_notes(context: Context, instance: Instance) -> list[str]:
     """What is worth saying of the limits for moving `instance` off its nodes."""
-    if context.ignore_soft:
+    if context.settings_of(context.cluster.group_of(instance)).ignore_soft_errors:
         return ["Soft limits are not looked at."]
     nodes = context.cluster.nodes
     lost = [nodes[i].name for i in context.state.where[instance.name] if not nodes[i].online]

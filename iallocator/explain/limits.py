@@ -79,9 +79,10 @@ def survey(
     excluded = {index: exclusions(nodes[index], allowed) for index in group.nodes}
     candidates = [index for index in group.nodes if not excluded[index]]
     seconds = candidates if instance.required_nodes == 2 else None
+    motion = context.evaluator(group).motions.new
     refusals = bond_refusals(context, instance, candidates)
     refusals |= by_policy(context, group, instance)
-    seats = RolesTested(WhatIf(context, instance), candidates, seconds, refusals)
+    seats = RolesTested(WhatIf(context, instance, motion), candidates, seconds, refusals)
     return node_reports(context, group, seats, excluded)
 
 

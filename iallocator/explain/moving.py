@@ -13,6 +13,7 @@ from iallocator.explain.nearest_miss import closest_move
 from iallocator.explain.steps import failover_refusal, step_refusals, tag_refusals
 from iallocator.explain.what_if import WhatIf
 from iallocator.limits.node import FORCED_LIMITS
+from iallocator.placement.evaluator import Motion
 from iallocator.placement.moves import fail_over, move_anywhere, move_pair, move_secondary
 
 TYPE_CHECKING = False
@@ -20,9 +21,9 @@ if TYPE_CHECKING:
     from collections.abc import Collection
 
     from iallocator.explain.move_report import Told
-    from iallocator.model.cluster import Group
     from iallocator.model.instance import Instance
     from iallocator.placement.context import Context
+    from iallocator.placement.evaluator import Evaluator
 
     Nodes = tuple[int, ...]
 
@@ -32,20 +33,21 @@ __all__ = ["tell_anywhere", "tell_failover", "tell_pair", "tell_secondary"]
 def tell_anywhere(
     context: Context,
     instance: Instance,
-    group: Group,
+    evaluator: Evaluator,
     left: Collection[int] = (),
     only: Nodes = (),
 ) -> Told:
-    """Move an instance on shared storage within `group`; the nodes in `left` are no targets.
+    """Move an instance on shared storage within a group; the nodes in `left` are no targets.
 
     `only`: just there, as with the other ways to move.
     """
-    journey = MoveExplanation(context, instance, group, left)
+    nodes = context.cluster.nodes
+    journey = MoveExplanation(context, instance, evaluator.group, left)
     source = journey.present[0]
     journey.exclude((source,), "holds it now")
-    journey.outcome = move_anywhere(context, instance, only or journey.targets)
+    journey.outcome = move_anywhere(context, evaluator, instance, only or journey.targets)
     with journey.off():
-        prospect = WhatIf(context, instance, limits=context.move_limits(source))
+        prospect = WhatIf(context, instance, evaluator.motions.off(nodes[source]))
         barred = bond_refusals(context, instance, journey.targets)
         barred |= tag_refusals(context, source, journey.targets)
         seats = RolesTested(prospect, journey.targets, None, barred)
@@ -58,26 +60,26 @@ def tell_anywhere(
 def tell_secondary(
     context: Context,
     instance: Instance,
-    group: Group,
+    evaluator: Evaluator,
     left: Collection[int] = (),
     only: Nodes = (),
 ) -> Told:
-    """Give a drbd instance another secondary in `group`, none of those in `left`.
+    """Give a drbd instance another secondary in the group, none of those in `left`.
 
     hail tests the limits of the primary, too.
     """
-    journey = MoveExplanation(context, instance, group, left)
+    journey = MoveExplanation(context, instance, evaluator.group, left)
     primary, present = journey.present[0], journey.present[-1]
     journey.exclude(journey.present[1:], "holds the mirror now")
     journey.exclude((primary,), "is the primary, which stays")
-    journey.outcome = move_secondary(context, instance, only[1:] or journey.targets)
-    forced = context.move_limits(present)
+    journey.outcome = move_secondary(context, evaluator, instance, only[1:] or journey.targets)
+    forced = evaluator.motions.off(context.cluster.nodes[present])
     with journey.off():
         if context.settings.like_hail:
-            prospect = WhatIf(context, instance, limits=FORCED_LIMITS, mirror_limits=forced)
+            prospect = WhatIf(context, instance, Motion("as hail", FORCED_LIMITS, forced.secondary))
             journey.excluded[primary] = []
         else:
-            prospect = WhatIf(context, instance, limits=forced, on_primary=())
+            prospect = WhatIf(context, instance, forced, on_primary=())
         secondaries = [index for index in journey.targets if index != primary]
         seats = RolesTested(prospect, [primary], secondaries, {})
         journey.survey(seats)
@@ -86,21 +88,22 @@ def tell_secondary(
     return journey.told()
 
 
-def tell_failover(context: Context, instance: Instance) -> Told:
+def tell_failover(context: Context, instance: Instance, evaluator: Evaluator) -> Told:
     """Exchange the roles of a drbd instance's nodes."""
+    nodes = context.cluster.nodes
     old, new = context.state.where[instance.name][0], context.state.where[instance.name][-1]
-    group = context.cluster.nodes[new].group
+    group = evaluator.group
     journey = MoveExplanation(context, instance, group)
-    journey.outcome = fail_over(context, instance)
+    journey.outcome = fail_over(context, evaluator, instance)
     if old == new:
         return journey.told()
     others = [index for index in group.nodes if index not in (old, new)]
     journey.exclude(others, "does not hold its mirror")
     journey.exclude((old,), "is the primary now, and becomes the secondary")
     journey.excluded[new] = []  # whether it is online is not asked
-    refusals = failover_refusal(context, instance, old, new)
+    refusals = failover_refusal(context, evaluator.motions, instance, old, new)
     with journey.off():
-        prospect = WhatIf(context, instance, limits=context.move_limits(old))
+        prospect = WhatIf(context, instance, evaluator.motions.off(nodes[old]))
         seats = RolesTested(prospect, [new], None, refusals)
         journey.survey(seats)
         if journey.outcome.best is None:
@@ -113,28 +116,31 @@ def tell_failover(context: Context, instance: Instance) -> Told:
 def tell_pair(
     context: Context,
     instance: Instance,
-    group: Group,
+    evaluator: Evaluator,
     left: Collection[int] = (),
     only: Nodes = (),
 ) -> Told:
-    """Move both nodes of a drbd instance to others in `group`, none of those in `left`."""
-    journey = MoveExplanation(context, instance, group, left)
+    """Move both nodes of a drbd instance to others in the group, none of those in `left`."""
+    nodes = context.cluster.nodes
+    journey = MoveExplanation(context, instance, evaluator.group, left)
     journey.exclude(journey.present, "holds it now")
     seconds = only[1:] or None
-    journey.outcome = move_pair(context, instance, only[:1] or journey.targets, seconds)
+    journey.outcome = move_pair(context, evaluator, instance, only[:1] or journey.targets, seconds)
     if len(journey.present) < 2:
         return journey.told()
     old, mirror = journey.present
-    if not context.cluster.nodes[old].online:
-        refusals = failover_refusal(context, instance, old, mirror)
+    if not nodes[old].online:
+        refusals = failover_refusal(context, evaluator.motions, instance, old, mirror)
         if refusals:
             _first_step_fails(journey, old, mirror, refusals[mirror].told)
             return journey.told()
         old, mirror = mirror, old
     with journey.off():
-        as_mirror = WhatIf(context, instance, limits=context.move_limits(mirror))
-        barred, curable = step_refusals(context, instance, old, journey.targets, as_mirror)
-        prospect = WhatIf(context, instance, limits=context.move_limits(old))
+        as_mirror = WhatIf(context, instance, evaluator.motions.off(nodes[mirror]))
+        barred, curable = step_refusals(
+            context, evaluator.motions, instance, old, journey.targets, as_mirror
+        )
+        prospect = WhatIf(context, instance, evaluator.motions.off(nodes[old]))
         targets = journey.targets
         seats = RolesTested(prospect, targets, targets, barred | curable)
         journey.survey(seats)

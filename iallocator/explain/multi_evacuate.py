@@ -26,8 +26,8 @@ def explain(
     decisions: list[Decision] = []
     moved: list[str] = []
     for instance in affected:
-        group = cluster.group_of(instance)
-        decision, move = tell_secondary(context, instance, group, request.nodes)
+        evaluator = context.evaluator(cluster.group_of(instance))
+        decision, move = tell_secondary(context, instance, evaluator, request.nodes)
         decision.notes += limit_notes(context, instance) + scope_note(context, instance)
         decision.notes += order_note(moved)
         decisions.append(decision)

@@ -8,7 +8,6 @@ of equals the first node in the order of the cluster.
 from __future__ import annotations
 
 from iallocator.explain.what_if import WhatIf
-from iallocator.limits.node import FORCED_LIMITS, HARD_LIMITS
 from iallocator.planners.check.policy import policy_breach
 from iallocator.render.words import quantity
 
@@ -17,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Sequence
 
     from iallocator.explain.limits import RolesTested
+    from iallocator.limits.node import LimitSet
     from iallocator.model.cluster import Group
     from iallocator.model.instance import Instance
     from iallocator.model.node_view import NodeView
@@ -58,7 +58,7 @@ def closest(
     admitted = [index for index in nodes if not breaches[index]]
     if not admitted:
         return next(iter(breaches.values()), "")
-    search = Search(WhatIf(context, instance))
+    search = Search(WhatIf(context, instance, context.evaluator(group).motions.new))
     if instance.required_nodes == 1:
         found = search.single(admitted)
     else:
@@ -208,14 +208,12 @@ class _Measure:
         return float(getattr(instance, self._asked) or 1) if self._asked else 1.0
 
 
-def _counting(measures: Sequence[_Measure], reasons: set[str], limits: int) -> list[_Measure]:
+def _counting(measures: Sequence[_Measure], reasons: set[str], limits: LimitSet) -> list[_Measure]:
     """Those of `measures` that are about `reasons`, and about limits that count."""
     return [
         measure
         for measure in measures
-        if measure.reason in reasons
-        and not (limits == HARD_LIMITS and measure.soft)
-        and not (limits == FORCED_LIMITS and not measure.forced)
+        if measure.reason in reasons and limits.holds(measure.soft, measure.forced)
     ]
 
 

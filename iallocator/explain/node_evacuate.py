@@ -68,7 +68,7 @@ def _tell(
     only: tuple[int, ...],
 ) -> Told:
     """Move one instance within its group, as `mode` says; just to `only`, if that is given."""
-    group = context.cluster.group_of(instance)
+    evaluator = context.evaluator(context.cluster.group_of(instance))
     if not instance.mirrored:
         reason = f"Instances of type {instance.template} cannot be relocated"
         return refused(context, instance, reason), None
@@ -76,11 +76,11 @@ def _tell(
         if mode == "secondary-only":
             reason = f"Instances of type {instance.template} have no secondary to relocate"
             return refused(context, instance, reason), None
-        return tell_anywhere(context, instance, group, left, only)
+        return tell_anywhere(context, instance, evaluator, left, only)
     if mode == "primary-only":
-        return tell_failover(context, instance)
+        return tell_failover(context, instance, evaluator)
     tell = tell_secondary if mode == "secondary-only" else tell_pair
-    return tell(context, instance, group, left, only)
+    return tell(context, instance, evaluator, left, only)
 
 
 def _elsewhere(

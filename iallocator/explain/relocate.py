@@ -27,6 +27,6 @@ def explain(
         reason = f"Can't relocate non-mirrored instances: it is of type {instance.template}"
         return [refused(context, instance, reason)]
     tell = tell_secondary if instance.template == "drbd" else tell_anywhere
-    decision, _ = tell(context, instance, cluster.group_of(instance))
+    decision, _ = tell(context, instance, context.evaluator(cluster.group_of(instance)))
     decision.notes += limit_notes(context, instance) + scope_note(context, instance)
     return [decision]

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from iallocator.model.instance import Instance
     from iallocator.model.moves import ElementaryMove
     from iallocator.placement.context import Context
+    from iallocator.placement.evaluator import Motions
 
 __all__ = ["failover_refusal", "step_refusals", "step_reports", "tag_refusals"]
 
@@ -57,7 +58,7 @@ def tag_refusals(context: Context, source: int, targets: Iterable[int]) -> dict[
 
 
 def failover_refusal(
-    context: Context, instance: Instance, old: int, new: int
+    context: Context, motions: Motions, instance: Instance, old: int, new: int
 ) -> dict[int, Refusal]:
     """What speaks against the failover from `old` to `new`, under `new`; empty if nothing does."""
     found = tag_refusals(context, old, (new,))
@@ -65,17 +66,22 @@ def failover_refusal(
         return found
     with context.state.trial():
         context.state.remove(instance, (old, new))
-        prospect = WhatIf(context, instance, limits=context.move_limits(old))
+        prospect = WhatIf(context, instance, motions.off(context.cluster.nodes[old]))
         refusal = (
             bond_refusals(context, instance, (new,)).get(new)
             or first_of(prospect.primary_failures(new))
-            or _left_behind(context, instance, old, new)
+            or _left_behind(context, motions, instance, old, new)
         )
     return {new: refusal} if refusal else {}
 
 
 def step_refusals(
-    context: Context, instance: Instance, old: int, targets: Sequence[int], mirror: WhatIf
+    context: Context,
+    motions: Motions,
+    instance: Instance,
+    old: int,
+    targets: Sequence[int],
+    mirror: WhatIf,
 ) -> tuple[dict[int, Refusal], dict[int, Refusal]]:
     """What speaks against new primaries before their own limits as such do.
 
@@ -93,19 +99,21 @@ def step_refusals(
         if refusal is not None:
             lacking[index] = Refusal(refusal.reason, refusal.text, step=step)
             continue
-        behind = _left_behind(context, instance, old, index)
+        behind = _left_behind(context, motions, instance, old, index)
         if behind is not None:
             barred[index] = behind
     return barred, lacking
 
 
-def _left_behind(context: Context, instance: Instance, old: int, new: int) -> Refusal | None:
+def _left_behind(
+    context: Context, motions: Motions, instance: Instance, old: int, new: int
+) -> Refusal | None:
     """Why `old` could not keep the mirror when the instance fails over to `new`."""
     node = context.cluster.nodes[old]
     prospect = WhatIf(
         context,
         instance,
-        limits=context.move_limits(old),
+        motions.off(node),
         on_secondary=SECONDARY if node.online else ABANDONED,
     )
     refusal = first_of(prospect.secondary_failures(old, new))

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from iallocator.model.instance import Instance
     from iallocator.model.node_view import NodeView
     from iallocator.placement.context import Context
+    from iallocator.placement.evaluator import Motion
 
 __all__ = ["WhatIf"]
 
@@ -23,25 +24,21 @@ class WhatIf:
     Attributes
     ----------
     limits, mirror_limits:
-        Which limits count for primaries and for secondaries: those for a new
-        instance if none are given; if only those for primaries are, they count for both.
+        Which limits count for primaries and for secondaries: those of `motion`.
     """
 
     def __init__(
         self,
         context: Context,
         instance: Instance,
+        motion: Motion,
         *,
-        limits: int | None = None,
-        mirror_limits: int | None = None,
         on_primary: tuple[Check, ...] = PRIMARY,
         on_secondary: tuple[Check, ...] = SECONDARY,
     ) -> None:
         self.instance = instance
-        self.limits = context.limits if limits is None else limits
-        if mirror_limits is None:
-            mirror_limits = context.mirror_limits if limits is None else limits
-        self.mirror_limits = mirror_limits
+        self.limits = motion.primary
+        self.mirror_limits = motion.secondary
         self._state = context.state
         self._checker = context.kernels.checker(context.state)
         self._primary = checks_for(on_primary, instance, self.limits)

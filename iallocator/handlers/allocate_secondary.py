@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from iallocator.placement.groups import shown
-from iallocator.placement.new import eligible_nodes, place_in_group
+from iallocator.placement.new import place_new
 from iallocator.reply import GroupSolution, Reply
 
 TYPE_CHECKING = False
@@ -29,22 +29,22 @@ def allocate_secondary(context: Context, request: AllocateSecondary) -> Reply:
         judged = instance.as_template("drbd")
         judged.template = instance.template
     state.remove(instance, instance.nodes)
-    nodes = group.nodes if context.settings.like_hail else eligible_nodes(context, group, None)
+    evaluator = context.evaluator(group, context.all_nodes())
+    nodes = group.nodes if context.settings.like_hail else evaluator.online_nodes()
     others = [index for index in nodes if index != primary]
     offer = GroupSolution(group.name, group.uuid, group.alloc_policy)
     if not others:
         nobody = "No valid allocation solutions, failure reasons: no other online node"
         return Reply(False, nobody, [], [])
-    bench = context.workbench(context.all_nodes())
-    found = place_in_group(
-        context, bench, group, mirrored, [primary], secondaries=others, judged=judged,
+    found = place_new(
+        context, evaluator, mirrored, [primary], secondaries=others, judged=judged,
         primary_given=True,
     )  # fmt: skip
     offer.placements = [
         (found.score(placed), cluster.node_names(placed[1])) for placed in found.best
     ]
     offer.successes, offer.failures = found.successes, found.failures
-    settings = context.settings_of(group)
+    settings = evaluator.settings
     offer.top = settings.top
     if settings.strategy != "score":
         offer.extra = {"strategy": settings.strategy}

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from iallocator.handlers.move_reply import MoveReport, move_entry
-from iallocator.limits.migration import may_not_receive
-from iallocator.limits.node import FORCED_LIMITS
 from iallocator.placement.groups import POLICY_RANK, AllocationRequest, collect_offers
 from iallocator.placement.move_all import MoveTask, move_all
 from iallocator.placement.moves import MoveResult, move_anywhere, move_pair
-from iallocator.placement.new import eligible_nodes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -17,10 +14,11 @@ if TYPE_CHECKING:
     from iallocator.model.cluster import Group
     from iallocator.model.instance import Instance
     from iallocator.placement.context import Context
+    from iallocator.placement.evaluator import Evaluator
     from iallocator.reply import Reply
     from iallocator.requests import ChangeGroup
 
-__all__ = ["change_group", "move_to_group"]
+__all__ = ["change_group", "move_to_group", "mover_into"]
 
 RELUCTANCE = 1000.0
 """How much worse than any score a group of the next allocation policy is."""
@@ -54,8 +52,8 @@ def _task(context: Context, instance: Instance, groups: Sequence[Group]) -> Move
         ).usable:
             return MoveResult(message=f"group {group.name} cannot take it")
         if instance.template == "drbd":
-            return move_pair(context, instance, nodes[:1], nodes[1:])
-        return move_anywhere(context, instance, nodes)
+            return move_pair(context, mover_into(context, group), instance, nodes[:1], nodes[1:])
+        return move_anywhere(context, mover_into(context, group), instance, nodes)
 
     return MoveTask(
         instance,
@@ -75,17 +73,14 @@ def _places(
         context, AllocationRequest(instance, groups, new=False, counted=False)
     ).usable:
         group = next(group for group in groups if group.uuid == offer.uuid)
-        targets = eligible_nodes(context, group, None)
-        kernel = context.kernel(group.nodes)
+        evaluator = mover_into(context, group)
+        targets = evaluator.online_nodes()
         if instance.template == "drbd":
-            found = kernel.pairs(instance, targets, targets, {}, FORCED_LIMITS)
+            found = evaluator.possible_pairs(instance, targets)
         else:
-            refusals = may_not_receive(context.cluster, instance.nodes[0], targets)
-            limits = context.move_limits(instance.nodes[0])
-            found = kernel.singles(instance, targets, refusals, limits)
+            found = evaluator.moved(instance, instance.nodes[0], targets)
         penalty = RELUCTANCE * POLICY_RANK[group.alloc_policy]
-        for number in range(found.rows()):
-            yield from ((score + penalty, nodes) for score, nodes in found.row(number))
+        yield from ((score + penalty, nodes) for score, nodes in found.everything())
 
 
 def move_to_group(context: Context, instance: Instance, groups: Sequence[Group]) -> MoveResult:
@@ -111,11 +106,12 @@ def _move_into(
 ) -> MoveResult:
     """Move the instance to the best nodes of one of `groups`."""
     group = next(group for group in groups if group.uuid == uuid)
-    targets = eligible_nodes(context, group, None)
     move = move_pair if instance.template == "drbd" else move_anywhere
-    asked = context.ignore_soft
-    if context.settings.like_hail:  # it ignores soft errors for the choice of the group only
-        context.ignore_soft = False
-    outcome = move(context, instance, targets)
-    context.ignore_soft = asked
-    return outcome
+    evaluator = mover_into(context, group)
+    return move(context, evaluator, instance, evaluator.online_nodes())
+
+
+def mover_into(context: Context, group: Group) -> Evaluator:
+    """What decides on moves into `group`; hail ignores soft errors when it chooses that only."""
+    evaluator = context.evaluator(group)
+    return evaluator.heeding_soft_limits() if context.settings.like_hail else evaluator

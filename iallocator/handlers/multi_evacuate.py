@@ -5,7 +5,6 @@ from __future__ import annotations
 from iallocator.handlers.move_reply import move_entry
 from iallocator.model.moves import apply_steps
 from iallocator.placement.moves import move_secondary
-from iallocator.placement.new import eligible_nodes
 from iallocator.reply import Reply
 
 TYPE_CHECKING = False
@@ -28,9 +27,9 @@ def multi_evacuate(context: Context, request: MultiEvacuate) -> Reply:
     solutions: list[dict[str, Any]] = []
     affected = [i for i in cluster.instances if len(i.nodes) > 1 and i.nodes[1] in request.nodes]
     for instance in affected:
-        group = cluster.group_of(instance)
-        targets = [i for i in eligible_nodes(context, group, None) if i not in request.nodes]
-        outcome = move_secondary(context, instance, targets)
+        evaluator = context.evaluator(cluster.group_of(instance))
+        targets = [i for i in evaluator.online_nodes() if i not in request.nodes]
+        outcome = move_secondary(context, evaluator, instance, targets)
         solutions.append(move_entry(context, instance, outcome))
         if outcome.best is None:
             return Reply(False, f"{instance.name}: {outcome.message}", [], solutions)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from iallocator.handlers.change_group import move_to_group
 from iallocator.handlers.move_reply import MoveReport, move_entry
-from iallocator.limits.migration import may_not_receive
-from iallocator.limits.node import FORCED_LIMITS
 from iallocator.model.moves import apply_steps
 from iallocator.placement.move_all import MoveTask, move_all
 from iallocator.placement.moves import (
@@ -15,7 +13,6 @@ from iallocator.placement.moves import (
     move_pair,
     move_secondary,
 )
-from iallocator.placement.new import eligible_nodes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,6 +21,7 @@ if TYPE_CHECKING:
 
     from iallocator.model.instance import Instance
     from iallocator.placement.context import Context
+    from iallocator.placement.evaluator import Evaluator
     from iallocator.reply import Reply
     from iallocator.requests import NodeEvacuate
 
@@ -59,24 +57,24 @@ def node_evacuate(context: Context, request: NodeEvacuate) -> Reply:
 
 def _task(context: Context, instance: Instance, mode: str, left: Collection[int]) -> MoveTask:
     """Moving one instance within its group, as `mode` says."""
-    group = context.cluster.group_of(instance)
-    targets = [i for i in eligible_nodes(context, group, None) if i not in left]
+    evaluator = context.evaluator(context.cluster.group_of(instance))
+    targets = [i for i in evaluator.online_nodes() if i not in left]
 
     def exactly(nodes: tuple[int, ...]) -> MoveResult:
         if mode == "all" and len(nodes) > 1:
-            return move_pair(context, instance, nodes[:1], nodes[1:])
-        return evacuate(context, instance, mode, nodes[-1:])
+            return move_pair(context, evaluator, instance, nodes[:1], nodes[1:])
+        return evacuate(context, evaluator, instance, mode, nodes[-1:])
 
     return MoveTask(
         instance,
-        lambda: evacuate(context, instance, mode, targets),
-        lambda: _places(context, instance, mode, targets),
+        lambda: evacuate(context, evaluator, instance, mode, targets),
+        lambda: _places(evaluator, instance, mode, targets),
         exactly,
     )
 
 
 def _places(
-    context: Context, instance: Instance, mode: str, targets: Sequence[int]
+    evaluator: Evaluator, instance: Instance, mode: str, targets: Sequence[int]
 ) -> Iterator[tuple[float, tuple[int, ...]]]:
     """Where the evacuation may leave an instance that is off the state now, by the limits."""
     present = instance.nodes
@@ -86,17 +84,13 @@ def _places(
         yield 0.0, present[::-1]
         return
     free = [index for index in targets if index not in present]
-    kernel = context.kernel(context.cluster.group_of(instance).nodes)
     if instance.shared:
-        refusals = may_not_receive(context.cluster, present[0], free)
-        found = kernel.singles(instance, free, refusals, context.move_limits(present[0]))
+        found = evaluator.moved(instance, present[0], free)
     elif mode == "secondary-only":
-        limits = context.move_limits(present[-1])
-        found = kernel.secondaries(instance, present[0], free, limits)
+        found = evaluator.moved_mirror(instance, present, free)
     else:
-        found = kernel.pairs(instance, free, free, {}, FORCED_LIMITS)
-    for number in range(found.rows()):
-        yield from found.row(number)
+        found = evaluator.possible_pairs(instance, free)
+    yield from found.everything()
 
 
 def evacuated_nodes(request: NodeEvacuate) -> set[int]:
@@ -110,21 +104,27 @@ def evacuated_nodes(request: NodeEvacuate) -> set[int]:
     return left
 
 
-def evacuate(context: Context, instance: Instance, mode: str, targets: Sequence[int]) -> MoveResult:
+def evacuate(
+    context: Context,
+    evaluator: Evaluator,
+    instance: Instance,
+    mode: str,
+    targets: Sequence[int],
+) -> MoveResult:
     """Move one instance within its group, as `mode` says."""
     if not instance.mirrored:
         return MoveResult(message=f"Instances of type {instance.template} cannot be relocated")
     if instance.template == "drbd":
         if mode == "primary-only":
-            return fail_over(context, instance)
+            return fail_over(context, evaluator, instance)
         if mode == "secondary-only":
-            return move_secondary(context, instance, targets)
-        return move_pair(context, instance, targets)
+            return move_secondary(context, evaluator, instance, targets)
+        return move_pair(context, evaluator, instance, targets)
     if mode == "secondary-only":
         return MoveResult(
             message=f"Instances of type {instance.template} have no secondary to relocate"
         )
-    return move_anywhere(context, instance, targets)
+    return move_anywhere(context, evaluator, instance, targets)
 
 
 def _elsewhere(context: Context, instance: Instance, entry: dict[str, Any]) -> Any:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from iallocator.handlers.move_reply import move_entry
 from iallocator.placement.moves import move_anywhere, move_secondary
-from iallocator.placement.new import eligible_nodes
 from iallocator.reply import Reply
 
 TYPE_CHECKING = False
@@ -26,10 +25,9 @@ def relocate(context: Context, request: Relocate) -> Reply:
             [],
             [],
         )
-    group = context.cluster.group_of(instance)
-    targets = eligible_nodes(context, group, None)
+    evaluator = context.evaluator(context.cluster.group_of(instance))
     move = move_secondary if instance.template == "drbd" else move_anywhere
-    outcome = move(context, instance, targets)
+    outcome = move(context, evaluator, instance, evaluator.online_nodes())
     solutions = [move_entry(context, instance, outcome)]
     if outcome.best is None:
         return Reply(False, outcome.message, [], solutions)

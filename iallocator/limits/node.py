@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ABANDONED", "ALL_LIMITS", "FORCED_LIMITS", "HARD_LIMITS", "POOLS", "PRIMARY", "REASONS",
-    "SECONDARY", "Check", "checks_for",
+    "SECONDARY", "Check", "LimitSet", "checks_for",
 ]  # fmt: skip
 
 REASONS = (
@@ -243,15 +243,38 @@ SECONDARY = (
 ABANDONED = tuple(check for check in SECONDARY if check.reason != "FailDisk")
 """For an old primary that is not online and becomes the secondary: its disk does not matter."""
 
-ALL_LIMITS, HARD_LIMITS, FORCED_LIMITS = range(3)
-"""Which limits count: all; the hard ones, for a new instance; those for forced moves.
 
-Forced are the moves when a node fails, off nodes that are not online, and those that
-are to ignore soft limits.
-"""
+class LimitSet:
+    """Which limits count; there are three of them, below."""
+
+    __slots__ = ("name", "spares_soft", "spares_unforced")
+
+    def __init__(self, name: str, spares_soft: bool = False, spares_unforced: bool = False) -> None:
+        self.name = name
+        self.spares_soft = spares_soft
+        self.spares_unforced = spares_unforced
+
+    def __repr__(self) -> str:
+        return f"{self.name} limits"
+
+    def holds(self, soft: bool, forced: bool) -> bool:
+        """Whether a limit counts that is `soft`, or that counts for `forced` moves."""
+        return not (self.spares_soft and soft) and (forced or not self.spares_unforced)
 
 
-def checks_for(checks: tuple[Check, ...], instance: Instance, limits: int) -> tuple[Check, ...]:
+ALL_LIMITS = LimitSet("all")
+"""Every limit."""
+
+HARD_LIMITS = LimitSet("hard", spares_soft=True)
+"""For a new instance where soft limits are ignored."""
+
+FORCED_LIMITS = LimitSet("forced", spares_unforced=True)
+"""For moves when a node fails, off nodes that are not online, or that ignore soft limits."""
+
+
+def checks_for(
+    checks: tuple[Check, ...], instance: Instance, limits: LimitSet
+) -> tuple[Check, ...]:
     """Those of `checks` that matter for `instance`: a forthcoming one takes nothing yet."""
     return tuple(
         check
@@ -259,7 +282,6 @@ def checks_for(checks: tuple[Check, ...], instance: Instance, limits: int) -> tu
         if (instance.local or not check.local)
         and (instance.restricted or not check.pools)
         and (instance.counts_disk or not check.space)
-        and not (limits == HARD_LIMITS and check.soft)
-        and not (limits == FORCED_LIMITS and not check.forced)
+        and limits.holds(check.soft, check.forced)
         and (check.later or check.pools or not instance.forthcoming)
     )

@@ -49,6 +49,9 @@ class State:
         Instance name -> the nodes it is on now, primary first.
     revisions:
         Per node, how often it has changed for good: trials do not count.
+    version:
+        Equal only where everything is as it was: each change makes a new one, the end
+        of a trial restores that before it.
     primaries, secondaries:
         Per node, the instances it holds in that role, keyed by name.
     exclusion:
@@ -60,6 +63,7 @@ class State:
     """
 
     __slots__ = (
+        "_changes",
         "_journal",
         "cluster",
         "columns",
@@ -71,6 +75,7 @@ class State:
         "reserved",
         "revisions",
         "secondaries",
+        "version",
         "where",
     )
 
@@ -86,6 +91,8 @@ class State:
         self.domains: dict[tuple[int, str, str], int] = {}
         self.where: dict[str, tuple[int, ...]] = {}
         self.revisions = [0] * count
+        self.version = 0
+        self._changes = 0
         self._journal: list[_SavedNode | _SavedPlace] | None = None
         self.pools: PoolSpace | None = None
         self._start()
@@ -296,6 +303,8 @@ class State:
         return Trial(self)
 
     def _record(self, name: str, nodes: tuple[int, ...] | None) -> None:
+        self._changes += 1
+        self.version = self._changes
         if self._journal is not None:
             self._journal.append(_SavedPlace(name, self.where.get(name)))
         if nodes is None:
@@ -364,13 +373,15 @@ class _SavedPlace:
 class Trial:
     """Undoes, when the block ends, every change made to the state inside it."""
 
-    __slots__ = ("_outer", "_state")
+    __slots__ = ("_outer", "_state", "_version")
 
     def __init__(self, state: State) -> None:
         self._state = state
         self._outer: list[_SavedNode | _SavedPlace] | None = None
+        self._version = 0
 
     def __enter__(self) -> State:
+        self._version = self._state.version
         self._outer = self._state._journal
         self._state._journal = []
         return self._state
@@ -379,3 +390,4 @@ class Trial:
         for saved in reversed(self._state._journal or ()):
             saved.restore(self._state)
         self._state._journal = self._outer
+        self._state.version = self._version

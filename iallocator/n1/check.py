@@ -57,7 +57,7 @@ class N1Check:
     """Judges placements of one instance on `state`, which it leaves as it is.
 
     `scope` are the nodes over which the allocation's score runs; `leaving` is an
-    instance that is off the state already, but was there before the request.
+    instance that is off the state already, and the nodes on which it was before.
     `remembered` is shared by the judges of one request.
     `survived` says of nodes whether their failure could be survived before, where that
     is not to be taken from `state`.
@@ -69,7 +69,7 @@ class N1Check:
         kernels: Kernels,
         rules: Rules,
         scope: Sequence[int],
-        leaving: Instance | None = None,
+        leaving: tuple[Instance, tuple[int, ...]] | None = None,
         remembered: N1Cache | None = None,
         survived: dict[int, bool] | None = None,
     ) -> None:
@@ -165,7 +165,7 @@ class N1Check:
         new = [node for node in failing if node not in self._survived]
         with self._state.trial():
             if self._leaving is not None:
-                self._state.place(self._leaving, self._leaving.nodes)
+                self._state.place(*self._leaving)
             lost = set(self._lost(new))
         self._survived.update((node, node not in lost) for node in new)
         return [node for node in failing if self._survived[node]]

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from iallocator.constraints.affinity_factory import bonds_for
-from iallocator.limits.node import ALL_LIMITS, FORCED_LIMITS, HARD_LIMITS
+from iallocator.constraints.no_affinity import NoAffinity
 from iallocator.model.state import State
 from iallocator.n1.rules import Rules
+from iallocator.placement.evaluator import Evaluator, ScoreScope, motions_for
 from iallocator.scoring import Kernels
 
 TYPE_CHECKING = False
@@ -17,10 +18,11 @@ if TYPE_CHECKING:
     from iallocator.model.instance import Instance
     from iallocator.n1.check import N1Cache, N1Check
     from iallocator.options import Settings
+    from iallocator.placement.evaluator import Motions
     from iallocator.ranking.base import ScheduledInstance
     from iallocator.scoring import Kernel
 
-__all__ = ["Context", "Workbench"]
+__all__ = ["Context"]
 
 
 class Context:
@@ -37,16 +39,18 @@ class Context:
     """
 
     __slots__ = (
+        "_all_nodes",
+        "_evaluators",
+        "_n1_caches",
+        "_rules",
+        "_scopes",
         "bonds",
         "cluster",
         "coming",
-        "ignore_soft",
         "kept",
         "kernels",
         "leaving",
         "remarks",
-        "remembered",
-        "rules",
         "settings",
         "state",
         "turn",
@@ -63,88 +67,81 @@ class Context:
         self.settings = settings
         self.state = State(cluster)
         self.kernels = Kernels(self.state, candidates)
-        self.rules = Rules(settings.n1)
-        self.ignore_soft = settings.ignore_soft_errors
+        self._all_nodes = range(len(cluster.nodes))
+        self._scopes: dict[int, ScoreScope] = {}
+        self._rules: dict[str, Rules] = {}
+        self._evaluators: dict[tuple[int, int], Evaluator] = {}
         self.leaving: Instance | None = None
-        self.remembered: N1Cache | None = None
+        self._n1_caches: dict[str, N1Cache] = {}
         self.kept: dict[str, Any] = {}
         self.remarks: list[str] = []
         self.coming = coming
         self.turn: ScheduledInstance | None = None
-        self.bonds = bonds_for(self)
+        self.bonds = self._bonds()
+
+    def _bonds(self) -> NoAffinity:
+        """The bonds between instances; hail knows none."""
+        if self.settings.like_hail:
+            return NoAffinity()
+        return bonds_for(self.state, self.coming, self.settings.tag_prefix, self._fits)
+
+    def _fits(self, instance: Instance, index: int) -> bool:
+        """Whether node `index` can be the primary of `instance` by its limits."""
+        return self.evaluator(self.cluster.nodes[index].group).takes_primary(instance, index)
 
     def settings_of(self, group: Group) -> Settings:
         """The settings for `group`, whose tags may ask for others than the rest has."""
         return self.settings.by_group.get(group.index, self.settings)
 
-    def look_at(self, group: Group) -> None:
-        """Judge by the settings of `group` from now on."""
-        if self.settings.by_group:
+    def evaluator(self, group: Group, scope: Sequence[int] | None = None) -> Evaluator:
+        """What decides in `group`, by its own settings; scores run over `scope`.
+
+        Without a `scope` over the group, as for moves; an allocation without a named group
+        has `all_nodes`.  The same for the same arguments: it may be asked for again.
+        """
+        nodes = group.nodes if scope is None else scope
+        key = group.index, id(nodes)  # the scope keeps its nodes, and so their identity
+        found = self._evaluators.get(key)
+        if found is None:
+            known = self._scopes.get(id(nodes))
+            if known is None:
+                known = self._scopes[id(nodes)] = ScoreScope(self, nodes)
             settings = self.settings_of(group)
-            self.ignore_soft = settings.ignore_soft_errors
-            if settings.n1 != self.rules.mode:
-                self.rules = Rules(settings.n1)
+            found = Evaluator(
+                self, group, settings, self.motions(settings), self.rules(settings.n1), known
+            )
+            self._evaluators[key] = found
+        return found
+
+    def motions(self, settings: Settings) -> Motions:
+        """Which limits count for whom in a group with these `settings`."""
+        return motions_for(settings)
+
+    def rules(self, mode: str) -> Rules:
+        """How N+1 is judged in this `mode`."""
+        found = self._rules.get(mode)
+        if found is None:
+            found = self._rules[mode] = Rules(mode)
+        return found
 
     def kernel(self, scope: Sequence[int]) -> Kernel:
         """Scores over `scope`, as the state is now."""
         return self.kernels.make(self.state, scope)
 
-    def judge(self, scope: Sequence[int]) -> N1Check:
-        """N+1 as the state is now; `scope` as for the allocation."""
+    def judge(self, scope: Sequence[int], rules: Rules | None = None) -> N1Check:
+        """N+1 by `rules` as the state is now; `scope` as for the allocation.
+
+        Without `rules`, by those of the request's settings.
+        """
         from iallocator.n1.check import N1Cache, N1Check
 
-        if self.remembered is None:
-            self.remembered = N1Cache()
-        return N1Check(self.state, self.kernels, self.rules, scope, self.leaving, self.remembered)
-
-    def workbench(self, scope: Sequence[int]) -> Workbench:
-        """Kernel and judge for the state as it is now."""
-        return Workbench(self, scope)
-
-    @property
-    def limits(self) -> int:
-        """Which limits of nodes count for a new instance."""
-        return HARD_LIMITS if self.ignore_soft else ALL_LIMITS
-
-    @property
-    def mirror_limits(self) -> int:
-        """Which limits count for the secondary of a new instance; hail ignores none there."""
-        free = self.ignore_soft and not self.settings.like_hail
-        return FORCED_LIMITS if free else ALL_LIMITS
-
-    def move_limits(self, source: int) -> int:
-        """Which limits count for a move off `source`: it is forced if that is not online."""
-        free = self.ignore_soft or not self.cluster.nodes[source].online
-        return FORCED_LIMITS if free else ALL_LIMITS
+        rules = rules or self.rules(self.settings.n1)
+        cache = self._n1_caches.get(rules.mode)
+        if cache is None:
+            cache = self._n1_caches[rules.mode] = N1Cache()
+        leaving = None if self.leaving is None else (self.leaving, self.leaving.nodes)
+        return N1Check(self.state, self.kernels, rules, scope, leaving, cache)
 
     def all_nodes(self) -> range:
-        """Every node of the document."""
-        return range(len(self.cluster.nodes))
-
-
-class Workbench:
-    """The kernel and the judge of one state and scope, made when first needed."""
-
-    __slots__ = ("_context", "_judges", "_kernel", "_scope")
-
-    def __init__(self, context: Context, scope: Sequence[int]) -> None:
-        self._context = context
-        self._scope = scope
-        self._kernel: Kernel | None = None
-        self._judges: dict[str, N1Check] = {}
-
-    @property
-    def kernel(self) -> Kernel:
-        """Scores over the scope."""
-        if self._kernel is None:
-            self._kernel = self._context.kernel(self._scope)
-        return self._kernel
-
-    @property
-    def judge(self) -> N1Check:
-        """N+1, as for an allocation scored over the scope, by the rules that count now."""
-        mode = self._context.rules.mode
-        judge = self._judges.get(mode)
-        if judge is None:
-            judge = self._judges[mode] = self._context.judge(self._scope)
-        return judge
+        """Every node of the document; always the same object."""
+        return self._all_nodes

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from iallocator.limits.group import lacks_network, out_of_reach
-from iallocator.placement.new import eligible_nodes, place_in_group
+from iallocator.placement.new import place_new
 from iallocator.reply import GroupSolution
 
 TYPE_CHECKING = False
@@ -13,7 +13,8 @@ if TYPE_CHECKING:
 
     from iallocator.model.cluster import Group
     from iallocator.model.instance import Instance
-    from iallocator.placement.context import Context, Workbench
+    from iallocator.placement.context import Context
+    from iallocator.placement.evaluator import Evaluator
     from iallocator.ranking.base import NodeRanking
 
 __all__ = [
@@ -128,9 +129,11 @@ def _rank(offer: GroupSolution, alike: bool) -> tuple[int, Any]:
 def collect_offers(context: Context, wish: AllocationRequest) -> RankedGroups:
     """Ask every group of `wish` for its best placements."""
     scope: Sequence[int] = wish.groups[0].nodes if wish.named else context.all_nodes()
-    bench = context.workbench(scope)
     by_losses = ranked_by_losses(context, wish)
-    offers = [offer_of(context, wish, group, bench, group in by_losses) for group in wish.groups]
+    offers = [
+        offer_of(context, wish, context.evaluator(group, scope), group in by_losses)
+        for group in wish.groups
+    ]
     order = _order_of_best(context, wish, offers)
     return RankedGroups(offers, wish.named, context.settings.like_hail, order)
 
@@ -170,22 +173,20 @@ def ranked_by_losses(context: Context, wish: AllocationRequest) -> list[Group]:
 def offer_of(
     context: Context,
     wish: AllocationRequest,
-    group: Group,
-    bench: Workbench,
+    evaluator: Evaluator,
     by_losses: bool = False,
     only: Sequence[int] = (),
 ) -> GroupSolution:
-    """What `group` offers, ranked by score or by lost allocations; on `only` these nodes."""
-    instance = wish.instance
+    """What a group offers, ranked by score or by lost allocations; on `only` these nodes."""
+    instance, group = wish.instance, evaluator.group
     offer = GroupSolution(group.name, group.uuid, group.alloc_policy)
-    nodes = eligible_nodes(context, group, wish.allowed)
+    nodes = evaluator.online_nodes(wish.allowed)
     offer.obstacle = _obstacle(context, wish, group, len(nodes))
     if offer.obstacle or not set(only).issubset(nodes):
         return offer
-    found = place_in_group(
+    found = place_new(
         context,
-        bench,
-        group,
+        evaluator,
         instance,
         only[:1] or nodes,
         by_losses,
@@ -200,7 +201,7 @@ def offer_of(
         offer.secondaries = context.cluster.node_names(found.others)
     offer.successes = found.successes
     offer.failures = found.failures
-    settings = context.settings_of(group)
+    settings = evaluator.settings
     offer.top = settings.top
     if settings.strategy != "score":
         offer.extra = {"strategy": settings.strategy}

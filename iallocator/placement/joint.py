@@ -11,7 +11,6 @@ from __future__ import annotations
 from iallocator.model.columns import MEMORY
 from iallocator.placement.groups import collect_offers, may_offer, offer_of
 from iallocator.placement.joint_affinity import BondRows
-from iallocator.placement.new import candidates_in_group, eligible_nodes
 from iallocator.solver.placement_problem import PlacementProblem
 from iallocator.solver.problem import FOUND, IMPOSSIBLE, TIME_OUT, UNAVAILABLE
 from iallocator.solver.refine import Deadline, search
@@ -67,7 +66,7 @@ class JointResult:
 def place_together(context: Context, wishes: Sequence[AllocationRequest]) -> JointResult:
     """Find a place for every wish, as the state is now; the state is left so."""
     deadline = Deadline(context.settings.search_seconds)
-    problem = PlacementProblem(context.state, context.ignore_soft, reserves(context))
+    problem = PlacementProblem(context.state, _lenient(context, wishes), reserves(context))
     bonds = BondRows(context, [wish.instance for wish in wishes])
     for wish in wishes:
         if collect_offers(context, wish).best is None:
@@ -87,6 +86,12 @@ def place_together(context: Context, wishes: Sequence[AllocationRequest]) -> Joi
     return JointResult(answer.status, answer.values(program))
 
 
+def _lenient(context: Context, wishes: Sequence[AllocationRequest]) -> bool:
+    """Whether soft limits are ignored in some group: then no row may hold to them."""
+    groups = {group.index: group for wish in wishes for group in wish.groups}
+    return any(context.settings_of(group).ignore_soft_errors for group in groups.values())
+
+
 def places_of(
     context: Context, wish: AllocationRequest, scope: Sequence[int] | None = None
 ) -> Iterator[tuple[float, Nodes]]:
@@ -96,14 +101,12 @@ def places_of(
     """
     if scope is None:
         scope = wish.groups[0].nodes if wish.named else context.all_nodes()
-    bench = context.workbench(scope)
     for group in wish.groups:
-        nodes = eligible_nodes(context, group, wish.allowed)
+        evaluator = context.evaluator(group, scope)
+        nodes = evaluator.online_nodes(wish.allowed)
         if not may_offer(context, wish, group, len(nodes)):
             continue
-        found = candidates_in_group(context, bench, group, wish.instance, nodes)
-        for number in range(found.rows()):
-            yield from found.row(number)
+        yield from evaluator.new(wish.instance, nodes).everything()
 
 
 def told_apart(context: Context, instance: Instance) -> tuple[Any, ...]:
@@ -141,8 +144,8 @@ def broken_rules(
 def offer_exactly(context: Context, wish: AllocationRequest, nodes: Nodes) -> GroupSolution:
     """What the group of `nodes` offers if `wish` is to go to just these."""
     group = context.cluster.nodes[nodes[0]].group
-    bench = context.workbench(group.nodes if wish.named else context.all_nodes())
-    return offer_of(context, wish, group, bench, only=nodes)
+    scope = group.nodes if wish.named else context.all_nodes()
+    return offer_of(context, wish, context.evaluator(group, scope), only=nodes)
 
 
 def reserves(context: Context) -> dict[int, float]:
@@ -151,17 +154,18 @@ def reserves(context: Context) -> dict[int, float]:
     When a node fails, all memory of its instances must be found on the other nodes that
     may take over; whatever is placed in the group comes off that, wherever it goes.
     """
-    if context.rules.mode == "off":
-        return {}
     found = {group.index: _reserve(context, group) for group in context.cluster.groups}
     return {index: reserve for index, reserve in found.items() if reserve is not None}
 
 
 def _reserve(context: Context, group: Group) -> float | None:
-    state, rules = context.state, context.rules
+    evaluator = context.evaluator(group, context.all_nodes())
+    state, rules = context.state, evaluator.rules
+    if rules.mode == "off":
+        return None
     targets = rules.targets(context.cluster, group)
     failing = rules.failing(context.cluster, group, context.all_nodes())
-    judge = context.judge(context.all_nodes())
+    judge = evaluator.scope.n1_check(rules)
     survivable = judge.survivable([node for node in failing if node in targets])
     free = {node: max(0, state.columns[MEMORY][node]) for node in targets}
     total = sum(free.values())

@@ -6,6 +6,7 @@ tried out one by one, whichever can be made next.
 
 from __future__ import annotations
 
+from iallocator.limits.node import ALL_LIMITS
 from iallocator.model.moves import apply_steps
 from iallocator.placement.joint import JointResult, told_apart
 from iallocator.placement.joint_affinity import BondRows
@@ -71,7 +72,7 @@ def _problem(
 ) -> tuple[Problem, list[Instance]]:
     """All instances off their nodes, each with its places; and those that have none."""
     state = context.state
-    forced = any(context.move_limits(task.instance.nodes[0]) for task in tasks)
+    forced = any(_may_be_forced(context, task.instance) for task in tasks)
     present = {task.instance.name: state.where[task.instance.name] for task in tasks}
     for task in tasks:
         state.remove(task.instance, present[task.instance.name])
@@ -96,6 +97,13 @@ def _problem(
         state.place(task.instance, present[task.instance.name])
     context.bonds.pending = set()
     return program, hopeless
+
+
+def _may_be_forced(context: Context, instance: Instance) -> bool:
+    """Whether less than all limits count when `instance` moves, into whichever group."""
+    source = context.cluster.nodes[instance.nodes[0]]
+    evaluators = map(context.evaluator, context.cluster.groups)
+    return any(one.motions.off(source).primary is not ALL_LIMITS for one in evaluators)
 
 
 def _bound(

@@ -2,26 +2,20 @@
 
 from __future__ import annotations
 
-from iallocator.limits.group import refused_by_policy
-
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from typing import Any
 
-    from iallocator.model.cluster import Group
     from iallocator.model.instance import Instance
-    from iallocator.n1.check import N1Check
-    from iallocator.options import Settings
-    from iallocator.placement.context import Context, Workbench
+    from iallocator.placement.context import Context
+    from iallocator.placement.evaluator import Evaluator
     from iallocator.ranking.pairs import OrderedCandidates
     from iallocator.scoring.candidates import Candidates, Placement
 
     Accepts = Callable[[Instance, tuple[int, ...]], bool]
 
-__all__ = [
-    "GroupPlacements", "candidates_in_group", "eligible_nodes", "other_nodes", "place_in_group",
-]  # fmt: skip
+__all__ = ["GroupPlacements", "other_nodes", "place_new"]
 
 
 class GroupPlacements:
@@ -78,18 +72,9 @@ class GroupPlacements:
         return float(self._scores[placement[1]] if self._scores else placement[0])
 
 
-def eligible_nodes(context: Context, group: Group, allowed: Collection[str] | None) -> list[int]:
-    """Online nodes of `group`, of those in `allowed` if that is given."""
-    nodes = context.cluster.nodes
-    return [
-        i for i in group.nodes if nodes[i].online and (allowed is None or nodes[i].name in allowed)
-    ]
-
-
-def place_in_group(
+def place_new(
     context: Context,
-    bench: Workbench,
-    group: Group,
+    evaluator: Evaluator,
     instance: Instance,
     nodes: Sequence[int],
     by_losses: bool = False,
@@ -98,7 +83,7 @@ def place_in_group(
     primary_given: bool = False,
     counted: bool = True,
 ) -> GroupPlacements:
-    """Rank the placements of `instance` on `nodes` of `group`.
+    """Rank the placements of `instance` on `nodes` of the evaluator's group.
 
     For pairs `nodes` are the primaries, and the secondaries unless those are given.
     `primary_given`: the primary is where it is, a strategy has no say in that.
@@ -110,28 +95,25 @@ def place_in_group(
     `iallocator.ranking.lost_allocations` instead of the score, unless the group's
     settings name another strategy.
     """
-    settings = context.settings_of(group)
-    context.look_at(group)
-    judge = bench.judge
-    candidates = candidates_in_group(
-        context, bench, group, instance, nodes, secondaries, bound=not primary_given
-    )
+    settings = evaluator.settings
+    judged = judged or instance
+    candidates = evaluator.new(instance, nodes, secondaries, bound=not primary_given)
     if settings.strategy != "score":
         from iallocator.ranking import ranks_nodes
 
         if ranks_nodes(settings.strategy):
-            return _place_in_order(
-                context, judge, settings, instance, candidates, primary_given, judged
-            )
+            return _place_in_order(context, evaluator, instance, candidates, primary_given, judged)
         by_losses = True
     scores: dict[tuple[int, ...], float] = {}
     if by_losses:
         from iallocator.ranking import lost_allocations
 
-        candidates, scores = lost_allocations.rank(context.state, group, instance, candidates)
+        candidates, scores = lost_allocations.rank(
+            context.state, evaluator.group, instance, candidates
+        )
     else:
         candidates, scores = context.bonds.priced(instance, candidates)
-    accepts = judge.accepts
+    accepts: Accepts = evaluator.keeps_n1
     if by_losses and settings.like_hail:  # where losses decide, hail tests no N+1
         accepts = _anything
     best: list[Placement] = []
@@ -141,7 +123,7 @@ def place_in_group(
     rows: Iterable[Iterator[Placement]] = map(candidates.row, range(candidates.rows()))
     for row in rows if counted else (candidates.ranked(),):
         for placement in row:
-            if accepts(judged or instance, placement[1]):
+            if accepts(judged, placement[1]):
                 best.append(placement)
                 break
             not_redundant += 1
@@ -150,7 +132,7 @@ def place_in_group(
     if not_redundant:
         failures["FailN1"] = not_redundant
     if settings.top > 1 and best:
-        best = list(_top(candidates, accepts, judged or instance, settings.top))
+        best = list(_top(candidates, accepts, judged, settings.top))
     found = GroupPlacements(best, candidates.feasible - not_redundant, failures, refused, scores)
     if best and instance.external:
         found.others = other_nodes(candidates, best[0][1])
@@ -159,26 +141,26 @@ def place_in_group(
 
 def _place_in_order(
     context: Context,
-    judge: N1Check,
-    settings: Settings,
+    evaluator: Evaluator,
     instance: Instance,
     candidates: Candidates,
     fixed: bool,
-    judged: Instance | None,
+    judged: Instance,
 ) -> GroupPlacements:
-    """The best placements in the order of a strategy that keep N+1; see `place_in_group`.
+    """The best placements in the order of a strategy that keep N+1; see `place_new`.
 
     `fixed`: the primary is given.
     """
     from iallocator.ranking.pairs import order_candidates
 
+    settings = evaluator.settings
     ordered = order_candidates(settings.strategy, context, instance, candidates, fixed=fixed)
     best: list[Placement] = []
     failures = dict(ordered.failures)
     refused: Placement | None = None
     not_redundant = 0
     for placement in ordered.ranked():
-        if judge.accepts(judged or instance, placement[1]):
+        if evaluator.keeps_n1(judged, placement[1]):
             best.append(placement)
             if len(best) >= settings.top:
                 break
@@ -198,29 +180,6 @@ def _place_in_order(
 def other_nodes(candidates: Candidates, taken: tuple[int, ...]) -> list[int]:
     """The nodes of one-node `candidates` but for the one that is taken, best first."""
     return [nodes[0] for _, nodes in candidates.ranked() if nodes != taken]
-
-
-def candidates_in_group(
-    context: Context,
-    bench: Workbench,
-    group: Group,
-    instance: Instance,
-    nodes: Sequence[int],
-    secondaries: Sequence[int] | None = None,
-    bound: bool = True,
-) -> Candidates:
-    """The placements of `instance` on `nodes` of `group` that every node can take, scored.
-
-    N+1 is not looked at.  For pairs `nodes` are the primaries, and the secondaries
-    unless those are given.  `bound`: its bonds to other instances count.
-    """
-    kernel, limits = bench.kernel, context.limits
-    refusals = context.bonds.refused(instance, nodes) if bound else {}
-    refusals |= refused_by_policy(context.cluster, group, instance)
-    if instance.required_nodes == 2:
-        seconds = nodes if secondaries is None else secondaries
-        return kernel.pairs(instance, nodes, seconds, refusals, limits, context.mirror_limits)
-    return kernel.singles(instance, nodes, refusals, limits)
 
 
 def _top(

@@ -8,7 +8,7 @@ if TYPE_CHECKING:
 
     from iallocator.model.cluster import Group
     from iallocator.model.instance import Instance
-    from iallocator.placement.context import Context
+    from iallocator.placement.working import Working
     from iallocator.ranking.pairs import OrderedCandidates
     from iallocator.scoring.candidates import Candidates
 
@@ -38,7 +38,8 @@ class RankedMoves:
 
 
 def rank_moves(
-    context: Context,
+    working: Working,
+    strategy: str,
     group: Group,
     instance: Instance,
     candidates: Candidates,
@@ -47,31 +48,31 @@ def rank_moves(
 ) -> RankedMoves:
     """Rank `candidates`, places in `group` for an instance that is off the state now.
 
-    `present` is where it was.  `primary_given`: a strategy has a say in the secondary only.
+    `strategy` is the name of the group's, `present` where the instance was.
+    `primary_given`: a strategy has a say in the secondary only.
     """
-    name = context.settings_of(group).strategy
-    if name == "score":
-        return RankedMoves(*context.bonds.priced(instance, candidates))
+    if strategy == "score":
+        return RankedMoves(*working.bonds.priced(instance, candidates))
     from iallocator.ranking import ranks_nodes
 
-    if not ranks_nodes(name):
+    if not ranks_nodes(strategy):
         from iallocator.ranking.lost_allocations import rank
 
-        return RankedMoves(*rank(context.state, group, instance, candidates))
+        return RankedMoves(*rank(working.state, group, instance, candidates))
     from iallocator.ranking.pairs import order_candidates
 
-    ordered = order_candidates(name, context, instance, candidates, present, primary_given)
+    ordered = order_candidates(strategy, working, instance, candidates, present, primary_given)
     return RankedMoves(ordered, ordered.scores, ordered)
 
 
 def unranked_extra(
-    context: Context, group: Group, instance: Instance, present: Nodes, primary: int
+    working: Working, name: str, instance: Instance, present: Nodes, primary: int
 ) -> dict[str, Any]:
-    """What the strategy adds to the entry of ``solutions`` where there is nothing to rank.
+    """What a strategy adds to the entry of ``solutions`` where there is nothing to rank.
 
-    The instance, which is off the state now, can only go from `present` to `primary`.
+    `name` is that of the strategy.  The instance, which is off the state now, can only
+    go from `present` to `primary`.
     """
-    name = context.settings_of(group).strategy
     if name == "score":
         return {}
     from iallocator.ranking import ranks_nodes
@@ -80,5 +81,5 @@ def unranked_extra(
         return {}
     from iallocator.ranking.base import RankQuery, strategy_module
 
-    task = RankQuery(name, context, instance, present)
+    task = RankQuery(name, working, instance, present)
     return strategy_module(name).order(task, [primary]).extra(primary)

@@ -18,8 +18,37 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import Any, Protocol
 
+    from iallocator.model.cluster import Cluster, Group
     from iallocator.model.instance import Instance
-    from iallocator.placement.context import Context
+    from iallocator.model.state import State
+
+    class RankSettings(Protocol):
+        """The settings that strategies go by; see `iallocator.options`."""
+
+        affinity_overhead: int
+        initial_msav: float
+        final_msav: float
+        msav_steps: int
+        seed: int | None
+        stickiness: int
+        tag_prefix: str
+
+    class WorkingSet(Protocol):
+        """What a strategy sees of a request; see `iallocator.placement.context.Context`."""
+
+        cluster: Cluster
+        state: State
+        kept: dict[str, Any]
+        remarks: list[str]
+        coming: Sequence[Instance]
+        turn: ScheduledInstance | None
+
+        @property
+        def settings(self) -> RankSettings:
+            """The settings of the request."""
+
+        def settings_of(self, group: Group) -> RankSettings:
+            """Those of a group, whose tags may ask for others."""
 
     class Strategy(Protocol):
         """A module that ranks nodes."""
@@ -65,7 +94,7 @@ class RankQuery:
     def __init__(
         self,
         strategy: str,
-        context: Context,
+        context: WorkingSet,
         instance: Instance,
         present: tuple[int, ...] = (),
         role: str = "primary",
@@ -148,7 +177,7 @@ class NodeRanking:
 
 
 def sequence_of(
-    name: str, context: Context, instances: Sequence[Instance], homes: Mapping[str, int]
+    name: str, context: WorkingSet, instances: Sequence[Instance], homes: Mapping[str, int]
 ) -> list[ScheduledInstance]:
     """The order in which the strategy called `name` lets `instances` choose.
 

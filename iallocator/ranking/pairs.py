@@ -15,8 +15,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from iallocator.model.instance import Instance
-    from iallocator.placement.context import Context
-    from iallocator.ranking.base import NodeRanking, Strategy
+    from iallocator.ranking.base import NodeRanking, Strategy, WorkingSet
     from iallocator.scoring.candidates import Placement
 
     Nodes = tuple[int, ...]
@@ -166,7 +165,7 @@ class OrderedCandidates(Candidates):
 
 def order_candidates(
     name: str,
-    context: Context,
+    context: WorkingSet,
     instance: Instance,
     candidates: Candidates,
     present: Nodes = (),

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from typing import Protocol
 
+    from iallocator.limits.node import LimitSet
     from iallocator.model.instance import Instance
     from iallocator.model.state import State
     from iallocator.scoring.arrays import Floats
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
             instance: Instance,
             nodes: Sequence[int],
             refusals: Mapping[int, str],
-            limits: int = ALL_LIMITS,
+            limits: LimitSet = ALL_LIMITS,
         ) -> Candidates:
             """Every node as the only node."""
 
@@ -37,18 +38,22 @@ if TYPE_CHECKING:
             primaries: Sequence[int],
             secondaries: Sequence[int],
             refusals: Mapping[int, str],
-            limits: int = ALL_LIMITS,
-            secondary_limits: int | None = None,
+            limits: LimitSet = ALL_LIMITS,
+            secondary_limits: LimitSet | None = None,
         ) -> Candidates:
             """Every ordered pair of different nodes."""
 
         def secondaries(
-            self, instance: Instance, primary: int, nodes: Sequence[int], limits: int = ALL_LIMITS
+            self,
+            instance: Instance,
+            primary: int,
+            nodes: Sequence[int],
+            limits: LimitSet = ALL_LIMITS,
         ) -> Candidates:
             """Every node as the secondary of an instance whose primary stays."""
 
         def mirror_refusals(
-            self, instance: Instance, primary: int, nodes: Sequence[int], limits: int
+            self, instance: Instance, primary: int, nodes: Sequence[int], limits: LimitSet
         ) -> dict[int, str]:
             """Why some nodes cannot be the secondary of an instance on `primary`."""
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from iallocator.limits.node import Check
+    from iallocator.limits.node import Check, LimitSet
     from iallocator.model.instance import Instance
     from iallocator.model.node_view import Quantity
     from iallocator.model.state import State
@@ -198,7 +198,7 @@ class ArrayKernel:
         instance: Instance,
         nodes: Sequence[int],
         refusals: Mapping[int, str],
-        limits: int = ALL_LIMITS,
+        limits: LimitSet = ALL_LIMITS,
     ) -> ArrayCandidates:
         """Every node of `nodes` as the only node of `instance`."""
         before = self._view(nodes)
@@ -215,8 +215,8 @@ class ArrayKernel:
         primaries: Sequence[int],
         secondaries: Sequence[int],
         refusals: Mapping[int, str],
-        limits: int = ALL_LIMITS,
-        secondary_limits: int | None = None,
+        limits: LimitSet = ALL_LIMITS,
+        secondary_limits: LimitSet | None = None,
     ) -> ArrayCandidates:
         """Every ordered pair of different nodes; see `ScalarKernel.pairs`."""
         own = limits if secondary_limits is None else secondary_limits
@@ -225,14 +225,14 @@ class ArrayKernel:
         return self._pairs(instance, primaries, secondaries, refusals, on_primary, on_secondary)
 
     def secondaries(
-        self, instance: Instance, primary: int, nodes: Sequence[int], limits: int = ALL_LIMITS
+        self, instance: Instance, primary: int, nodes: Sequence[int], limits: LimitSet = ALL_LIMITS
     ) -> ArrayCandidates:
         """Every node of `nodes` as the secondary of an instance that stays on `primary`."""
         checks = checks_for(SECONDARY, instance, limits)
         return self._pairs(instance, [primary], nodes, {}, (), checks)
 
     def mirror_refusals(
-        self, instance: Instance, primary: int, nodes: Sequence[int], limits: int
+        self, instance: Instance, primary: int, nodes: Sequence[int], limits: LimitSet
     ) -> dict[int, str]:
         """Why some of `nodes` cannot be the secondary; see `ScalarKernel.mirror_refusals`."""
         before = self._view(nodes)

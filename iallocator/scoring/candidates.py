@@ -60,6 +60,11 @@ class Candidates:
         """The score of the feasible placement of a row that ends with node `last`."""
         return next(float(score) for score, nodes in self.row(number) if nodes[-1] == last)
 
+    def everything(self) -> Iterator[Placement]:
+        """All feasible placements, row by row."""
+        for number in range(self.rows()):
+            yield from self.row(number)
+
     def best(self) -> Iterator[Placement]:
         """The best placement of each row that has one, in the order of the rows."""
         for number in range(self.rows()):

@@ -32,7 +32,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from iallocator.limits.node import Check
+    from iallocator.limits.node import Check, LimitSet
     from iallocator.model.instance import Instance
     from iallocator.model.state import State
     from iallocator.scoring.candidates import Placement
@@ -109,7 +109,7 @@ class ScalarKernel:
         instance: Instance,
         nodes: Sequence[int],
         refusals: Mapping[int, str],
-        limits: int = ALL_LIMITS,
+        limits: LimitSet = ALL_LIMITS,
     ) -> ListedCandidates:
         """Every node of `nodes` as the only node of `instance`.
 
@@ -134,8 +134,8 @@ class ScalarKernel:
         primaries: Sequence[int],
         secondaries: Sequence[int],
         refusals: Mapping[int, str],
-        limits: int = ALL_LIMITS,
-        secondary_limits: int | None = None,
+        limits: LimitSet = ALL_LIMITS,
+        secondary_limits: LimitSet | None = None,
     ) -> RowCandidates:
         """Every ordered pair of different nodes; `refusals` is about primaries.
 
@@ -159,7 +159,7 @@ class ScalarKernel:
         return self._rows(instance, primaries, firsts, secondaries, checks, failures)
 
     def secondaries(
-        self, instance: Instance, primary: int, nodes: Sequence[int], limits: int = ALL_LIMITS
+        self, instance: Instance, primary: int, nodes: Sequence[int], limits: LimitSet = ALL_LIMITS
     ) -> RowCandidates:
         """Every node of `nodes` as the secondary of an instance that stays on `primary`."""
         checks = checks_for(SECONDARY, instance, limits)
@@ -167,7 +167,7 @@ class ScalarKernel:
         return self._rows(instance, [primary], firsts, nodes, checks, {})
 
     def mirror_refusals(
-        self, instance: Instance, primary: int, nodes: Sequence[int], limits: int
+        self, instance: Instance, primary: int, nodes: Sequence[int], limits: LimitSet
     ) -> dict[int, str]:
         """Why some of `nodes` cannot be the secondary of an instance on `primary`."""
         checks = checks_for(SECONDARY, instance, limits)
@@ -293,6 +293,19 @@ class ScalarKernel:
         after = self._as_secondary(instance, primary, index)
         return _refusal(checks, self.view(index), after, instance)
 
+    def failing_primary(
+        self, instance: Instance, index: int, checks: Sequence[Check]
+    ) -> tuple[Check, str] | None:
+        """As `primary_refusal`, the check itself with its numbers for people."""
+        return _failing(checks, self.view(index), self._as_primary(instance, index), instance)
+
+    def failing_secondary(
+        self, instance: Instance, primary: int, index: int, checks: Sequence[Check]
+    ) -> tuple[Check, str] | None:
+        """As `secondary_refusal`, the check itself with its numbers for people."""
+        after = self._as_secondary(instance, primary, index)
+        return _failing(checks, self.view(index), after, instance)
+
     def _as_primary(self, instance: Instance, index: int) -> NodeView:
         after = after_primary(self.view(index), instance)
         if instance.exclusion or instance.desired:
@@ -345,4 +358,13 @@ def _refusal(
     for check in checks:
         if check.fails(before, after, instance):
             return check.reason
+    return None
+
+
+def _failing(
+    checks: Sequence[Check], before: NodeView, after: NodeView, instance: Instance
+) -> tuple[Check, str] | None:
+    for check in checks:
+        if check.fails(before, after, instance):
+            return check, check.numbers(before, after, instance)
     return None

@@ -67,8 +67,6 @@ UPWARD = {("ganeti", "transition"), ("planners", "render"), ("explain", "render"
 
 FOR_TYPES_ONLY = {
     ("constraints", "options"),  # some of the constraints listed are options
-    ("constraints", "placement"),  # bonds are asked about the state of the moment
-    ("ranking", "placement"),  # a strategy is told the working set, whoever made it
 }
 """Directions that only the type checker may go, beyond `MAY_IMPORT`."""
 

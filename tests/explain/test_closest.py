@@ -33,7 +33,8 @@ def prospects(seeds: range) -> Iterator[tuple[WhatIf, Instance, list[int]]]:
         context = Context(found, Settings())
         for group in found.groups:
             nodes = [index for index in group.nodes if found.nodes[index].online]
-            yield WhatIf(context, request.instance), request.instance, nodes
+            motion = context.evaluator(group).motions.new
+            yield WhatIf(context, request.instance, motion), request.instance, nodes
 
 
 @pytest.mark.parametrize("template", ["plain", "drbd"])

@@ -26,9 +26,9 @@ class Case:
         self.new = new
         self.cluster = context.cluster
         self.state = context.state
-        self.rules = context.rules
+        self.rules = context.rules(context.settings.n1)
         self.simulation = Simulation(
-            context.state, context.kernels, context.rules, context.all_nodes()
+            context.state, context.kernels, self.rules, context.all_nodes()
         )
 
 

@@ -10,7 +10,7 @@ import pytest
 from benchmarks import clusters
 from benchmarks.clusters import Shape
 from iallocator.limits.group import refused_by_policy
-from iallocator.limits.node import ALL_LIMITS, FORCED_LIMITS, HARD_LIMITS
+from iallocator.limits.node import ALL_LIMITS, FORCED_LIMITS, HARD_LIMITS, LimitSet
 from iallocator.model.instance import Instance
 from iallocator.placement.context import Context
 from iallocator.scoring.candidates import Candidates
@@ -31,7 +31,7 @@ class Setting(NamedTuple):
 
     nodes: Sequence[int]
     refusals: dict[int, str]
-    limits: int
+    limits: LimitSet
 
 
 def singles(kernel: Kernel, instance: Instance, setting: Setting) -> Candidates:

@@ -15,6 +15,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
+    from iallocator.limits.node import LimitSet
     from iallocator.model.cluster import Group
     from iallocator.model.state import State
     from iallocator.n1.check import N1Check
@@ -96,7 +97,7 @@ class CapacityState:
         groups: Sequence[tuple[Group, list[int]]],
         kernels: Kernels,
         rules: CapacityRules,
-        limits: int,
+        limits: LimitSet,
         like_hspace: bool,
     ) -> None:
         self.state = state

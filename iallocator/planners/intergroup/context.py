@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from iallocator.limits.node import FORCED_LIMITS
 from iallocator.placement.context import Context
+from iallocator.placement.evaluator import Motions, motions_for
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
     from iallocator.model.cluster import Cluster, Group
     from iallocator.options import Settings
-    from iallocator.scoring import Kernel
 
 __all__ = ["SEARCHING", "OutOfTimeError", "Working", "forbidden"]
 
@@ -30,12 +29,11 @@ class Working(Context):
     """A context in which existing instances find places in other groups.
 
     An instance is held to the limits of a new one where it comes to, even if it comes from
-    a node that is offline; ``stepping`` is true while its way there is looked at, which is
-    held to the hard limits only, by the kernel ``lent``.  ``remaining`` says how many
-    seconds there are, None for no end of them; ``tell`` shows a line of progress.
+    a node that is offline.  ``remaining`` says how many seconds there are, None for no end
+    of them; ``tell`` shows a line of progress.
     """
 
-    __slots__ = ("_searching", "lent", "remaining", "stepping", "tell")
+    __slots__ = ("_searching", "remaining", "tell")
 
     def __init__(
         self,
@@ -45,21 +43,14 @@ class Working(Context):
         tell: Callable[[str], None] = lambda text: None,
     ) -> None:
         super().__init__(cluster, settings, [(len(cluster.nodes), 0)] * MOVES)
-        self.stepping = False
-        self.lent: Kernel | None = None
         self.remaining = remaining
         self.tell = tell
         self._searching = SEARCHING
 
-    def move_limits(self, source: int) -> int:
-        """Those of a new instance, wherever it comes from."""
-        return FORCED_LIMITS if self.stepping else self.limits
-
-    def kernel(self, scope: Sequence[int]) -> Kernel:
-        """Scores over `scope`; what is lent while steps are looked at: nobody asks their score."""
-        if self.stepping and self.lent is not None:
-            return self.lent
-        return super().kernel(scope)
+    def motions(self, settings: Settings) -> Motions:
+        """Wherever an instance comes from, it is held to the limits of a new one."""
+        new = motions_for(settings).new
+        return Motions(new, new, new)
 
     def keep_going(self) -> None:
         """Go on if there is time.

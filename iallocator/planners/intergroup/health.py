@@ -117,7 +117,7 @@ def examine(mover: Mover, group: Group) -> Health:
     full = [i for i in online if state.fails_n1(i)]
     judge = mover.judge(group)
     doomed: list[int] = []
-    if mover.context.rules.mode != "off":
+    if mover.context.evaluator(group).rules.mode != "off":
         saved = set(judge.survivable(online))
         doomed = [i for i in online if i not in saved]
     return Health(group, offline, full, doomed)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from iallocator.limits.migration import may_not_receive
 from iallocator.model.moves import FAILOVER, FAILOVER_TO, REPLACE_SECONDARY, apply_steps
+from iallocator.placement.evaluator import ScoreScope
 from iallocator.placement.groups import POLICY_RANK, AllocationRequest, collect_offers
 from iallocator.placement.moves import MoveOption, MoveResult, move_pair
 from iallocator.planners.intergroup.ranking import TWINS, Ranking
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from iallocator.model.instance import Instance
     from iallocator.n1.check import N1Check
     from iallocator.planners.intergroup.context import Working
+    from iallocator.scoring import Kernel
 
     Nodes = tuple[int, ...]
 
@@ -152,8 +154,8 @@ class Mover:
             self._judged = list(now)
         judge = self._judges.get(group.index)
         if judge is None:
-            self.context.look_at(group)
-            judge = self._judges[group.index] = self.context.judge(group.nodes)
+            rules = self.context.evaluator(group).rules
+            judge = self._judges[group.index] = self.context.judge(group.nodes, rules)
         return judge
 
     def places(self, instance: Instance, groups: Sequence[Group]) -> Iterator[tuple[float, Nodes]]:
@@ -181,12 +183,8 @@ class Mover:
             return None
         if instance.template != "drbd":
             return MoveOption(0.0, nodes, [(FAILOVER_TO, nodes[0])])
-        context.lent = self.ranking.kernel
-        context.stepping = True
-        try:
-            return move_pair(context, instance, nodes[:1], nodes[1:]).best
-        finally:
-            context.stepping = False
+        steps = context.evaluator(group).for_steps(_LentScope(context, self.ranking))
+        return move_pair(context, steps, instance, nodes[:1], nodes[1:]).best
 
     def _limits_allow(self, instance: Instance, group: Group, nodes: Nodes) -> bool:
         """Whether the limits of the nodes allow this placement."""
@@ -196,13 +194,13 @@ class Mover:
             return False
         refusals = may_not_receive(context.cluster, source, nodes)
         refusals |= context.bonds.refused(instance, nodes[:1])
-        kernel, limits = self.ranking.kernel, context.limits
+        kernel, motion = self.ranking.kernel, context.evaluator(group).motions.new
         if len(nodes) > 1:
             found = kernel.pairs(
-                instance, nodes[:1], nodes[1:], refusals, limits, context.mirror_limits
+                instance, nodes[:1], nodes[1:], refusals, motion.primary, motion.secondary
             )
         else:
-            found = kernel.singles(instance, nodes, refusals, limits)
+            found = kernel.singles(instance, nodes, refusals, motion.primary)
         return bool(found.feasible)
 
     def _refusals_of(self, group: Group) -> _Refusals:
@@ -230,6 +228,21 @@ class Mover:
             )
         offers = collect_offers(self.context, AllocationRequest(instance, groups, new=False))
         return offers.line or "the other groups have no nodes"
+
+
+class _LentScope(ScoreScope):
+    """The kernel that the ranking keeps: nobody asks for the score of steps."""
+
+    __slots__ = ("_ranking",)
+
+    def __init__(self, context: Working, ranking: Ranking) -> None:
+        super().__init__(context, ())
+        self._ranking = ranking
+
+    @property
+    def kernel(self) -> Kernel:
+        """As the ranking has it, with the instance where it is."""
+        return self._ranking.kernel
 
 
 class _Refusals:

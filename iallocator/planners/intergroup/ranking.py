@@ -12,7 +12,6 @@ from operator import ne
 from iallocator.limits.group import lacks_network, out_of_reach
 from iallocator.limits.migration import may_not_receive
 from iallocator.placement.groups import POLICY_RANK, AllocationRequest, collect_offers
-from iallocator.placement.new import eligible_nodes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -21,6 +20,7 @@ if TYPE_CHECKING:
 
     from iallocator.model.cluster import Group
     from iallocator.model.instance import Instance
+    from iallocator.placement.evaluator import Motion
     from iallocator.planners.intergroup.context import Working
     from iallocator.scoring import Kernel
     from iallocator.scoring.candidates import Candidates
@@ -98,22 +98,22 @@ class Ranking:
     def in_group(self, instance: Instance, group: Group) -> Candidates:
         """The placements in one group that the limits of its nodes allow, bonds counted."""
         context = self.context
-        context.look_at(group)
-        nodes = eligible_nodes(context, group, context.settings.restrict_allocation_to)
+        evaluator = context.evaluator(group)
+        nodes = evaluator.online_nodes(context.settings.restrict_allocation_to)
         refusals = may_not_receive(context.cluster, instance.nodes[0], nodes)
         refusals |= context.bonds.refused(instance, nodes)
-        kernel, limits = self.kernel, context.limits
+        kernel, motion = self.kernel, evaluator.motions.new
         if instance.required_nodes == 2:
-            found = kernel.pairs(instance, nodes, nodes, refusals, limits, context.mirror_limits)
+            found = kernel.pairs(instance, nodes, nodes, refusals, motion.primary, motion.secondary)
         else:
-            found = kernel.singles(instance, nodes, refusals, limits)
+            found = kernel.singles(instance, nodes, refusals, motion.primary)
         return context.bonds.priced(instance, found)[0]
 
     def _singles(self, instance: Instance, groups: Sequence[Group]) -> Ranked:
         """Single nodes of `groups`, best first; of groups that are level the first one."""
         nodes = self._online(instance, groups)
         refusals = self._unfit(instance, nodes)
-        found = self.kernel.singles(instance, nodes, refusals, self.context.limits)
+        found = self.kernel.singles(instance, nodes, refusals, self._limits.primary)
         yield from self._level(found.ranked())
 
     def _level(self, found: Ranked) -> Ranked:
@@ -130,7 +130,7 @@ class Ranking:
     def _pairs(self, instance: Instance, groups: Sequence[Group]) -> Ranked:
         """Pairs of nodes; where there are very many, first those of promising primaries."""
         context, kernel = self.context, self.kernel
-        limits, mirrors = context.limits, context.mirror_limits
+        limits, mirrors = self._limits.primary, self._limits.secondary
         members = {group.index: self._online(instance, [group]) for group in groups}
         if sum(len(nodes) ** 2 for nodes in members.values()) > MANY:
             every = list(chain.from_iterable(members.values()))
@@ -193,7 +193,9 @@ class Ranking:
         if found is None:
             allowed = self.context.settings.restrict_allocation_to
             reach = self.context.cluster.reach(instance)
-            every = chain.from_iterable(eligible_nodes(self.context, g, allowed) for g in groups)
+            every = chain.from_iterable(
+                self.context.evaluator(g).online_nodes(allowed) for g in groups
+            )
             found = sorted(every if reach is None else reach.intersection(every))
             self._nodes[key] = found
         return found
@@ -210,6 +212,11 @@ class Ranking:
                 if reason is not None:
                     refusals[index] = reason
         return refusals
+
+    @property
+    def _limits(self) -> Motion:
+        """Those of a new instance; asked only where all groups have the same settings."""
+        return self.context.motions(self.context.settings).new
 
     @property
     def kernel(self) -> Kernel:

@@ -106,7 +106,6 @@ class _Redistribution:
                 f"{done.failed.name} has no place: {done.reason}"
             )
             return
-        self.context.look_at(group)
         worse = next((g for g in self._touched(done.moves) if not self._is_healthy(g)), None)
         if worse is not None or not self._is_healthy(group):
             for move in reversed(done.moves):

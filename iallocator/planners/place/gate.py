@@ -31,12 +31,10 @@ class Gate:
         self._context = context
         self._instance = instance
         self._checker = context.kernels.checker(context.state)
-        if source is None:
-            limits, mirror = context.limits, context.mirror_limits
-        else:
-            limits = mirror = context.move_limits(source)
-        self._primary = checks_for(PRIMARY, instance, limits)
-        self._secondary = checks_for(SECONDARY, instance, mirror)
+        motions = context.motions(context.settings)
+        motion = motions.new if source is None else motions.off(cluster.nodes[source])
+        self._primary = checks_for(PRIMARY, instance, motion.primary)
+        self._secondary = checks_for(SECONDARY, instance, motion.secondary)
         self._reach = cluster.reach(instance)
         self._bars: dict[int, str] = {}
         self.refused: dict[int, str] = {}
@@ -93,9 +91,10 @@ class Keeper:
         self._context = context
         self._scope = context.all_nodes()
         self._survived: dict[int, bool] = {}
-        if context.rules.mode == "no-new":
+        self._rules = context.rules(context.settings.n1)
+        if self._rules.mode == "no-new":
             nodes = [node.index for node in context.cluster.nodes if node.online]
-            survivable = context.judge(self._scope).survivable(nodes)
+            survivable = context.judge(self._scope, self._rules).survivable(nodes)
             self._survived = {index: index in survivable for index in nodes}
 
     def judge(self, nodes: Sequence[int]) -> N1Check | None:
@@ -104,9 +103,9 @@ class Keeper:
         cluster = context.cluster
         online = [index for index in nodes if cluster.nodes[index].online]
         groups = [cluster.nodes[index].group for index in online]
-        if context.rules.mode == "off" or all(groups.count(group) < 2 for group in groups):
+        if self._rules.mode == "off" or all(groups.count(group) < 2 for group in groups):
             return None
         return N1Check(
-            context.state, context.kernels, context.rules, self._scope,
+            context.state, context.kernels, self._rules, self._scope,
             survived=dict(self._survived),
         )  # fmt: skip

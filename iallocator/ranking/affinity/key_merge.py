@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     from iallocator.model.instance import Instance
     from iallocator.model.keys import PlacementKey
-    from iallocator.placement.context import Context
+    from iallocator.ranking.base import WorkingSet
 
 __all__ = ["Compiled", "Compiler"]
 
@@ -32,7 +32,7 @@ class Compiled:
 class Compiler:
     """Compiles the keys of the instances of one cluster."""
 
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: WorkingSet) -> None:
         cluster, prefix = context.cluster, context.settings.tag_prefix
         tags = ResourceTags(prefix, LEVELS.index("cluster"), context.remarks)
         self._tags = ResourceTags(prefix, LEVELS.index("server"), context.remarks)

@@ -11,8 +11,8 @@ if TYPE_CHECKING:
 
     from iallocator.model.cluster import Node
     from iallocator.model.instance import Instance
-    from iallocator.placement.context import Context
     from iallocator.ranking.affinity.key_merge import Compiled
+    from iallocator.ranking.base import WorkingSet
 
     Found = dict[str, dict[float, int]]
     """Name -> value -> how often."""
@@ -57,7 +57,7 @@ class _Standard:
 
     __slots__ = ("cpus", "memory", "reported", "reserved", "sticky", "system")
 
-    def __init__(self, context: Context, node: Node, allocated: float) -> None:
+    def __init__(self, context: WorkingSet, node: Node, allocated: float) -> None:
         prefix = context.settings.tag_prefix
         tags = NodeTags(prefix, node, context.remarks)
         self.memory = node.total_memory * (tags.ram_contention or 1.0)
@@ -74,7 +74,7 @@ class _Standard:
 class Ledger:
     """Keys of instances and nodes for one request; what did not change is not counted again."""
 
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: WorkingSet) -> None:
         self._state = context.state
         self._compiler = Compiler(context)
         self._customer: dict[tuple[str, bool], Sequence[tuple[str, float]]] = {}

@@ -20,8 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from iallocator.model.instance import Instance
-    from iallocator.placement.context import Context
-    from iallocator.ranking.base import RankQuery
+    from iallocator.ranking.base import RankQuery, WorkingSet
     from iallocator.ranking.pacemaker.rules import Choice
 
 __all__ = ["facts_of", "kind_of", "order", "sequence"]
@@ -32,7 +31,7 @@ def kind_of(strategy: str) -> str:
     return strategy.removeprefix("pacemaker-")
 
 
-def facts_of(context: Context) -> PacemakerTags:
+def facts_of(context: WorkingSet) -> PacemakerTags:
     """What the tags of the document say, read once per request; complaints are kept."""
     facts = context.kept.get("pacemaker")
     if not isinstance(facts, PacemakerTags):
@@ -75,7 +74,7 @@ def order(task: RankQuery, nodes: Sequence[int]) -> Choice:
     return choice
 
 
-def _really_full(context: Context, instance: Instance, nodes: Sequence[int]) -> dict[int, str]:
+def _really_full(context: WorkingSet, instance: Instance, nodes: Sequence[int]) -> dict[int, str]:
     """The nodes that promise more memory than they have, and have too little now, and why.
 
     Ganeti looks at the memory that is really free when it starts an instance.
@@ -90,7 +89,7 @@ def _really_full(context: Context, instance: Instance, nodes: Sequence[int]) -> 
 
 
 def sequence(
-    strategy: str, context: Context, instances: Sequence[Instance], homes: Mapping[str, int]
+    strategy: str, context: WorkingSet, instances: Sequence[Instance], homes: Mapping[str, int]
 ) -> list[ScheduledInstance]:
     """`instances` in the order in which they choose (rule 2), groups kept together (rule 8).
 

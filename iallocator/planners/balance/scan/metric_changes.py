@@ -23,7 +23,7 @@ from iallocator.scoring.score_delta import LOCATION, after_primary, after_second
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from iallocator.limits.node import Check
+    from iallocator.limits.node import Check, LimitSet
     from iallocator.model.node_view import Quantity
     from iallocator.planners.balance.move_kinds import MoveKind, MoveRules
     from iallocator.planners.balance.scan.equivalent_metrics import Twins
@@ -103,7 +103,7 @@ class Block:
         self._stays: Stack | None = None
         self._views(left_reserved)
 
-    def _limits(self, up: bool) -> int:
+    def _limits(self, up: bool) -> LimitSet:
         """Which limits count for a move off a node in this condition."""
         return ALL_LIMITS if up and not self._rules.ignore_soft else FORCED_LIMITS
 
@@ -164,7 +164,7 @@ class Block:
         return added, new
 
     def _forbidden(
-        self, role: Sequence[Check], limits: int, before: CrowdView, after: CrowdView
+        self, role: Sequence[Check], limits: LimitSet, before: CrowdView, after: CrowdView
     ) -> Quantity:
         crowd = self._crowd
         found: Quantity = False

@@ -15,7 +15,7 @@ from iallocator.limits.node import checks_for
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from iallocator.limits.node import Check
+    from iallocator.limits.node import Check, LimitSet
     from iallocator.planners.balance.scan.node_table import (
         CrowdView,
         Floats,
@@ -36,9 +36,9 @@ class RelevantChecks:
         self._table = table
         self._crowd = crowd
         self._tagged = tagged
-        self._found: dict[tuple[tuple[Check, ...], int, bool], tuple[Check, ...]] = {}
+        self._found: dict[tuple[tuple[Check, ...], LimitSet, bool], tuple[Check, ...]] = {}
 
-    def checks(self, role: Sequence[Check], limits: int, leading: bool) -> tuple[Check, ...]:
+    def checks(self, role: Sequence[Check], limits: LimitSet, leading: bool) -> tuple[Check, ...]:
         """Those of `role` that count and may fail; `leading`: for the primary."""
         key = tuple(role), limits, leading
         if key not in self._found:

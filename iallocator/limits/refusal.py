@@ -1,0 +1,64 @@
+"""Why an instance may not be on a node: what it is counted as, and the numbers."""
+
+from __future__ import annotations
+
+from iallocator.limits.group import lacks_network, out_of_reach, refused_by_policy
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from iallocator.model.cluster import Cluster, Group
+    from iallocator.model.instance import Instance
+
+__all__ = ["Refusal", "group_refusal", "migration_refusal"]
+
+
+class Refusal:
+    """One refusal.
+
+    Attributes
+    ----------
+    reason:
+        What it is counted as, as in `iallocator.limits.node.REASONS`; ``FailGroup`` where
+        the whole group is out.
+    text:
+        The numbers, or the rule, for people; it goes on from the name of the node or group.
+    node:
+        The index of the node that refuses; None for a whole group.
+    """
+
+    __slots__ = ("node", "reason", "text")
+
+    def __init__(self, reason: str, text: str, node: int | None = None) -> None:
+        self.reason = reason
+        self.text = text
+        self.node = node
+
+    def __str__(self) -> str:
+        return f"{self.reason}: {self.text}"
+
+
+def group_refusal(
+    cluster: Cluster, group: Group, instance: Instance, nodes: tuple[int, ...]
+) -> Refusal | None:
+    """Why `instance` may not come to `nodes` of `group`, whatever these have left."""
+    if lacks_network(group, instance):
+        missing = ", ".join(sorted(set(instance.networks) - group.networks))
+        return Refusal("FailGroup", f"group {group.name} is not connected to network {missing}")
+    pools = out_of_reach(cluster, group.nodes, instance)
+    if pools:
+        return Refusal("FailGroup", f"group {group.name} does not reach {pools}")
+    by_policy = refused_by_policy(cluster, group, instance)
+    for index in nodes:
+        if index in by_policy:
+            why = f"the policy of group {group.name} refuses an instance of this kind or size"
+            return Refusal(by_policy[index], why, index)
+    return None
+
+
+def migration_refusal(cluster: Cluster, source: int, target: int) -> Refusal | None:
+    """Why migration tags keep instances of `source` off `target`."""
+    missing = cluster.nodes[source].migration - cluster.nodes[target].receives
+    if not missing:
+        return None
+    name, tags = cluster.nodes[source].name, ", ".join(sorted(missing))
+    return Refusal("FailMig", f"does not receive what {name} requires: {tags}", target)
