@@ -63,37 +63,47 @@ class Option:
         return self.read is not None and self.bare is None
 
 
-def whole(text: str) -> int:
-    """A whole number that is not negative."""
-    if not (text.isascii() and text.isdigit()):
-        raise ValueError("a whole number")
-    return int(text)
+MOST_STEPS = 10_000
+"""System rounds of the placement keys; more than one a hundredth of a point apart."""
+
+HIGHEST = 2**53
+"""The largest number that an option takes: beyond it, floats skip whole numbers."""
 
 
-def from_one(text: str) -> int:
-    """A whole number that is at least 1."""
-    if not (text.isascii() and text.isdigit()) or not int(text):
-        raise ValueError("a whole number from 1 on")
-    return int(text)
+def whole_between(lowest: int, highest: int = HIGHEST) -> Callable[[str], int]:
+    """Reads a whole number within these bounds, both included."""
+
+    def read(text: str) -> int:
+        digits = text.lstrip("0") or "0"
+        known = text.isascii() and text.isdigit() and len(digits) <= len(str(highest))
+        if not known or not lowest <= int(digits) <= highest:
+            raise ValueError(f"a whole number from {lowest} to {highest}")
+        return int(digits)
+
+    return read
 
 
-def signed(text: str) -> float:
-    """A decimal number, of either sign."""
-    try:
-        value = float(text) if set(text) <= set("0123456789.+-eE") else None
-    except ValueError:
-        value = None
-    if value is None or not -(2**53) <= value <= 2**53:
-        raise ValueError("a number")
-    return value
+whole = whole_between(0)
 
 
-def amount(text: str) -> float:
-    """A number that is not negative."""
-    value = signed(text)
-    if value < 0:
-        raise ValueError("a number that is not negative")
-    return value
+def number_between(lowest: float, highest: float = HIGHEST) -> Callable[[str], float]:
+    """Reads a decimal number within these bounds, both included."""
+
+    def read(text: str) -> float:
+        try:
+            value = float(text) if set(text) <= set("0123456789.+-eE") else None
+        except ValueError:
+            value = None
+        if value is None or not lowest <= value <= highest:
+            raise ValueError(f"a number from {lowest} to {highest}")
+        return value
+
+    return read
+
+
+signed = number_between(-HIGHEST)
+amount = number_between(0)
+share = number_between(0, 1)
 
 
 def name_list(text: str) -> list[str]:
@@ -243,7 +253,8 @@ COMMON = (
            "affinity: threshold of the last one, below which nodes are refused (default -10)",
            signed, "NUMBER"),
     Option("--msav-steps", "msav_steps",
-           "affinity: how many system rounds (default 10; 1: only the last)", from_one, "N"),
+           "affinity: how many system rounds (default 10; 1: only the last)",
+           whole_between(1, MOST_STEPS), "N"),
     Option("--seed", "seed",
            "affinity: draw among equals, with this number, instead of by name", whole, "N"),
     Option("--text-data -t", "text_data",

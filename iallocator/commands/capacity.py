@@ -12,7 +12,7 @@ from iallocator import options
 from iallocator.commands.shared.plan_output import INTERRUPTED, clock, say_progress, show_state_of
 from iallocator.errors import UsageError
 from iallocator.model.policy import ALL_TEMPLATES
-from iallocator.options import Option, amount, choice, whole
+from iallocator.options import Option, amount, choice, share, whole
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ OPTIONS = (
     Option("--offline -O", "offline", "treat this node as offline; may repeat", str, "NODE",
            repeats=True),
     Option("--max-cpu", "max_cpu", "virtual cpus per cpu at most", amount, "RATIO"),
-    Option("--min-disk", "min_disk", "share of disk that stays free, 0 to 1", amount, "RATIO"),
+    Option("--min-disk", "min_disk", "share of disk that stays free, 0 to 1", share, "RATIO"),
     Option("--max-length -l", "max_length", "instances at most", whole, "N"),
 )  # fmt: skip
 

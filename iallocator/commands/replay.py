@@ -11,7 +11,7 @@ import sys
 from iallocator.commands import COMMANDS, run_command
 from iallocator.commands.shared.common_options import only_accepted, table_of
 from iallocator.errors import UsageError
-from iallocator.options import Option, name_list, whole
+from iallocator.options import Option, name_list, whole_between
 from iallocator.options import Settings as Common
 from iallocator.replay.cases import find_cases
 from iallocator.replay.run import UPDATED, WRITTEN, Commands, How
@@ -45,13 +45,6 @@ def members(text: str) -> list[str]:
     return found
 
 
-def processes(text: str) -> int:
-    """A whole number from 1 on."""
-    if whole(text) < 1:
-        raise ValueError("a whole number from 1 on")
-    return int(text)
-
-
 class Settings(Common):
     """The settings of this command; those of requests are passed on to them."""
 
@@ -66,7 +59,7 @@ USAGE = "[OPTIONS] PATH..."
 OPTIONS = (
     Option("--update", "update", "store the answers and say what that changes"),
     Option("--keys", "keys", "compare only these members of the responses", members, "KEY,..."),
-    Option("--jobs -j", "jobs", "use N processes (default 1)", processes, "N"),
+    Option("--jobs -j", "jobs", "use N processes (default 1)", whole_between(1, 1024), "N"),
     Option("--junit", "junit", "write the outcomes to FILE as JUnit XML", str, "FILE"),
 )
 

@@ -40,6 +40,9 @@ __all__ = [
 DEFAULT_WEIGHT = 1.0
 """What breaking a *should* costs, in units of the score, where the tag does not say."""
 
+HEAVIEST = 1e9
+"""The largest weight: sums of such stay far within the range of floats."""
+
 RELATIONS = {"colocate": TOGETHER, "separate": APART}
 ORDERS = {"after": MUST, "should-after": SHOULD}
 WORDS = {TOGETHER: "together with", APART: "apart from"}
@@ -185,8 +188,9 @@ def _pairs(kind: str, name: str, members: Sequence[_Membership]) -> Iterable[Con
 
 
 def _number(text: str) -> float | None:
+    """A weight: a number from -1e9 to 1e9, or None."""
     try:
         number = float(text)
     except ValueError:
         return None
-    return number if abs(number) < float("inf") else None
+    return number if abs(number) <= HEAVIEST else None

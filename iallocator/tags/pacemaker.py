@@ -20,7 +20,7 @@ count, and is complained of.
 from __future__ import annotations
 
 from iallocator.model.columns import CPUS, DISK, MEMORY
-from iallocator.tags.pacemaker_scores import add, read_score
+from iallocator.tags.pacemaker_scores import add, read_integer, read_score
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -34,6 +34,9 @@ if TYPE_CHECKING:
     """Attribute -> amount."""
 
 __all__ = ["InstanceFacts", "PacemakerTags"]
+
+LARGEST = 2**53
+"""Amounts are clamped to this, of either sign."""
 
 UTILIZATION = "utilization:"
 SCORE = "score:"
@@ -165,7 +168,7 @@ class PacemakerTags:
     def _amount(self, tag: str, owner: str, amounts: Amounts) -> None:
         name, _, value = tag[len(UTILIZATION) :].rpartition(":")
         try:
-            amounts[name] = int(value)
+            amounts[name] = max(-LARGEST, min(LARGEST, read_integer(value)))
         except ValueError:
             self._complain(owner, tag, NUMBER)
 

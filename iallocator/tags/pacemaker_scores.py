@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = ["INFINITY", "add", "read_score", "shown"]
+__all__ = ["INFINITY", "add", "read_integer", "read_score", "shown"]
 
 INFINITY = 1_000_000
 
@@ -18,7 +18,22 @@ def read_score(text: str) -> int:
         If `text` is neither.
     """
     value = WORDS.get(text)
-    return max(-INFINITY, min(INFINITY, int(text))) if value is None else value
+    return max(-INFINITY, min(INFINITY, read_integer(text))) if value is None else value
+
+
+def read_integer(text: str) -> int:
+    """An integer of either sign, of any number of digits; more than 20 are as good as 20.
+
+    Raises
+    ------
+    ValueError
+        If `text` is none.
+    """
+    digits = text[1:] if text[:1] in ("+", "-") else text
+    if not (digits.isascii() and digits.isdigit()):
+        raise ValueError(f"an integer, got {text!r}")
+    size = int("9" * 20 if len(digits.lstrip("0")) > 20 else digits.lstrip("0") or "0")
+    return -size if text[0] == "-" else size
 
 
 def add(one: int, other: int) -> int:

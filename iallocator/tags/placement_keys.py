@@ -29,6 +29,10 @@ if TYPE_CHECKING:
 __all__ = ["NodeTags", "ResourceTags"]
 
 LARGEST = 2**53
+
+LEAST_RATIO = 1e-06
+"""Contention ratios lie between this and its inverse: amounts are divided by them."""
+
 RESOURCE_KINDS = ("key", "syskey", "specialkey")
 DIGITS = frozenset("0123456789.+-eE")
 
@@ -181,8 +185,8 @@ def _number(text: str) -> float:
 
 def _ratio(text: str) -> float:
     value = _number(text)
-    if value <= 0:
-        raise ValueError(f"a number above 0, got {text!r}")
+    if not LEAST_RATIO <= value <= 1 / LEAST_RATIO:
+        raise ValueError(f"a number from {LEAST_RATIO} to {1 / LEAST_RATIO:.0f}, got {text!r}")
     return value
 
 

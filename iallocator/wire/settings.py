@@ -34,15 +34,15 @@ def _signed(raw: Raw, key: str) -> float:
     raise RequestError(key, f"expected {expected}, got {describe(value)}")
 
 
-def _whole(low: int) -> Reader:
-    """A whole number from `low` to 2^53; floats without fraction count as whole."""
+def _whole(low: int, high: int = LARGEST) -> Reader:
+    """A whole number from `low` to `high`; floats without fraction count as whole."""
 
     def read(raw: Raw, key: str) -> int:
         value = raw[key]
         if type(value) is int or type(value) is float:
-            if low <= value <= LARGEST and value == int(value):
+            if low <= value <= high and value == int(value):
                 return int(value)
-            expected = f"an integer from {low} to {LARGEST}"
+            expected = f"an integer from {low} to {high}"
         else:
             expected = "an integer"
         raise RequestError(key, f"expected {expected}, got {describe(value)}")
@@ -62,7 +62,7 @@ READERS: dict[str, Reader] = {
     "affinity-overhead": integer,
     "initial-msav": _signed,
     "final-msav": _signed,
-    "msav-steps": _whole(1),
+    "msav-steps": _whole(1, 10_000),
     "seed": integer,
 }
 """Key → reader; in the settings a dash is an underscore."""

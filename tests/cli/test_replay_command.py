@@ -240,7 +240,7 @@ def test_replay_on_a_plain_terminal_still_prints(case: Path) -> None:
         (("schemas",), "schemas: no request.json or *.request.json in it, nor"),
         (("fixtures", "--keys", "sucess"), "--keys: expected some of success,info"),
         (("fixtures", "--keys=info", "--update"), "--update stores whole responses"),
-        (("fixtures", "-j", "0"), "-j: expected a whole number from 1 on"),
+        (("fixtures", "-j", "0"), "-j: expected a whole number from 1 to 1024"),
     ],
 )
 def test_replay_that_cannot_be_understood_says_why(words: tuple[str, ...], complaint: str) -> None:

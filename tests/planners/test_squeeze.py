@@ -326,7 +326,7 @@ def test_squeeze_interrupted_prints_what_it_has(
     ("option", "problem"),
     [("--master=nope", "unknown nodes: nope"), ("--prefer=node1,nope", "unknown nodes: nope"),
      ("--avoid=nope", "unknown nodes: nope"), ("--group=nope", "unknown group: nope"),
-     ("--target-resources=-1", "a number that is not negative")],
+     ("--target-resources=-1", "a number from 0 to 9007199254740992")],
 )  # fmt: skip
 def test_squeeze_with_an_unusable_value_says_which(
     option: str, problem: str, tmp_path: Path, capsys: Capture

@@ -5,7 +5,7 @@ from __future__ import annotations
 from iallocator import options
 from iallocator.commands.shared.plan_output import amount, clock
 from iallocator.errors import UsageError
-from iallocator.options import Option, file_name, name_list, whole
+from iallocator.options import Option, file_name, name_list, share, whole
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ OPTIONS = (
     Option("--dynu-file -U", "dynu_file",
            "dynamic utilisation: lines of instance, cpu, memory, disk, net", file_name, "FILE"),
     Option("--max-cpu", "max_cpu", "virtual cpus per cpu at most", amount, "RATIO"),
-    Option("--min-disk", "min_disk", "share of disk that stays free, 0 to 1", amount, "RATIO"),
+    Option("--min-disk", "min_disk", "share of disk that stays free, 0 to 1", share, "RATIO"),
     Option("--offline -O", "offline", "treat this node as offline; may repeat", str, "NODE",
            repeats=True),
     Option("--max-length -l", "max_length", "moves at most", whole, "N"),
