@@ -95,11 +95,15 @@ def _follow_hcheck(settings: Settings) -> None:
 
 def _checkup(done: Balanced, settings: Settings) -> Checkup:
     """The health before and after balancing; hcheck balances only what is not healthy."""
+    from iallocator.constraints.affinity_factory import relations_of
     from iallocator.planners.check.health import examine
     from iallocator.render.checkup import Checkup
 
+    like_hail = settings.like_hail
+    relations = None if like_hail else relations_of(done.cluster, (), settings.tag_prefix)
+
     def health(state: State) -> Checkup:
-        groups = examine(state, settings.n1, settings.min_disk)
+        groups = examine(state, settings.n1, settings.min_disk, relations)
         return Checkup(groups, groups, 0, settings.n1 != "off")
 
     now = health(done.before)

@@ -135,6 +135,29 @@ SICK: dict[str, tuple[list[str], list[str], str, list[tuple[str, str, str | None
         [("location", "n1", "a")],
         "wants power:2, which n1 does not have",
     ),
+    "together": (
+        [node("n1"), node("n2")],
+        [instance("a", "n1", tags="iallocator:colocate:must:web"),
+         instance("b", "n2", tags="iallocator:colocate:must:web")],
+        "",
+        [("musts", "n1", "a"), ("musts", "n2", "b")],
+        "must be together with b (tag iallocator:colocate:must:web), which is on n2",
+    ),
+    "apart": (
+        [node("n1", tags="rack:1"), node("n2", tags="rack:1"), node("n3", tags="rack:2")],
+        [instance("a", "n1", tags="iallocator:separate:must:db:rack"),
+         instance("b", "n2", tags="iallocator:separate:must:db:rack")],
+        "",
+        [("musts", "n1", "a"), ("musts", "n2", "b")],
+        "must be apart from b (rack) (tag iallocator:separate:must:db:rack), which is on n2",
+    ),
+    "never": (
+        [node("n1"), node("n2")],
+        [instance("a", "n1", tags="iallocator:score:n1:-INFINITY")],
+        "",
+        [("musts", "n1", "a")],
+        "must be not on n1 (tag iallocator:score:n1:-INFINITY)",
+    ),
 }  # fmt: skip
 
 
@@ -183,6 +206,14 @@ def test_check_of_a_split_instance_in_hchecks_way_does_not_die(
     lines = capsys.readouterr().out.splitlines()
     assert lines[-1] == "HCHECK_OK=1"
     assert "HCHECK_FINAL_CLUSTER_NEED_REBALANCE=0" in lines
+
+
+def test_check_in_hails_way_knows_no_musts(tmp_path: Path, capsys: Output) -> None:
+    """Tags of this program mean nothing to hcheck, nor do they with another prefix."""
+    nodes, instances, *_ = SICK["together"]
+    path = stored(tmp_path, nodes, instances)
+    assert check(capsys, path, "--compat=hail")[0] == 0
+    assert check(capsys, path, "--tag-prefix=other:")[0] == 0
 
 
 def test_check_reads_simulated_clusters(capsys: Output) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from iallocator.model.node_view import NodeView
 from iallocator.n1.rules import Rules
 from iallocator.n1.simulation import Simulation
+from iallocator.planners.check.musts import broken_musts
 from iallocator.planners.check.policy import policy_breach
 from iallocator.scoring import Kernels
 from iallocator.scoring.scalar import ScalarKernel
@@ -13,6 +14,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from iallocator.constraints.relations import Relations
     from iallocator.model.cluster import Group
     from iallocator.model.instance import Instance
     from iallocator.model.state import State
@@ -28,6 +30,7 @@ KINDS = {
     "policy": "nodes and instances outside the policy",
     "split": "instances whose nodes are in two groups",
     "location": "instances badly placed by location",
+    "musts": "instances that break a must",
 }
 """Kind of a finding -> what is counted: nodes or instances."""
 
@@ -95,7 +98,9 @@ OF_NODES = {"n1", "global_n1", "conflicts"}
 """Kinds that count nodes, even where they name an instance."""
 
 
-def examine(state: State, n1: str, min_disk: float = 0.0) -> list[GroupHealth]:
+def examine(
+    state: State, n1: str, min_disk: float = 0.0, relations: Relations | None = None
+) -> list[GroupHealth]:
     """The health of every group that has nodes, in the order of the groups.
 
     Parameters
@@ -107,9 +112,11 @@ def examine(state: State, n1: str, min_disk: float = 0.0) -> list[GroupHealth]:
         online node) or ``off``.
     min_disk:
         Share of disk to keep free.
+    relations:
+        What tags ask of instances; None if they ask nothing.
     """
     return [
-        _Examination(state, group, n1, min_disk).result()
+        _Examination(state, group, n1, min_disk, relations).result()
         for group in state.cluster.groups
         if group.nodes
     ]
@@ -118,7 +125,10 @@ def examine(state: State, n1: str, min_disk: float = 0.0) -> list[GroupHealth]:
 class _Examination:
     """The findings of one group."""
 
-    def __init__(self, state: State, group: Group, n1: str, min_disk: float) -> None:
+    def __init__(
+        self, state: State, group: Group, n1: str, min_disk: float, relations: Relations | None
+    ) -> None:
+        self._relations = relations
         self._state = state
         self._group = group
         self._n1 = n1
@@ -135,6 +145,7 @@ class _Examination:
             *self._policy(),
             *self._split(),
             *self._locations(),
+            *self._broken_musts(),
         ]
         score = ScalarKernel(self._state, group.nodes, self._kernels.fixed).score()
         offline = sum(1 for index in group.nodes if not self._nodes[index].online)
@@ -258,6 +269,15 @@ class _Examination:
                 others = ", ".join(other for other in sorted(names) if other != name)
                 text = f"{tag} is in {location} more than once: with {others}"
                 yield Finding("location", text, instance=name)
+
+    def _broken_musts(self) -> Iterator[Finding]:
+        if self._relations is None:
+            return
+        for index, instance in self._primaries():
+            broken = list(broken_musts(self._state, instance, self._relations))
+            if broken and not instance.forthcoming:
+                text = "; ".join(broken)
+                yield Finding("musts", text, node=self._name(index), instance=instance.name)
 
 
 def _condition(offline: bool) -> str:
