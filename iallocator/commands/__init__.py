@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 __all__ = ["COMMANDS", "find_command", "run_command"]
 
 COMMANDS = {
-    "balance": "which instances to move so that all nodes carry their share",
+    "balance": "which instances to move: broken musts first, then all nodes carry their share",
     "balance-groups": "which instances to move so that groups on shared storage carry their share",
     "capacity": "how many more instances fit, with N+1 kept",
     "check": "what is wrong with the cluster, and whether balancing would help",

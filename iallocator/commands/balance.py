@@ -1,4 +1,4 @@
-"""``iallocator balance``: which instances to move so that all nodes carry their share.
+"""``iallocator balance``: which instances to move: broken musts first, then the score.
 
 Exit status 0: there is a plan, if only an empty one; 130: interrupted, what was found
 until then is printed; 1: ``--verify-plan`` found something wrong.

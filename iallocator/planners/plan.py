@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from iallocator.model.moves import ElementaryMove
     from iallocator.model.state import State
 
-__all__ = ["Plan", "PlannedMove", "replay", "traffic"]
+__all__ = ["Plan", "PlannedMove", "ends_of_units", "replay", "traffic"]
 
 
 def traffic(instance: Instance, letters: Sequence[str]) -> int:
@@ -42,9 +42,18 @@ class PlannedMove:
         MiB that travel between nodes; see `traffic`.
     broken:
         What the instance should rather not do there, for people; see `plans.broken`.
+    unit:
+        The names of all that move together with it, itself among them, because they must be
+        together; () if it moves alone.  Their moves are consecutive, and only after the
+        last of them all musts hold.
+    mends:
+        Whether it is made for the sake of a must that is broken, whatever the score.
     """
 
-    __slots__ = ("after", "before", "broken", "copied", "instance", "notation", "score", "steps")
+    __slots__ = (
+        "after", "before", "broken", "copied", "instance", "mends", "notation", "score", "steps",
+        "unit",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -63,6 +72,8 @@ class PlannedMove:
         self.score = score
         self.copied = copied
         self.broken: list[str] = []
+        self.unit: tuple[str, ...] = ()
+        self.mends = False
 
     @property
     def nodes(self) -> frozenset[int]:
@@ -80,7 +91,11 @@ class PlannedMove:
             "score": self.score,
             "copied_mib": self.copied,
         }
-        return entry | {"broken": self.broken} if self.broken else entry
+        if self.broken:
+            entry["broken"] = self.broken
+        if self.unit:
+            entry["unit"] = list(self.unit)
+        return entry
 
 
 class Plan:
@@ -110,11 +125,17 @@ class Plan:
         self.interrupted = False
 
     def stop_at_best(self) -> None:
-        """Keep what was found before an interruption: the moves up to the lowest score."""
+        """Keep what was found before an interruption: the moves up to the lowest score.
+
+        What mends a must stays, and units stay whole.
+        """
         self.interrupted = True
         self.reason = "interrupted"
-        while self.moves and self.after > min([self.before, *(m.score for m in self.moves)]):
-            self.moves.pop()
+        keep = max((k for k, m in enumerate(self.moves, start=1) if m.mends), default=0)
+        ends = [k for k, last in enumerate(ends_of_units(self.moves), start=1) if last]
+        scores = {k: self.moves[k - 1].score if k else self.before for k in (0, *ends) if k >= keep}
+        if scores:
+            del self.moves[min(scores, key=lambda k: (scores[k], -k)) :]
 
     @property
     def after(self) -> float:
@@ -122,9 +143,29 @@ class Plan:
         return self.moves[-1].score if self.moves else self.before
 
     @property
+    def mended(self) -> int:
+        """How many moves are made to mend broken musts."""
+        return sum(move.mends for move in self.moves)
+
+    @property
     def copied(self) -> int:
         """MiB that travel between nodes if all moves are made."""
         return sum(move.copied for move in self.moves)
+
+
+def ends_of_units(moves: Sequence[PlannedMove]) -> list[bool]:
+    """Per move whether all musts hold after it: all but those within a unit."""
+    ends = []
+    seen: set[str] = set()
+    for move, following in zip(moves, [*moves[1:], None]):
+        seen.add(move.instance.name)
+        inside = bool(move.unit) and seen != set(move.unit)
+        if not inside or following is None or following.unit != move.unit:
+            ends.append(True)
+            seen = set()
+        else:
+            ends.append(False)
+    return ends
 
 
 def replay(state: State, moves: Sequence[PlannedMove]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from iallocator.limits.node import FORCED_LIMITS, PRIMARY, SECONDARY, checks_for
 from iallocator.model.moves import places_after
 from iallocator.model.node_view import NodeView, capacities
+from iallocator.planners.plan import ends_of_units
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -14,6 +15,8 @@ if TYPE_CHECKING:
     from iallocator.model.instance import Instance
     from iallocator.model.state import State
     from iallocator.planners.plan import PlannedMove
+
+    Where = dict[str, tuple[int, ...]]
 
 __all__ = ["verify"]
 
@@ -29,12 +32,15 @@ def verify(
     After each elementary step every node with a new role must be online (but for the
     old primary of a failover) and within its hard limits; disks that were on the node
     before ask for nothing.  `split`: on the way, not at the end, an instance may have its
-    nodes in two groups.  After each move every must of `relations` holds that held before.
-    `state` is left as it is.
+    nodes in two groups.  After each move, of a unit after the last of its moves, every must
+    of `relations` holds that held before.  `state` is left as it is.
     """
     problems: list[str] = []
+    moves = list(moves)
+    unit: list[PlannedMove] = []
+    held = dict(state.where)
     with state.trial():
-        for number, move in enumerate(moves, start=1):
+        for number, (move, last) in enumerate(zip(moves, ends_of_units(moves)), start=1):
             instance = move.instance
             if state.where.get(instance.name) != move.before:
                 problems.append(f"move {number}: {instance.name} is not where the plan has it")
@@ -46,18 +52,22 @@ def verify(
                     f"move {number}: {instance.name}: {problem}"
                     for problem in _execute(state, instance, before, after, split and left > 0)
                 )
-            if relations is not None:
+            unit.append(move)
+            if last and relations is not None:
                 problems += (
-                    f"move {number}: {instance.name}: must be {broken}"
-                    for broken in _newly_broken(state, move, relations)
+                    f"move {number}: {one.instance.name}: must be {broken}"
+                    for one in unit
+                    for broken in _newly_broken(state, one, held, relations)
                 )
+            if last:
+                unit, held = [], dict(state.where)
     return problems
 
 
-def _newly_broken(state: State, move: PlannedMove, relations: Relations) -> list[str]:
-    """The musts between instances that `move`, now made, broke."""
+def _newly_broken(state: State, move: PlannedMove, held: Where, relations: Relations) -> list[str]:
+    """The musts between instances that `move`, and those made since `held`, broke."""
     name, where = move.instance.name, state.where
-    was = relations.broken(name, move.before[0], where)
+    was = relations.broken(name, held[name][0], held)
     now = relations.broken(name, where[name][0], where)
     return [bond.told for bond in now if bond.must and bond not in was]
 

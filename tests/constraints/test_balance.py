@@ -11,7 +11,7 @@ import pytest
 
 from iallocator.cli import main
 from tests import builders
-from tests.constraints.worlds import broken_musts, random_document
+from tests.constraints.worlds import broken_musts, held_after_units, random_document
 
 Json = dict[str, Any]
 
@@ -46,13 +46,13 @@ def _homes(document: Json, plan: Json) -> dict[str, str]:
 def test_balance_leaves_those_together_that_must_be(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Neither of a pair is moved alone, the others are."""
+    """A pair is on one node in the end, the others are spread."""
     pair = ["iallocator:colocate:must:web"]
     document = _crowded({"a": pair, "b": pair})
     plan = _plan(document, tmp_path, capsys, "balance")
     homes = _homes(document, plan)
-    assert homes["a"] == homes["b"] == "node1"
-    assert {homes["c"], homes["d"]} == {"node2", "node3"}
+    assert homes["a"] == homes["b"]
+    assert len({homes["a"], homes["c"], homes["d"]}) == 3
 
 
 def test_balance_keeps_racks_apart(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -131,7 +131,7 @@ def test_squeeze_keeps_apart_what_must_be(
 def test_no_plan_breaks_a_must_that_held(
     command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """After every move of plans for generated clusters every must holds that held before."""
+    """After every unit of plans for generated clusters every must holds that held before."""
     chances = random.Random(5)
     moves = bound = 0
     for _ in range(25):
@@ -140,13 +140,12 @@ def test_no_plan_breaks_a_must_that_held(
         plan = _plan(document, tmp_path, capsys, command, *options)
         homes = {name: one["nodes"][0] for name, one in document["instances"].items()}
         held = broken_musts(document, homes)
-        for move in plan["moves"]:
-            homes[move["instance"]] = move["to"][0]
-            now = broken_musts(document, homes)
-            assert now <= held, (move, now - held)
+        for after in held_after_units(homes, plan):
+            now = broken_musts(document, after)
+            assert now <= held, now - held
             held = now
-            moves += 1
-            bound += bool(document["instances"][move["instance"]]["tags"])
+        moves += len(plan["moves"])
+        bound += sum(bool(document["instances"][m["instance"]]["tags"]) for m in plan["moves"])
     assert moves > 15
     assert bound > 4
 

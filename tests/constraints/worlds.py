@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from iallocator.model.cluster import Cluster
@@ -12,7 +12,7 @@ from tests import builders
 
 Json = dict[str, Any]
 
-__all__ = ["broken_musts", "load", "musts", "random_document", "random_tags"]
+__all__ = ["broken_musts", "held_after_units", "load", "musts", "random_document", "random_tags"]
 
 NAMES = ("web", "db")
 
@@ -86,3 +86,14 @@ def broken_musts(document: Json, homes: Mapping[str, str]) -> set[tuple[str, str
         and other in homes
         and (kind == "separate") != sites(one, domain).isdisjoint(sites(other, domain))
     }
+
+
+def held_after_units(homes: Mapping[str, str], plan: Json) -> Iterator[dict[str, str]]:
+    """Yield the primaries after each move of `plan`; of a unit after its last move only."""
+    now = dict(homes)
+    waiting: set[str] = set()
+    for move in plan["moves"]:
+        waiting = (waiting or set(move.get("unit", ()))) - {move["instance"]}
+        now[move["instance"]] = move["to"][0]
+        if not waiting:
+            yield dict(now)

@@ -1,6 +1,8 @@
 """Balancing: greedy steps, each the one move that lowers the score most.
 
-Where no single move helps, `StopCriteria.lookahead` lets two instances move together.  With
+First of all broken musts are mended, whatever the score.  Instances that must be together
+move as one unit (`units.py`), whose score counts once all have moved.  Where no move
+helps, `StopCriteria.lookahead` lets two instances move together.  With
 a traffic limit, moves are chosen by what they gain, and once more by what they gain
 per MiB; the plan that ends lower is kept.
 """
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
     from iallocator.planners.balance.move_kinds import MoveRules
     from iallocator.planners.balance.scan.affinity_table import Ties
     from iallocator.planners.balance.scan.neighbourhood import FoundMove, Measure
+    from iallocator.planners.balance.units import UnitMove, UnitMoves
     from iallocator.planners.stop_criteria import StopCriteria
 
     Progress = Callable[[Plan], None]
@@ -78,6 +81,14 @@ class BalanceProblem:
         scan.set_prices(traffic)
         return scan
 
+    def unit_moves(self) -> UnitMoves | None:
+        """The moves of those that must be together; None where nothing binds instances."""
+        if self.ties is None:
+            return None
+        from iallocator.planners.balance.units import UnitMoves
+
+        return UnitMoves(self, self.ties)
+
     def relaxed(self) -> MoveScan:
         """All moves, those that only soft limits or bonds forbid among them."""
         rules = self.rules.without_soft_limits()
@@ -91,6 +102,7 @@ class GreedyBalancer:
         self._arena = arena
         self._state = arena.state
         self._scan = arena.scan()
+        self._units = arena.unit_moves()
         self._limits = limits
         self._floor = limits.min_score + lowest_score(arena.state, arena.scope)
         self._progress = progress
@@ -106,12 +118,43 @@ class GreedyBalancer:
         return self.plan
 
     def _run(self, by_value: bool) -> None:
+        self._mend()
         while not self._stopped():
             found = self._scan.best(self._measure(by_value), self._budget())
-            if found is not None and self._helps(self._score - found.score):
+            helps = found is not None and self._helps(self._score - found.score)
+            unit = self._unit(found if helps else None, by_value)
+            if unit is not None:
+                self._make_unit(unit)
+            elif found is not None and helps:
                 self._make(found)
-            elif not (self._limits.lookahead and self._exchange()) and not self.plan.reason:
+            elif not (self._exchanges() or self._mend()) and not self.plan.reason:
                 self.plan.reason = self._why_not(found)
+
+    def _mend(self) -> bool:
+        """Make the moves that mend broken musts; whether there were any."""
+        made = len(self.plan.moves)
+        while self._units is not None and not self._limits.expired():
+            unit = self._units.mending(self._budget(), self._left())
+            if unit is None:
+                break
+            self._make_unit(unit, mends=True)
+        return len(self.plan.moves) > made
+
+    def _unit(self, single: FoundMove | None, by_value: bool) -> UnitMove | None:
+        """The move of a unit that helps, and more than `single`."""
+        if not self._units:
+            return None
+        floor = -INFINITE
+        if single is not None:
+            gain, price = self._score - single.score, traffic(single.instance, single.kind.letters)
+            floor = gain / (price + 1) if by_value else gain
+        found = self._units.best(self._score, floor, self._budget(), self._left(), by_value)
+        return found if found is not None and self._helps(self._score - found.score) else None
+
+    def _left(self) -> float:
+        """How many moves may still be made."""
+        longest = self._limits.max_length
+        return INFINITE if longest is None else longest - len(self.plan.moves)
 
     def _measure(self, by_value: bool) -> Measure:
         present = self._score
@@ -145,6 +188,21 @@ class GreedyBalancer:
 
     def _make(self, found: FoundMove) -> None:
         """Carry out a move, and note it."""
+        self.plan.moves.append(self._made(found))
+        self._progress(self.plan)
+
+    def _make_unit(self, unit: UnitMove, mends: bool = False) -> None:
+        """Carry out the moves of a unit; nobody sees a plan with only some of them."""
+        made = [self._made(found) for found in unit.moves]
+        for move in made:
+            move.mends = mends
+            if len(made) > 1:
+                move.unit = tuple(sorted(one.instance.name for one in made))
+        self.plan.moves += made
+        self._progress(self.plan)
+
+    def _made(self, found: FoundMove) -> PlannedMove:
+        """Carry out a move."""
         steps = found.kind.steps(found.before, found.target)
         target = self._state.cluster.nodes[found.target].name
         apply_steps(self._state, found.instance, steps)
@@ -152,16 +210,15 @@ class GreedyBalancer:
         self._score = self._scan.score()
         copied = traffic(found.instance, found.kind.letters)
         notation = found.kind.notation(target)
-        self.plan.moves.append(
-            PlannedMove(found.instance, found.before, steps, notation, self._score, copied)
-        )
-        self._progress(self.plan)
+        return PlannedMove(found.instance, found.before, steps, notation, self._score, copied)
+
+    def _exchanges(self) -> bool:
+        return self._limits.lookahead and self._exchange()
 
     def _exchange(self) -> bool:
         """Make the two moves of different instances that help most together."""
         limits = self._limits
-        left = None if limits.max_length is None else limits.max_length - len(self.plan.moves)
-        if left is not None and left < 2:
+        if self._left() < 2:
             return False
         start = self._score
         wanted = max(EXCHANGE_GAIN, limits.gain_wanted(start))
@@ -223,7 +280,8 @@ def balance(
             plans.append(_attempt(arena, limits, progress, by_value))
         if plans[-1].interrupted:
             break
-    return min(plans, key=lambda plan: plan.after)
+    mended = max(plan.mended for plan in plans)
+    return min((p for p in plans if p.mended == mended), key=lambda plan: plan.after)
 
 
 def _attempt(

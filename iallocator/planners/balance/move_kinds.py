@@ -7,6 +7,7 @@ from iallocator.model.moves import FAILOVER, FAILOVER_TO, REPLACE_SECONDARY
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Collection
+    from typing import Any
 
     from iallocator.model.moves import ElementaryMove
 
@@ -120,27 +121,19 @@ class MoveRules:
 
     def without_soft_limits(self) -> MoveRules:
         """The same rules for somebody who does not mind soft limits."""
-        return MoveRules(
-            disk_moves=self.disk_moves,
-            instance_moves=self.instance_moves,
-            restricted=self.restricted,
-            evacuate_only=self.evacuate_only,
-            ignore_soft=True,
-            like_hbal=self.like_hbal,
-            leaving=self.leaving,
-        )
+        return self._with(ignore_soft=True)
+
+    def for_everyone(self) -> MoveRules:
+        """The same rules for what is on nodes that are online, too."""
+        return self._with(evacuate_only=False)
 
     def while_leaving(self, nodes: Collection[int]) -> MoveRules:
         """The same rules where `nodes` are to be powered down; hbal takes them for dead."""
-        return MoveRules(
-            disk_moves=self.disk_moves,
-            instance_moves=self.instance_moves,
-            restricted=self.restricted,
-            evacuate_only=self.evacuate_only,
-            ignore_soft=self.ignore_soft,
-            like_hbal=self.like_hbal,
-            leaving=() if self.like_hbal else nodes,
-        )
+        return self._with(leaving=() if self.like_hbal else nodes)
+
+    def _with(self, **changes: bool | Collection[int]) -> MoveRules:
+        options: dict[str, Any] = {name: getattr(self, name) for name in self.__slots__}
+        return MoveRules(**options | changes)
 
     def allows(self, kind: MoveKind, primary_online: bool, secondary_online: bool) -> bool:
         """Whether instances on nodes in this condition may make a move of `kind`."""

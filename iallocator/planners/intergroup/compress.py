@@ -2,9 +2,8 @@
 
 A group comes into question if it shares a partition with others, and uses less of
 memory, disk and cpu than all others together have free.  For each such group all its
-instances are offered to the groups of their partitions that hold instances already: what
-one group gives back, no other may take.  Of those that could be emptied the one with
-the most free resources is chosen: it gives back the most.
+instances are offered to the groups of their partitions.  Of those that could be emptied
+the one with the most free resources is chosen: it gives back the most.
 """
 
 from __future__ import annotations
@@ -144,10 +143,7 @@ class _Compression:
         for move in reversed(done.moves):
             mover.put(move.instance, move.before)
         if done.failed is not None:
-            reasons = [done.reason, self._passed_over(done.failed, group)]
-            if not self._targets(done.failed, group):
-                reasons = reasons[1:] if reasons[1] else reasons
-            row.reason = f"{done.failed.name} has no place: {'; '.join(filter(None, reasons))}"
+            row.reason = f"{done.failed.name} has no place: {done.reason}"
             return
         row.reason = done.reason
         self.evacuable.append(group)
@@ -158,26 +154,14 @@ class _Compression:
             self.done.add(done.moves)
 
     def _evacuated(self, group: Group, instances: Sequence[Instance]) -> Evacuation:
-        """Where all of them can go."""
-        targets = {i.name: self._targets(i, group) for i in instances}
+        """Where all of them can go; to groups that are empty only if nothing else will do."""
+        targets = {i.name: self.peers.of(i, group) for i in instances}
+        used = {name: [g for g in groups if self.held[g.index]] for name, groups in targets.items()}
+        if all(used.values()) and used != targets:
+            done = evacuate(self.mover, instances, lambda i: used[i.name], search=False)
+            if done.failed is None:
+                return done
         return evacuate(self.mover, instances, lambda i: targets[i.name])
-
-    def _targets(self, instance: Instance, source: Group) -> list[Group]:
-        """The groups of its partition that are in use, or asked for."""
-        return [g for g in self.peers.of(instance, source) if self._in_use(g)]
-
-    def _in_use(self, group: Group) -> bool:
-        """Whether `group` holds instances, or nodes of it are named to place instances on."""
-        nodes = self.context.cluster.nodes
-        named = self.context.settings.restrict_allocation_to or ()
-        return bool(self.held[group.index]) or any(nodes[i].name in named for i in group.nodes)
-
-    def _passed_over(self, instance: Instance, source: Group) -> str:
-        """Which groups were no targets because they are empty, in words."""
-        empty = [g.name for g in self.peers.of(instance, source) if not self._in_use(g)]
-        if not empty:
-            return ""
-        return f"nothing would be won by filling {', '.join(empty)}, which holds no instances"
 
     def tell(self) -> None:
         """Fill in what is said of the groups."""

@@ -43,12 +43,14 @@ class Evacuation:
         self.reason = ""
 
 
-def evacuate(mover: Mover, instances: Sequence[Instance], targets: Targets) -> Evacuation:
+def evacuate(
+    mover: Mover, instances: Sequence[Instance], targets: Targets, search: bool = True
+) -> Evacuation:
     """Move all `instances`, each to one of the groups that `targets` has for it.
 
     They are moved on the state if all have a place; else it is left as it is.  One after
     the other takes the best place that is left; where that fails, an exact search looks
-    for places for all at once.
+    for places for all at once, unless `search` says that it shall not.
 
     Raises
     ------
@@ -72,8 +74,9 @@ def evacuate(mover: Mover, instances: Sequence[Instance], targets: Targets) -> E
         raise
     if done.failed is not None:
         _undo(mover, made)
-        taken = bool(made)
-        made = _at_once(mover, instances, targets, done, taken)
+        taken, made = bool(made), []
+        if search:
+            made = _at_once(mover, instances, targets, done, taken)
     nodes = mover.context.cluster.nodes
     done.moves = [planned(i, before, move, 0.0, nodes) for i, before, move in made]
     return done

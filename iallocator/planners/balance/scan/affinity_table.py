@@ -59,6 +59,39 @@ class Ties:
         """What binds `instance`."""
         return self._of.get(instance, ())
 
+    def unit_of(self, instance: str, domains: bool = False) -> list[str]:
+        """Those that must be where `instance` is, itself among them, by name.
+
+        Bonds of bonds count; `domains`: those to one failure domain, too.
+        """
+        unit = {instance}
+        open_ends = [instance]
+        while open_ends:
+            for tie in self.of(open_ends.pop()):
+                wanted = tie.must and not tie.apart and (domains or not tie.domain)
+                if wanted and tie.other not in unit:
+                    unit.add(tie.other)
+                    open_ends.append(tie.other)
+        return sorted(unit)
+
+    def domains_of(self, node: int) -> frozenset[str]:
+        """All failure domains that `node` is in."""
+        return frozenset().union(*(sites[node] for domain, sites in self.sites.items() if domain))
+
+    def broken(
+        self, instance: str, where: Mapping[str, tuple[int, ...]], node: int | None = None
+    ) -> list[Tie]:
+        """The musts of `instance` that are broken; if it were on `node`, where that is given."""
+        nodes = where.get(instance, ()) if node is None else (node,)
+        return [
+            tie
+            for tie in self.of(instance)
+            if tie.must
+            and nodes
+            and tie.other in where
+            and self.breaks(tie, nodes[0], where[tie.other][0])
+        ]
+
     def breaks(self, tie: Tie, node: int, home: int) -> bool:
         """Whether an instance on `node` breaks `tie` while the other is at `home`."""
         sites = self.sites[tie.domain]

@@ -1,0 +1,266 @@
+"""Instances that must be on one node move as one unit; where each unit could go.
+
+A move of a unit takes its members, one after the other, to one node; where a failure
+domain binds several units, the others follow the first into its domain.  In between the
+members may be apart; at the end no must is broken that held before.
+"""
+
+from __future__ import annotations
+
+from iallocator.model.moves import apply_steps
+from iallocator.planners.balance.scan.neighbourhood import FoundMove
+from iallocator.planners.balance.unit_steps import kinds_to, possible
+from iallocator.planners.plan import traffic
+from iallocator.scoring.arrays import ArrayKernel, capacity_matrix
+from iallocator.scoring.candidates import DECIMALS
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from iallocator.model.instance import Instance
+    from iallocator.planners.balance.greedy import BalanceProblem
+    from iallocator.planners.balance.move_kinds import MoveKind, MoveRules
+    from iallocator.planners.balance.scan.affinity_table import Tie, Ties
+
+    Names = tuple[str, ...]
+    Unit = tuple[Names, ...]
+    """Those that must be on one node, for each of the nodes that a failure domain binds."""
+
+__all__ = ["UnitMove", "UnitMoves"]
+
+INFINITE = float("inf")
+
+HOPELESS = -1e18
+"""What a unit without any move gains: less than all others."""
+
+
+class UnitMove:
+    """The moves of a unit in their order.
+
+    Attributes
+    ----------
+    moves:
+        One for each member that is not where it is to be.
+    score:
+        After all of them.
+    copied:
+        MiB that they copy.
+    broken:
+        The musts of the members that are broken then.
+    """
+
+    __slots__ = ("broken", "copied", "moves", "score")
+
+    def __init__(self, moves: Sequence[FoundMove], score: float, broken: set[Tie]) -> None:
+        self.moves = moves
+        self.score = score
+        self.broken = broken
+        self.copied = sum(traffic(move.instance, move.kind.letters) for move in moves)
+
+
+class UnitMoves:
+    """The moves of units of `problem`, on its state as it is at the time of asking.
+
+    What the best move of a unit gained when it was last looked at says which units to
+    look at again: only those that may gain most, but all before none is said to gain.
+    """
+
+    def __init__(self, problem: BalanceProblem, ties: Ties) -> None:
+        self._state = problem.state
+        self._scope = problem.scope
+        self._fixed = problem.fixed
+        self._rules = problem.rules
+        self._ties = ties
+        self._matrix = capacity_matrix(problem.fixed)
+        self._position = {index: k for k, index in enumerate(problem.scope)}
+        self._movable = {instance.name: instance for instance in problem.instances}
+        nodes = problem.state.cluster.nodes
+        self._targets = [index for index in problem.scope if nodes[index].online]
+        found = [unit for name in self._movable for unit in self._units_of(name)]
+        several = (unit for unit in found if len(unit) > 1 or len(unit[0]) > 1)
+        self._gains: dict[Unit, float] = dict.fromkeys(several, INFINITE)
+        self._kernel: ArrayKernel | None = None
+        self._dirty: set[int] = set()
+
+    def _units_of(self, name: str) -> list[Unit]:
+        """The unit of `name`, and the one that a failure domain binds it to."""
+        own: Unit = (tuple(self._ties.unit_of(name)),)
+        wide: dict[Names, None] = {}
+        for other in self._ties.unit_of(name, domains=True):
+            wide[tuple(self._ties.unit_of(other))] = None
+        return [own, tuple(wide)] if len(wide) > 1 else [own]
+
+    def __bool__(self) -> bool:
+        return bool(self._gains)
+
+    # What is found
+
+    def best(
+        self, present: float, floor: float, budget: float, count: float, by_value: bool
+    ) -> UnitMove | None:
+        """What gains more than `floor` on the score `present`, and most of all.
+
+        The gain counts per MiB if `by_value`.  At most `budget` MiB are copied, in at most
+        `count` moves.
+        """
+        self._look_again()
+        found: tuple[float, UnitMove] | None = None
+        for unit in sorted(self._gains, key=lambda unit: -self._gains[unit]):
+            if self._gains[unit] <= (found[0] if found else floor):
+                break
+            self._gains[unit] = HOPELESS
+            for move in self._moves(unit):
+                if move.copied > budget or len(move.moves) > count or move.broken:
+                    continue
+                gain = (present - move.score) / (move.copied + 1 if by_value else 1)
+                self._gains[unit] = max(self._gains[unit], gain)
+                if gain > (found[0] if found else max(floor, 0.0)):
+                    found = gain, move
+        return found[1] if found else None
+
+    def mending(self, budget: float, count: float) -> UnitMove | None:
+        """The move after which fewest musts are broken, then with the lowest score, if any.
+
+        It breaks none that holds now.
+        """
+        self._look_again()
+        before = self._broken(self._movable)
+        concerned = dict.fromkeys(tie.instance for tie in before if tie.instance in self._movable)
+        units: dict[Unit, None] = {}
+        for name in sorted(concerned):
+            units |= dict.fromkeys([*self._units_of(name), ((name,),)])
+        best: tuple[tuple[int, float], UnitMove] | None = None
+        for unit in units:
+            now = self._broken(name for names in unit for name in names)
+            for move in self._moves(unit):
+                if move.copied > budget or len(move.moves) > count or not move.broken < now:
+                    continue
+                key = len(move.broken) - len(now), round(move.score, DECIMALS)
+                if best is None or key < best[0]:
+                    best = key, move
+        return best[1] if best else None
+
+    def broken(self) -> set[Tie]:
+        """The musts of instances that may move which are broken now."""
+        return self._broken(self._movable)
+
+    def _broken(self, names: Iterable[str]) -> set[Tie]:
+        return {tie for name in names for tie in self._ties.broken(name, self._state.where)}
+
+    # Moves of one unit
+
+    def _moves(self, unit: Unit) -> Iterator[UnitMove]:
+        """Every move of `unit` that the limits allow and that breaks no further must."""
+        rules = self._rules_for(unit)
+        if rules is None:
+            return
+        before = self._broken(name for names in unit for name in names)
+        for target in self._first_targets(unit, rules):
+            with self._state.trial():
+                moves = self._gather(unit[0], target, rules)
+                for names in unit[1:]:
+                    moves = None if moves is None else self._follow(names, unit, moves, rules)
+                if not moves:
+                    continue
+                after = self._broken(name for names in unit for name in names)
+                if after <= before:
+                    yield UnitMove(moves, self._score(moves), after)
+
+    def _rules_for(self, unit: Unit) -> MoveRules | None:
+        """What the members may do; all or nobody leaves where only offline nodes are left."""
+        if not self._rules.evacuate_only:
+            return self._rules
+        nodes, where = self._state.cluster.nodes, self._state.where
+        held = (index for names in unit for name in names for index in where[name])
+        return None if all(nodes[i].online for i in held) else self._rules.for_everyone()
+
+    def _first_targets(self, unit: Unit, rules: MoveRules) -> Iterable[int]:
+        """Where the first of `unit` may go; with others, the best node of each domain."""
+        if len(unit) == 1:
+            return self._targets
+        best: dict[frozenset[str], tuple[float, int]] = {}
+        for target in self._targets:
+            with self._state.trial():
+                moves = self._gather(unit[0], target, rules)
+                if moves is None:
+                    continue
+                found = self._score(moves), target
+            site = self._ties.domains_of(target)
+            best[site] = min(found, best.get(site, found))
+        return [target for _, target in best.values()]
+
+    def _follow(
+        self, names: Names, unit: Unit, moves: list[FoundMove], rules: MoveRules
+    ) -> list[FoundMove] | None:
+        """Take `names` where those of `unit` that are placed already want them; all moves then."""
+        placed = {name for before in unit[: unit.index(names)] for name in before}
+        best: tuple[float, int] | None = None
+        for target in self._targets:
+            with self._state.trial():
+                more = self._gather(names, target, rules)
+                if more is None or self._parted(names, placed):
+                    continue
+                found = self._score([*moves, *more]), target
+            best = min(found, best) if best else found
+        if best is None:
+            return None
+        more = self._gather(names, best[1], rules)
+        assert more is not None
+        return [*moves, *more]
+
+    def _parted(self, names: Names, placed: set[str]) -> bool:
+        return any(tie.other in placed for tie in self._broken(names))
+
+    def _gather(self, names: Names, target: int, rules: MoveRules) -> list[FoundMove] | None:
+        """Take all of `names` to `target`, the largest first; None if some cannot go there."""
+        moves: list[FoundMove] = []
+        leaving = [name for name in names if self._state.where[name][0] != target]
+        if not all(name in self._movable for name in leaving):
+            return None
+        for name in sorted(leaving, key=lambda name: (-self._movable[name].memory, name)):
+            instance = self._movable[name]
+            kind = self._kind(instance, target, rules)
+            if kind is None:
+                return None
+            before = self._state.where[name]
+            apply_steps(self._state, instance, kind.steps(before, target))
+            moves.append(FoundMove(0.0, instance, before, kind, target))
+        return moves
+
+    def _kind(self, instance: Instance, target: int, rules: MoveRules) -> MoveKind | None:
+        """The best way to `target` of those that the limits allow, or None."""
+        before = self._state.where[instance.name]
+        found: list[tuple[float, int, MoveKind]] = []
+        kinds = list(kinds_to(self._state, instance, target, rules))
+        for number, kind in enumerate(kinds):
+            if kind.mirror_leads and self._barred(instance, before[1]):
+                continue
+            with self._state.trial():
+                steps = kind.steps(before, target)
+                if possible(self._state, self._fixed, instance, steps, rules):
+                    touched = {*before, target}
+                    score = self._score_with(touched) if len(kinds) > 1 else 0.0
+                    found.append((score, number, kind))
+        return min(found, key=lambda one: one[:2])[2] if found else None
+
+    def _barred(self, instance: Instance, node: int) -> bool:
+        """Whether `instance` must be apart from something on `node`, even for a while."""
+        where = self._state.where
+        return any(tie.apart for tie in self._ties.broken(instance.name, where, node))
+
+    # Scores
+
+    def _look_again(self) -> None:
+        self._kernel = ArrayKernel(self._state, self._scope, self._matrix)
+        self._dirty = set()
+
+    def _score(self, moves: Sequence[FoundMove]) -> float:
+        return self._score_with({index for m in moves for index in (*m.before, m.target)})
+
+    def _score_with(self, touched: set[int]) -> float:
+        """The score now that the state has changed at `touched`."""
+        assert self._kernel is not None
+        self._dirty |= touched  # what a trial changed and took back must be looked at again
+        self._kernel.renew(sorted(self._dirty))
+        return self._kernel.score() + self._ties.penalty(self._state.where, self._position)

@@ -1,0 +1,165 @@
+"""Instances that must be together move as one unit, and broken musts are mended."""
+
+from __future__ import annotations
+
+import json
+import random
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+
+from iallocator.cli import main
+from iallocator.wire.schemas import directory
+from tests import builders
+from tests.constraints.worlds import broken_musts, held_after_units, random_document
+
+Json = dict[str, Any]
+Output = pytest.CaptureFixture[str]
+
+PAIR = ["iallocator:colocate:must:web"]
+APART = ["iallocator:separate:must:db"]
+SCHEMA = json.loads((directory() / "plan.schema.json").read_text())
+
+
+def plan_of(
+    document: Json, folder: Path, capsys: Output, *options: str, command: str = "balance"
+) -> Json:
+    """Return the plan of `command`, which passes its own check and fits the schema."""
+    path = folder / "cluster.json"
+    path.write_bytes(builders.as_bytes(document))
+    status = main([command, "--json", "--verify-plan", *options, str(path)])
+    captured = capsys.readouterr()
+    assert status == 0, captured.err
+    plan: Json = json.loads(captured.out)
+    jsonschema.validate(plan, SCHEMA)
+    return plan
+
+
+def homes_after(document: Json, plan: Json) -> dict[str, str]:
+    """Return the primaries once all moves of `plan` are made."""
+    homes = {name: one["nodes"][0] for name, one in document["instances"].items()}
+    return homes | {move["instance"]: move["to"][0] for move in plan["moves"]}
+
+
+def shared(node: str, memory: int = 2048, **members: Any) -> Json:
+    """Return an instance on shared storage."""
+    return builders.instance(node, memory=memory, disk_template="rbd", **members)
+
+
+def drbd(primary: str, secondary: str, memory: int = 1024, **members: Any) -> Json:
+    """Return a mirrored instance."""
+    return builders.instance(primary, secondary, memory=memory, disk_template="drbd", **members)
+
+
+def test_balance_moves_a_unit_with_consecutive_moves(tmp_path: Path, capsys: Output) -> None:
+    """What must be together leaves the full node together: two moves, one unit."""
+    document = builders.cluster(
+        nodes=2, memory=16384,
+        instances={"a": shared("node1", tags=PAIR), "b": shared("node1", tags=PAIR),
+                   "big": shared("node1", 6000, auto_balance=False)},
+    )  # fmt: skip
+    plan = plan_of(document, tmp_path, capsys)
+    assert [(m["instance"], m["to"], m["unit"]) for m in plan["moves"]] == [
+        ("a", ["node2"], ["a", "b"]), ("b", ["node2"], ["a", "b"])
+    ]  # fmt: skip
+    assert plan["scores"]["after"] < plan["scores"]["before"]
+    alone = plan_of(document, tmp_path, capsys, "--max-length=1")
+    assert alone["moves"] == []
+
+
+@pytest.mark.parametrize("mirrors", [("node2", "node2"), ("node2", "node3")])
+def test_balance_takes_a_mirrored_unit_off_a_drained_node(
+    mirrors: tuple[str, str], tmp_path: Path, capsys: Output
+) -> None:
+    """Common secondary: they fail over to it; else they are mirrored to a common node first."""
+    document = builders.cluster(
+        nodes=3,
+        instances={name: drbd("node1", mirror, tags=PAIR) for name, mirror in zip("ab", mirrors)},
+    )
+    document["nodes"]["node1"]["drained"] = True
+    homes = homes_after(document, plan := plan_of(document, tmp_path, capsys))
+    assert homes["a"] == homes["b"] != "node1"
+    assert all("node1" not in nodes for nodes in _last_nodes(plan).values())
+
+
+def _last_nodes(plan: Json) -> dict[str, list[str]]:
+    return {move["instance"]: move["to"] for move in plan["moves"]}
+
+
+def test_balance_with_cost_counts_all_of_a_unit(tmp_path: Path, capsys: Output) -> None:
+    """A budget for one of two is none for the unit."""
+    document = builders.cluster(
+        nodes=2, memory=16384,
+        instances={name: shared("node1", tags=PAIR) for name in "ab"}
+        | {"big": shared("node1", 6000, auto_balance=False)},
+    )  # fmt: skip
+    assert plan_of(document, tmp_path, capsys, "--cost=3")["moves"] == []
+    assert len(plan_of(document, tmp_path, capsys, "--cost=4")["moves"]) == 2
+
+
+def test_balance_does_not_move_half_of_a_unit_that_is_excluded(
+    tmp_path: Path, capsys: Output
+) -> None:
+    """One of two must stay: so does the other, even on a drained node."""
+    document = builders.cluster(nodes=2, instances={n: shared("node1", tags=PAIR) for n in "ab"})
+    document["nodes"]["node1"]["drained"] = True
+    assert plan_of(document, tmp_path, capsys, "--exclude-instances=b")["moves"] == []
+    assert len(plan_of(document, tmp_path, capsys)["moves"]) == 2
+
+
+def test_balance_brings_a_rack_bound_pair_to_another_rack(tmp_path: Path, capsys: Output) -> None:
+    """Two that must be in one rack leave a drained rack together."""
+    bound = ["iallocator:colocate:must:app:rack"]
+    document = builders.cluster(
+        nodes=4, instances={"a": shared("node1", tags=bound), "b": shared("node2", tags=bound)}
+    )
+    for number, node in enumerate(document["nodes"].values()):
+        node["tags"] = [f"rack:{number // 2}"]
+        node["drained"] = number < 2
+    plan = plan_of(document, tmp_path, capsys)
+    assert {move["instance"] for move in plan["moves"]} == {"a", "b"}
+    assert set(homes_after(document, plan).values()) <= {"node3", "node4"}
+
+
+def test_balance_mends_a_broken_must_though_the_score_rises(tmp_path: Path, capsys: Output) -> None:
+    """First musts, then the score; hbal's way knows no musts."""
+    document = builders.cluster(
+        nodes=2, instances={"a": shared("node1", tags=PAIR), "b": shared("node2", tags=PAIR)}
+    )
+    plan = plan_of(document, tmp_path, capsys)
+    assert len(set(homes_after(document, plan).values())) == 1
+    assert plan["scores"]["after"] > plan["scores"]["before"]
+    assert plan_of(document, tmp_path, capsys, "--compat=hail")["moves"] == []
+
+
+def test_balance_mends_no_must_by_breaking_another(tmp_path: Path, capsys: Output) -> None:
+    """`a` should leave `b`, but wherever it could go somebody is whom it must not meet."""
+    document = builders.cluster(
+        nodes=2,
+        instances={
+            "a": shared("node1", tags=APART), "b": shared("node1", tags=APART),
+            "c": shared("node2", tags=APART, auto_balance=False),
+        },
+    )  # fmt: skip
+    assert plan_of(document, tmp_path, capsys)["moves"] == []
+
+
+def test_balance_leaves_no_must_broken_that_it_can_mend(tmp_path: Path, capsys: Output) -> None:
+    """On roomy clusters every broken must of tags ends mended, and none that held is broken."""
+    chances = random.Random(23)
+    mended = units = 0
+    for _ in range(25):
+        document = random_document(chances, nodes=6, instances=7)
+        homes = {name: one["nodes"][0] for name, one in document["instances"].items()}
+        first = before = broken_musts(document, homes)
+        plan = plan_of(document, tmp_path, capsys)
+        for after in held_after_units(homes, plan):
+            now = broken_musts(document, after)
+            assert now <= before
+            before = now
+        units += sum("unit" in move for move in plan["moves"])
+        mended += len(first) - len(before)
+    assert mended > 10
+    assert units > 5
