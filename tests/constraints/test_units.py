@@ -163,3 +163,43 @@ def test_balance_leaves_no_must_broken_that_it_can_mend(tmp_path: Path, capsys: 
         mended += len(first) - len(before)
     assert mended > 10
     assert units > 5
+
+
+@pytest.mark.parametrize("template", ["rbd", "drbd"])
+def test_balance_takes_an_instance_off_a_node_that_is_closed_to_it(
+    template: str, tmp_path: Path, capsys: Output
+) -> None:
+    """A score of minus infinity is a must: it is mended, though the score rises."""
+    tags = ["iallocator:score:node1:-INFINITY"]
+    nodes = ["node1", "node2"] if template == "drbd" else ["node1"]
+    document = builders.cluster(
+        nodes=3,
+        instances={"a": builders.instance(*nodes, memory=1024, disk_template=template, tags=tags),
+                   "big": shared("node2", 4096, auto_balance=False),
+                   "huge": shared("node3", 4096, auto_balance=False)},
+    )  # fmt: skip
+    plan = plan_of(document, tmp_path, capsys)
+    assert homes_after(document, plan)["a"] != "node1"
+
+
+@pytest.mark.parametrize("tag", ["iallocator:score:-INFINITY", "iallocator:maintenance"])
+def test_balance_brings_nothing_to_a_closed_node(tag: str, tmp_path: Path, capsys: Output) -> None:
+    """Neither a primary nor a mirror comes to a node that tags close."""
+    document = builders.cluster(
+        nodes=4, instances={f"i{k}": drbd("node1", "node2") for k in range(6)}
+    )
+    document["nodes"]["node4"]["tags"] = [tag]
+    plan = plan_of(document, tmp_path, capsys, "--lookahead")
+    assert plan["moves"]
+    assert not any("node4" in move["to"] for move in plan["moves"])
+
+
+def test_balance_leaves_what_runs_on_a_node_in_maintenance(tmp_path: Path, capsys: Output) -> None:
+    """Its primaries stay; their mirrors may move."""
+    document = builders.cluster(
+        nodes=4, instances={f"i{k}": drbd("node1", "node2") for k in range(6)}
+    )
+    document["nodes"]["node1"]["tags"] = ["iallocator:maintenance"]
+    plan = plan_of(document, tmp_path, capsys)
+    assert plan["moves"]
+    assert all(move["to"][0] == "node1" for move in plan["moves"])

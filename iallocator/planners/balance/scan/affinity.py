@@ -30,6 +30,8 @@ class MoveBonds:
     ----------
     barred:
         Where a must forbids an instance to run.
+    closed:
+        Where it must not come in either role.
     costs:
         What the wishes cost that it would break there.
     """
@@ -43,6 +45,9 @@ class MoveBonds:
         shape = (len(instances), len(table.nodes))
         self.barred: Truths = np.zeros(shape, dtype=bool)
         self.costs: Floats = np.zeros(shape)
+        self.closed: Truths = np.zeros(shape, dtype=bool)
+        self._staying: Truths = np.zeros(shape, dtype=bool)
+        self._close()
         rows_by_other: dict[str, dict[int, None]] = {}
         for row, name in enumerate(self._names):
             for tie in ties.of(name):
@@ -69,27 +74,40 @@ class MoveBonds:
     ) -> tuple[Truths, Floats] | None:
         """For moves of `kind` of the instances in `rows`: what is forbidden, what wishes cost.
 
-        Both broadcast to rows × `targets`; None if the primary stays.  The cost is the
-        difference to the present.  A node that runs an instance only for a while must not
-        be forbidden either.
+        Both broadcast to rows × `targets`; None if nothing is.  The cost is the difference to
+        the present.  A node that runs an instance only for a while must not be forbidden
+        either.
         """
-        if kind.letters == ("r",):
-            return None
         row = rows[:, None]
+        if kind.letters == ("r",):
+            closed = self.closed[row, targets[None, :]]
+            return (closed, np.zeros(closed.shape)) if closed.any() else None
         on_mirror = secondary[rows][:, None]
         node = on_mirror if kind.letters in (("f",), ("f", "r")) else targets[None, :]
         barred: Truths = self.barred[row, node]
         if kind.mirror_leads:
             barred = barred | self.barred[row, on_mirror]
+        if kind.letters == ("f", "r"):
+            barred = barred | self.closed[row, targets[None, :]]
         costs: Floats = self.costs[row, node] - self.costs[row, primary[rows][:, None]]
         return barred, costs
+
+    def _close(self) -> None:
+        """Note which nodes tags close to whom, and who must stay where it is."""
+        position, where = self._table.position, self._table.state.where
+        for row, name in enumerate(self._names):
+            forbidden = self._ties.forbidden(name)
+            self.closed[row, [position[i] for i in forbidden if i in position]] = True
+            if self._ties.stays(name):
+                self._staying[row] = True
+                self._staying[row, position[where[name][0]]] = False
 
     def _home(self, name: str) -> int:
         return self._table.state.where.get(name, (NOWHERE,))[0]
 
     def _look_at(self, row: int) -> None:
         barred, costs = self.barred[row], self.costs[row]
-        barred[:] = False
+        barred[:] = self.closed[row] | self._staying[row]
         costs[:] = 0
         for tie in self._ties.of(self._names[row]):
             home = self._homes[tie.other]

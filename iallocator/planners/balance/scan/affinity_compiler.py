@@ -13,7 +13,7 @@ __all__ = ["ties_of"]
 
 
 def ties_of(relations: Relations | None) -> Ties | None:
-    """What keeps instances together or apart; None if nothing does."""
+    """What keeps instances together, apart, or off nodes; None if nothing does."""
     if relations is None:
         return None
     ties = [
@@ -24,11 +24,11 @@ def ties_of(relations: Relations | None) -> Ties | None:
         for bond in relations.constraints
         if bond.kind in (APART, TOGETHER)
     ]  # fmt: skip
-    if not ties:
+    if not ties and relations.locations is None:
         return None
     nodes = relations.cluster.nodes
     sites = {
         domain: [frozenset(relations.sites(node.index, domain)) for node in nodes]
         for domain in {tie.domain for tie in ties}
     }
-    return Ties(ties, sites)
+    return Ties(ties, sites, relations.locations)

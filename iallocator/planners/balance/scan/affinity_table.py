@@ -4,13 +4,17 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
+
+    from iallocator.constraints.locations import Locations
 
 __all__ = ["Tie", "Ties"]
 
 
 class Tie:
     """`instance` must, or should, be apart from or together with `other`.
+
+    `other` is "" where it must be apart from a node.
 
     Attributes
     ----------
@@ -44,11 +48,20 @@ class Ties:
         Those that are no musts.
     sites:
         Domain -> per node of the cluster the failure domains that it is in.
+    locations:
+        Where instances must not be, or must stay; None if no tag says so.
     """
 
-    __slots__ = ("_of", "sites", "wishes")
+    __slots__ = ("_of", "_out", "locations", "sites", "wishes")
 
-    def __init__(self, ties: Iterable[Tie], sites: Mapping[str, Sequence[frozenset[str]]]) -> None:
+    def __init__(
+        self,
+        ties: Iterable[Tie],
+        sites: Mapping[str, Sequence[frozenset[str]]],
+        locations: Locations | None = None,
+    ) -> None:
+        self.locations = locations
+        self._out: dict[tuple[str, int], Tie] = {}
         self.sites = sites
         self._of: dict[str, list[Tie]] = {}
         for tie in ties:
@@ -82,15 +95,36 @@ class Ties:
         self, instance: str, where: Mapping[str, tuple[int, ...]], node: int | None = None
     ) -> list[Tie]:
         """The musts of `instance` that are broken; if it were on `node`, where that is given."""
-        nodes = where.get(instance, ()) if node is None else (node,)
-        return [
+        if node is None:
+            node = where[instance][0]
+        broken = [
             tie
             for tie in self.of(instance)
-            if tie.must
-            and nodes
-            and tie.other in where
-            and self.breaks(tie, nodes[0], where[tie.other][0])
+            if tie.must and tie.other in where and self.breaks(tie, node, where[tie.other][0])
         ]
+        if self.locations is not None and self.locations.broken(instance, node):
+            broken.append(self._out_of(instance, node))
+        return broken
+
+    def _out_of(self, instance: str, node: int) -> Tie:
+        """That `instance` must not be on `node`: always the same object."""
+        found = self._out.get((instance, node))
+        if found is None:
+            found = Tie(instance, "", apart=True, must=True, domain="", weight=0.0)
+            self._out[instance, node] = found
+        return found
+
+    def forbidden(self, instance: str) -> Collection[int]:
+        """The nodes of the cluster that `instance` must not come to, in either role."""
+        return () if self.locations is None else self.locations.forbidden(instance)
+
+    def binds(self, instance: str) -> bool:
+        """Whether `instance` is bound to others, or kept off nodes."""
+        return bool(self.of(instance) or self.forbidden(instance) or self.stays(instance))
+
+    def stays(self, instance: str) -> bool:
+        """Whether the primary of `instance` must stay where it is."""
+        return self.locations is not None and self.locations.pin(instance) is not None
 
     def breaks(self, tie: Tie, node: int, home: int) -> bool:
         """Whether an instance on `node` breaks `tie` while the other is at `home`."""

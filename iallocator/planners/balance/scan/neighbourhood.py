@@ -215,7 +215,7 @@ class _CrowdScan:
         ties: Ties | None,
     ) -> None:
         self._table = table
-        bound = ties is not None and any(ties.of(i.name) for i in crowd.instances)
+        bound = ties is not None and any(ties.binds(i.name) for i in crowd.instances)
         self.bonds = MoveBonds(table, crowd.instances, ties) if ties and bound else None
         self._crowd = crowd
         self._twins = twins
