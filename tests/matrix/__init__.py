@@ -1,0 +1,1 @@
+"""Features × paths: in each cell one feature decides the answer of one path."""

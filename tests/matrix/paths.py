@@ -1,0 +1,234 @@
+"""The paths of the matrix: everything that decides where an instance goes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+from . import planners, requests
+from .worlds import MIRROR, PAIR, PLAIN, SHARED, Scene
+
+Json = dict[str, Any]
+
+__all__ = ["PATHS", "Path"]
+
+
+@dataclass(frozen=True)
+class Path:
+    """One column of the matrix.
+
+    Attributes
+    ----------
+    name
+        As in the table.
+    kinds
+        The kinds of subject that it takes, the usual first.
+    between
+        Whether it chooses between groups.
+    build
+        Kind, and whether `best` and `next` are in different groups, to the scene.
+    ask
+        The scene to the answer or the plan.
+    read
+        Where that leaves the subject, primary first; [] if nowhere.
+    batch
+        Whether it takes several instances.
+    options
+        For the command line.
+    judged
+        Whether global N+1 counts.
+    forced
+        Whether the subject goes to `best` or stays: there is no room for it on `next`.
+    """
+
+    name: str
+    kinds: tuple[str, ...]
+    between: bool
+    build: Callable[[str, bool], Scene]
+    ask: Callable[[Scene], Json] = requests.respond
+    read: Callable[[Scene, Json], list[str]] = requests.read_homes
+    batch: bool = False
+    options: tuple[str, ...] = ()
+    forced: bool = False
+    judged: bool = False
+
+    def homes(self, scene: Scene) -> list[str]:
+        """Where it leaves the subject, primary first; [] if nowhere."""
+        return self.read(scene, self.ask(scene))
+
+    def scene(self, kind: str, split: bool) -> Scene:
+        """Where it starts from."""
+        scene = self.build(kind, split)
+        scene.judged = self.judged
+        scene.options += self.options
+        return scene
+
+
+REQUESTS = [
+    Path("allocate", (SHARED, PLAIN, PAIR), True, requests.allocate, judged=True),
+    Path(
+        "multi-allocate",
+        (SHARED, PLAIN, PAIR),
+        True,
+        requests.multi_allocate,
+        batch=True,
+        judged=True,
+    ),
+    Path("allocate-secondary", (MIRROR,), False, requests.allocate_secondary, judged=True),
+    Path("relocate", (SHARED, MIRROR), False, requests.relocate),
+    Path("evacuate primary-only", (SHARED,), False, requests.evacuate("primary-only"), batch=True),
+    Path(
+        "evacuate secondary-only", (MIRROR,), False, requests.evacuate("secondary-only"), batch=True
+    ),
+    Path("evacuate all", (SHARED, PAIR), False, requests.evacuate("all"), batch=True),
+    Path("change-group", (SHARED, PAIR), True, requests.change_group, batch=True, judged=True),
+    Path("multi-evacuate", (MIRROR,), False, requests.multi_evacuate),
+]
+
+
+def _under(path: Path, strategy: str) -> Path:
+    """The same path under another strategy."""
+    options = (*path.options, f"--strategy={strategy}")
+    return replace(path, name=f"{path.name}, {strategy}", options=options)
+
+
+STRATEGIES = ("pacemaker-balanced", "affinity")
+
+SEARCHES = [
+    Path("exact search", (SHARED, PLAIN), True, planners.exact, forced=True, judged=True),
+    Path("exact search of moves", (SHARED,), False, planners.exact_moves, forced=True),
+    Path(
+        "--optimal",
+        (SHARED, PLAIN),
+        True,
+        requests.multi_allocate,
+        batch=True,
+        judged=True,
+        options=("--optimal",),
+    ),
+    Path(
+        "--top",
+        (SHARED, PLAIN, PAIR),
+        True,
+        requests.allocate,
+        read=requests.read_top,
+        judged=True,
+        options=("--top=9",),
+    ),
+]
+
+PLACING = planners.asking("place", "--strategy=pacemaker-balanced")
+
+PLANNERS = [
+    Path(
+        "balance",
+        (SHARED, MIRROR),
+        False,
+        planners.balance,
+        planners.asking("balance"),
+        planners.read_moves,
+    ),
+    Path(
+        "lookahead",
+        (SHARED,),
+        False,
+        planners.lookahead,
+        planners.asking("balance", "--lookahead"),
+        planners.read_moves,
+        forced=True,
+    ),
+    Path(
+        "--cost",
+        (SHARED, MIRROR),
+        False,
+        planners.balance,
+        planners.asking("balance", "--cost=100"),
+        planners.read_moves,
+    ),
+    Path(
+        "squeeze down",
+        (SHARED,),
+        False,
+        planners.squeeze_down,
+        planners.asking("squeeze"),
+        planners.read_moves,
+    ),
+    Path(
+        "squeeze up",
+        (SHARED,),
+        False,
+        planners.squeeze_up,
+        planners.asking("squeeze"),
+        planners.read_moves,
+        forced=True,
+    ),
+    Path(
+        "squeeze exact",
+        (SHARED,),
+        False,
+        planners.squeeze_exact,
+        planners.asking("squeeze"),
+        planners.read_moves,
+        forced=True,
+    ),
+    Path(
+        "redistribute",
+        (SHARED,),
+        True,
+        planners.redistribute,
+        planners.asking("redistribute"),
+        planners.read_moves,
+        judged=True,
+        forced=True,
+    ),
+    Path(
+        "compress",
+        (SHARED,),
+        True,
+        planners.compress,
+        planners.asking("compress"),
+        planners.read_moves,
+        judged=True,
+    ),
+    Path(
+        "balance-groups",
+        (SHARED,),
+        True,
+        planners.balance_groups,
+        planners.asking("balance-groups"),
+        planners.read_moves,
+        judged=True,
+    ),
+    Path(
+        "capacity",
+        (SHARED, PLAIN),
+        True,
+        planners.capacity,
+        planners.ask_capacity,
+        planners.read_capacity,
+        judged=True,
+    ),
+    Path(
+        "place",
+        (SHARED,),
+        False,
+        planners.place,
+        PLACING,
+        planners.read_placement,
+        forced=True,
+        judged=True,
+    ),
+    Path("detours", (SHARED,), False, planners.detour, PLACING, planners.read_detour),
+]
+
+PATHS: dict[str, Path] = {
+    path.name: path
+    for path in [
+        *REQUESTS,
+        *[_under(path, name) for name in STRATEGIES for path in REQUESTS],
+        *SEARCHES,
+        *PLANNERS,
+    ]
+}
+"""Name -> path, in the order of the table."""

@@ -1,0 +1,253 @@
+"""The paths that are commands on a whole cluster: their worlds, and where their plans lead."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import tempfile
+from collections.abc import Callable
+from typing import Any
+
+from iallocator.cli import main
+from tests import builders
+
+from .requests import between_world, moving_world, new_world
+from .worlds import (
+    BEST,
+    HELD,
+    KEEPER,
+    MEMORY,
+    MIRROR,
+    NEXT,
+    SOURCE,
+    SPARE,
+    Scene,
+    newcomer,
+    world,
+)
+
+Json = dict[str, Any]
+
+Build = Callable[[str, bool], Scene]
+
+
+class RefusedError(Exception):
+    """A command that will not do what is asked, in its words."""
+
+
+def run(command: str, document: Json, *options: str) -> str:
+    """What a command says about `document`."""
+    said, complained = io.TextIOWrapper(io.BytesIO()), io.StringIO()
+    with (
+        tempfile.NamedTemporaryFile("w", suffix=".json") as file,
+        contextlib.redirect_stdout(said),
+        contextlib.redirect_stderr(complained),
+    ):
+        json.dump(document, file)
+        file.flush()
+        status = main([command, *options, file.name])
+    if status == 2:
+        raise RefusedError(complained.getvalue())
+    assert status == 0, complained.getvalue()
+    said.seek(0)
+    return said.read()
+
+
+def asking(command: str, *options: str) -> Callable[[Scene], Json]:
+    """Return what gets the plan of a command, verified step by step."""
+
+    def ask(scene: Scene) -> Json:
+        always = ("--json", "--verify-plan", *options)
+        plan: Json = json.loads(run(command, scene.finished(), *always, *scene.options))
+        return plan
+
+    return ask
+
+
+def read_moves(scene: Scene, plan: Json) -> list[str]:
+    """Where the moves of a plan leave the subject, primary first."""
+    moves = [move["to"] for move in plan["moves"] if move["instance"] == "subject"]
+    return list(moves[-1]) if moves else list(scene.subject["nodes"])
+
+
+# Within a group.
+
+
+def balance(kind: str, split: bool) -> Scene:
+    """The node of the subject carries too much."""
+    scene = moving_world(kind, split)
+    scene.subject["memory"] = 1800
+    if kind == MIRROR:
+        scene.node(KEEPER)["total_memory"] += 1800
+        scene.subject["disk_space_total"] = 50000
+        scene.options.append("--no-instance-moves")
+    return scene
+
+
+def lookahead(kind: str, split: bool) -> Scene:
+    """The subject, with many cpus, should change places with another one of equal memory."""
+    scene = Scene(world([BEST, NEXT, SOURCE, KEEPER]), kind)
+    scene.node(NEXT)["total_memory"] = HELD[NEXT] + 256
+    for name in (SOURCE, BEST):
+        scene.node(name)["total_memory"] = 8192
+        scene.instance(f"at-{name}")["memory"] = 2048
+    scene.instance("at-source")["vcpus"] = 6
+    scene.add("subject", SOURCE, memory=3000, vcpus=6)
+    scene.add("partner", BEST, memory=3000, vcpus=1)
+    return scene
+
+
+def squeeze_down(kind: str, split: bool) -> Scene:
+    """Only the node of the subject can be powered down."""
+    scene = moving_world(kind, split)
+    del scene.document["instances"]["at-source"]
+    scene.options += ["--target-resources=0", "--minimal-resources=0", "--master=best"]
+    return scene
+
+
+def squeeze_up(kind: str, split: bool) -> Scene:
+    """The node of the subject has too little room; `best` is on standby."""
+    scene = Scene(world([BEST, NEXT, SOURCE, KEEPER]), kind)
+    scene.node(SOURCE)["total_memory"] = 8192
+    scene.node(NEXT)["total_memory"] = 9000
+    scene.node(KEEPER)["total_memory"] = 1024
+    scene.add("subject", SOURCE, memory=7500)
+    scene.asleep = True
+    scene.node(BEST)["offline"] = True
+    scene.tag(scene.node(BEST), "htools:standby:auto")
+    scene.options += ["--target-resources=0.5", "--minimal-resources=0.5"]
+    return scene
+
+
+# Between groups.
+
+
+def redistribute(kind: str, split: bool) -> Scene:
+    """The node of the subject is offline."""
+    scene = between_world(kind, split=True)
+    if not split:
+        scene.options.clear()
+        scene.node(KEEPER)["total_memory"] += 1024  # for what is on `best`, if that fails
+    scene.node(SOURCE)["offline"] = True
+    del scene.document["instances"]["at-source"]
+    return scene
+
+
+def compress(kind: str, split: bool) -> Scene:
+    """The group of the subject is the one that can be emptied."""
+    scene = between_world(kind, split)
+    del scene.document["instances"]["at-source"]
+    return scene
+
+
+def balance_groups(kind: str, split: bool) -> Scene:
+    """The group of the subject carries too much."""
+    scene = between_world(kind, split)
+    scene.node(SOURCE)["total_cpus"] = 2
+    if split:
+        scene.node(BEST)["total_cpus"] = 32
+        for name in (NEXT, SPARE):
+            for number in range(3):
+                scene.add(f"more-{name}-{number}", name, disk_template="plain", memory=256)
+    return scene
+
+
+def place(kind: str, split: bool) -> Scene:
+    """The cluster anew, the subject among the others."""
+    return moving_world(kind, split)
+
+
+def read_placement(scene: Scene, plan: Json) -> list[str]:
+    """Where the subject is placed."""
+    home = plan["placement"]["subject"]
+    return [home] if home else []
+
+
+def detour(kind: str, split: bool) -> Scene:
+    """The subject and a larger one change places; only the subject has room elsewhere."""
+    scene = Scene(world([BEST, NEXT, SOURCE, KEEPER]), kind, ["--n1=off"])
+    for name in scene.document["nodes"]:
+        scene.node(name)["total_memory"] = 3000 if name in (SOURCE, KEEPER) else 2000
+        scene.instance(f"at-{name}")["memory"] = 500
+    subject = scene.add("subject", SOURCE, memory=1200)
+    scene.tag(subject, "iallocator:score:keeper:10")
+    scene.tag(scene.add("rival", KEEPER, memory=2000), "iallocator:score:source:10")
+    return scene
+
+
+def read_detour(scene: Scene, plan: Json) -> list[str]:
+    """Through which node the subject passes; [] if it goes straight."""
+    steps = [step for step in plan["transition"]["steps"] if step.get("instance") == "subject"]
+    return [step["to"][0] for step in steps[:1] if step["to"][0] not in (SOURCE, KEEPER)]
+
+
+# Many at once.
+
+
+def exact(kind: str, split: bool) -> Scene:
+    """One after the other, the first takes the only place of the subject.
+
+    What is on `best` could fail over to the node ``spare``.
+    """
+    scene = new_world(kind, split)
+    scene.node(NEXT)["total_memory"] = HELD[NEXT] + 8000
+    home = scene.group_of(BEST)["name"]
+    scene.document["nodes"]["spare"] = builders.node(home, memory=MEMORY[BEST] - HELD[BEST] - 300)
+    wanted = [newcomer(kind, memory=6000), newcomer(kind, memory=28000)]
+    wanted[0]["name"] = "first"
+    for one in wanted:
+        del one["type"]
+        one["restrict-to-nodes"] = [BEST, NEXT, KEEPER]
+    scene.document["request"] = {"type": "multi-allocate", "instances": wanted}
+    return scene
+
+
+def exact_moves(kind: str, split: bool) -> Scene:
+    """The same, of an evacuation."""
+    scene = moving_world(kind, split)
+    scene.node(NEXT)["total_memory"] = HELD[NEXT] + 8000
+    scene.node(SOURCE)["total_memory"] = 40000
+    scene.subject["memory"] = 28000
+    scene.add("first", SOURCE, memory=6000)
+    scene.document["request"] = {
+        "type": "node-evacuate", "instances": ["first", "subject"], "evac_mode": "primary-only",
+    }  # fmt: skip
+    return scene
+
+
+def squeeze_exact(kind: str, split: bool) -> Scene:
+    """The same, of a node to be powered down."""
+    scene = exact_moves(kind, split)
+    del scene.document["request"], scene.document["instances"]["at-source"]
+    scene.options += ["--target-resources=0", "--minimal-resources=0", "--master=best"]
+    return scene
+
+
+def capacity(kind: str, split: bool) -> Scene:
+    """Unnamed instances of a size; `SUBJECT` tells which."""
+    names = [BEST, NEXT, KEEPER, SPARE]
+    groups = ["default", "second", "default", "second"] if split else ()
+    scene = Scene(world(names, groups), kind)
+    if split:
+        scene.group_of(NEXT)["alloc_policy"] = "last_resort"
+        scene.options.append("--n1=off")
+    scene.wanted = newcomer(kind)
+    return scene
+
+
+def ask_capacity(scene: Scene) -> Json:
+    """How many instances like the subject fit; asked of one only."""
+    one = scene.subject
+    size = f"{one['disks'][0]['size']},{one['memory']},{one['vcpus']}"
+    options = [f"--standard-alloc={size}", f"--tiered-alloc={size}"]
+    options += [f"--disk-template={one['disk_template']}", f"--spindle-use={one['spindle_use']}"]
+    said = run("capacity", scene.finished(), "--json", "-l1", *options, *scene.options)
+    found: Json = json.loads(said)
+    return found
+
+
+def read_capacity(scene: Scene, plan: Json) -> list[str]:
+    """Where the first is placed."""
+    placed = plan["standard"]["instances"]
+    return list(placed[0]["nodes"]) if placed else []

@@ -1,0 +1,182 @@
+"""Why some cells of the matrix cannot be, in words.
+
+A rule holds for every feature and path that it names; the first that holds is the reason.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+
+from .features import FEATURES
+from .paths import PATHS
+from .worlds import MIRROR, SHARED
+
+__all__ = ["RULES", "reason"]
+
+
+def _paths(*starts: str) -> frozenset[str]:
+    """The names of the paths that are called so, under whatever strategy."""
+    return frozenset(name for name in PATHS if name.partition(",")[0] in starts)
+
+
+EVERYWHERE = frozenset(PATHS)
+SECONDARIES = frozenset(name for name, path in PATHS.items() if path.kinds == (MIRROR,))
+SHARED_ONLY = frozenset(name for name, path in PATHS.items() if path.kinds == (SHARED,))
+WITHIN = frozenset(name for name, path in PATHS.items() if not path.between)
+ALONE = frozenset(name for name, path in PATHS.items() if not path.batch)
+UNJUDGED = frozenset(name for name, path in PATHS.items() if not path.judged)
+RANKED = frozenset(name for name in PATHS if "," in name)
+NEW = _paths("allocate", "multi-allocate", "--optimal", "--top", "exact search")
+MOVES = _paths(
+    "relocate", "evacuate primary-only", "evacuate secondary-only", "evacuate all",
+    "change-group", "multi-evacuate", "exact search of moves",
+)  # fmt: skip
+SQUEEZE = _paths("squeeze down", "squeeze up", "squeeze exact")
+BETWEEN = _paths("redistribute", "compress", "balance-groups")
+BALANCE = _paths("balance", "lookahead", "--cost")
+PLANNERS = frozenset({*SQUEEZE, *BETWEEN, *BALANCE, *_paths("place", "detours")})
+FORCED = frozenset(name for name, path in PATHS.items() if path.forced)
+
+NODE_N1 = ("N+1 no-new", "N+1 off", "N+1 strict", "group setting: n1")
+OF_TAGS = (
+    "pools", "exclusion tags", "migration tags", "location tags", "together", "apart (node)",
+    "apart (domain)", "should with a price", "hard location score", "group setting: soft errors",
+    "setting of another group: soft errors",
+)  # fmt: skip
+
+Rule = tuple[Collection[str], Collection[str], str]
+
+RULES: list[Rule] = [
+    (
+        (
+            "cpu ratio",
+            "exclusion tags",
+            "together",
+            "apart (node)",
+            "apart (domain)",
+            "should with a price",
+            "hard location score",
+            "hard node score",
+            "migration tags",
+            "group setting: soft errors",
+            "keep-running",
+        ),
+        SECONDARIES,
+        "it concerns where an instance runs: a secondary runs nothing",
+    ),
+    (
+        ("spindle ratio", "exclusive storage"),
+        SHARED_ONLY,
+        "an instance on shared storage has no spindles of a node",
+    ),
+    (
+        ("policy", "networks", "unallocable group", "setting of another group: soft errors"),
+        WITHIN,
+        "a property of the group, and the path does not leave it",
+    ),
+    (
+        ("priority", "order", "order after what fails"),
+        ALONE,
+        "it decides between instances of one request or plan, here is one",
+    ),
+    (
+        ("restricted nodes",),
+        EVERYWHERE - NEW,
+        "only a request for a new instance names nodes",
+    ),
+    (("migration tags",), NEW | _paths("capacity"), "a new instance comes from nowhere"),
+    (
+        NODE_N1,
+        UNJUDGED & MOVES,
+        "somebody asked for the move: as with hail, N+1 of the single node is all that counts",
+    ),
+    (
+        (*NODE_N1, "unallocable group"),
+        _paths("detours"),
+        "nothing stays there",
+    ),
+    (("group setting: strategy",), RANKED, "the command line wins over the tags of a group"),
+    (
+        ("group setting: strategy",),
+        {*BALANCE, *SQUEEZE, *_paths("capacity", "--optimal")},
+        "it lowers the score of the cluster, whatever ranks single requests",
+    ),
+    (("group setting: strategy",), _paths("place"), "the command line names the strategy"),
+    (
+        ("group setting: strategy", "location tags", "should with a price"),
+        FORCED - _paths("redistribute", "place"),
+        "it ranks, and refuses nothing; there is one place only",
+    ),
+    (
+        ("group setting: strategy", "location tags"),
+        _paths("redistribute"),
+        "it ranks; `next` is in a group of last resort",
+    ),
+    (
+        ("group setting: strategy", "location tags", "should with a price"),
+        _paths("--top", "detours"),
+        "it ranks, and refuses nothing",
+    ),
+    (
+        ("location tags",),
+        RANKED | _paths("place"),
+        "wishes for locations are a statistic of the score, by which this strategy does not rank",
+    ),
+    (
+        (*OF_TAGS, "networks"),
+        _paths("capacity"),
+        "what only has a size has no tags and no networks",
+    ),
+    (("not running",), SECONDARIES, "a secondary is replaced whether its primary runs or not"),
+    (("not running",), _paths("relocate"), "the answer is a node; Ganeti chooses the step"),
+    (("not running",), _paths("redistribute"), "its node is offline, so that it fails over anyway"),
+    (("not running",), NEW | _paths("capacity"), "a new instance is to run"),
+    (
+        ("order after what fails",),
+        MOVES,
+        "what finds no other place runs where it is, and nothing has to wait",
+    ),
+    (
+        ("order",),
+        NEW,
+        "new instances are created, not moved: what must come first is `order after what fails`",
+    ),
+    (
+        ("keep-running",),
+        EVERYWHERE - _paths("place", "detours"),
+        "nothing is stopped to make room for something else",
+    ),
+    (("order",), SECONDARIES, "a secondary is replaced while its primary runs"),
+    (
+        ("group setting: soft errors",),
+        _paths("detours"),
+        "where the way ends the same is broken",
+    ),
+    (("offline",), _paths("squeeze up"), "what is powered on is offline before"),
+    (("apart (domain)",), _paths("detours"), "the way ends in the rack that is forbidden"),
+    (("together",), _paths("detours"), "both are together in the end, and on the way neither is"),
+    (
+        ("auto_balance off", "admin_state offline"),
+        SQUEEZE | _paths("lookahead", "place", "detours"),
+        "the world has no room for what is held on `best`",
+    ),
+]
+"""Features, paths, and why none of them makes a cell."""
+
+
+def reason(feature: str, path: str) -> str:
+    """Why the two make no cell; "" if they do."""
+    return next((words for one, other, words in RULES if feature in one and path in other), "")
+
+
+def table() -> Iterator[str]:
+    """The matrix for people: what is a cell, and why the others are not."""
+    for feature in FEATURES:
+        cells = [path for path in PATHS if not reason(feature, path)]
+        yield f"{feature}: {', '.join(cells)}"
+        why: dict[str, list[str]] = {}
+        for path in PATHS:
+            if words := reason(feature, path):
+                why.setdefault(words, []).append(path)
+        for words, paths in why.items():
+            yield f"    not {', '.join(paths)}: {words}"

@@ -1,0 +1,161 @@
+"""The paths that are requests: the worlds they start from, and where their answers go."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from iallocator.cli import answer
+
+from .worlds import (
+    BEST,
+    KEEPER,
+    MIRROR,
+    NEXT,
+    PAIR,
+    SOURCE,
+    SPARE,
+    Scene,
+    newcomer,
+    resident,
+    world,
+)
+
+Json = dict[str, Any]
+
+
+def new_world(kind: str, split: bool) -> Scene:
+    """Return the nodes that a new instance may go to."""
+    nodes = [BEST, NEXT, KEEPER, *([SPARE] if kind == PAIR else [])]
+    assert not (split and kind == PAIR)
+    groups = ["default", "second", "second"] if split else ()
+    return Scene(world(nodes, groups), kind)
+
+
+def moving_world(kind: str, split: bool) -> Scene:
+    """Return the subject at its source, in the group of the nodes that it may go to."""
+    assert not split
+    scene = Scene(world([BEST, NEXT, KEEPER, SOURCE, *([SPARE] if kind == PAIR else [])]), kind)
+    resident(scene)
+    return scene
+
+
+def between_world(kind: str, split: bool) -> Scene:
+    """Return the subject in a group of its own; the nodes for it in another, or in two others."""
+    assert not (split and kind == PAIR)
+    there = "second" if split else "default"
+    groups = {BEST: "default", NEXT: there, SOURCE: "home", KEEPER: "default", SPARE: there}
+    if kind == PAIR:
+        groups[KEEPER] = "home"
+    elif not split:
+        del groups[SPARE]
+    scene = Scene(world(list(groups), list(groups.values())), kind)
+    if split:
+        scene.group_of(NEXT)["alloc_policy"] = "last_resort"
+        scene.options.append("--n1=off")  # each is alone in its group, but for `keeper`
+    resident(scene)
+    return scene
+
+
+def allocate(kind: str, split: bool) -> Scene:
+    """One new instance."""
+    scene = new_world(kind, split)
+    scene.document["request"] = newcomer(kind)
+    return scene
+
+
+def multi_allocate(kind: str, split: bool) -> Scene:
+    """A new instance after a small one that has its place."""
+    scene = new_world(kind, split)
+    first = {"name": "first", "memory": 128, "restrict-to-nodes": [KEEPER]}
+    if split:
+        first["group_name"] = "second"
+    wanted = [newcomer("shared") | first, newcomer(kind)]
+    for one in wanted:
+        del one["type"]
+    scene.document["request"] = {"type": "multi-allocate", "instances": wanted}
+    return scene
+
+
+def allocate_secondary(kind: str, split: bool) -> Scene:
+    """A plain instance becomes mirrored."""
+    scene = moving_world(kind, split)
+    scene.subject.update(disk_template="plain", nodes=[KEEPER], disk_space_total=1024)
+    scene.node(SOURCE)["total_disk"] = scene.instance("at-source")["disk_space_total"] + 100
+    scene.document["request"] = {"type": "allocate-secondary", "name": "subject"}
+    return scene
+
+
+def relocate(kind: str, split: bool) -> Scene:
+    """The subject leaves its source."""
+    scene = moving_world(kind, split)
+    scene.document["request"] = {
+        "type": "relocate", "name": "subject", "required_nodes": 1, "relocate_from": [SOURCE],
+        "disk_space_total": scene.subject["disk_space_total"],
+    }  # fmt: skip
+    return scene
+
+
+def evacuate(mode: str) -> Any:
+    """Return the builder of an evacuation."""
+
+    def build(kind: str, split: bool) -> Scene:
+        scene = moving_world(kind, split)
+        scene.document["request"] = {
+            "type": "node-evacuate", "instances": ["subject"], "evac_mode": mode,
+        }  # fmt: skip
+        return scene
+
+    return build
+
+
+def change_group(kind: str, split: bool) -> Scene:
+    """The subject leaves its group."""
+    scene = between_world(kind, split)
+    scene.document["request"] = {
+        "type": "change-group", "instances": ["subject"], "target_groups": [],
+    }  # fmt: skip
+    return scene
+
+
+def multi_evacuate(kind: str, split: bool) -> Scene:
+    """The mirrors leave the source."""
+    assert kind == MIRROR
+    scene = moving_world(kind, split)
+    scene.document["request"] = {"type": "multi-evacuate", "evac_nodes": [SOURCE]}
+    return scene
+
+
+def respond(scene: Scene) -> Json:
+    """The response to the request of a scene."""
+    found: Json = json.loads(answer(json.dumps(scene.finished()).encode(), scene.options))
+    return found
+
+
+def read_homes(scene: Scene, response: Json, name: str = "subject") -> list[str]:
+    """Where a response puts an instance, primary first; [] if it puts it nowhere."""
+    document = scene.document
+    result, kind = response["result"], document["request"]["type"]
+    if not response["success"]:
+        return []
+    if kind == "allocate":
+        return list(result)
+    if kind == "multi-allocate":
+        return next((nodes for one, nodes in result[0] if one == name), [])
+    present = document["instances"][name]["nodes"]
+    if kind == "allocate-secondary":
+        return [present[0], result]
+    if kind == "relocate":
+        return [*present[:-1], *result]
+    if kind == "multi-evacuate":
+        return next(([present[0], *nodes] for one, nodes in result if one == name), [])
+    moved = [one for one, _, _ in result[0]]
+    entries = {one["instance"]: one for one in response["solutions"]}
+    return list(entries[name]["nodes"]) if name in moved else []
+
+
+def read_top(scene: Scene, response: Json) -> list[str]:
+    """The first placement listed that is on `best`, else the first."""
+    listed = [p["nodes"] for entry in response["solutions"] for p in entry.get("placements", ())]
+    ours: list[str] = next((nodes for nodes in listed if BEST in nodes), [])
+    return ours or next(iter(listed), [])

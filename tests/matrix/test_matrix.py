@@ -1,0 +1,102 @@
+"""Features × paths: where the subject goes with the feature, and without it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from .features import FAILS_OVER, FEATURES, HERE, STAYS, WAITS, Feature
+from .known_wrong import KNOWN_WRONG
+from .paths import PATHS, Path
+from .reasons import RULES, reason, table
+from .worlds import BEST, NEXT, Scene
+
+Json = dict[str, Any]
+
+PAIRS = [(feature, path) for feature in FEATURES for path in PATHS]
+CELLS = [pair for pair in PAIRS if not reason(*pair)]
+
+
+def _kind(feature: Feature, path: Path) -> str:
+    """The kind of subject of a cell; "" if they have none in common."""
+    return next((kind for kind in path.kinds if kind in feature.kinds), "")
+
+
+def _possible(feature: Feature, path: Path) -> bool:
+    """Whether the two can make a cell by what they are."""
+    fits = path.between or not feature.split
+    return bool(_kind(feature, path)) and fits and (path.batch or not feature.rival)
+
+
+def _scene(feature: Feature, path: Path) -> Scene:
+    return path.scene(_kind(feature, path), feature.split)
+
+
+def _home(path: Path, scene: Scene) -> str:
+    """The decided node of the subject; "" if there is none."""
+    homes = path.homes(scene)
+    return homes[scene.role] if homes else ""
+
+
+def _holds(what: str, answer: Json) -> bool:
+    """Whether the steps of the subject are as WAITS, FAILS_OVER or STAYS says."""
+    steps = {step["number"]: step for step in answer["transition"]["steps"]}
+    ours = [step for step in steps.values() if step.get("instance") == "subject"]
+    kinds = {step["kind"] for step in ours}
+    if what == STAYS:
+        return "stop" not in kinds
+    if what == FAILS_OVER:
+        return "failover" in kinds and "migrate" not in kinds
+    return any(
+        steps[number].get("instance") == "rival" for step in ours for number in step["after"]
+    )
+
+
+def _cell(feature: str, path: str) -> object:
+    wrong = pytest.mark.xfail(reason="known to be wrong", strict=True)
+    marks = [wrong] if (feature, path) in KNOWN_WRONG else []
+    return pytest.param(feature, path, id=f"{feature} | {path}", marks=marks)
+
+
+@pytest.mark.parametrize(("feature", "path"), [_cell(*pair) for pair in CELLS])
+def test_cell_with_the_feature_the_answer_is_another(feature: str, path: str) -> None:
+    """Where the subject goes follows from the feature, and from nothing else."""
+    row, column = FEATURES[feature], PATHS[path]
+    if row.expect in (WAITS, FAILS_OVER, STAYS):
+        assert not _holds(row.expect, column.ask(row.prepared(_scene(row, column))))
+        assert _holds(row.expect, column.ask(row.applied(_scene(row, column))))
+        return
+    without = _home(column, row.prepared(_scene(row, column)))
+    scene = row.applied(_scene(row, column))
+    found = _home(column, scene)
+    if row.expect == HERE:
+        assert (without != BEST, found) == (True, BEST), f"without it {without}, with it {found}"
+    elif column.forced:
+        assert (without, found != BEST) == (BEST, True), f"without it {without}, with it {found}"
+    else:
+        assert (without, found) == (BEST, "" if row.leaves_nothing(scene) else NEXT)
+
+
+def test_pairs_are_cells_or_have_a_reason() -> None:
+    """No feature and no path can be forgotten: who adds one is told what is missing."""
+    impossible = [pair for pair in CELLS if not _possible(FEATURES[pair[0]], PATHS[pair[1]])]
+    assert impossible == [], "give reasons why these are no cells"
+
+
+def test_rules_all_apply_to_something() -> None:
+    """A reason that no pair needs is out of date."""
+    used = {reason(*pair) for pair in PAIRS}
+    assert [words for _, _, words in RULES if words not in used] == []
+
+
+def test_known_wrong_cells_are_cells() -> None:
+    """What is listed as wrong is tested."""
+    assert set(KNOWN_WRONG) <= set(CELLS)
+
+
+def test_table_tells_every_pair() -> None:
+    """The matrix as documentation; ``pytest -s`` shows it."""
+    lines = list(table())
+    print("\n".join(lines))
+    assert sum(line.count(",") for line in lines) > len(FEATURES)

@@ -1,0 +1,186 @@
+"""The worlds of the matrix: small clusters with one instance to place, and two nodes for it.
+
+Every path places or moves the instance ``subject``.  Left alone it goes to the node
+``best``, which is nearly empty; ``next`` is fuller, and where it goes if ``best`` is out of
+the question.  ``source`` is where it comes from, too small for anything else; ``keeper`` is
+full, and holds what must be held somewhere; ``spare`` is there for pairs of nodes only,
+fuller than ``next``.  Each node holds a plain instance ``at-NODE``, which nobody moves.
+Sizes are in MiB.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from tests import builders
+
+Json = dict[str, Any]
+
+SHARED, PLAIN, MIRROR, PAIR = "shared", "plain", "mirror", "pair"
+"""Kinds of a subject: on shared storage; with disks on its one node; mirrored, its secondary
+to be decided; mirrored, both nodes to be decided."""
+
+TEMPLATES = {SHARED: "rbd", PLAIN: "plain", MIRROR: "drbd", PAIR: "drbd"}
+
+BEST, NEXT, SOURCE, KEEPER, SPARE = "best", "next", "source", "keeper", "spare"
+
+MEMORY = {BEST: 32768, NEXT: 32768, SOURCE: 2560, KEEPER: 512, SPARE: 32768}
+HELD = {BEST: 256, NEXT: 8192, SOURCE: 256, KEEPER: 112, SPARE: 12288}
+
+FIGURES = (
+    "total_memory", "reserved_memory", "free_memory", "total_disk", "free_disk",
+    "total_spindles", "free_spindles", "total_cpus", "reserved_cpus",
+)  # fmt: skip
+"""What a node that cannot be asked does not tell."""
+
+
+@dataclass
+class Scene:
+    """A document in the making, and what a path asks of it.
+
+    Attributes
+    ----------
+    document
+        What nodes report is filled in last, by `finished`.
+    kind
+        Of the subject.
+    options
+        For the command line.
+    asleep
+        Whether nodes that are off tell their size all the same.
+    judged
+        Whether the path asks for global N+1.
+    wanted
+        The subject, where it is neither in the document nor in its request.
+    """
+
+    document: Json
+    kind: str
+    options: list[str] = field(default_factory=list)
+    asleep: bool = False
+    judged: bool = False
+    wanted: Json | None = None
+
+    @property
+    def role(self) -> int:
+        """Which of the subject's nodes the path decides."""
+        return 1 if self.kind == MIRROR else 0
+
+    @property
+    def request(self) -> Json:
+        """The request; {} if there is none."""
+        found: Json = self.document.get("request", {})
+        return found
+
+    @property
+    def subject(self) -> Json:
+        """The instance to be placed or moved."""
+        return self.instance("subject")
+
+    def node(self, name: str) -> Json:
+        """A node, by name."""
+        found: Json = self.document["nodes"][name]
+        return found
+
+    def group_of(self, node: str) -> Json:
+        """The group of a node."""
+        found: Json = self.document["nodegroups"][self.node(node)["group"]]
+        return found
+
+    def instance(self, name: str) -> Json:
+        """An instance, new or not."""
+        if name == "subject" and self.wanted is not None:
+            return self.wanted
+        if self.request.get("name") == name and "memory" in self.request:
+            return self.request
+        for one in self.request.get("instances", ()):
+            if isinstance(one, dict) and one["name"] == name:
+                return one
+        found: Json = self.document["instances"][name]
+        return found
+
+    def add(self, name: str, *nodes: str, **members: Any) -> Json:
+        """Put another instance there, on shared storage if nothing else is said."""
+        members.setdefault("disk_template", "rbd")
+        one = builders.instance(*nodes, **members)
+        self.document["instances"][name] = one
+        return one
+
+    def tag(self, owner: Json | None, *tags: str) -> None:
+        """Give tags to a node or an instance; to the cluster if `owner` is None."""
+        if owner is None:
+            self.document["cluster_tags"] += tags
+        else:
+            owner["tags"] = [*owner["tags"], *tags]
+
+    def forgo_n1(self) -> None:
+        """Let global N+1 not decide, where it could."""
+        if self.judged:
+            self.options.append("--n1=off")
+
+    def add_rival(self) -> Json:
+        """Return another instance like the subject, in the same request, before it."""
+        rival = copy.deepcopy(self.subject)
+        wanted = self.request.get("instances", [])
+        if rival.get("nodes"):
+            self.node(rival["nodes"][0])["total_memory"] += rival["memory"]
+            self.document["instances"] = {"rival": rival} | self.document["instances"]
+            wanted.insert(0, "rival")
+        else:
+            rival["name"] = "rival"
+            wanted.insert(0, rival)
+        return rival
+
+    def finished(self) -> Json:
+        """The document, its nodes reporting what their instances leave."""
+        for name, node in self.document["nodes"].items():
+            if (node["offline"] and not self.asleep) or not node["vm_capable"]:
+                for figure in FIGURES:
+                    node.pop(figure, None)
+            else:
+                _report(node, name, self.document["instances"].values())
+        return self.document
+
+
+def _report(node: Json, name: str, instances: Any) -> None:
+    """Write what `node` has left."""
+    here = [one for one in instances if name in one["nodes"]]
+    local = [one for one in here if one["disk_template"] in ("drbd", "plain")]
+    running = [one for one in here if one["nodes"][0] == name and one["admin_state"] == "up"]
+    spindles = sum(disk["spindles"] for one in local for disk in one["disks"])
+    node["free_memory"] = node["total_memory"] - sum(one["memory"] for one in running)
+    node["free_disk"] = node["total_disk"] - sum(one["disk_space_total"] for one in local)
+    node["free_spindles"] = max(0, node["total_spindles"] - spindles)
+
+
+def world(nodes: Sequence[str], groups: Sequence[str] = ()) -> Json:
+    """Return a cluster of the named `nodes`, all in one group or each in that of `groups`."""
+    homes = dict(zip(nodes, groups or ["default"] * len(nodes), strict=True))
+    document = builders.cluster(nodes=0)
+    document["nodegroups"] = {f"uuid-{g}": builders.group(g) for g in dict.fromkeys(homes.values())}
+    for name, home in homes.items():
+        document["nodes"][name] = builders.node(home, memory=MEMORY[name])
+        document["instances"][f"at-{name}"] = builders.instance(
+            name, disk_template="plain", memory=HELD[name], disk=HELD[name]
+        )
+    return document
+
+
+def newcomer(kind: str, **members: Any) -> Json:
+    """Return the description of the subject as a new instance."""
+    request: Json = builders.allocate({}, "subject", disk_template=TEMPLATES[kind], **members)[
+        "request"
+    ]
+    return request
+
+
+def resident(scene: Scene, home: str = SOURCE) -> None:
+    """Let the subject live on `home`; mirrored on `keeper`, in the role that is not decided."""
+    kind = scene.kind
+    nodes = {MIRROR: (KEEPER, home), PAIR: (home, KEEPER)}.get(kind, (home,))
+    scene.add("subject", *nodes, disk_template=TEMPLATES[kind], memory=512)
+    if kind == MIRROR:
+        scene.node(KEEPER)["total_memory"] += 512
