@@ -281,6 +281,7 @@ def _excluded_from_best(scene: Scene) -> None:
 def group_n1(scene: Scene) -> Iterator[None]:
     """The group is not judged by N+1."""
     _only_best_can_rescue(scene)
+    scene.options[:] = [option for option in scene.options if not option.startswith("--n1")]
     yield
     scene.tag(scene.group_of(BEST), "iallocator:n1:off")
 

@@ -153,6 +153,7 @@ PLANNERS = [
         planners.squeeze_down,
         planners.asking("squeeze"),
         planners.read_moves,
+        judged=True,
     ),
     Path(
         "squeeze up",
@@ -161,6 +162,7 @@ PLANNERS = [
         planners.squeeze_up,
         planners.asking("squeeze"),
         planners.read_moves,
+        judged=True,
         forced=True,
     ),
     Path(
@@ -170,6 +172,7 @@ PLANNERS = [
         planners.squeeze_exact,
         planners.asking("squeeze"),
         planners.read_moves,
+        judged=True,
         forced=True,
     ),
     Path(

@@ -221,6 +221,7 @@ def squeeze_exact(kind: str, split: bool) -> Scene:
     scene = exact_moves(kind, split)
     del scene.document["request"], scene.document["instances"]["at-source"]
     scene.options += ["--target-resources=0", "--minimal-resources=0", "--master=best"]
+    scene.options.append("--n1=off")  # who else could take the subject from `best`?
     return scene
 
 

@@ -152,6 +152,7 @@ RULES: list[Rule] = [
         _paths("detours"),
         "where the way ends the same is broken",
     ),
+    (("N+1 strict",), _paths("squeeze exact"), "what moves there passes no N+1 at all"),
     (("offline",), _paths("squeeze up"), "what is powered on is offline before"),
     (("apart (domain)",), _paths("detours"), "the way ends in the rack that is forbidden"),
     (("together",), _paths("detours"), "both are together in the end, and on the way neither is"),
