@@ -10,12 +10,6 @@ _WRONG: dict[str, list[str]] = {
         "allocate-secondary, affinity",
         "evacuate secondary-only, affinity",
         "multi-evacuate, affinity",
-        "balance",
-        "lookahead",
-        "--cost",
-        "squeeze down",
-        "squeeze up",
-        "squeeze exact",
         "capacity",
         "detours",
     ],
@@ -28,9 +22,6 @@ _WRONG: dict[str, list[str]] = {
         "--cost",
         "place",
     ],
-    "setting of another group: soft errors": [
-        "exact search",
-    ],
     "group setting: n1": [
         "balance",
         "lookahead",
@@ -41,10 +32,6 @@ _WRONG: dict[str, list[str]] = {
     ],
     "exclusion tags": [
         "detours",
-    ],
-    "together": [
-        "balance",
-        "--cost",
     ],
     "apart (node)": [
         "detours",
@@ -69,21 +56,9 @@ _WRONG: dict[str, list[str]] = {
         "place",
     ],
     "hard location score": [
-        "balance",
-        "lookahead",
-        "--cost",
-        "squeeze down",
-        "squeeze up",
-        "squeeze exact",
         "detours",
     ],
     "hard node score": [
-        "balance",
-        "lookahead",
-        "--cost",
-        "squeeze down",
-        "squeeze up",
-        "squeeze exact",
         "capacity",
         "detours",
     ],
