@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from iallocator.solver import highs
+from iallocator.solver.budget import Budget
 from iallocator.solver.problem import FOUND, IMPOSSIBLE, Choice, Kind, Problem
 
 REPORT = Path(__file__).with_name("SOLVERS.md")
@@ -84,7 +85,7 @@ def timed(solver: str, task: Problem) -> tuple[str, float]:
     """The status and the seconds that it took."""
     start = time.perf_counter()
     if solver == "HiGHS":
-        status = highs.solve(task, LIMIT).status
+        status = highs.solve(task, Budget(LIMIT)).status
     else:
         status = solve_cp_sat(task, LIMIT)
     return status, time.perf_counter() - start

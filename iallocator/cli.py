@@ -3,7 +3,8 @@
 With `iallocator.explain` the only code that prints.  Exit status 0: a response is on
 stdout, whether the request can be satisfied or not.  2: the command line or the
 document cannot be understood; one line on stderr says why (with --validate, one per
-problem).  1: nobody takes what goes to stdout.  130: interrupted.
+problem).  1: nobody takes what goes to stdout.  130: interrupted; if a search was, there is
+a response, as good as without that search or better.
 """
 
 from __future__ import annotations
@@ -80,7 +81,7 @@ def _run(arguments: list[str]) -> int:
         for line in reply.remarks:
             print(line, file=sys.stderr)
     sys.stdout.buffer.write(_encoded(reply))
-    return 0
+    return INTERRUPTED if reply.interrupted else 0
 
 
 def answer(raw: bytes, arguments: Sequence[str] = ()) -> bytes:

@@ -91,6 +91,7 @@ def decide(cluster: Cluster, request: Request, settings: Settings) -> Reply:
     remarks += doubts
     reply = handler_for(request.kind)(context, request)
     reply.remarks = remarks + context.remarks
+    reply.interrupted = context.interrupted
     return reply
 
 

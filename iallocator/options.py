@@ -209,6 +209,11 @@ class Settings:
         """How long an exact search may take; 0 if there is to be none."""
         if not self.searches:
             return 0.0
+        return self.optimum_seconds
+
+    @property
+    def optimum_seconds(self) -> float:
+        """How long the search for an optimum may take, if one is asked for."""
         return SEARCH_SECONDS if self.time_limit is None else self.time_limit
 
 

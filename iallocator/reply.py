@@ -32,9 +32,11 @@ class Reply:
         Of moves: their steps and what each waits for, ready to be encoded; else None.
     remarks:
         Lines for stderr: nothing of the answer, but worth knowing.
+    interrupted:
+        Whether Ctrl-C ended a search for a better answer.
     """
 
-    __slots__ = ("info", "remarks", "result", "solutions", "success", "transition")
+    __slots__ = ("info", "interrupted", "remarks", "result", "solutions", "success", "transition")
 
     def __init__(
         self, success: bool, info: str, result: Any, solutions: Sequence[dict[str, Any]]
@@ -45,6 +47,7 @@ class Reply:
         self.solutions = solutions
         self.transition: dict[str, Any] | None = None
         self.remarks: list[str] = []
+        self.interrupted = False
 
     def document(self) -> dict[str, Any]:
         """The members of the response, in their order."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from iallocator.handlers.move_reply import MoveReport, move_entry
-from iallocator.placement.groups import POLICY_RANK, AllocationRequest, collect_offers
+from iallocator.placement.groups import AllocationRequest, collect_offers
 from iallocator.placement.move_all import MoveTask, move_all
 from iallocator.placement.moves import MoveResult, move_anywhere, move_pair
 
@@ -19,9 +19,6 @@ if TYPE_CHECKING:
     from iallocator.requests import ChangeGroup
 
 __all__ = ["change_group", "move_to_group", "mover_into"]
-
-RELUCTANCE = 1000.0
-"""How much worse than any score a group of the next allocation policy is."""
 
 
 def change_group(context: Context, request: ChangeGroup) -> Reply:
@@ -66,7 +63,7 @@ def _task(context: Context, instance: Instance, groups: Sequence[Group]) -> Move
 def _places(
     context: Context, instance: Instance, groups: Sequence[Group]
 ) -> Iterator[tuple[float, tuple[int, ...]]]:
-    """Where an instance that is off the state now may go, preferred groups before others."""
+    """Where an instance that is off the state now may go."""
     if not instance.mirrored:
         return
     for offer in collect_offers(
@@ -79,8 +76,7 @@ def _places(
             found = evaluator.possible_pairs(instance, targets)
         else:
             found = evaluator.moved(instance, instance.nodes[0], targets)
-        penalty = RELUCTANCE * POLICY_RANK[group.alloc_policy]
-        yield from ((score + penalty, nodes) for score, nodes in found.everything())
+        yield from found.everything()
 
 
 def move_to_group(context: Context, instance: Instance, groups: Sequence[Group]) -> MoveResult:

@@ -31,7 +31,7 @@ def multi_allocate(context: Context, request: MultiAllocate) -> Reply:
     note = ""
     if batch.failed and context.settings.searches:
         batch, note = _at_once(context, request, batch)
-    if context.settings.optimal and not batch.failed:
+    if context.settings.optimal:
         batch, note = _best(context, request, batch, note)
     return batch.reply(note, whole=context.settings.like_hail)
 
@@ -79,18 +79,22 @@ class _Batch:
 def _one_after_the_other(context: Context, request: MultiAllocate) -> _Batch:
     """Give each instance the best place that is left."""
     batch = _Batch()
-    for position in in_turn(context, [wanted.instance for wanted in request.wanted]):
-        wanted = request.wanted[position]
-        wish = wish_for(context, wanted)
+    _place_in_turn(context, request.wanted, batch)
+    batch.put_in_order(request)
+    return batch
+
+
+def _place_in_turn(context: Context, wanted: Sequence[Allocate], batch: _Batch) -> None:
+    for position in in_turn(context, [one.instance for one in wanted]):
+        wish = wish_for(context, wanted[position])
         if wish is None:
-            _fail(batch, wanted, f"Group {wanted.group_name} does not exist", [])
+            why = f"Group {wanted[position].group_name} does not exist"
+            _fail(batch, wanted[position], why, [])
         else:
-            _place(context, wish, wanted, batch)
+            _place(context, wish, wanted[position], batch)
         if batch.failed and context.settings.like_hail:
             break
     _drop_dependents(context, batch)
-    batch.put_in_order(request)
-    return batch
 
 
 def _drop_dependents(context: Context, batch: _Batch) -> None:
@@ -155,47 +159,67 @@ def _fail(batch: _Batch, wanted: Allocate, why: str, groups: list[dict[str, Any]
 
 
 def _at_once(context: Context, request: MultiAllocate, greedy: _Batch) -> tuple[_Batch, str]:
-    """Place all by exact search; if that fails, what `greedy` has stands, with a note."""
-    wishes = [wish_for(context, wanted) for wanted in request.wanted]
-    known = [wish for wish in wishes if wish is not None]
-    if len(known) < len(wishes):
-        return greedy, ""
+    """Place all by exact search, or more than `greedy` has; else that stands, with a note."""
     from iallocator.placement.joint import place_together
 
-    for instance, nodes in reversed(greedy.placed):
+    wishes = _wishes(context, request)
+    _take_off(context, greedy)
+    failed = {name for name, _ in greedy.failed if name in wishes}
+    found = place_together(context, list(wishes.values()), failed)
+    if found.places:
+        return _exactly(context, request, wishes, found.places), found.note()
+    _put_back(context, greedy)
+    return greedy, found.note()
+
+
+def _wishes(context: Context, request: MultiAllocate) -> dict[str, AllocationRequest]:
+    """Instance -> where it may be placed, but for those that name groups that do not exist."""
+    found = {wanted.instance.name: wish_for(context, wanted) for wanted in request.wanted}
+    return {name: wish for name, wish in found.items() if wish is not None}
+
+
+def _take_off(context: Context, batch: _Batch) -> None:
+    for instance, nodes in reversed(batch.placed):
         context.state.remove(instance, nodes)
-    found = place_together(context, known)
-    note = found.note(context.settings)
-    if not found.nodes:
-        for instance, nodes in greedy.placed:
-            context.state.place(instance, nodes)
-        return greedy, note
-    return _exactly(context, request, known, found.nodes), note
+
+
+def _put_back(context: Context, batch: _Batch) -> None:
+    for instance, nodes in batch.placed:
+        context.state.place(instance, nodes)
 
 
 def _best(context: Context, request: MultiAllocate, batch: _Batch, note: str) -> tuple[_Batch, str]:
-    """The batch with the lowest score of all, and what there is to say of it."""
-    from iallocator.placement.optimal import best_batch, told
+    """Those that have a place so that the cost is the lowest, and what there is to say of it."""
+    from iallocator.placement.optimal import best_batch
 
-    wishes = [wish for wanted in request.wanted if (wish := wish_for(context, wanted))]
+    wishes = _wishes(context, request)
     placed = {instance.name: nodes for instance, nodes in batch.placed}
-    for instance, nodes in reversed(batch.placed):
-        context.state.remove(instance, nodes)
-    greedy, best = best_batch(context, wishes, placed)
-    return _exactly(context, request, wishes, best.nodes), note + told(greedy, best)
+    if not placed:
+        return batch, note
+    _take_off(context, batch)
+    optimum, best = best_batch(context, [wishes[n] for n in wishes if n in placed], placed)
+    if best == placed:
+        _put_back(context, batch)
+        return batch, note + optimum
+    return _exactly(context, request, wishes, best), note + optimum
 
 
 def _exactly(
     context: Context,
     request: MultiAllocate,
-    wishes: Sequence[AllocationRequest],
+    wishes: Mapping[str, AllocationRequest],
     places: Mapping[str, tuple[int, ...]],
 ) -> _Batch:
-    """Put every instance where `places` has it."""
-    from iallocator.placement.joint import offer_exactly
+    """Put the instances where `places` has them, and the others where there still is room."""
+    from iallocator.placement.joint import offer_chosen
 
     batch = _Batch()
-    for wanted, wish in zip(request.wanted, wishes):
-        offer = offer_exactly(context, wish, places[wanted.instance.name])
-        _take(context, batch, wanted, offer, [offer.document(1)])
+    for wanted in request.wanted:
+        name = wanted.instance.name
+        if name in places:
+            offer = offer_chosen(context, wishes[name], places[name])
+            _take(context, batch, wanted, offer, [offer.document(1)])
+    left = [wanted for wanted in request.wanted if wanted.instance.name not in places]
+    _place_in_turn(context, left, batch)
+    batch.put_in_order(request)
     return batch

@@ -68,20 +68,24 @@ def _task(context: Context, instance: Instance, mode: str, left: Collection[int]
     return MoveTask(
         instance,
         lambda: evacuate(context, evaluator, instance, mode, targets),
-        lambda: _places(evaluator, instance, mode, targets),
+        lambda: _places(context, instance, mode, targets),
         exactly,
     )
 
 
 def _places(
-    evaluator: Evaluator, instance: Instance, mode: str, targets: Sequence[int]
+    context: Context, instance: Instance, mode: str, targets: Sequence[int]
 ) -> Iterator[tuple[float, tuple[int, ...]]]:
     """Where the evacuation may leave an instance that is off the state now, by the limits."""
     present = instance.nodes
     if not instance.mirrored or (mode == "secondary-only" and instance.shared):
         return
+    evaluator = context.evaluator(context.cluster.group_of(instance))
     if mode == "primary-only" and len(present) > 1:
-        yield 0.0, present[::-1]
+        with context.state.trial():
+            context.state.place(instance, present[::-1])
+            score = evaluator.scope.kernel.score()
+        yield score, present[::-1]
         return
     free = [index for index in targets if index not in present]
     if instance.shared:

@@ -35,7 +35,7 @@ class Context:
     ``remarks`` are lines for stderr that come up on the way.  ``coming`` are the new
     instances of the request; ``turn`` is whose turn it is where a strategy decides in
     which order instances choose, and which of them choose together.  ``bonds`` are
-    those between instances.
+    those between instances.  ``interrupted``: a search was, by Ctrl-C.
     """
 
     __slots__ = (
@@ -47,6 +47,7 @@ class Context:
         "bonds",
         "cluster",
         "coming",
+        "interrupted",
         "kept",
         "kernels",
         "leaving",
@@ -71,6 +72,7 @@ class Context:
         self._scopes: dict[int, ScoreScope] = {}
         self._rules: dict[str, Rules] = {}
         self._evaluators: dict[tuple[int, int], Evaluator] = {}
+        self.interrupted = False
         self.leaving: Instance | None = None
         self._n1_caches: dict[str, N1Cache] = {}
         self.kept: dict[str, Any] = {}

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "POLICY_RANK",
+    "RELUCTANCE",
     "AllocationRequest",
     "RankedGroups",
     "collect_offers",
@@ -29,6 +30,9 @@ __all__ = [
 ]  # fmt: skip
 
 POLICY_RANK = {"preferred": 0, "last_resort": 1, "unallocable": 2}
+
+RELUCTANCE = 1000.0
+"""How much worse than any score a group of the next allocation policy is."""
 
 
 class AllocationRequest:
@@ -67,6 +71,10 @@ class AllocationRequest:
         self.groups = [group for group in groups if group.nodes or named]
         self.named = named
         self.allowed = allowed
+
+    def reluctance(self, group: Group) -> float:
+        """How much worse than any score it is to use `group`, by its allocation policy."""
+        return 0.0 if self.named else RELUCTANCE * POLICY_RANK[group.alloc_policy]
 
 
 class RankedGroups:

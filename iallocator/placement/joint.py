@@ -1,102 +1,114 @@
 """New instances placed together by exact search, where one after the other did not do.
 
 Placing greedily takes the best place for each instance in turn; what it takes may be the
-only place of a later one.  Here all are placed at once: what is linear is left to the
-solver (`iallocator.solver`), and its answer is tried out by the rules that count for
-any placement.
+only place of a later one.  Here all are placed at once, or as many as possible: what is
+linear is left to the solver (`iallocator.solver`), and its answer is tried out by the
+rules that count for any placement.
 """
 
 from __future__ import annotations
 
+from iallocator.limits.node import ALL_LIMITS
 from iallocator.model.columns import MEMORY
-from iallocator.placement.groups import collect_offers, may_offer, offer_of
+from iallocator.model.constraint import ORDER, TOGETHER
+from iallocator.placement.groups import AllocationRequest, collect_offers, may_offer, offer_of
 from iallocator.placement.joint_affinity import BondRows
+from iallocator.placement.joint_result import JointResult
+from iallocator.solver.budget import Budget, Interrupts
+from iallocator.solver.most import Most, find_all_or_most
 from iallocator.solver.placement_problem import PlacementProblem
-from iallocator.solver.problem import FOUND, IMPOSSIBLE, TIME_OUT, UNAVAILABLE
-from iallocator.solver.refine import Deadline, search
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
     from typing import Any
 
     from iallocator.model.cluster import Group
     from iallocator.model.instance import Instance
-    from iallocator.options import Settings
     from iallocator.placement.context import Context
-    from iallocator.placement.groups import AllocationRequest
     from iallocator.reply import GroupSolution
+    from iallocator.solver.problem import Problem
 
     Nodes = tuple[int, ...]
 
 __all__ = [
-    "JointResult", "broken_rules", "offer_exactly", "place_together", "places_of", "reserves",
-    "told_apart",
+    "broken_rules", "offer_chosen", "offer_exactly", "place_together",
+    "places_of", "reserves", "told_apart",
 ]  # fmt: skip
 
 
-class JointResult:
-    """What came of placing instances together.
+def place_together(
+    context: Context, wishes: Sequence[AllocationRequest], failed: Collection[str]
+) -> JointResult:
+    """Find a place for every wish, or for more than all but `failed`, as the state is now.
 
-    ``status`` is one of `iallocator.solver.problem`; ``nodes`` are the places by instance,
-    if found; ``alone`` names an instance that has no place even if it comes alone.
+    The state is left so.  Those that have no place even if they come alone, and those that
+    depend on them, are left out from the beginning; nothing is searched if no others failed.
     """
-
-    __slots__ = ("alone", "nodes", "status")
-
-    def __init__(
-        self, status: str, nodes: Mapping[str, Nodes] | None = None, alone: str = ""
-    ) -> None:
-        self.status = status
-        self.nodes = dict(nodes or {})
-        self.alone = alone
-
-    def note(self, settings: Settings) -> str:
-        """What to add to ``info``."""
-        if self.alone:
-            return ""
-        return {
-            FOUND: "; placed together by exact search",
-            IMPOSSIBLE: "; exact search proved that no placement of all exists",
-            TIME_OUT: f"; exact search found no answer within {settings.search_seconds:g} s",
-            UNAVAILABLE: "; no exact search: its solver (highspy) is not installed",
-        }[self.status]
+    found = JointResult(len(wishes))
+    with Interrupts() as interrupts:
+        budget = Budget(context.settings.search_seconds, interrupts)
+        hopeless = _hopeless(context, wishes)
+        found.hopeless = hopeless
+        possible = [wish for wish in wishes if wish.instance.name not in hopeless]
+        if hopeless.issuperset(failed):
+            return found
+        bonds = BondRows(context, [wish.instance for wish in possible], (TOGETHER, ORDER))
+        program = _program(context, possible, bonds, budget)
+        if program is not None:
+            found.most = Most(bonds.left_out([wish.instance for wish in possible], failed))
+            found.status = find_all_or_most(
+                program, lambda nodes: broken_rules(context, possible, nodes), budget, found.most
+            )
+    found.limit = budget.limit
+    context.interrupted |= budget.interrupted
+    return found
 
 
-def place_together(context: Context, wishes: Sequence[AllocationRequest]) -> JointResult:
-    """Find a place for every wish, as the state is now; the state is left so."""
-    deadline = Deadline(context.settings.search_seconds)
-    problem = PlacementProblem(context.state, _lenient(context, wishes), reserves(context))
-    bonds = BondRows(context, [wish.instance for wish in wishes])
+def _hopeless(context: Context, wishes: Sequence[AllocationRequest]) -> set[str]:
+    """The wishes that cannot be met even alone, and what depends on them."""
+    alone = {w.instance.name for w in wishes if collect_offers(context, w).best is None}
+    others = [wish.instance for wish in wishes if wish.instance.name not in alone]
+    return alone | context.bonds.left_behind(others, alone, ordered=True).keys()
+
+
+def _program(
+    context: Context, wishes: Sequence[AllocationRequest], bonds: BondRows, budget: Budget
+) -> Problem | None:
+    """The places of all wishes and the bounds that they share; None if there is no time."""
+    problem = PlacementProblem(context.state, _lenient(context), reserves(context))
     for wish in wishes:
-        if collect_offers(context, wish).best is None:
-            return JointResult(IMPOSSIBLE, alone=wish.instance.name)
-        places = list(places_of(context, wish))
+        if budget.spent:
+            return None
+        places = [(score + price, nodes) for score, price, nodes in places_of(context, wish)]
         problem.add(
             wish.instance,
             places,
             needs=bonds.needs(wish.instance, [nodes for _, nodes in places]),
             distinct=told_apart(context, wish.instance),
+            priority=bonds.priority(wish.instance),
         )
-        if deadline.left <= 0:
-            return JointResult(TIME_OUT)
     program = problem.problem()
     bonds.bound(program)
-    answer = search(program, lambda nodes: broken_rules(context, wishes, nodes), deadline)
-    return JointResult(answer.status, answer.values(program))
+    return program
 
 
-def _lenient(context: Context, wishes: Sequence[AllocationRequest]) -> bool:
-    """Whether soft limits are ignored in some group: then no row may hold to them."""
-    groups = {group.index: group for wish in wishes for group in wish.groups}
-    return any(context.settings_of(group).ignore_soft_errors for group in groups.values())
+def _lenient(context: Context) -> set[int]:
+    """The nodes of groups where less than all limits count."""
+    return {
+        index
+        for group in context.cluster.groups
+        if context.evaluator(group).motions.new.primary is not ALL_LIMITS
+        for index in group.nodes
+    }
 
 
 def places_of(
     context: Context, wish: AllocationRequest, scope: Sequence[int] | None = None
-) -> Iterator[tuple[float, Nodes]]:
-    """Every place that `wish` may have if nothing else comes, with its score over `scope`.
+) -> Iterator[tuple[float, float, Nodes]]:
+    """Every place that `wish` may have if nothing else comes: score over `scope`, price, nodes.
 
+    The price is what it breaks of what it should do, and the reluctance to use its group.
     Without a `scope` it is that of an allocation.
     """
     if scope is None:
@@ -106,7 +118,13 @@ def places_of(
         nodes = evaluator.online_nodes(wish.allowed)
         if not may_offer(context, wish, group, len(nodes)):
             continue
-        yield from evaluator.new(wish.instance, nodes).everything()
+        reluctance = wish.reluctance(group)
+        found = evaluator.new(wish.instance, nodes)
+        dear, scores = context.bonds.priced(wish.instance, found)
+        for rank, taken in dear.everything():
+            cost: float = rank
+            score = scores.get(taken, cost)
+            yield score, cost - score + reluctance, taken
 
 
 def told_apart(context: Context, instance: Instance) -> tuple[Any, ...]:
@@ -124,12 +142,17 @@ def told_apart(context: Context, instance: Instance) -> tuple[Any, ...]:
 def broken_rules(
     context: Context, wishes: Sequence[AllocationRequest], nodes: Mapping[str, Nodes]
 ) -> list[str] | None:
-    """Try the places out, one after the other; the first that fails, and who was there before."""
+    """Try the places out, one after the other; the first that fails, and who was there before.
+
+    Wishes without a place are passed over.
+    """
     state = context.state
     placed: list[tuple[str, AllocationRequest]] = []
     try:
         for wish in wishes:
             instance = wish.instance
+            if instance.name not in nodes:
+                continue
             offer = offer_exactly(context, wish, nodes[instance.name])
             if not offer.placements:
                 return [*(name for name, _ in placed), instance.name]
@@ -146,6 +169,23 @@ def offer_exactly(context: Context, wish: AllocationRequest, nodes: Nodes) -> Gr
     group = context.cluster.nodes[nodes[0]].group
     scope = group.nodes if wish.named else context.all_nodes()
     return offer_of(context, wish, context.evaluator(group, scope), only=nodes)
+
+
+def offer_chosen(context: Context, wish: AllocationRequest, nodes: Nodes) -> GroupSolution:
+    """The same, with the other nodes that an instance on shared storage could be on."""
+    offer = offer_exactly(context, wish, nodes)
+    if offer.secondaries is not None:
+        group = context.cluster.nodes[nodes[0]].group
+        whole = collect_offers(context, _only_in(wish, group)).best
+        if whole is not None:
+            names = [*whole.placements[0][1], *(whole.secondaries or ())]
+            offer.secondaries = [name for name in names if name not in offer.placements[0][1]]
+    return offer
+
+
+def _only_in(wish: AllocationRequest, group: Group) -> AllocationRequest:
+    """`wish`, asked of one of its groups."""
+    return AllocationRequest(wish.instance, [group], wish.named, wish.allowed, counted=False)
 
 
 def reserves(context: Context) -> dict[int, float]:

@@ -1,44 +1,56 @@
 """Existing instances moved together by exact search, where one after the other did not do.
 
-All of them are taken off at once, the solver finds a place for each, and the moves are
-tried out one by one, whichever can be made next.
+All of them are taken off at once, the solver finds a place for each, or for as many as
+possible, and the moves are tried out one by one, whichever can be made next.
 """
 
 from __future__ import annotations
 
+from contextlib import contextmanager
+
 from iallocator.limits.node import ALL_LIMITS
+from iallocator.model.constraint import TOGETHER
 from iallocator.model.moves import apply_steps
-from iallocator.placement.joint import JointResult, told_apart
+from iallocator.placement.groups import POLICY_RANK, RELUCTANCE
+from iallocator.placement.joint import told_apart
 from iallocator.placement.joint_affinity import BondRows
+from iallocator.placement.joint_result import JointResult
+from iallocator.scoring.candidates import ListedCandidates
+from iallocator.solver.budget import Budget, Interrupts
+from iallocator.solver.most import Most, find_all_or_most
 from iallocator.solver.placement_problem import PlacementProblem
-from iallocator.solver.problem import FOUND, IMPOSSIBLE, TIME_OUT
-from iallocator.solver.refine import Deadline, search
+from iallocator.solver.problem import FOUND
+from iallocator.solver.refine import search
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from iallocator.model.instance import Instance
     from iallocator.placement.context import Context
     from iallocator.placement.move_all import Made, MoveTask, Nodes
+    from iallocator.placement.moves import MoveResult
     from iallocator.solver.problem import Problem
 
-__all__ = ["MovedTogether", "move_together", "try_moves"]
+    Places = list[tuple[float, Nodes]]
+
+__all__ = [
+    "MovedTogether", "move_most", "move_together", "places_of_move", "taken_off", "try_moves",
+]  # fmt: skip
 
 
 class MovedTogether(JointResult):
     """What came of moving instances together.
 
-    ``moves`` are the outcomes, in an order in which they can be made; ``hopeless`` are
-    those that have no place whatever the others do, and were left out.
+    ``moves`` are the outcomes, in an order in which they can be made; empty if nothing
+    better was found than was known.
     """
 
-    __slots__ = ("hopeless", "moves")
+    __slots__ = ("moves",)
 
-    def __init__(self, status: str, hopeless: Sequence[Instance], moves: Made) -> None:
-        super().__init__(status)
-        self.hopeless = hopeless
-        self.moves = moves
+    def __init__(self, asked: int) -> None:
+        super().__init__(asked)
+        self.moves: Made = []
 
 
 def move_together(
@@ -48,71 +60,162 @@ def move_together(
 
     No search is made if all that `failed` before are hopeless.
     """
-    deadline = Deadline(context.settings.search_seconds)
-    problem, hopeless = _problem(context, tasks, deadline)
-    if deadline.left <= 0:
-        return MovedTogether(TIME_OUT, [], [])
-    if all(instance in hopeless for instance in failed):
-        found = MovedTogether(IMPOSSIBLE, hopeless, [])
-        found.alone = hopeless[0].name
-        return found
-    possible = [task for task in tasks if task.instance not in hopeless]
-    moves: Made = []
-
-    def broken(nodes: Mapping[str, Nodes]) -> list[str] | None:
-        moves[:] = try_moves(context, possible, nodes)
-        return None if len(moves) == len(possible) else [task.instance.name for task in possible]
-
-    answer = search(problem, broken, deadline)
-    return MovedTogether(answer.status, hopeless, moves if answer.status == FOUND else [])
+    budget = Budget(context.settings.search_seconds)
+    joint = _JointMove(context, tasks, budget)
+    if joint.worthwhile(failed):
+        answer = search(joint.program, joint.refused, budget)
+        joint.result.status, joint.result.limit = answer.status, budget.limit
+        if answer.status == FOUND:
+            joint.result.moves = joint.moves(answer.values(joint.program))
+    return joint.result
 
 
-def _problem(
-    context: Context, tasks: Sequence[MoveTask], deadline: Deadline
-) -> tuple[Problem, list[Instance]]:
-    """All instances off their nodes, each with its places; and those that have none."""
-    state = context.state
-    forced = any(_may_be_forced(context, task.instance) for task in tasks)
-    present = {task.instance.name: state.where[task.instance.name] for task in tasks}
-    for task in tasks:
-        state.remove(task.instance, present[task.instance.name])
-    problem = PlacementProblem(state, forced)
-    bonds = BondRows(context, [task.instance for task in tasks])
-    context.bonds.pending = {task.instance.name for task in tasks}
-    hopeless: list[Instance] = []
-    for task in tasks:
-        places = _bound(context, task.instance, task.places()) if deadline.left > 0 else []
-        if places:
-            problem.add(
-                task.instance,
-                places,
-                needs=bonds.needs(task.instance, [nodes for _, nodes in places]),
-                distinct=told_apart(context, task.instance),
+def move_most(
+    context: Context, tasks: Sequence[MoveTask], failed: Sequence[Instance]
+) -> MovedTogether:
+    """Find a place for every task, or for more than all but `failed`; the state is left as it is.
+
+    Those that are hopeless are left out from the beginning, and nothing is searched if no
+    others failed.
+    """
+    found = MovedTogether(len(tasks))
+    with Interrupts() as interrupts:
+        budget = Budget(context.settings.search_seconds, interrupts)
+        joint = _JointMove(context, tasks, budget)
+        found = joint.result
+        if joint.worthwhile(failed):
+            found.most = Most(joint.left_out(failed))
+            found.status = find_all_or_most(joint.program, joint.refused, budget, found.most)
+    if found.places:
+        found.moves = joint.moves(found.places)
+    if found.most or budget.interrupted:
+        found.limit = budget.limit
+    context.interrupted |= budget.interrupted
+    return found
+
+
+class _JointMove:
+    """The tasks that are not hopeless as a problem, and its answers tried out."""
+
+    def __init__(self, context: Context, tasks: Sequence[MoveTask], budget: Budget) -> None:
+        self._context = context
+        self._budget = budget
+        places = _places_by_task(context, tasks, budget)
+        self.result = MovedTogether(len(tasks))
+        hopeless = {name for name, listed in places.items() if not listed}
+        others = [task.instance for task in tasks if task.instance.name not in hopeless]
+        chains = context.bonds.left_behind(others, hopeless, ordered=False)
+        self.result.hopeless = hopeless | chains.keys()
+        self._tasks = [task for task in tasks if task.instance.name not in self.result.hopeless]
+        self._bonds = BondRows(context, [task.instance for task in self._tasks], (TOGETHER,))
+        self.program = self._problem(places)
+
+    def worthwhile(self, failed: Sequence[Instance]) -> bool:
+        """Whether to search: there is time, and those that `failed` are not all hopeless."""
+        names = {instance.name for instance in failed}
+        if self._budget.spent:
+            self.result.hopeless = ()  # not all of them were looked at
+            self.result.limit = self._budget.limit
+            return False
+        return not names.issubset(self.result.hopeless)
+
+    def left_out(self, failed: Sequence[Instance]) -> dict[int, int]:
+        """Priority -> how many of those that are not hopeless `failed`."""
+        instances = [task.instance for task in self._tasks]
+        return self._bonds.left_out(instances, {instance.name for instance in failed})
+
+    def _problem(self, places: Mapping[str, Places]) -> Problem:
+        """Each of the tasks with its places, all off their nodes."""
+        context = self._context
+        failing = [i for i in context.all_nodes() if context.state.fails_n1(i)]
+        with taken_off(context, self._tasks) as present:
+            problem = PlacementProblem(
+                context.state, _lenient(context, self._tasks), failing=failing
             )
-        else:
-            hopeless.append(task.instance)
-    program = problem.problem()
-    bonds.bound(program)
-    for task in reversed(tasks):
-        state.place(task.instance, present[task.instance.name])
-    context.bonds.pending = set()
-    return program, hopeless
+            for task in self._tasks:
+                listed = places[task.instance.name]
+                problem.add(
+                    task.instance,
+                    listed,
+                    needs=self._bonds.needs(task.instance, [nodes for _, nodes in listed]),
+                    distinct=told_apart(context, task.instance),
+                    priority=self._bonds.priority(task.instance),
+                    stays=present[task.instance.name],
+                )
+            program = problem.problem()
+        self._bonds.bound(program)
+        return program
+
+    def refused(self, nodes: Mapping[str, Nodes]) -> list[str] | None:
+        """None if all moves to `nodes` can be made, else the names of all tasks."""
+        if len(self.moves(nodes)) == len(nodes):
+            return None
+        return [task.instance.name for task in self._tasks]
+
+    def moves(self, nodes: Mapping[str, Nodes]) -> Made:
+        """The moves to `nodes` in the order in which they can be made."""
+        chosen = [task for task in self._tasks if task.instance.name in nodes]
+        return try_moves(self._context, chosen, nodes)
 
 
-def _may_be_forced(context: Context, instance: Instance) -> bool:
-    """Whether less than all limits count when `instance` moves, into whichever group."""
-    source = context.cluster.nodes[instance.nodes[0]]
-    evaluators = map(context.evaluator, context.cluster.groups)
-    return any(one.motions.off(source).primary is not ALL_LIMITS for one in evaluators)
+@contextmanager
+def taken_off(context: Context, tasks: Sequence[MoveTask]) -> Iterator[dict[str, Nodes]]:
+    """A block in which the instances are nowhere and bind nobody; yields where they were."""
+    state = context.state
+    present = {task.instance.name: state.where[task.instance.name] for task in tasks}
+    off: list[MoveTask] = []
+    try:
+        for task in tasks:
+            state.remove(task.instance, present[task.instance.name])
+            off.append(task)
+        context.bonds.pending = set(present)
+        yield present
+    finally:
+        for task in reversed(off):
+            state.place(task.instance, present[task.instance.name])
+        context.bonds.pending = set()
 
 
-def _bound(
-    context: Context, instance: Instance, places: Iterable[tuple[float, Nodes]]
-) -> list[tuple[float, Nodes]]:
-    """Those of `places` that the bonds of `instance` to what stays allow."""
-    found = list(places)
-    refused = context.bonds.refused(instance, {nodes[0] for _, nodes in found})
-    return [place for place in found if place[1][0] not in refused]
+def _places_by_task(
+    context: Context, tasks: Sequence[MoveTask], budget: Budget
+) -> dict[str, Places]:
+    """Where each instance may go if all are off their nodes; nowhere once `budget` is spent."""
+    with taken_off(context, tasks):
+        return {task.instance.name: [] if budget.spent else _costs(context, task) for task in tasks}
+
+
+def _costs(context: Context, task: MoveTask) -> Places:
+    return [(score + price, nodes) for score, price, nodes in places_of_move(context, task)]
+
+
+def places_of_move(context: Context, task: MoveTask) -> Iterator[tuple[float, float, Nodes]]:
+    """The places that the bonds to what is placed allow: score, price, nodes.
+
+    The price is as for a new instance; to use its own group is always free.
+    """
+    found = list(task.places())
+    refused = context.bonds.refused(task.instance, {nodes[0] for _, nodes in found})
+    row = [place for place in found if place[1][0] not in refused]
+    dear, scores = context.bonds.priced(task.instance, ListedCandidates([row], {}))
+    own = context.cluster.group_of(task.instance)
+    for rank, nodes in dear.row(0):
+        cost: float = rank
+        score = scores.get(nodes, cost)
+        group = context.cluster.nodes[nodes[0]].group
+        reluctance = 0.0 if group is own else RELUCTANCE * POLICY_RANK[group.alloc_policy]
+        yield score, cost - score + reluctance, nodes
+
+
+def _lenient(context: Context, tasks: Sequence[MoveTask]) -> Collection[int]:
+    """The nodes where less than all limits count for one of the tasks."""
+    sources = [context.cluster.nodes[task.instance.nodes[0]] for task in tasks]
+    return {
+        index
+        for group in context.cluster.groups
+        for motions in (context.evaluator(group).motions,)
+        if any(motions.off(source).primary is not ALL_LIMITS for source in sources)
+        for index in group.nodes
+    }
 
 
 def try_moves(context: Context, tasks: Sequence[MoveTask], nodes: Mapping[str, Nodes]) -> Made:
@@ -122,19 +225,30 @@ def try_moves(context: Context, tasks: Sequence[MoveTask], nodes: Mapping[str, N
     made: Made = []
     waiting = list(tasks)
     context.bonds.pending = {task.instance.name for task in tasks}
-    while waiting:
-        for task in waiting:
-            outcome = task.exactly(nodes[task.instance.name])
-            if outcome.best is not None:
-                apply_steps(state, task.instance, outcome.best.steps)
-                made.append((task.instance, outcome))
-                waiting.remove(task)
-                context.bonds.pending.discard(task.instance.name)
-                break
-        else:
-            break
-    context.bonds.pending = set()
-    for instance, _ in reversed(made):
-        state.remove(instance, state.where[instance.name])
-        state.place(instance, present[instance.name])
-    return made
+    try:
+        while True:
+            following = _next_move(waiting, nodes)
+            if following is None:
+                return made
+            task, outcome = following
+            assert outcome.best is not None
+            apply_steps(state, task.instance, outcome.best.steps)
+            made.append((task.instance, outcome))
+            waiting.remove(task)
+            context.bonds.pending.discard(task.instance.name)
+    finally:
+        context.bonds.pending = set()
+        for instance, _ in reversed(made):
+            state.remove(instance, state.where[instance.name])
+            state.place(instance, present[instance.name])
+
+
+def _next_move(
+    waiting: Sequence[MoveTask], nodes: Mapping[str, Nodes]
+) -> tuple[MoveTask, MoveResult] | None:
+    """The first that can be made as the state is."""
+    for task in waiting:
+        outcome = task.exactly(nodes[task.instance.name])
+        if outcome.best is not None:
+            return task, outcome
+    return None

@@ -55,50 +55,56 @@ def move_all(context: Context, tasks: Sequence[MoveTask]) -> tuple[str, Made]:
     may find places for all that can have one; the moves are then in an order in which
     they can be made.
     """
-    made = _in_turn(context, tasks)
+    made = _without_separated(context, _in_turn(context, tasks))
     failed = [instance for instance, outcome in made if outcome.best is None]
-    if len(tasks) < 2 or not context.settings.searches:
-        return "", made
-    if failed:
-        return _at_once(context, tasks, made, failed)
-    return _at_best(context, tasks, made) if context.settings.optimal else ("", made)
+    note = ""
+    if failed and len(tasks) > 1 and context.settings.searches:
+        note, made = _at_once(context, tasks, made, failed)
+    if context.settings.optimal:
+        optimum, made = _at_best(context, tasks, made)
+        note += optimum
+    return note, made
 
 
 def _at_best(context: Context, tasks: Sequence[MoveTask], made: Made) -> tuple[str, Made]:
-    """The moves that end with the lowest score of all."""
-    from iallocator.placement.optimal import best_moves, told
+    """The moves of all that can be moved that end with the lowest cost."""
+    from iallocator.placement.optimal import best_moves
 
-    found = best_moves(context, tasks, made)
-    if found is None:
-        return "; no optimum: several groups are involved", made
-    greedy, best, moves = found
-    for instance, _ in moves:
-        _put(context, instance, best.nodes[instance.name])
-    return told(greedy, best), moves
+    moved = [one for one in made if one[1].best is not None]
+    names = {instance.name for instance, _ in moved}
+    if not moved:
+        return "", made
+    note, moves = best_moves(context, [t for t in tasks if t.instance.name in names], moved)
+    for instance, outcome in moves:
+        assert outcome.best is not None
+        _put(context, instance, outcome.best.nodes)
+    return note, [*moves, *(one for one in made if one[1].best is None)]
 
 
 def _at_once(
     context: Context, tasks: Sequence[MoveTask], made: Made, failed: Sequence[Instance]
 ) -> tuple[str, Made]:
-    """All moves at once by exact search, because some `failed` one after the other."""
-    from iallocator.placement.joint_moves import move_together
+    """All moves at once by exact search, or more than before, because some `failed`."""
+    from iallocator.placement.joint_moves import move_most
 
     present = {task.instance.name: context.state.where[task.instance.name] for task in tasks}
     for task in tasks:
         _put(context, task.instance, task.instance.nodes)
-    found = move_together(context, tasks, failed)
+    found = move_most(context, tasks, failed)
     if not found.moves:
         for task in tasks:
             _put(context, task.instance, present[task.instance.name])
-        return found.note(context.settings), made
+        return found.note(), made
     for instance, outcome in found.moves:
         assert outcome.best is not None
         apply_steps(context.state, instance, outcome.best.steps)
-    left = [(instance, outcome) for instance, outcome in made if instance in found.hopeless]
-    return found.note(context.settings), [*found.moves, *left]
+    names = {instance.name for instance, _ in found.moves}
+    left = [task for task in tasks if task.instance.name not in names]
+    return found.note(), _without_separated(context, [*found.moves, *_in_turn(context, left)])
 
 
 def _in_turn(context: Context, tasks: Sequence[MoveTask]) -> Made:
+    """Each takes the best place that is left."""
     made: Made = []
     for position in in_turn(context, [task.instance for task in tasks]):
         task = tasks[position]
@@ -106,11 +112,10 @@ def _in_turn(context: Context, tasks: Sequence[MoveTask]) -> Made:
         if outcome.best is not None:
             apply_steps(context.state, task.instance, outcome.best.steps)
         made.append((task.instance, outcome))
-    _take_back(context, made)
     return made
 
 
-def _take_back(context: Context, made: Made) -> None:
+def _without_separated(context: Context, made: Made) -> Made:
     """Undo the moves that separate an instance from one that it must be with and that stays."""
     failed = {instance.name for instance, outcome in made if outcome.best is None}
     done = [instance for instance, outcome in made if outcome.best is not None]
@@ -120,6 +125,7 @@ def _take_back(context: Context, made: Made) -> None:
             _put(context, instance, instance.nodes)
             why = f"it {chains[instance.name]}"
             made[position] = instance, MoveResult(message=why, failures=outcome.failures)
+    return made
 
 
 def _put(context: Context, instance: Instance, nodes: Nodes) -> None:

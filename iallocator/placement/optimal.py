@@ -1,58 +1,182 @@
-"""``--optimal``: the placement of a whole request with the lowest score, proved where time allows.
+"""``--optimal``: the placement of a whole request with the lowest cost, proved where time allows.
 
 Placing greedily takes the best place for each instance in turn, which need not be best
-for all together.
+for all together.  The cost is what a single instance is ranked by under the strategy
+``score``: the score, and the prices of what it breaks of what it should do; a group of the
+next allocation policy has its price, too.
 """
 
 from __future__ import annotations
 
+from iallocator.placement.groups import may_offer, ranked_by_losses
 from iallocator.placement.joint import broken_rules, places_of, told_apart
-from iallocator.solver.optimum import Item, Optimum, lowest_score
-from iallocator.solver.refine import Deadline
+from iallocator.placement.joint_moves import places_of_move, taken_off, try_moves
+from iallocator.scoring.candidates import ListedCandidates
+from iallocator.solver.budget import Budget, Interrupts
+from iallocator.solver.optimum import Item, Optimum, lowest_cost
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+    from iallocator.model.cluster import Group
     from iallocator.model.instance import Instance
     from iallocator.placement.context import Context
     from iallocator.placement.groups import AllocationRequest
     from iallocator.placement.move_all import Made, MoveTask, Nodes
-    from iallocator.solver.optimum import Places
+    from iallocator.solver.optimum import Check, Places
 
-__all__ = ["best_batch", "best_moves", "told"]
+__all__ = ["best_batch", "best_moves"]
 
 
 def best_batch(
     context: Context, wishes: Sequence[AllocationRequest], placed: Mapping[str, Nodes]
-) -> tuple[Optimum, Optimum]:
-    """What placing greedily came to, and the best; the new instances are off the state."""
+) -> tuple[str, dict[str, Nodes]]:
+    """What to add to ``info``, and the best places for all `wishes`.
+
+    `placed` is where they are placed greedily; the new instances are off the state.
+    """
+    obstacle = _obstacle(context, _groups(context, wishes)) or _losses(context, wishes)
+    if obstacle:
+        return obstacle, dict(placed)
     named = {wish.groups[0].index for wish in wishes if wish.named}
     scope: Sequence[int] = context.all_nodes()
     if len(named) == 1 and all(wish.named for wish in wishes):
         scope = wishes[0].groups[0].nodes
-    for wish in wishes:
-        context.state.place(wish.instance, placed[wish.instance.name])
-    greedy = Optimum(context.kernel(scope).score(), placed)
-    for wish in reversed(wishes):
-        context.state.remove(wish.instance, placed[wish.instance.name])
     items = [
         Item(wish.instance, _wished(context, wish, scope), _kind(context, wish.instance, wish))
         for wish in wishes
     ]
-    best = lowest_score(
-        context.state,
-        scope,
-        items,
-        greedy,
-        lambda nodes: broken_rules(context, wishes, nodes) is None,
-        Deadline(context.settings.search_seconds),
+    greedy = _as_placed(context, [wish.instance for wish in wishes], placed, scope)
+    for wish in wishes:
+        greedy.price += wish.reluctance(_group_at(context, placed[wish.instance.name]))
+    return _search(
+        context, scope, items, greedy, lambda nodes: broken_rules(context, wishes, nodes) is None
     )
-    return greedy, best
+
+
+def best_moves(context: Context, tasks: Sequence[MoveTask], made: Made) -> tuple[str, Made]:
+    """What to add to ``info``, and the best moves; the state is as after `made`, and left so.
+
+    None are looked for where the instances are not all to go to one group: then there is
+    no one score to lower.
+    """
+    wanted = {instance.name: context.state.where[instance.name] for instance, _ in made}
+    groups = {_group_at(context, nodes) for nodes in wanted.values()}
+    if len(groups) != 1:
+        return "; no optimum: several groups are involved", made
+    obstacle = _obstacle(context, groups)
+    if obstacle:
+        return obstacle, made
+    scope = next(iter(groups)).nodes
+    moves: Made = []
+
+    def passes(nodes: Mapping[str, Nodes]) -> bool:
+        for task in tasks:
+            context.state.place(task.instance, task.instance.nodes)
+        found = try_moves(context, tasks, nodes)
+        for task in tasks:
+            context.state.remove(task.instance, task.instance.nodes)
+        if len(found) == len(tasks):
+            moves[:] = found
+        return len(found) == len(tasks)
+
+    items = [
+        Item(task.instance, _listed(context, task, scope), _kind(context, task.instance))
+        for task in tasks
+    ]
+    with taken_off(context, tasks):
+        context.bonds.pending = set()  # whoever is placed binds the others
+        greedy = _as_placed(context, [task.instance for task in tasks], wanted, scope)
+        note, _ = _search(context, scope, items, greedy, passes)
+    return note, moves or made
+
+
+def _search(
+    context: Context,
+    scope: Sequence[int],
+    items: Sequence[Item],
+    greedy: Optimum,
+    check: Check,
+) -> tuple[str, dict[str, Nodes]]:
+    best = Optimum(greedy.score, greedy.price, greedy.nodes)
+    best.proved = False
+    with Interrupts() as interrupts:
+        budget = Budget(context.settings.optimum_seconds, interrupts)
+        best = lowest_cost(context.state, scope, items, greedy, check, budget)
+    context.interrupted |= budget.interrupted
+    return _describe(greedy, best, budget), best.nodes
+
+
+def _describe(greedy: Optimum, best: Optimum, budget: Budget) -> str:
+    """What to add to ``info``."""
+    prices = greedy.price > 0 or best.price > 0
+    found, first = (
+        f"{one.score:.8f} + price {one.price:g}" if prices else f"{one.score:.8f}"
+        for one in (best, greedy)
+    )
+    claim = "proved lowest" if best.proved else f"lowest found {budget.limit}, not proved"
+    gap = greedy.cost - best.cost
+    return f"; optimal: score {found}, {claim}; greedy {first}, gap {gap:.8f}"
+
+
+def _obstacle(context: Context, groups: Iterable[Group]) -> str:
+    """What to add to ``info`` where there is no score to lower; else ""."""
+    if context.settings.like_hail:
+        return "; no optimum: hail looks for none"
+    for group in groups:
+        strategy = context.settings_of(group).strategy
+        if strategy != "score":
+            return f"; no optimum: group {group.name} is ranked by {strategy}, not by the score"
+    return ""
+
+
+def _losses(context: Context, wishes: Sequence[AllocationRequest]) -> str:
+    """The same for groups of exclusive storage."""
+    for wish in wishes:
+        for group in ranked_by_losses(context, wish):
+            return f"; no optimum: group {group.name} is ranked by lost-allocations"
+    return ""
+
+
+def _groups(context: Context, wishes: Sequence[AllocationRequest]) -> Iterator[Group]:
+    """The groups that may be used."""
+    for wish in wishes:
+        for group in wish.groups:
+            nodes = context.evaluator(group).online_nodes(wish.allowed)
+            if may_offer(context, wish, group, len(nodes)):
+                yield group
+
+
+def _group_at(context: Context, nodes: Nodes) -> Group:
+    return context.cluster.nodes[nodes[0]].group
+
+
+def _as_placed(
+    context: Context,
+    instances: Sequence[Instance],
+    nodes: Mapping[str, Nodes],
+    scope: Sequence[int],
+) -> Optimum:
+    """Score and price of `instances`, which are off the state, on `nodes`."""
+    price = 0.0
+    for instance in instances:
+        taken = nodes[instance.name]
+        dear, _ = context.bonds.priced(instance, ListedCandidates([[(0.0, taken)]], {}))
+        price += sum(cost for cost, _ in dear.row(0))
+        context.state.place(instance, taken)
+    score = context.kernel(scope).score()
+    for instance in reversed(instances):
+        context.state.remove(instance, nodes[instance.name])
+    return Optimum(score, price, nodes)
 
 
 def _wished(context: Context, wish: AllocationRequest, scope: Sequence[int]) -> Places:
     return lambda: places_of(context, wish, scope)
+
+
+def _listed(context: Context, task: MoveTask, scope: Sequence[int]) -> Places:
+    return lambda: (place for place in places_of_move(context, task) if place[2][0] in scope)
 
 
 def _kind(
@@ -65,54 +189,3 @@ def _kind(
         where = *(group.index for group in wish.groups), wish.named, allowed
     tags = tuple(instance.tags)
     return instance.shape, tags, told_apart(context, instance), instance.nodes, where
-
-
-def told(greedy: Optimum, best: Optimum) -> str:
-    """What to add to ``info``."""
-    gap = greedy.score - best.score
-    claim = "proved lowest" if best.proved else "lowest found in the time, not proved"
-    return f"; optimal: score {best.score:.8f}, {claim}; greedy {greedy.score:.8f}, gap {gap:.8f}"
-
-
-def best_moves(
-    context: Context, tasks: Sequence[MoveTask], made: Made
-) -> tuple[Optimum, Optimum, Made] | None:
-    """What moving greedily came to, the best, and its moves; the state is as after `made`.
-
-    None where the instances are not all of one group and go to one group: then there is
-    no one score to lower.
-    """
-    from iallocator.placement.joint_moves import try_moves
-
-    state = context.state
-    wanted = {instance.name: state.where[instance.name] for instance, _ in made}
-    nodes = context.cluster.nodes
-    groups = {nodes[places[0]].group for places in wanted.values()}
-    if len(groups) != 1:
-        return None
-    scope = next(iter(groups)).nodes
-    greedy = Optimum(context.kernel(scope).score(), wanted)
-    _clear(context, tasks)
-    moves: Made = []
-
-    def passes(taken: Mapping[str, Nodes]) -> bool:
-        for task in tasks:
-            state.place(task.instance, task.instance.nodes)
-        found = try_moves(context, tasks, taken)
-        _clear(context, tasks)
-        if len(found) == len(tasks):
-            moves[:] = found
-        return len(found) == len(tasks)
-
-    items = [Item(task.instance, task.places, _kind(context, task.instance)) for task in tasks]
-    deadline = Deadline(context.settings.search_seconds)
-    best = lowest_score(state, scope, items, greedy, passes, deadline)
-    for task in tasks:
-        state.place(task.instance, wanted[task.instance.name])
-    return greedy, best, moves or made
-
-
-def _clear(context: Context, tasks: Sequence[MoveTask]) -> None:
-    """Take the instances off the state."""
-    for task in tasks:
-        context.state.remove(task.instance, context.state.where[task.instance.name])

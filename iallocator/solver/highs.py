@@ -7,13 +7,14 @@ loaded in a third of the time, and is as quick on problems of this kind:
 
 from __future__ import annotations
 
-from iallocator.solver.problem import FOUND, IMPOSSIBLE, TIME_OUT, UNAVAILABLE, Answer
+from iallocator.solver.problem import FOUND, IMPOSSIBLE, LEFT_OUT, TIME_OUT, UNAVAILABLE, Answer
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any
 
+    from iallocator.solver.budget import Budget
     from iallocator.solver.problem import Problem
 
 __all__ = ["available", "solve"]
@@ -29,11 +30,11 @@ def available() -> bool:
     return find_spec("highspy") is not None
 
 
-def solve(problem: Problem, seconds: float, gap: float = GAP) -> Answer:
-    """Solve `problem` within `seconds`; `gap` 0 asks for the least sum of costs."""
+def solve(problem: Problem, budget: Budget, gap: float = GAP) -> Answer:
+    """Solve `problem` within `budget`; `gap` 0 asks for the least sum of costs."""
     if any(not kind.choices and kind.penalty is None for kind in problem.kinds):
         return Answer(IMPOSSIBLE)
-    if seconds <= 0:
+    if budget.spent:
         return Answer(TIME_OUT)
     if not available():
         return Answer(UNAVAILABLE)
@@ -43,14 +44,21 @@ def solve(problem: Problem, seconds: float, gap: float = GAP) -> Answer:
     solver = highspy.Highs()  # type: ignore[no-untyped-call]
     for name, value in (
         ("output_flag", False),
-        ("time_limit", float(seconds)),
+        ("time_limit", float(budget.left)),
+        ("mip_max_nodes", budget.branches),
         ("mip_rel_gap", gap),
         ("threads", 1),
         ("random_seed", 0),
     ):
         solver.setOptionValue(name, value)
+
+    def may_go_on(event: Any) -> None:
+        event.data_in.user_interrupt = budget.interrupted
+
+    solver.cbMipInterrupt += may_go_on
     solver.passModel(model.program(highspy))
     solver.run()
+    budget.branches -= max(0, solver.getInfo().mip_node_count)
     status = solver.getModelStatus()
     values = solver.getSolution().col_value
     proved = status == highspy.HighsModelStatus.kOptimal
@@ -85,8 +93,9 @@ class _Model:
                 self._column(choice.cost, 0, count, True, [(members, 1.0), *uses])
                 self._choices.append((number, position))
             if kind.penalty is not None:
-                self._column(kind.penalty, 0, count, True, [(members, 1.0)])
-                self._choices.append((number, -1))
+                uses = [(named[row], use) for row, use in kind.remains.items() if row in named]
+                self._column(kind.penalty, 0, count, True, [(members, 1.0), *uses])
+                self._choices.append((number, LEFT_OUT))
         for low, high, used in problem.free:
             uses = [(named[row], use) for row, use in used.items() if row in named]
             self._column(0.0, low, high, False, uses)
@@ -151,5 +160,5 @@ class _Model:
         return {
             choice: round(values[column])
             for column, choice in enumerate(self._choices)
-            if choice[1] >= 0 and round(values[column]) > 0
+            if choice[1] != LEFT_OUT and round(values[column]) > 0
         }

@@ -1,11 +1,12 @@
-"""The placement of several instances with the lowest score, and the proof that it is.
+"""The placement of several instances with the lowest cost, and the proof that it is.
 
-Branch and bound: instances are placed one after the other, best places first, and a
-branch is left when even its lower bound is not below what is found already.  The bound:
-what is still to come can change each statistic by so much at most, and in one direction
-only, so its standard deviation cannot fall below that of the same values with the
-extreme ones cut off by that much in all.  Instances that are alike are placed in one
-order only.
+The cost is the score in the end and the prices of all places.  Branch and bound: instances
+are placed one after the other, best places first, and a branch is left when even its
+lower bound is not below what is found already.  The bound: what is still to come can
+change each statistic by so much at most, and in one direction only, so its standard
+deviation cannot fall below that of the same values with the extreme ones cut off by that
+much in all; and no price is negative.  Instances that are alike are placed in one order
+only.
 """
 
 from __future__ import annotations
@@ -22,13 +23,13 @@ if TYPE_CHECKING:
 
     from iallocator.model.instance import Instance
     from iallocator.model.state import State
-    from iallocator.solver.refine import Deadline
+    from iallocator.solver.budget import Budget
 
     Nodes = tuple[int, ...]
-    Places = Callable[[], Iterable[tuple[float, Nodes]]]
+    Places = Callable[[], Iterable[tuple[float, float, Nodes]]]
     Check = Callable[[Mapping[str, Nodes]], bool]
 
-__all__ = ["Item", "Optimum", "lowest_score"]
+__all__ = ["Item", "Optimum", "lowest_cost"]
 
 ROUNDING = 1e-9
 """Scores that differ by less are equal."""
@@ -37,8 +38,8 @@ ROUNDING = 1e-9
 class Item:
     """An instance to place.
 
-    ``places`` lists what it may have on the state as it is then, with the score after
-    it; ``kind`` is equal for items that are alike.
+    ``places`` lists what it may have on the state as it is then: the score after it, its
+    price (0 or more), and the nodes; ``kind`` is equal for items that are alike.
     """
 
     __slots__ = ("instance", "kind", "places")
@@ -52,35 +53,42 @@ class Item:
 class Optimum:
     """The best that was found.
 
-    ``score`` and ``nodes`` are those it began with if nothing is better; ``proved`` says
-    whether nothing is.
+    ``score``, ``price`` and ``nodes`` are those it began with if nothing is better;
+    ``proved`` says whether nothing is.
     """
 
-    __slots__ = ("nodes", "proved", "score")
+    __slots__ = ("nodes", "price", "proved", "score")
 
-    def __init__(self, score: float, nodes: Mapping[str, Nodes]) -> None:
+    def __init__(self, score: float, price: float, nodes: Mapping[str, Nodes]) -> None:
         self.score = score
+        self.price = price
         self.nodes = dict(nodes)
         self.proved = True
 
+    @property
+    def cost(self) -> float:
+        """What is made small."""
+        return self.score + self.price
 
-def lowest_score(
+
+def lowest_cost(
     state: State,
     scope: Sequence[int],
     items: Sequence[Item],
     known: Optimum,
     check: Check,
-    deadline: Deadline,
+    budget: Budget,
 ) -> Optimum:
-    """The placement of all `items` with the lowest score over `scope`.
+    """The placement of all `items` with the lowest cost, its score over `scope`.
 
     `known` is a placement to begin with (or one with an infinite score), `check` says
     whether a whole placement keeps the rules that single places do not show.  The
     state, which the items are not in, is left as it is.
     """
     ordered = sorted(items, key=lambda item: str(item.kind))
-    branching = _Branching(state, scope, ordered, known, check, deadline)
-    branching.place(0, ())
+    branching = _Branching(state, scope, ordered, known, check, budget)
+    if ordered:
+        branching.place(0, (), 0.0)
     return branching.best
 
 
@@ -94,40 +102,55 @@ class _Branching:
         items: Sequence[Item],
         known: Optimum,
         check: Check,
-        deadline: Deadline,
+        budget: Budget,
     ) -> None:
-        self.best = Optimum(known.score, known.nodes)
+        self.best = Optimum(known.score, known.price, known.nodes)
         self._state = state
         self._items = items
         self._check = check
-        self._deadline = deadline
+        self._budget = budget
         self._bound = _Bound(state, scope, [item.instance for item in items])
         self._taken: dict[str, Nodes] = {}
 
-    def place(self, position: int, last: Nodes) -> None:
-        """Place the item at `position` and all after it; `last` is where its twin went."""
+    def place(self, position: int, last: Nodes, paid: float) -> None:
+        """Place the item at `position` and all after it.
+
+        `last` is where its twin went, `paid` the price of those before it.
+        """
         item = self._items[position]
         twin = position > 0 and self._items[position - 1].kind == item.kind
         final = position == len(self._items) - 1
-        for score, nodes in sorted(item.places()):
-            if self._deadline.left <= 0:
+        for score, price, nodes in self._places(item):
+            if self._budget.spent:
                 self.best.proved = False
                 return
             if twin and nodes < last:
                 continue
-            if final and score >= self.best.score - ROUNDING:
+            if final and score + paid + price >= self.best.cost - ROUNDING:
                 return  # the others are no better
             self._taken[item.instance.name] = nodes
-            self._state.place(item.instance, nodes)
             if not final:
-                if self._bound.of(position + 1) < self.best.score - ROUNDING:
-                    self.place(position + 1, nodes)
-                self._state.remove(item.instance, nodes)
-                continue
-            self._state.remove(item.instance, nodes)
-            if self._accepted():
-                self.best.score, self.best.nodes = score, dict(self._taken)
+                self._go_on(position, nodes, paid + price)
+            elif self._accepted():
+                self.best.score, self.best.price = score, paid + price
+                self.best.nodes = dict(self._taken)
                 return
+
+    def _places(self, item: Item) -> list[tuple[float, float, Nodes]]:
+        """The places of `item`, cheapest first, of equals those with the lower score."""
+        found = list(item.places())
+        self._budget.placements -= 1 + len(found)
+        return sorted(found, key=lambda place: (place[0] + place[1], place))
+
+    def _go_on(self, position: int, nodes: Nodes, paid: float) -> None:
+        """Place those after `position`, with that one on `nodes`, if that can be cheaper."""
+        instance = self._items[position].instance
+        self._state.place(instance, nodes)
+        try:
+            if self._bound.of(position + 1) + paid < self.best.cost - ROUNDING:
+                self.place(position + 1, nodes, paid)
+        finally:
+            self._state.remove(instance, nodes)
 
     def _accepted(self) -> bool:
         """Check the whole placement; for that the state is cleared of it."""

@@ -27,7 +27,7 @@ from iallocator.solver.problem import INFINITY, Choice, Kind, Problem
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Collection, Iterable, Mapping
     from typing import Any
 
     from iallocator.model.cluster import Node
@@ -43,6 +43,10 @@ __all__ = ["PlacementProblem"]
 
 def _some_left(amount: float, node: Node) -> float:
     return ceil(amount) - 1
+
+
+def _anything(amount: float, node: Node) -> float:
+    return INFINITY
 
 
 def _own_spindles(amount: float, node: Node) -> float:
@@ -81,22 +85,24 @@ LOCAL = (DISK, DISK_LATER, FREE_SPINDLES, FREE_SPINDLES_LATER, SPINDLES, SPINDLE
 class PlacementProblem:
     """Collects instances and their places on `state`, which they are not in yet.
 
-    `forced`: only the limits that no move may break count.  `reserves` are the amounts
-    of memory (MiB) that each group can give at most, by index, before the failure of some node
-    that could be survived can no longer be.  `tags`: exclusion tags count.
+    On the nodes of `forced` only the limits that no move may break count.  `reserves` are
+    the amounts of memory (MiB) that each group can give at most, by index, before the
+    failure of some node that could be survived can no longer be.  `tags`: exclusion tags
+    count.  `failing` are nodes that failed N+1 with the instances that are off now.
     """
 
     def __init__(
         self,
         state: State,
-        forced: bool = False,
+        forced: Collection[int] = (),
         reserves: Mapping[int, float] | None = None,
         tags: bool = True,
+        failing: Collection[int] = (),
     ) -> None:
         self._tags = tags
         self._state = state
         self._forced = forced
-        self._limits = FORCED if forced else REGULAR
+        self._failing = failing
         self._reserves = reserves or {}
         self._kinds: dict[Row, Kind] = {}
 
@@ -104,16 +110,16 @@ class PlacementProblem:
         self,
         instance: Instance,
         places: Iterable[tuple[float, Nodes]],
-        penalty: float | None = None,
         needs: Mapping[Any, Mapping[Row, float]] | None = None,
         distinct: Any = None,
+        priority: int = 0,
+        stays: Nodes = (),
     ) -> None:
         """Let `instance` go to one of `places`, each possible by itself.
 
-        A place is its score, lower is better, and its nodes, primary first.  `penalty`:
-        what leaving the instance out costs; None: it must have a place.  `needs`:
+        A place is its score, lower is better, and its nodes, primary first.  `needs`:
         what else it uses, by nodes.  `distinct`: what else tells it from others of its
-        size.
+        size.  `priority`: as in `Kind`.  `stays`: where it is if it is left out.
         """
         listed = list(places)
         more = needs or {}
@@ -121,14 +127,16 @@ class PlacementProblem:
         same = (
             instance.shape,
             instance.exclusion,
-            penalty,
+            stays,
+            priority,
             distinct,
             tuple((nodes, *more.get(nodes, {}).items()) for _, nodes in listed),
         )
         kind = self._kinds.get(same)
         if kind is None:
             choices = [Choice(nodes, cost, use) for (cost, nodes), use in zip(listed, uses)]
-            kind = self._kinds[same] = Kind([], choices, penalty)
+            remains = self._uses(instance, stays) if stays else {}
+            kind = self._kinds[same] = Kind([], choices, None, priority, remains)
         kind.members = [*kind.members, instance.name]
 
     def occupy(self, instance: Instance, index: int) -> None:
@@ -141,12 +149,12 @@ class PlacementProblem:
         problem = Problem()
         problem.kinds = list(self._kinds.values())
         most = _most_used(problem)
+        remaining = _if_all_stay(problem)
         for row, amount in most.items():
-            room = self._room(row)
+            room = max(self._room(row), remaining.get(row, 0))  # nobody has to leave
             if room < amount:
                 problem.at_most(row, room)
-        if not self._forced:
-            self._keep_memory_free(problem, most)
+        self._keep_memory_free(problem, most)
         return problem
 
     def _uses(self, instance: Instance, nodes: Nodes) -> dict[Row, float]:
@@ -156,7 +164,7 @@ class PlacementProblem:
             vector = instance.as_secondary if role else instance.as_primary
             for pool, amount in instance.draws:
                 uses["pool", pool, index] = amount
-            for column in self._limits:
+            for column in REGULAR:
                 if vector[column] and (instance.local or column not in LOCAL):
                     sign = 1 if column in RISING else -1
                     uses["limit", column, index] = sign * vector[column]
@@ -175,13 +183,14 @@ class PlacementProblem:
         if kind == "limit":
             column, index = of
             node = self._state.cluster.nodes[index]
-            return self._limits[column](self._state.columns[column][index], node)
+            limits = FORCED if index in self._forced else REGULAR
+            return limits.get(column, _anything)(self._state.columns[column][index], node)
         if kind == "pool":
             pool, index = of
             pools = self._state.pools
             free = None if pools is None else pools.free[index].get(pool)
             return INFINITY if free is None else _some_left(free, self._state.cluster.nodes[index])
-        if kind == "tag" and not self._forced:
+        if kind == "tag" and of[1] not in self._forced:
             tag, index = of
             return max(0, 1 - self._state.exclusion[index].get(tag, 0))
         if kind == "group":
@@ -197,7 +206,9 @@ class PlacementProblem:
         kept: dict[int, dict[Row, float]] = {}
         for row in most:
             index = row[1]
-            if row[0] not in ("used", "peer") or index in kept or state.fails_n1(index):
+            if row[0] not in ("used", "peer") or index in kept or index in self._forced:
+                continue
+            if state.fails_n1(index) or index in self._failing:
                 continue
             kept[index] = {("used", index): 1.0}
             problem.at_most(("used", index), ceil(state.columns[MEMORY][index]) - 1)
@@ -209,13 +220,22 @@ class PlacementProblem:
             problem.free.append((state.reserved[index], INFINITY, uses))
 
 
+def _if_all_stay(problem: Problem) -> dict[Row, float]:
+    """Row -> what is used of it if every member is left out."""
+    used: dict[Row, float] = {}
+    for kind in problem.kinds:
+        for row, amount in kind.remains.items():
+            used[row] = used.get(row, 0) + amount * len(kind.members)
+    return used
+
+
 def _most_used(problem: Problem) -> dict[Row, float]:
     """Row -> the most that the choices could use of it, whatever its bound."""
     most: dict[Row, float] = {}
     for kind in problem.kinds:
         highest: dict[Row, float] = {}
-        for choice in kind.choices:
-            for row, amount in choice.uses.items():
+        for uses in (kind.remains, *(choice.uses for choice in kind.choices)):
+            for row, amount in uses.items():
                 highest[row] = max(highest.get(row, 0), amount)
         for row, amount in highest.items():
             most[row] = most.get(row, 0) + amount * len(kind.members)

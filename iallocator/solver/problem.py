@@ -15,7 +15,10 @@ if TYPE_CHECKING:
     Row = tuple[Any, ...]
     """Names something that is used up, e.g. ``("memory", 3)``."""
 
-__all__ = ["FOUND", "IMPOSSIBLE", "TIME_OUT", "UNAVAILABLE", "Answer", "Choice", "Kind", "Problem"]
+__all__ = [
+    "FOUND", "IMPOSSIBLE", "LEFT_OUT", "TIME_OUT", "UNAVAILABLE", "Answer", "Choice", "Kind",
+    "Problem",
+]  # fmt: skip
 
 FOUND = "found"
 IMPOSSIBLE = "impossible"
@@ -23,6 +26,9 @@ TIME_OUT = "time out"
 UNAVAILABLE = "unavailable"
 
 INFINITY = float("inf")
+
+LEFT_OUT = -1
+"""In the place of a choice: the member has none."""
 
 
 class Choice:
@@ -43,17 +49,31 @@ class Choice:
 class Kind:
     """Interchangeable members, and the choices that each of them has.
 
-    ``penalty`` is the cost of leaving a member out; None: none may be left out.
+    Attributes
+    ----------
+    penalty:
+        The cost of leaving a member out; None: none may be left out.
+    remains:
+        What one that is left out uses, by row: it stays where it is.
+    priority:
+        Where not all can have a choice, the members of a higher one come first.
     """
 
-    __slots__ = ("choices", "members", "penalty")
+    __slots__ = ("choices", "members", "penalty", "priority", "remains")
 
     def __init__(
-        self, members: Sequence[str], choices: Sequence[Choice], penalty: float | None = None
+        self,
+        members: Sequence[str],
+        choices: Sequence[Choice],
+        penalty: float | None = None,
+        priority: int = 0,
+        remains: Mapping[Row, float] | None = None,
     ) -> None:
         self.members = members
         self.choices = choices
         self.penalty = penalty
+        self.priority = priority
+        self.remains = remains or {}
 
 
 class Problem:
@@ -68,7 +88,8 @@ class Problem:
         Amounts without a choice behind them: (lowest, highest, uses by row), e.g. the
         memory that a node keeps free, which is a maximum.
     cuts:
-        Sets of choices that must not all be taken: (kind, choice) -> so often or more.
+        Sets of choices that must not all be taken: (kind, choice) -> so often or more;
+        choice `LEFT_OUT` is none.
     """
 
     __slots__ = ("bounds", "cuts", "free", "kinds")
@@ -100,7 +121,8 @@ class Answer:
     Attributes
     ----------
     status:
-        `FOUND`; `IMPOSSIBLE`: proved; `TIME_OUT`: not known; `UNAVAILABLE`: no solver.
+        `FOUND`; `IMPOSSIBLE`: proved; `TIME_OUT`: not known, the budget is spent;
+        `UNAVAILABLE`: no solver.
     taken:
         (kind, choice) -> how many members take it; empty unless found.
     proved:
@@ -115,6 +137,14 @@ class Answer:
         self.status = status
         self.taken = dict(taken or {})
         self.proved = proved
+
+    def left_out(self, problem: Problem) -> dict[int, int]:
+        """Priority -> how many members of it have no choice."""
+        counts: dict[int, int] = {}
+        for number, kind in enumerate(problem.kinds):
+            chosen = sum(self.taken.get((number, k), 0) for k in range(len(kind.choices)))
+            counts[kind.priority] = counts.get(kind.priority, 0) + len(kind.members) - chosen
+        return counts
 
     def values(self, problem: Problem) -> dict[str, Any]:
         """Member -> the value of its choice; those left out are missing."""

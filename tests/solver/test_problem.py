@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
+from iallocator.solver.budget import Budget
 from iallocator.solver.problem import FOUND, IMPOSSIBLE, TIME_OUT, Choice, Kind, Problem
-from iallocator.solver.refine import Deadline, search
+from iallocator.solver.refine import search
 
 pytest.importorskip("highspy")
 
@@ -52,7 +53,7 @@ def test_search_finds_the_cheapest_answer_or_proves_that_there_is_none(seed: int
     """What the solver says is what trying everything says."""
     problem, choices = _random_problem(seed)
     expected = _cheapest(problem, choices)
-    answer = search(problem, lambda values: None, Deadline(20), gap=0)
+    answer = search(problem, lambda values: None, Budget(20), gap=0)
     if expected is None:
         assert answer.status == IMPOSSIBLE
         return
@@ -76,7 +77,7 @@ def test_search_with_a_check_rules_out_what_it_refuses() -> None:
         seen.append(sorted(values.values()))
         return ["a", "b"] if sum(values.values()) < 3 else None
 
-    answer = search(problem, check, Deadline(20), gap=0)
+    answer = search(problem, check, Budget(20), gap=0)
     assert sorted(answer.values(problem).values()) == [1, 2]
     assert len({tuple(values) for values in seen}) == len(seen)
 
@@ -85,14 +86,14 @@ def test_search_when_the_check_refuses_everything_is_a_proof() -> None:
     """Ruling out every combination one by one proves that nothing is possible."""
     problem = Problem()
     problem.kinds = [Kind(["a", "b"], [Choice(n, 0.0, {}) for n in range(3)])]
-    assert search(problem, lambda values: ["a", "b"], Deadline(20)).status == IMPOSSIBLE
+    assert search(problem, lambda values: ["a", "b"], Budget(20)).status == IMPOSSIBLE
 
 
 def test_search_without_time_says_that_time_is_out() -> None:
     """No time, no claim."""
     problem = Problem()
     problem.kinds = [Kind(["a"], [Choice(1, 0.0, {})])]
-    assert search(problem, lambda values: None, Deadline(0)).status == TIME_OUT
+    assert search(problem, lambda values: None, Budget(0)).status == TIME_OUT
 
 
 def test_a_penalty_lets_members_be_left_out() -> None:
@@ -103,5 +104,5 @@ def test_a_penalty_lets_members_be_left_out() -> None:
         Kind([name], [Choice(1, 0.0, {("room",): 1})], penalty)
         for name, penalty in (("cheap", 1.0), ("dear", 5.0))
     ]
-    answer = search(problem, lambda values: None, Deadline(20), gap=0)
+    answer = search(problem, lambda values: None, Budget(20), gap=0)
     assert set(answer.values(problem)) == {"dear"}

@@ -162,9 +162,10 @@ def _search(
     try:
         tasks = [_task(mover, instance, targets(instance), go_on) for instance in instances]
         found = move_together(context, tasks, [failed])
-        note = found.note(context.settings)
-        if found.hopeless:
-            note = f"; {found.hopeless[0].name} has no place even if it comes first"
+        note = found.note()
+        hopeless = [i.name for i in instances if i.name in found.hopeless]
+        if hopeless:
+            note = f"; {hopeless[0]} has no place even if it comes first"
     except OutOfTimeError:
         context.bonds.pending = set()
         for instance in instances:

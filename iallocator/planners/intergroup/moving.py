@@ -10,7 +10,7 @@ from __future__ import annotations
 from iallocator.limits.migration import may_not_receive
 from iallocator.model.moves import FAILOVER, FAILOVER_TO, REPLACE_SECONDARY, apply_steps
 from iallocator.placement.evaluator import ScoreScope
-from iallocator.placement.groups import POLICY_RANK, AllocationRequest, collect_offers
+from iallocator.placement.groups import AllocationRequest, collect_offers
 from iallocator.placement.moves import MoveOption, MoveResult, move_pair
 from iallocator.planners.intergroup.ranking import TWINS, Ranking
 from iallocator.planners.plan import PlannedMove, traffic
@@ -164,9 +164,8 @@ class Mover:
             return
         for group in self.ranking.open(instance, groups):
             found = self.ranking.in_group(instance, group)
-            penalty = 1000.0 * POLICY_RANK[group.alloc_policy]
             for number in range(found.rows()):
-                yield from ((score + penalty, nodes) for score, nodes in found.row(number))
+                yield from found.row(number)
 
     def _way(self, instance: Instance, group: Group, nodes: Nodes) -> MoveOption | None:
         """The steps that lead to an acceptable placement; None if they, or N+1, do not allow it."""

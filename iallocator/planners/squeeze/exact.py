@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from iallocator.planners.balance.move_kinds import MoveRules
     from iallocator.planners.squeeze.headroom import Headroom
     from iallocator.planners.survival import Survival
+    from iallocator.solver.budget import Budget
     from iallocator.solver.problem import Problem
-    from iallocator.solver.refine import Deadline
 
     Places = Mapping[str, tuple[int, ...]]
 
@@ -75,7 +75,7 @@ class Arrangement:
         self._blocked = False
 
     def find(
-        self, movable: Sequence[Instance], deadline: Deadline
+        self, movable: Sequence[Instance], deadline: Budget
     ) -> tuple[list[PlannedMove] | None, bool]:
         """Moves of those of `movable` that are on shared storage.
 
@@ -116,7 +116,7 @@ class Arrangement:
             state.remove(instance, instance.nodes)
         forced = any(self._forced(instance.nodes[0]) for instance in flexible)
         kernel = self._kernels.make(state, self._scope)
-        places = PlacementProblem(state, forced)
+        places = PlacementProblem(state, self._scope if forced else ())
         whole = sum(instance.memory for instance in flexible) + 1
         for instance in flexible:
             own = instance.nodes[0]

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from iallocator.planners.squeeze.headroom import Headroom
     from iallocator.planners.stop_criteria import StopCriteria
     from iallocator.planners.survival import Survival
-    from iallocator.solver.refine import Deadline
+    from iallocator.solver.budget import Budget
 
     Phase = tuple[MoveRules, Sequence[Instance]]
 
@@ -89,7 +89,7 @@ class Feasibility:
         like_hbal: bool = False,
         progress: Callable[[Plan], None] = lambda plan: None,
         ties: Ties | None = None,
-        deadline: Deadline | None = None,
+        deadline: Budget | None = None,
     ) -> None:
         self.cluster = cluster
         self.ties = ties

@@ -17,7 +17,7 @@ from iallocator.planners.squeeze.power_state import size_like
 from iallocator.planners.squeeze.result import SqueezePlan, SqueezeResult
 from iallocator.planners.survival import Survival
 from iallocator.planners.verify import verify
-from iallocator.solver.refine import Deadline
+from iallocator.solver.budget import Budget
 from iallocator.tags.standby import is_standby, wake_rank
 
 TYPE_CHECKING = False
@@ -109,7 +109,7 @@ class _Work:
         self.wanted = wanted
         self._standard = policy.standard
         self._progress = progress
-        self._deadline = Deadline(wanted.exact_seconds) if wanted.exact_seconds else None
+        self._deadline = Budget(wanted.exact_seconds) if wanted.exact_seconds else None
         self.relations = None if wanted.like_hbal else relations_of(cluster, (), wanted.tag_prefix)
 
     def reserve(self, group: Group, factor: float) -> Headroom:

@@ -1,0 +1,131 @@
+"""What a search may spend: work first, time as the last resort, and nothing after Ctrl-C.
+
+Work is counted, so that what is found follows from the input and not from how busy the
+machine is: branches of the solver's tree, answers tried out, placements looked at.
+"""
+
+from __future__ import annotations
+
+import signal
+from threading import current_thread, main_thread
+from time import monotonic
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+__all__ = ["Budget", "Interrupts"]
+
+BRANCHES = 1000
+"""Branches of the solver's tree per second that is allowed: less than a quiet machine does."""
+
+TRIALS = 100
+"""Answers of the solver tried out per second that is allowed."""
+
+PLACEMENTS = 20_000
+"""Placements that branch and bound looks at per second that is allowed."""
+
+
+class Interrupts:
+    """A ``with`` block in which the first signal leaves a mark, so that no change is cut in two.
+
+    Signals are those that would raise KeyboardInterrupt.  Whoever handled them before is
+    told, and handles the next one.  A KeyboardInterrupt that comes up otherwise ends the
+    block and leaves the same mark.  Outside of the main thread none is caught.
+    """
+
+    __slots__ = ("_before", "asked")
+
+    def __init__(self) -> None:
+        self.asked = False
+        self._before: dict[int, Any] = {}
+
+    def __enter__(self) -> Interrupts:
+        if current_thread() is main_thread():
+            for number in (signal.SIGINT, signal.SIGTERM):
+                if callable(signal.getsignal(number)):
+                    self._before[number] = signal.signal(number, self._mark)
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> bool:
+        if not self.asked:
+            self._restore()
+        first = kind is KeyboardInterrupt and not self.asked
+        self.asked |= first
+        return first
+
+    def _restore(self) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+
+    def _mark(self, number: int, frame: Any) -> None:
+        self.asked = True
+        self._restore()
+        try:
+            self._before[number](number, frame)
+        except KeyboardInterrupt:
+            return
+
+
+class Budget:
+    """What is left for a search of `seconds` seconds.
+
+    Attributes
+    ----------
+    branches, trials, placements:
+        Work that is left; see the constants of those names.
+    interrupts:
+        Who asks the search to end, or None.
+    """
+
+    __slots__ = (
+        "_end", "_given", "_seconds", "branches", "interrupts", "placements", "trials",
+    )  # fmt: skip
+
+    def __init__(self, seconds: float, interrupts: Interrupts | None = None) -> None:
+        self._end = monotonic() + seconds  # on a clock that nobody sets
+        self._seconds = seconds
+        self._give(seconds * BRANCHES, seconds * TRIALS, seconds * PLACEMENTS)
+        self.interrupts = interrupts
+
+    def _give(self, branches: float, trials: float, placements: float) -> None:
+        self.branches, self.trials, self.placements = int(branches), int(trials), int(placements)
+        self._given = self.branches, self.trials, self.placements
+
+    @property
+    def left(self) -> float:
+        """Seconds that are left; negative afterwards."""
+        return self._end - monotonic()
+
+    @property
+    def interrupted(self) -> bool:
+        """Whether somebody asked the search to end."""
+        return self.interrupts is not None and self.interrupts.asked
+
+    @property
+    def spent(self) -> bool:
+        """Whether the search has to end now."""
+        work = min(self.branches, self.trials, self.placements)
+        return self.interrupted or work <= 0 or self.left <= 0
+
+    @property
+    def limit(self) -> str:
+        """What ended the search, for ``info``."""
+        if self.interrupted:
+            return "before it was interrupted"
+        clock = self.left <= 0
+        return f"within {self._seconds:g} s" if clock else "within its budget of work"
+
+    def part(self, share: float) -> Budget:
+        """A budget of that share of what is left; what it spends is to be paid by `pay`."""
+        part = Budget(max(0.0, self.left * share), self.interrupts)
+        part._seconds = self._seconds
+        part._give(self.branches * share, self.trials * share, self.placements * share)
+        return part
+
+    def pay(self, part: Budget) -> None:
+        """Take off what `part` has spent."""
+        branches, trials, placements = part._given
+        self.branches -= branches - part.branches
+        self.trials -= trials - part.trials
+        self.placements -= placements - part.placements

@@ -1,0 +1,140 @@
+"""All members, or as many as possible where not all can have a choice: high priority first.
+
+Priority by priority, the highest first: how few of it need to be left out, with no more of the
+higher ones left out than was found for those?  Each answer only has to leave out fewer
+than the best one so far, so that often the first question already is the proof.
+"""
+
+from __future__ import annotations
+
+from iallocator.solver.problem import (
+    FOUND,
+    IMPOSSIBLE,
+    INFINITY,
+    UNAVAILABLE,
+    Choice,
+    Kind,
+    Problem,
+)
+from iallocator.solver.refine import search
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+    from iallocator.solver.budget import Budget
+    from iallocator.solver.refine import Check
+
+__all__ = ["Most", "find_all_or_most"]
+
+ALL = ("left out",)
+"""The row that counts members without a choice; with a priority, those of that priority."""
+
+SHARE_OF_ALL = 0.5
+"""The share of the budget that is for placing all; the rest is for as many as possible."""
+
+
+class Most:
+    """What is known of how few must be left out.
+
+    Attributes
+    ----------
+    left_out:
+        Priority -> how many are left out by the best answer.
+    values:
+        Member -> the value of its choice, by the best answer; None while that is the
+        one that the search began with.
+    proved:
+        Whether no answer is better.
+    """
+
+    __slots__ = ("left_out", "proved", "values")
+
+    def __init__(self, left_out: Mapping[int, int]) -> None:
+        self.left_out = dict(left_out)
+        self.values: dict[str, Any] | None = None
+        self.proved = False
+
+
+def find_all_or_most(problem: Problem, check: Check, budget: Budget, most: Most) -> str:
+    """Find a choice for every member; if there is none, for as many as possible.
+
+    The status is that of the search for all.  `most` is improved as far as the budget goes;
+    an interrupt loses nothing.  `check` as for `search`.
+    """
+    part = budget.part(SHARE_OF_ALL)
+    answer = search(problem, check, part)
+    budget.pay(part)
+    if answer.status == FOUND:
+        most.left_out = dict.fromkeys(most.left_out, 0)
+        most.values, most.proved = answer.values(problem), True
+    elif answer.status != UNAVAILABLE and not budget.spent:
+        fewest = 1 if answer.status == IMPOSSIBLE else 0
+        _find_most(_counted(problem, fewest), check, budget, most)
+    return answer.status
+
+
+def _find_most(problem: Problem, check: Check, budget: Budget, most: Most) -> None:
+    most.proved = True
+    for priority in sorted(most.left_out, reverse=True):
+        most.proved &= _settle(problem, priority, check, budget, most)
+        problem.at_most((*ALL, priority), most.left_out[priority])
+    if most.values is not None:
+        answer = search(problem, check, budget)
+        if answer.status == FOUND:
+            most.values = answer.values(problem)
+
+
+def _settle(problem: Problem, priority: int, check: Check, budget: Budget, most: Most) -> bool:
+    """Leave out as few of `priority` as can be; whether that is proved."""
+    if not most.left_out[priority]:
+        return True
+    asked = _of_count(problem, priority)
+    asked.at_most((*ALL, priority), most.left_out[priority] - 1)
+    answer = search(asked, check, budget, gap=0)
+    if answer.status == FOUND:
+        most.values = answer.values(problem)
+        most.left_out |= answer.left_out(problem)
+    return answer.status == IMPOSSIBLE or answer.proved
+
+
+def _counted(problem: Problem, fewest: int) -> Problem:
+    """`problem` with rows that count who is left out, `fewest` at least."""
+    kinds = [
+        Kind(
+            kind.members, kind.choices, 0.0, kind.priority,
+            {**kind.remains, ALL: 1.0, (*ALL, kind.priority): 1.0},
+        )
+        for kind in problem.kinds
+    ]  # fmt: skip
+    counted = _with(problem, kinds)
+    counted.bounds[ALL] = (fewest, INFINITY)
+    return counted
+
+
+def _of_count(problem: Problem, priority: int) -> Problem:
+    """`problem` where nothing costs but to leave out a member of `priority`."""
+    return _with(
+        problem,
+        [
+            Kind(
+                kind.members,
+                [Choice(choice.value, 0.0, choice.uses) for choice in kind.choices],
+                float(kind.priority == priority),
+                kind.priority,
+                kind.remains,
+            )
+            for kind in problem.kinds
+        ],
+    )
+
+
+def _with(problem: Problem, kinds: list[Kind]) -> Problem:
+    """The same bounds for other kinds; what is ruled out later is for both."""
+    other = Problem()
+    other.kinds = kinds
+    other.bounds = dict(problem.bounds)
+    other.free = problem.free
+    other.cuts = problem.cuts
+    return other

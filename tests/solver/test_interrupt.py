@@ -1,0 +1,84 @@
+"""Ctrl-C while a search is under way: what is known until then is the answer."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from iallocator.cli import answer, main
+from iallocator.solver import highs, refine
+from tests import builders
+
+pytest.importorskip("highspy")
+
+Json = dict[str, Any]
+
+INTERRUPTED = 130
+
+
+def _batch() -> Json:
+    """Return a batch that fits only if it is not placed in its order."""
+    document = builders.cluster(nodes=2, memory=8192)
+    document["nodes"]["node1"]["free_memory"] = 2049
+    document["nodes"]["node2"]["free_memory"] = 4097
+    wanted = []
+    for name, memory in (("medium", 2048), ("small", 1024), ("large", 3072)):
+        request: Json = builders.allocate(document, name, memory=memory)["request"]
+        del request["type"]
+        wanted.append(request | {"disk_template": "rbd", "required_nodes": 1})
+    return document | {"request": {"type": "multi-allocate", "instances": wanted}}
+
+
+def _evacuation() -> Json:
+    """Return the same as the evacuation of a third node."""
+    instances = {
+        name: builders.instance("node3", memory=memory, disk_template="rbd")
+        for name, memory in (("medium", 2048), ("small", 1024), ("large", 3072))
+    }
+    document = builders.cluster(nodes=3, memory=8192, instances=instances)
+    document["nodes"]["node1"]["free_memory"] = 2049
+    document["nodes"]["node2"]["free_memory"] = 4097
+    request = {"type": "node-evacuate", "evac_mode": "all", "instances": list(instances)}
+    return document | {"request": request}
+
+
+def _signalled(*arguments: Any) -> Any:
+    os.kill(os.getpid(), signal.SIGINT)
+    return _solve(*arguments)
+
+
+def _raised(*_: Any) -> Any:
+    raise KeyboardInterrupt
+
+
+_solve = highs.solve
+
+
+@pytest.mark.parametrize("interrupt", [_signalled, _raised])
+@pytest.mark.parametrize("document", [_batch(), _evacuation()])
+def test_interrupted_search_prints_what_greedy_found_with_status_130(
+    document: Json,
+    interrupt: Any,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+) -> None:
+    """The answer is complete, says that the search was interrupted, and so does the status."""
+    raw = builders.as_bytes(document)
+    greedy = json.loads(answer(raw, ["--n1=off", "--exact-search=no"]))
+    request = tmp_path / "request.json"
+    request.write_bytes(raw)
+    monkeypatch.setattr(refine, "solve", interrupt)
+    status = main(["--n1=off", str(request)])
+    response = json.loads(capsys.readouterr().out)
+    assert status == INTERRUPTED
+    assert response["result"] == greedy["result"]
+    assert response["info"] == (
+        greedy["info"] + "; exact search found no answer before it was interrupted"
+    )
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler

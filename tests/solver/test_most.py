@@ -1,0 +1,201 @@
+"""Where not all fit: as many as possible by priority, against all subsets and all places."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import random
+import re
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import pytest
+
+from iallocator import engine
+from iallocator.cli import answer
+from iallocator.handlers.allocate import wish_for
+from iallocator.options import Settings, parse
+from iallocator.placement.context import Context
+from iallocator.placement.groups import AllocationRequest
+from iallocator.placement.joint import broken_rules
+from iallocator.requests import MultiAllocate
+from tests import builders
+
+pytest.importorskip("highspy")
+
+Json = dict[str, Any]
+Counts = tuple[int, ...]
+
+FREE = (2049, 3073, 4097, 5121)
+SIZES = (1024, 2048, 3072, 4096)
+PROOF = re.compile(r"proved that(?:, higher priority first,)? no more than (\d+) of (\d+) can be")
+
+
+def _batch(seed: int, template: str, priorities: Sequence[int] = (0,)) -> Json:
+    """Return a small cluster and a batch that is mostly too much for it."""
+    rng = random.Random(seed)
+    document = builders.cluster(nodes=rng.randint(2, 3), memory=8192)
+    for node in document["nodes"].values():
+        node["free_memory"] = rng.choice(FREE)
+    wanted = []
+    for number in range(rng.randint(3, 5) if template == "rbd" else 3):
+        wanted.append(_wanted(document, f"new{number}", rng.choice(SIZES), template))
+        wanted[-1]["tags"] = [f"iallocator:priority:{rng.choice(priorities)}"]
+    return document | {"request": {"type": "multi-allocate", "instances": wanted}}
+
+
+def _wanted(document: Json, name: str, memory: int, template: str = "rbd", *tags: str) -> Json:
+    """Return an instance of a batch."""
+    request: Json = builders.allocate(document, name, memory=memory)["request"]
+    del request["type"]
+    nodes = 2 if template == "drbd" else 1
+    return request | {"disk_template": template, "required_nodes": nodes, "tags": list(tags)}
+
+
+def _placed(response: Json) -> set[str]:
+    return {name for name, _ in response["result"][0]} if response["success"] else set()
+
+
+def _counts(document: Json, names: set[str]) -> Counts:
+    """How many of `names` there are of each priority, the highest first."""
+    priorities = {one["name"]: _priority(one) for one in document["request"]["instances"]}
+    levels = sorted(set(priorities.values()), reverse=True)
+    return tuple(sum(1 for name in names if priorities[name] == level) for level in levels)
+
+
+def _priority(wanted: Json) -> int:
+    found = [int(tag.rsplit(":", 1)[1]) for tag in wanted["tags"] if ":priority:" in tag]
+    return found[0] if found else 0
+
+
+def _best(document: Json, options: Sequence[str]) -> Counts:
+    """Return the best counts that any choice of places comes to, by trying every one."""
+    settings = Settings()
+    parse(options, settings)
+    cluster, request = engine.read(json.dumps(document).encode(), settings)
+    assert isinstance(request, MultiAllocate)
+    context = Context(cluster, settings, coming=[one.instance for one in request.wanted])
+    wishes = [wish for wanted in request.wanted if (wish := wish_for(context, wanted))]
+    return max(
+        _counts(document, set(nodes))
+        for nodes in _choices(wishes, len(cluster.nodes))
+        if not _lacking(context, set(nodes)) and broken_rules(context, wishes, nodes) is None
+    )
+
+
+def _choices(
+    wishes: Sequence[AllocationRequest], count: int
+) -> Iterator[dict[str, tuple[int, ...]]]:
+    """Every choice of places, none among them, for every wish."""
+    single = wishes[0].instance.required_nodes == 1
+    places: list[tuple[int, ...]] = [(node,) for node in range(count)]
+    if not single:
+        places = list(itertools.permutations(range(count), 2))
+    for choice in itertools.product([(), *places], repeat=len(wishes)):
+        yield {wish.instance.name: nodes for wish, nodes in zip(wishes, choice) if nodes}
+
+
+def _lacking(context: Context, names: set[str]) -> bool:
+    """Whether one of `names` must be with, or after, a new one that is left out."""
+    relations = context.bonds.relations
+    coming = {instance.name for instance in context.coming}
+    return relations is not None and any(
+        bond.must and bond.kind in ("together", "order") and bond.other in coming - names
+        for name in names
+        for bond in relations.of(name)
+    )
+
+
+def _agrees(document: Json, options: Sequence[str], expected: Counts) -> str:
+    """Check the answer against the best there is and against greedy; return its info."""
+    raw = json.dumps(document).encode()
+    response = json.loads(answer(raw, options))
+    greedy = json.loads(answer(raw, [*options, "--exact-search=no"]))
+    counts = _counts(document, _placed(response))
+    assert counts == expected, response["info"]
+    assert counts >= _counts(document, _placed(greedy))
+    proof = PROOF.search(response["info"])
+    if proof:
+        total = len(document["request"]["instances"])
+        assert (int(proof[1]), int(proof[2])) == (sum(expected), total)
+    return str(response["info"])
+
+
+@pytest.mark.parametrize(
+    ("template", "options", "seeds"),
+    [("rbd", ["--n1=off"], 60), ("rbd", [], 40), ("drbd", [], 12), ("drbd", ["--n1=strict"], 6)],
+)
+def test_batch_too_large_is_placed_as_far_as_any_choice_goes(
+    template: str, options: list[str], seeds: int
+) -> None:
+    """The number placed is the largest of all subsets and places, and never below greedy."""
+    improved = 0
+    for seed in range(seeds):
+        document = _batch(seed, template)
+        info = _agrees(document, options, _best(document, options))
+        improved += "placed together by exact search, which proved" in info
+    assert improved or template == "drbd"
+
+
+@pytest.mark.parametrize("options", [["--n1=off"], []])
+def test_batch_with_priorities_never_leaves_out_a_higher_one_for_lower_ones(
+    options: list[str],
+) -> None:
+    """Counts by priority, the highest first, are the best there are in lexicographic order."""
+    improved = 0
+    for seed in range(100, 140):
+        document = _batch(seed, "rbd", priorities=(0, 5, 10))
+        info = _agrees(document, options, _best(document, options))
+        improved += "placed together by exact search, which proved" in info
+    assert improved
+
+
+def test_batch_one_large_of_high_priority_is_placed_before_three_small_ones() -> None:
+    """However many lower ones would fit in its place, the higher one has it."""
+    document = builders.cluster(nodes=1, memory=8192)
+    document["nodes"]["node1"]["free_memory"] = 4097
+    small = [_wanted(document, f"small{n}", 1024) for n in range(3)]
+    large = _wanted(document, "large", 4096, "rbd", "iallocator:priority:1")
+    batch = document | {"request": {"type": "multi-allocate", "instances": [*small, large]}}
+    response = json.loads(answer(json.dumps(batch).encode(), ["--n1=off"]))
+    assert _placed(response) == {"large"}
+    assert "that, higher priority first, no more than 1 of 4 can be placed" in response["info"]
+
+
+def test_batch_with_musts_leaves_out_what_depends_on_one_left_out() -> None:
+    """Together, apart and after: what is placed needs nobody who is not, by all subsets."""
+    improved = 0
+    for seed in range(200, 250):
+        rng = random.Random(seed)
+        document = _batch(seed, "rbd", priorities=(0, 1))
+        names = [one["name"] for one in document["request"]["instances"]]
+        for one in document["request"]["instances"]:
+            bond = rng.choice(
+                ("colocate:must:a", "separate:must:b", f"order:after:{rng.choice(names)}", "none")
+            )
+            one["tags"].append(f"iallocator:{bond}")
+        info = _agrees(document, ["--n1=off"], _best(document, ["--n1=off"]))
+        improved += "placed together by exact search" in info
+    assert improved
+
+
+def test_batch_what_follows_one_without_a_place_is_failed_by_its_chain() -> None:
+    """The base has no place anywhere: its followers are named with the chain, the rest placed."""
+    document = builders.cluster(nodes=3, memory=8192)
+    for name, free in (("node1", 2049), ("node2", 4097), ("node3", 1024)):
+        document["nodes"][name]["free_memory"] = free
+    wanted = [
+        _wanted(document, "base", 8000),
+        _wanted(document, "app", 500, "rbd", "iallocator:order:after:base"),
+        _wanted(document, "top", 500, "rbd", "iallocator:order:after:app"),
+        _wanted(document, "medium", 2048),
+        _wanted(document, "small", 1024),
+        _wanted(document, "large", 3072),
+    ]
+    batch = document | {"request": {"type": "multi-allocate", "instances": wanted}}
+    response = json.loads(answer(json.dumps(batch).encode(), ["--n1=off"]))
+    assert _placed(response) == {"medium", "small", "large"}
+    reasons = {e["instance"]: e["reason"] for e in response["solutions"] if not e["nodes"]}
+    assert "starts after base" in reasons["app"]
+    assert "starts after app" in reasons["top"]
+    assert "starts after base" in reasons["top"]
