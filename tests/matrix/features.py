@@ -441,8 +441,12 @@ def hard_node_score(scene: Scene) -> Iterator[None]:
 def _only_best_can_rescue(scene: Scene) -> None:
     """What is on `keeper` finds room on `best` only, and only if nothing more goes there."""
     size = MEMORY[BEST] - HELD[BEST] - 256
-    scene.node(KEEPER)["total_memory"] += size
-    scene.add("large", KEEPER, memory=size, auto_balance=False)
+    home = KEEPER
+    if scene.group_of(KEEPER) is not scene.group_of(BEST):
+        home = SPARE
+        scene.instance("at-spare")["memory"] = 0
+    scene.node(home)["total_memory"] += size
+    scene.add("large", home, memory=size, auto_balance=False)
     if scene.request.get("type") == "change-group":  # N+1 counts where the group is chosen
         scene.node(NEXT)["drained"] = True
 
@@ -490,7 +494,8 @@ def _reserved_on_best(scene: Scene) -> Json:
     if SPARE in scene.document["nodes"]:
         scene.node(SPARE)["drained"] = scene.kind != PAIR
     scene.node(home)["total_memory"] += size
-    scene.add("another", home, other, disk_template="drbd", memory=0)
+    for number in range(1 if near else 2):
+        scene.add(f"another-{number}", home, other, disk_template="drbd", memory=0)
     return scene.add("mirrored", home, BEST, disk_template="drbd", memory=size)
 
 

@@ -10,27 +10,31 @@ from .features import FAILS_OVER, FEATURES, HERE, STAYS, WAITS, Feature
 from .known_wrong import KNOWN_WRONG
 from .paths import PATHS, Path
 from .reasons import RULES, reason, table
-from .worlds import BEST, NEXT, Scene
+from .worlds import BEST, NEXT, PAIR, Scene
 
 Json = dict[str, Any]
 
 PAIRS = [(feature, path) for feature in FEATURES for path in PATHS]
-CELLS = [pair for pair in PAIRS if not reason(*pair)]
 
 
-def _kind(feature: Feature, path: Path) -> str:
-    """The kind of subject of a cell; "" if they have none in common."""
-    return next((kind for kind in path.kinds if kind in feature.kinds), "")
+def _kinds(feature: Feature, path: Path) -> list[str]:
+    """The kinds of subject that both know; pairs need nodes that groups apart do not have."""
+    common = [kind for kind in path.kinds if kind in feature.kinds]
+    return [kind for kind in common if not (feature.split and kind == PAIR)]
 
 
 def _possible(feature: Feature, path: Path) -> bool:
     """Whether the two can make a cell by what they are."""
     fits = path.between or not feature.split
-    return bool(_kind(feature, path)) and fits and (path.batch or not feature.rival)
+    return bool(_kinds(feature, path)) and fits and (path.batch or not feature.rival)
 
 
-def _scene(feature: Feature, path: Path) -> Scene:
-    return path.scene(_kind(feature, path), feature.split)
+CELLS = [
+    (feature, path, kind)
+    for feature, path in PAIRS
+    if not reason(feature, path)
+    for kind in _kinds(FEATURES[feature], PATHS[path]) or [""]
+]
 
 
 def _home(path: Path, scene: Scene) -> str:
@@ -53,34 +57,39 @@ def _holds(what: str, answer: Json) -> bool:
     )
 
 
-def _cell(feature: str, path: str) -> object:
+def _cell(feature: str, path: str, kind: str) -> object:
     wrong = pytest.mark.xfail(reason="known to be wrong", strict=True)
-    marks = [wrong] if (feature, path) in KNOWN_WRONG else []
-    return pytest.param(feature, path, id=f"{feature} | {path}", marks=marks)
+    marks = [wrong] if (feature, path, kind) in KNOWN_WRONG else []
+    return pytest.param(feature, path, kind, id=f"{feature} | {path} | {kind}", marks=marks)
 
 
-@pytest.mark.parametrize(("feature", "path"), [_cell(*pair) for pair in CELLS])
-def test_cell_with_the_feature_the_answer_is_another(feature: str, path: str) -> None:
+@pytest.mark.parametrize(("feature", "path", "kind"), [_cell(*cell) for cell in CELLS])
+def test_cell_with_the_feature_the_answer_is_another(feature: str, path: str, kind: str) -> None:
     """Where the subject goes follows from the feature, and from nothing else."""
     row, column = FEATURES[feature], PATHS[path]
+
+    def scene() -> Scene:
+        return column.scene(kind, row.split)
+
     if row.expect in (WAITS, FAILS_OVER, STAYS):
-        assert not _holds(row.expect, column.ask(row.prepared(_scene(row, column))))
-        assert _holds(row.expect, column.ask(row.applied(_scene(row, column))))
+        assert not _holds(row.expect, column.ask(row.prepared(scene())))
+        assert _holds(row.expect, column.ask(row.applied(scene())))
         return
-    without = _home(column, row.prepared(_scene(row, column)))
-    scene = row.applied(_scene(row, column))
-    found = _home(column, scene)
+    without = _home(column, row.prepared(scene()))
+    with_it = row.applied(scene())
+    found = _home(column, with_it)
     if row.expect == HERE:
         assert (without != BEST, found) == (True, BEST), f"without it {without}, with it {found}"
     elif column.forced:
         assert (without, found != BEST) == (BEST, True), f"without it {without}, with it {found}"
     else:
-        assert (without, found) == (BEST, "" if row.leaves_nothing(scene) else NEXT)
+        assert (without, found) == (BEST, "" if row.leaves_nothing(with_it) else NEXT)
 
 
 def test_pairs_are_cells_or_have_a_reason() -> None:
     """No feature and no path can be forgotten: who adds one is told what is missing."""
-    impossible = [pair for pair in CELLS if not _possible(FEATURES[pair[0]], PATHS[pair[1]])]
+    cells = [pair for pair in PAIRS if not reason(*pair)]
+    impossible = [pair for pair in cells if not _possible(FEATURES[pair[0]], PATHS[pair[1]])]
     assert impossible == [], "give reasons why these are no cells"
 
 
