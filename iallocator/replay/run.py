@@ -125,8 +125,13 @@ def run(cases: Sequence[Case], how: How, jobs: int = 1) -> Iterator[Outcome]:
         yield from map(work, cases)
         return
     import multiprocessing
+    from signal import SIG_DFL, SIG_IGN, SIGINT, SIGTERM, signal
 
-    with multiprocessing.Pool(min(jobs, len(cases)) or 1) as pool:
+    def as_worker() -> None:  # Ctrl-C is for the parent, which ends its workers by SIGTERM
+        signal(SIGINT, SIG_IGN)
+        signal(SIGTERM, SIG_DFL)
+
+    with multiprocessing.get_context("fork").Pool(min(jobs, len(cases)) or 1, as_worker) as pool:
         yield from pool.imap(work, cases)
 
 

@@ -91,3 +91,17 @@ def test_output_in_another_encoding_loses_nothing(arguments: list[str]) -> None:
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert b"Traceback" not in done.stderr
+
+
+def test_replay_with_processes_ends_without_a_word(tmp_path: Path) -> None:
+    """Its workers, which are ended by a signal, show no traceback."""
+    (tmp_path / "a.request.json").write_bytes(as_bytes(allocate(cluster(2))))
+    (tmp_path / "b.request.json").write_bytes(as_bytes(allocate(cluster(3))))
+    for _ in range(3):
+        done = subprocess.run(
+            [*COMMAND, "replay", "--update", "-j", "2", str(tmp_path)],
+            capture_output=True,
+            check=False,
+            cwd=ROOT,
+        )
+        assert (done.returncode, done.stderr) == (0, b"")
