@@ -17,6 +17,20 @@ from tests.planners.test_balance_interrupted import crowded
 
 ROOT = Path(__file__).parents[2]
 COMMAND = [sys.executable, "-m", "iallocator"]
+SCRIPT = """
+from iallocator import process
+
+heed = process._on_signal
+
+def heed_and_say(handler):
+    heed(handler)
+    open({!r}, "w").close()
+
+process._on_signal = heed_and_say
+process.run()
+"""
+"""Says by a file that from now on signals find the program ready."""
+
 STATUS = {signal.SIGINT: 130, signal.SIGTERM: 143}
 
 
@@ -52,10 +66,10 @@ def test_signal_at_any_moment_shows_no_traceback(
 ) -> None:
     """Nor does it leave half a document.
 
-    The interpreter's own start comes before anything of ours: it is waited for.
+    The interpreter's own start comes before anything of ours: that is waited for.
     """
     ready = tmp_path / "ready"
-    script = f"open({str(ready)!r}, 'w'); import sys; from iallocator.process import run; run()"
+    script = SCRIPT.format(str(ready))
     running = subprocess.Popen(
         [sys.executable, "-c", script, "balance", "--json", "-t", crowded(tmp_path)],
         cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
