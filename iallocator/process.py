@@ -39,7 +39,12 @@ def run() -> NoReturn:
     from iallocator.cli import main
 
     _on_signal(_interrupt)
-    status = main()
+    try:
+        status = main()
+    except BaseException:
+        if not _seen:
+            raise  # a bug of ours, which shows its traceback
+        status = INTERRUPTED  # a library that was being loaded makes errors of its own of it
     _on_signal(_leave)
     for stream in (sys.stdout, sys.stderr):
         if stream is not None:
