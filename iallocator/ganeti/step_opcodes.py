@@ -7,6 +7,9 @@ from iallocator.transition import step as kinds
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
     from iallocator.ganeti.opcodes import Opcode
     from iallocator.model.cluster import Cluster
     from iallocator.model.instance import Instance
@@ -28,7 +31,7 @@ def opcodes_of(cluster: Cluster, task: Step) -> list[Opcode]:
 
     Empty for power and fencing of a node that Ganeti has no program to reach out of band:
     someone must do it by hand.  A new instance has the members that placement decides;
-    its operating system and the like are the caller's.
+    of the rest what the request says.
     """
     instance = task.instance
     if instance is None:
@@ -51,22 +54,37 @@ def opcodes_of(cluster: Cluster, task: Step) -> list[Opcode]:
 
 def _creation(cluster: Cluster, instance: Instance, nodes: tuple[int, ...]) -> Opcode:
     names = cluster.node_names(nodes)
-    return {
+    made: Opcode = {
         "OP_ID": "OP_INSTANCE_CREATE",
         "instance_name": instance.name,
         "mode": "create",
         "disk_template": instance.template,
         "disks": [{"size": size} for size in instance.disk_sizes],
+        "nics": [_nic(nic) for nic in instance.asked.get("nics") or ()],
         "beparams": {
             "minmem": instance.memory,
             "maxmem": instance.memory,
             "vcpus": instance.vcpus,
             "spindle_use": instance.spindle_use,
         },
+        "tags": list(instance.tags),
         "pnode": names[0],
         **({"snode": names[1]} if len(names) > 1 else {}),
         "start": instance.uses_memory,
     }
+    for name, member in (("os", "os_type"), ("hypervisor", "hypervisor")):
+        value = instance.asked.get(name)
+        if isinstance(value, str) and value:
+            made[member] = value
+    return made
+
+
+def _nic(nic: Mapping[str, Any]) -> dict[str, str]:
+    """A network interface as asked; a network brings its own mode and link."""
+    names: tuple[str, ...] = ("mac", "ip", "network", "name", "vlan")
+    if nic.get("network") is None:
+        names += ("mode", "link")
+    return {name: nic[name] for name in names if isinstance(nic.get(name), str)}
 
 
 def _of_node(cluster: Cluster, task: Step) -> list[Opcode]:

@@ -7,7 +7,8 @@ from iallocator.model.policy import LOCAL_TEMPLATES, SHARED_TEMPLATES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
+    from typing import Any
 
     from iallocator.model.keys import PlacementKey
     from iallocator.model.storage import Pool
@@ -18,6 +19,8 @@ UNIT_LOAD = (1.0, 1.0, 1.0, 1.0)
 """Dynamic utilisation (cpu, memory, disk, net) of an instance of which nothing is known."""
 
 NO_LOAD = (0.0, 0.0, 0.0, 0.0)
+
+NOTHING_ASKED: Mapping[str, Any] = {}
 
 
 class Instance:
@@ -45,6 +48,9 @@ class Instance:
         free, apart from their free disk.
     restricted:
         Whether not every node may reach its pools, or have room there.
+    asked:
+        Of a new one the members of its request that placement does not look at, but
+        creating it does: ``nics``, ``os``, ``hypervisor``; as they were sent.
     order:
         Position among the instances: where order counts, lower goes first.
     """
@@ -53,6 +59,7 @@ class Instance:
         "admin_state",
         "as_primary",
         "as_secondary",
+        "asked",
         "asked_keys",
         "auto_balance",
         "desired",
@@ -119,6 +126,7 @@ class Instance:
         self.order: float = 0
         self.placement_keys: Sequence[PlacementKey] = ()
         self.asked_keys: Sequence[PlacementKey] = ()
+        self.asked: Mapping[str, Any] = NOTHING_ASKED
         self.pools: tuple[Pool, ...] | None = None
         self.draws: tuple[tuple[Pool, int], ...] = ()
         self.restricted = False

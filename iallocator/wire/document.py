@@ -295,6 +295,7 @@ def new_instance(raw: Raw, reading: Reading, cluster: Cluster) -> Instance:
     """
     instance = _instance(text(raw, "name"), raw, reading, new=True)
     reading.place(instance, cluster)
+    instance.asked = raw
     if not reading.like_hail and (cluster.storage or instance_speaks_of_pools(raw)):
         from iallocator.wire.pools import settle_pools
 

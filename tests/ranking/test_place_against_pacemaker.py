@@ -33,7 +33,7 @@ def placed(given: Json, kind: str, folder: Path, capsys: pytest.CaptureFixture[s
     """Return what the command prints."""
     path = folder / "document.json"
     path.write_text(json.dumps(document(given)))
-    arguments = ["place", "--json", f"--strategy=pacemaker-{kind}", str(path)]
+    arguments = ["place", "--json", "--time-limit=0", f"--strategy=pacemaker-{kind}", str(path)]
     assert run_command("place", arguments) == 0
     answer: Json = json.loads(capsys.readouterr().out)
     return answer

@@ -27,6 +27,7 @@ class Gate:
     ) -> None:
         cluster, instance = context.cluster, place.instance
         self._relations = relations
+        self._present = place.before
         source = place.before[0] if place.before else None
         self._context = context
         self._instance = instance
@@ -54,7 +55,8 @@ class Gate:
         reason = self._bars.get(index) or self._apart(index)
         if reason is None and self._reach is not None and index not in self._reach:
             reason = "it does not reach the storage pool"
-        reason = reason or self._checker.primary_refusal(self._instance, index, self._primary)
+        if reason is None and not ((index,) == self._present[:1] and self._nobody_new(index)):
+            reason = self._checker.primary_refusal(self._instance, index, self._primary)
         if reason is not None:
             self.count(reason, index)
         return reason is None
@@ -76,8 +78,20 @@ class Gate:
         """Whether node `index` can be the secondary beside `primary`."""
         if self._reach is not None and index not in self._reach:
             return False
+        if (primary, index) == self._present and self._nobody_new(index):
+            return True
         refusal = self._checker.secondary_refusal(self._instance, primary, index, self._secondary)
         return refusal is None
+
+    def _nobody_new(self, index: int) -> bool:
+        """Whether everybody on the node has been there all the time, in the same role.
+
+        Then who is there now may stay, even if the node has too little for it.
+        """
+        state = self._context.state
+        return all(i.nodes[:1] == (index,) for i in state.primaries[index].values()) and all(
+            i.nodes[1:] == (index,) for i in state.secondaries[index].values()
+        )
 
 
 class Keeper:

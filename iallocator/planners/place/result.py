@@ -6,7 +6,7 @@ from iallocator.model.moves import FAILOVER, FAILOVER_TO, REPLACE_SECONDARY, app
 from iallocator.model.state import State
 from iallocator.placement.context import Context
 from iallocator.planners.eligible import score_of
-from iallocator.planners.place.scheduler import place_cluster
+from iallocator.planners.place.whole import place_cluster
 from iallocator.planners.plan import PlannedMove, traffic
 from iallocator.transition.assemble import plan_transition
 

@@ -8,7 +8,6 @@ become unsurvivable, see `Keeper`.
 
 from __future__ import annotations
 
-from iallocator.constraints.affinity_factory import relations_of
 from iallocator.limits.group import lacks_network
 from iallocator.planners.place.gate import Gate, Keeper
 from iallocator.ranking.pacemaker import facts_of, kind_of
@@ -19,7 +18,7 @@ from iallocator.ranking.pacemaker.node_scores import NodeScores
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from iallocator.model.cluster import Group, Node
     from iallocator.model.instance import Instance
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
     from iallocator.ranking.pacemaker.rules import Choice
     from iallocator.requests import Allocate
 
-__all__ = ["ScheduleResult", "place_cluster"]
+__all__ = ["ScheduleResult", "SchedulingPass"]
 
 POLICIES = ("preferred", "last_resort")
 """Allocation policies of groups that take new instances, those that come first first."""
@@ -63,25 +62,27 @@ class ScheduleResult:
         return self.nodes[0] if self.nodes else None
 
 
-def place_cluster(
-    context: Context,
-    strategy: str,
-    instances: Sequence[Instance],
-    wanted: Sequence[Allocate],
-) -> list[ScheduleResult]:
-    """Place `instances` of the cluster, in their order, and then the new ones in `wanted`.
+class SchedulingPass:
+    """One pass over all instances, on the state of a context.
 
-    Where they are now is taken from the state of `context`, on which they are in their
-    new places afterwards.  The answer is in the order in which they chose.
+    `instances` of the cluster choose in their order, then the new ones in `wanted`; where
+    they are now is taken from the state, on which they are in their new places afterwards.
+    `kept`: the names of those that must go on running, and therefore stay where they are.
 
     Cost: every limit of every node of its group for each instance; for instances on two
     nodes that again for each primary that is tried.
+
+    Attributes
+    ----------
+    places:
+        Name → where it is and will be.
+    units:
+        The instances that choose together, in the order in which they do.
+    homes:
+        Name → the node where it runs, for those that do.
+    facts, weigher, ledger:
+        What Pacemaker's tags say, the scores by them, and what every node has left.
     """
-    return _Pass(context, strategy, instances, wanted).run()
-
-
-class _Pass:
-    """One pass over all instances."""
 
     def __init__(
         self,
@@ -89,70 +90,101 @@ class _Pass:
         strategy: str,
         instances: Sequence[Instance],
         wanted: Sequence[Allocate],
+        kept: Collection[str] = (),
     ) -> None:
         cluster, state = context.cluster, context.state
-        self._context = context
-        self._kind = kind_of(strategy)
+        self.context = context
+        self._kept = kept
+        self.kind = kind_of(strategy)
         self._wanted = {one.instance.name: one for one in wanted}
-        self._facts = facts_of(context)
-        self._weigher = NodeScores(self._facts, context.settings.stickiness)
-        self._keeper = Keeper(context)
-        self._relations = relations_of(cluster, context.coming, context.settings.tag_prefix)
-        self._places = {
+        self.facts = facts_of(context)
+        self.weigher = NodeScores(self.facts, context.settings.stickiness)
+        self.keeper = Keeper(context)
+        self.relations = context.bonds.relations
+        self.places = {
             i.name: ScheduleResult(i, state.where[i.name], _runs(context, i)) for i in instances
         }
-        self._places |= {
+        self.places |= {
             one.instance.name: ScheduleResult(one.instance, (), False) for one in wanted
         }
-        self._homes = {name: place.before[0] for name, place in self._places.items() if place.runs}
+        self.homes = {name: place.before[0] for name, place in self.places.items() if place.runs}
         for instance in instances:
-            if not self._stuck(instance):
+            if not self.stuck(instance):
                 state.remove(instance, state.where[instance.name])
         with state.trial():
             for instance in instances:
                 if instance.name in state.where:
                     state.remove(instance, state.where[instance.name])
-            self._ledger = Ledger(self._facts, state, range(len(cluster.nodes)))
+            self.ledger = Ledger(self.facts, state, range(len(cluster.nodes)))
+        for name in kept:
+            self.count(self.places[name].instance, self.places[name].before)
         everybody = [*instances, *(one.instance for one in wanted)]
         units = units_of(
-            self._facts, self._weigher, everybody, self._homes, lambda i: bool(self._stuck(i))
+            self.facts, self.weigher, everybody, self.homes, lambda i: bool(self.stuck(i))
         )
-        self._units = in_turn(self._kind, cluster, self._facts, self._weigher, self._ledger, units)
+        self.units = in_turn(self.kind, cluster, self.facts, self.weigher, self.ledger, units)
 
-    def run(self) -> list[ScheduleResult]:
+    def run(self) -> None:
         """Give every unit its turn."""
-        return [
-            self._member(unit, position)
-            for unit in self._units
-            for position in range(len(unit.members))
-        ]
+        for unit in self.units:
+            for position in range(len(unit.members)):
+                self._member(unit, position)
 
-    def _stuck(self, instance: Instance) -> str:
+    def take(self, found: Mapping[str, tuple[int, ...]], why: str, why_not: str) -> None:
+        """Give everybody the place that was `found` for all together, instead of turns."""
+        for place in self.in_order:
+            name, stuck = place.instance.name, self.stuck(place.instance)
+            if stuck:
+                self._stay(place, stuck)
+                continue
+            if name in found:
+                self.put(place, found[name])
+            place.why = why if name in found else why_not
+
+    @property
+    def in_order(self) -> list[ScheduleResult]:
+        """All of them, in the order in which they choose."""
+        return [self.places[member.name] for unit in self.units for member in unit.members]
+
+    def take_back(self) -> None:
+        """Have the state as it was before the pass."""
+        state = self.context.state
+        moved = [p for p in self.places.values() if state.where.get(p.instance.name) != p.before]
+        for place in moved:
+            if place.instance.name in state.where:
+                state.remove(place.instance, state.where[place.instance.name])
+        for place in moved:
+            if place.before:
+                state.place(place.instance, place.before)
+
+    def stuck(self, instance: Instance) -> str:
         """Why an instance stays as it is, or ""."""
+        if instance.name in self._kept:
+            return "it must go on running"
         if not instance.auto_balance:
             return "it is not managed (auto_balance is false)"
-        home = self._homes.get(instance.name)
-        if home is not None and self._facts.kept[home]:
+        home = self.homes.get(instance.name)
+        if home is not None and self.facts.kept[home]:
             return "its node is in maintenance"
-        before = self._places[instance.name].before
+        before = self.places[instance.name].before
         if before and not instance.mirrored:
             return f"disks of type {instance.template} are on its node only"
         if len(before) == 1 and instance.required_nodes == 2:
             return "it has no mirror to move to"
         return ""
 
-    def _member(self, unit: ColocationSet, position: int) -> ScheduleResult:
+    def _member(self, unit: ColocationSet, position: int) -> None:
         instance = unit.members[position]
-        place = self._places[instance.name]
-        stuck = self._stuck(instance)
+        place = self.places[instance.name]
+        stuck = self.stuck(instance)
         if stuck:
             self._stay(place, stuck)
-            return place
-        state, names = self._context.state, self._context.cluster.nodes
-        for field in filter(None, self._fields(place)):
+            return
+        names = self.context.cluster.nodes
+        for field in filter(None, self.fields(place)):
             allowed = field
             if position:
-                before = self._places[unit.members[position - 1].name]
+                before = self.places[unit.members[position - 1].name]
                 allowed = [index for index in field if index == before.node]
                 if not allowed:
                     where = "nowhere" if before.node is None else f"to {names[before.node].name}"
@@ -160,13 +192,18 @@ class _Pass:
                     continue
             nodes = self._choose(unit, position, place, allowed)
             if nodes is not None:
-                place.nodes = nodes
-                state.place(instance, nodes)
-                for index in nodes:
-                    self._ledger.take(index, self._facts.of(instance).needs)
-                return place
+                self.put(place, nodes)
+                return
         place.why = place.why or "no node may be used"
-        return place
+
+    @property
+    def left_out(self) -> list[ScheduleResult]:
+        """Those that found no place, though they may go somewhere."""
+        return [
+            place
+            for place in self.places.values()
+            if place.nodes is None and not self.stuck(place.instance)
+        ]
 
     def _stay(self, place: ScheduleResult, why: str) -> None:
         """Count a pinned instance where it is; one that does not run takes nothing."""
@@ -175,19 +212,30 @@ class _Pass:
             return
         place.nodes = place.before
         place.why = f"rule 7: it stays: {why}"
-        for index in place.before:
-            self._ledger.take(index, self._facts.of(place.instance).needs)
+        if place.instance.name not in self._kept:
+            self.count(place.instance, place.before)
 
-    def _fields(self, place: ScheduleResult) -> list[list[int]]:
+    def put(self, place: ScheduleResult, nodes: tuple[int, ...]) -> None:
+        """Give an instance that is off the state its place."""
+        place.nodes = nodes
+        self.context.state.place(place.instance, nodes)
+        self.count(place.instance, nodes)
+
+    def count(self, instance: Instance, nodes: Sequence[int]) -> None:
+        """Take what `instance` needs from what `nodes` have left."""
+        for index in nodes:
+            self.ledger.take(index, self.facts.of(instance).needs)
+
+    def fields(self, place: ScheduleResult) -> list[list[int]]:
         """The nodes to choose from, in one field after the other until one has a place.
 
         An instance that exists stays in its group; a new one prefers groups by policy.
         """
-        cluster, instance = self._context.cluster, place.instance
+        cluster, instance = self.context.cluster, place.instance
         if place.before:
             return [list(cluster.nodes[place.before[0]].group.nodes)]
         wanted = self._wanted[instance.name]
-        option = self._context.settings.restrict_allocation_to
+        option = self.context.settings.restrict_allocation_to
         allowed = wanted.restrict_to if option is None else option
         groups = [
             group
@@ -205,16 +253,14 @@ class _Pass:
         self, unit: ColocationSet, position: int, place: ScheduleResult, nodes: Sequence[int]
     ) -> tuple[int, ...] | None:
         """Where the instance goes, of `nodes` as primary; None and the reason in `place.why`."""
-        gate = Gate(self._context, place, self._relations)
-        possible = [
-            index for index in nodes if self._facts.usable[index] and gate.as_primary(index)
-        ]
-        home = self._homes.get(place.instance.name)
+        gate = Gate(self.context, place, self.relations)
+        possible = [index for index in nodes if self.facts.usable[index] and gate.as_primary(index)]
+        home = self.homes.get(place.instance.name)
         choice = choose_for(
-            self._kind, self._context.cluster, self._facts, self._weigher, self._ledger,
+            self.kind, self.context.cluster, self.facts, self.weigher, self.ledger,
             unit, position, possible, home,
         )  # fmt: skip
-        judge = self._keeper.judge(nodes)
+        judge = self.keeper.judge(nodes)
         for index in choice.ranked:
             for pair in self._pairs(place, index, gate):
                 if judge is None or judge.accepts(place.instance, pair):
@@ -229,17 +275,17 @@ class _Pass:
         instance = place.instance
         if instance.required_nodes == 1:
             return [(primary,)]
-        group = self._context.cluster.nodes[primary].group
+        group = self.context.cluster.nodes[primary].group
         possible = [
             index
             for index in group.nodes
-            if index != primary and self._facts.usable[index]
+            if index != primary and self.facts.usable[index]
             and gate.as_secondary(primary, index)
         ]  # fmt: skip
         present = _mirror_now(place.before, primary)
-        unit = ColocationSet([instance], [self._weigher.of(instance, present)], present)
+        unit = ColocationSet([instance], [self.weigher.of(instance, present)], present)
         choice = choose_for(
-            self._kind, self._context.cluster, self._facts, self._weigher, self._ledger,
+            self.kind, self.context.cluster, self.facts, self.weigher, self.ledger,
             unit, 0, possible, present,
         )  # fmt: skip
         return [(primary, index) for index in choice.ranked]

@@ -1,0 +1,64 @@
+"""What must start after something that was left out has no place either."""
+
+from __future__ import annotations
+
+from iallocator.model.constraint import ORDER
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from iallocator.model.constraint import Constraint
+    from iallocator.planners.place.scheduler import ScheduleResult, SchedulingPass
+
+__all__ = ["drop_followers", "leaders_of", "name_leaders"]
+
+
+def leaders_of(one: SchedulingPass, name: str) -> list[Constraint]:
+    """The musts by which the instance starts after others."""
+    if one.relations is None:
+        return []
+    return [bond for bond in one.relations.of(name, ORDER) if bond.must and bond.other]
+
+
+def name_leaders(one: SchedulingPass) -> None:
+    """Say of those that were left out because of a leader which one that is."""
+    for place in one.left_out:
+        place.why = _missing_leader(one, place) or place.why
+
+
+def drop_followers(one: SchedulingPass) -> None:
+    """Take the places of those whose leaders will not run; each is told through which chain.
+
+    What runs already without its leader is left alone.
+    """
+    dropped = True
+    while dropped:
+        dropped = False
+        for place in one.places.values():
+            why = "" if place.nodes is None else _missing_leader(one, place)
+            if why:
+                one.context.state.remove(
+                    place.instance, one.context.state.where[place.instance.name]
+                )
+                place.nodes = None
+                place.why = why
+                dropped = True
+
+
+def _missing_leader(one: SchedulingPass, place: ScheduleResult) -> str:
+    """Why an instance cannot start, wherever that is, or ""."""
+    if one.stuck(place.instance):
+        return ""
+    for bond in leaders_of(one, place.instance.name):
+        leader = one.places.get(bond.other)
+        if leader is None:
+            reason = "which does not exist"
+        elif leader.nodes is not None and (leader.runs or not leader.before):
+            continue
+        elif leader.nodes is None and (leader.runs or not leader.before):
+            reason = f"which has no place ({leader.why})"
+        else:
+            reason = "which does not run"
+        lost = leader is not None and leader.runs and leader.nodes is None
+        if lost or not place.runs:
+            return f"it {bond.told}, {reason}"
+    return ""

@@ -1,0 +1,99 @@
+"""A whole cluster placed: by the rules, and where those leave somebody out, by exact search."""
+
+from __future__ import annotations
+
+from iallocator.planners.place.followers import drop_followers, leaders_of, name_leaders
+from iallocator.planners.place.scheduler import SchedulingPass
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Sequence
+
+    from iallocator.model.instance import Instance
+    from iallocator.placement.context import Context
+    from iallocator.planners.place.scheduler import ScheduleResult
+    from iallocator.requests import Allocate
+
+__all__ = ["place_cluster"]
+
+TOGETHER = "placed together with the others by exact search"
+
+
+def place_cluster(
+    context: Context,
+    strategy: str,
+    instances: Sequence[Instance],
+    wanted: Sequence[Allocate],
+) -> list[ScheduleResult]:
+    """Place `instances` of the cluster, in their order, and then the new ones in `wanted`.
+
+    Where they are now is taken from the state of `context`, on which they are in their new
+    places afterwards.  The answer is in the order in which they chose.  What is tagged to
+    keep running is never left out; where it would be, it stays where it is, and the others
+    have to do with the rest.
+    """
+
+    def tried(kept: Collection[str]) -> SchedulingPass:
+        one = SchedulingPass(context, strategy, instances, wanted, kept)
+        one.run()
+        drop_followers(one)
+        return one
+
+    one = tried(())
+    if one.left_out and context.settings.searches:
+        found = _searched(one, lambda: SchedulingPass(context, strategy, instances, wanted))
+        if found is not None:
+            return found.in_order
+        one = tried(())
+    kept: set[str] = set()
+    while stopped := _wrongly_stopped(one):
+        kept |= stopped
+        one.take_back()
+        one = tried(kept)
+    return one.in_order
+
+
+def _searched(one: SchedulingPass, again: Callable[[], SchedulingPass]) -> SchedulingPass | None:
+    """A pass that leaves out less than `one`, by exact search; None if there is none.
+
+    `one` is taken back in any case.
+    """
+    from iallocator.planners.place.exact import place_exactly
+
+    worth = _worth_left_out(one, {place.instance.name for place in one.left_out})
+    one.take_back()
+    other = again()
+    movable = {p.instance.name for p in other.places.values() if not other.stuck(p.instance)}
+    found = place_exactly(other)
+    if found is None or _worth_left_out(other, movable - found.keys()) >= worth:
+        other.take_back()
+        return None
+    other.take(found, TOGETHER, "exact search found no place for it beside the others")
+    drop_followers(other)
+    name_leaders(other)
+    if _wrongly_stopped(other):
+        other.take_back()
+        return None
+    return other
+
+
+def _worth_left_out(one: SchedulingPass, names: Collection[str]) -> list[int]:
+    """What is lost with the instances of these `names`; the less the smaller.
+
+    Compared from the highest priority on.
+    """
+    priorities = [one.facts.of(one.places[name].instance).priority for name in names]
+    return sorted(priorities, reverse=True)
+
+
+def _wrongly_stopped(one: SchedulingPass) -> set[str]:
+    """Those that run and have to stay where they are, so that nothing is stopped that must run."""
+    relations = one.relations
+    stopped = {place.instance.name for place in one.left_out if place.runs}
+    if relations is None or stopped.isdisjoint(relations.keep_running):
+        return set()
+    wrong = stopped & set(relations.keep_running)
+    for name in list(wrong):
+        wrong |= stopped & set(relations.group_of(name, sorted(stopped)))
+        wrong |= {bond.other for bond in leaders_of(one, name) if bond.other in stopped}
+    return wrong

@@ -1,0 +1,167 @@
+"""``iallocator place`` leaves out no more than it must, and nothing that must go on running."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from iallocator.commands import run_command
+from tests.builders import allocate, as_bytes, cluster, instance
+
+from .pacemaker import KINDS, document
+
+Json = dict[str, Any]
+
+
+@pytest.fixture
+def place(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Any:
+    """Return a function that runs the command on a document."""
+
+    def run(given: Json, kind: str = "utilization", *options: str) -> Json:
+        path = tmp_path / "document.json"
+        path.write_bytes(as_bytes(given))
+        line = ["place", "--json", "--verify-plan", f"--strategy=pacemaker-{kind}", *options]
+        assert run_command("place", [*line, str(path)]) == 0
+        found: Json = json.loads(capsys.readouterr().out)
+        return found
+
+    return run
+
+
+def contrived(**members: Any) -> Json:
+    """Return the example of Pacemaker's documentation; `members` are added to instances."""
+    sizes = {"small": 1, "medium": 2, "large": 3}
+    return {
+        "nodes": {
+            "node1": {"capacity": {"cpu": 2, "memory": 2048}},
+            "node2": {"capacity": {"cpu": 4, "memory": 4096}},
+        },
+        "instances": {
+            name: {"needs": {"cpu": size, "memory": 1024 * size}, **members.get(name, {})}
+            for name, size in sizes.items()
+        },
+    }
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_place_finds_room_for_all_where_the_rules_leave_one_out(place: Any, kind: str) -> None:
+    """Large and small on node2, medium on node1; the rules alone leave out the large one."""
+    given = document(contrived())
+    assert None not in place(given, kind)["placement"].values()
+    greedy = place(given, kind, "--time-limit=0")["placement"]
+    assert (greedy["large"] is None) == (kind != "default")
+    if kind != "default":
+        expected = {"small": "node2", "medium": "node1", "large": "node2"}
+        assert place(given, kind)["placement"] == expected
+
+
+def test_place_leaves_out_the_least_important_where_not_all_fit(place: Any) -> None:
+    """One more small one is too much: who has the lowest priority stays out."""
+    given = contrived(small={"priority": 5}, medium={"priority": 5}, large={"priority": 5})
+    given["instances"] |= {
+        "other": {"needs": {"cpu": 3, "memory": 3072}, "priority": 9},
+        "least": {"needs": {"cpu": 1, "memory": 1024}},
+    }
+    found = place(document(given))["placement"]
+    assert found["other"] == "node2"
+    assert [name for name, node in found.items() if node is None] == ["large", "least"]
+
+
+def test_place_leaves_together_what_belongs_together(place: Any) -> None:
+    """Found by search or not, members of a group end on one node."""
+    given = contrived(small={"group": "g"}, medium={"group": "g"})
+    found = place(document(given))["placement"]
+    assert found["small"] == found["medium"] != found["large"] is None
+
+
+def _full(*tags: str) -> Json:
+    """Return one node that two instances of 1024 MiB fill, the first with a higher priority."""
+    capacity = "iallocator:utilization:memory:1024"
+    instances = {
+        "first": instance(
+            "node1", disk_template="rbd", admin_state="down",
+            tags=[capacity, "iallocator:priority:5"],
+        ),
+        "second": instance("node1", disk_template="rbd", tags=[capacity, *tags]),
+    }  # fmt: skip
+    given = cluster(1, instances=instances)
+    given["nodes"]["node1"]["tags"] = [capacity]
+    return given
+
+
+def test_place_never_leaves_out_what_must_keep_running(place: Any) -> None:
+    """The more important one takes its room only if it is not tagged so."""
+    assert place(_full())["placement"] == {"first": "node1", "second": None}
+    found = place(_full("iallocator:keep-running"))
+    assert found["placement"] == {"first": None, "second": "node1"}
+    assert not found["transition"]["steps"]
+
+
+def test_place_creates_nothing_that_starts_after_what_was_left_out(place: Any) -> None:
+    """A chain of two behind one that has no room: none of them is created."""
+    given = allocate(cluster(2, memory=4096), disk_template="rbd", memory=8192, name="base")
+    base = given["request"]
+    wanted = [
+        base,
+        base | {"name": "app", "memory": 512, "tags": ["iallocator:order:after:base"]},
+        base | {"name": "web", "memory": 512, "tags": ["iallocator:order:after:app"]},
+        base | {"name": "other", "memory": 512},
+        base | {"name": "lost", "memory": 512, "tags": ["iallocator:order:after:nobody"]},
+    ]
+    given["request"] = {"type": "multi-allocate", "instances": wanted}
+    found = place(given)
+    created = {name for name, node in found["placement"].items() if node}
+    assert created == {"other"}
+    why = {entry["instance"]: entry["why"] for entry in found["instances"]}
+    assert "starts after base" in why["app"]
+    assert "starts after app" in why["web"]
+    assert "nobody" in why["lost"]
+
+
+def test_place_stops_nothing_because_its_node_has_too_little(place: Any) -> None:
+    """A node that is overfull as it is gives up nobody who stays."""
+    instances = {
+        f"i{k}": instance("node1", disk_template="rbd", memory=1024, vcpus=1) for k in range(4)
+    }
+    given = cluster(1, memory=4096, instances=instances)
+    found = place(given, "default")
+    assert set(found["placement"].values()) == {"node1"}
+
+
+def test_creation_has_all_that_ganeti_asks_for(place: Any) -> None:
+    """The interfaces, the operating system and the tags of the request; Ganeti loads the opcode."""
+    given = allocate(cluster(2), disk_template="rbd", tags=["iallocator:keep-running"])
+    nic = {
+        "mac": "aa:00:00:11:22:33",
+        "ip": None,
+        "mode": "bridged",
+        "link": "br0",
+        "bridge": "br0",
+    }
+    given["request"] |= {"nics": [nic], "os": "debian", "hypervisor": "kvm"}
+    (step,) = place(given)["transition"]["steps"]
+    (opcode,) = step["opcodes"]
+    assert opcode["nics"] == [{"mac": "aa:00:00:11:22:33", "mode": "bridged", "link": "br0"}]
+    assert (opcode["os_type"], opcode["hypervisor"]) == ("debian", "kvm")
+    assert opcode["tags"] == ["iallocator:keep-running"]
+    _load(opcode)
+
+
+def _load(opcode: Json) -> None:
+    """Have Ganeti's own code look at an opcode."""
+    code = (
+        "import glob, json, sys; sys.path[:0] = glob.glob('/usr/share/ganeti/[23]*')[-1:];"
+        "from ganeti import opcodes;"
+        "opcodes.OpCode.LoadOpCode(json.load(sys.stdin)).Validate(True)"
+    )
+    done = subprocess.run(
+        ["/usr/bin/python3", "-c", code], input=json.dumps(opcode), text=True, capture_output=True,
+        check=False,
+    )  # fmt: skip
+    if "No module named" in done.stderr:
+        pytest.skip("Ganeti's Python code is not installed")
+    assert done.returncode == 0, done.stderr
