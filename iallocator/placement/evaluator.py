@@ -40,7 +40,7 @@ from iallocator.limits.node import (
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from iallocator.limits.node import Check, LimitSet
     from iallocator.limits.refusal import Refusal
@@ -165,6 +165,22 @@ class ScoreScope:
         return check
 
 
+def _but(nodes: Sequence[int], refused: Collection[int]) -> Sequence[int]:
+    """`nodes` without those that are `refused`."""
+    return [index for index in nodes if index not in refused] if refused else nodes
+
+
+def _counting(
+    found: Candidates, primaries: Sequence[int], refused: Mapping[int, str]
+) -> Candidates:
+    """`found`, and counted in it the pairs whose mirror is `refused`."""
+    for index, reason in refused.items():
+        number = len(primaries) - (index in primaries)
+        if number:
+            found.failures[reason] = found.failures.get(reason, 0) + number
+    return found
+
+
 class Evaluator:
     """Candidates and verdicts in one group; see the module for the contract.
 
@@ -238,9 +254,11 @@ class Evaluator:
         kernel = self.scope.kernel
         if instance.required_nodes == 2:
             seconds = nodes if secondaries is None else secondaries
-            return kernel.pairs(
-                instance, nodes, seconds, refusals, motion.primary, motion.secondary
+            out = working.bonds.refused_mirrors(instance, seconds)
+            found = kernel.pairs(
+                instance, nodes, _but(seconds, out), refusals, motion.primary, motion.secondary
             )
+            return _counting(found, nodes, out)
         return kernel.singles(instance, nodes, refusals, motion.primary)
 
     def moved(self, instance: Instance, source: int, nodes: Sequence[int]) -> Candidates:
@@ -254,7 +272,9 @@ class Evaluator:
         kernel, limits = self.scope.kernel, self._motion_off(present[-1]).secondary
         if self.settings.like_hail:  # hail tests the disk of the primary again
             return kernel.pairs(instance, present[:1], nodes, {}, FORCED_LIMITS, limits)
-        return kernel.secondaries(instance, present[0], nodes, limits)
+        out = self._working.bonds.refused_mirrors(instance, nodes)
+        found = kernel.secondaries(instance, present[0], _but(nodes, out), limits)
+        return _counting(found, present[:1], out)
 
     def moved_pair(
         self,
@@ -270,9 +290,12 @@ class Evaluator:
         """
         motion = self._motion_off(present[0])
         refusals = self._refused_on_the_way(instance, present, primaries)
-        return self.scope.kernel.pairs(
-            instance, primaries, secondaries, refusals, motion.primary, motion.secondary
-        )
+        out = self._working.bonds.refused_mirrors(instance, secondaries)
+        found = self.scope.kernel.pairs(
+            instance, primaries, _but(secondaries, out), refusals, motion.primary,
+            motion.secondary,
+        )  # fmt: skip
+        return _counting(found, primaries, out)
 
     def possible_pairs(self, instance: Instance, nodes: Sequence[int]) -> Candidates:
         """Every pair of `nodes` that the limits allow that count for any move.
@@ -369,6 +392,19 @@ class Evaluator:
             or self._n1_refusal(instance, before, after)
         )
 
+    def arrival_refusal(self, instance: Instance, before: Nodes, after: Nodes) -> Refusal | None:
+        """Why `instance`, which is off the state, may not come from `before` to `after`.
+
+        For clusters that are placed anew: who shall be where it was is asked like any other.
+        Of one that needs two nodes `after` may be the primary alone.  N+1 is not asked.
+        """
+        return (
+            self._group_refusal(instance, before, after)
+            or self._bar(instance, before[:1], after[0])
+            or self._mirror_bar(instance, before, after)
+            or self._failing(instance, before, after, primary=len(after) < 2, mirror=True)
+        )
+
     def _group_refusal(self, instance: Instance, before: Nodes, after: Nodes) -> Refusal | None:
         from iallocator.limits.refusal import group_refusal
 
@@ -378,17 +414,32 @@ class Evaluator:
         return group_refusal(cluster, self.group, instance, after)
 
     def _rule_refusal(self, instance: Instance, before: Nodes, after: Nodes) -> Refusal | None:
-        """Bonds and migration tags, where the primary changes."""
-        target, bonds, cluster = after[0], self._working.bonds, self._working.cluster
+        """Bonds, hard locations and migration tags, for each node whose role changes."""
+        mirror = self._mirror_bar(instance, before, after)
         if before[:1] == after[:1]:
-            return None
+            return mirror
+        return self._bar(instance, before[:1], after[0]) or mirror
+
+    def _bar(self, instance: Instance, source: Nodes, target: int) -> Refusal | None:
+        """What keeps the primary of `instance` off `target`, whatever that has left."""
+        bonds, cluster = self._working.bonds, self._working.cluster
         from iallocator.limits.refusal import Refusal, migration_refusal
 
-        barred = migration_refusal(cluster, before[0], target) if before else None
+        barred = migration_refusal(cluster, source[0], target) if source else None
         reason = bonds.refused(instance, (target,)).get(target)
         if barred is None and reason is not None:
             return Refusal(reason, bonds.told(instance, (target,))[target], target)
         return barred
+
+    def _mirror_bar(self, instance: Instance, before: Nodes, after: Nodes) -> Refusal | None:
+        """The hard location that keeps the mirror off a node where `instance` is not now."""
+        bonds = self._working.bonds
+        for target, reason in bonds.refused_mirrors(instance, after[1:]).items():
+            if target not in before:
+                from iallocator.limits.refusal import Refusal
+
+                return Refusal(reason, bonds.told(instance, (target,))[target], target)
+        return None
 
     def _limit_refusal(self, instance: Instance, before: Nodes, after: Nodes) -> Refusal | None:
         """The first limit that a node breaks whose role changes."""
@@ -396,17 +447,24 @@ class Evaluator:
         with state.trial():
             if before:
                 state.remove(instance, before)
-            checker = self._working.kernels.checker(state)
-            failing = None
-            if before[:1] != after[:1]:
-                motion = self._motion_off(before[0]) if before else self.motions.new
-                checks = checks_for(PRIMARY, instance, motion.primary)
-                index = after[0]
-                failing = checker.failing_primary(instance, index, checks)
-            if failing is None and len(after) > 1 and before[1:] != after[1:]:
-                index = after[1]
-                mirror_checks = self._mirror_checks(instance, before, after)
-                failing = checker.failing_secondary(instance, after[0], index, mirror_checks)
+            primary, mirror = before[:1] != after[:1], before[1:] != after[1:]
+            return self._failing(instance, before, after, primary, mirror)
+
+    def _failing(
+        self, instance: Instance, before: Nodes, after: Nodes, primary: bool, mirror: bool
+    ) -> Refusal | None:
+        """The first limit that fails on the new nodes; `primary`, `mirror`: those are asked."""
+        checker = self._working.kernels.checker(self._working.state)
+        failing = None
+        if primary:
+            motion = self._motion_off(before[0]) if before else self.motions.new
+            checks = checks_for(PRIMARY, instance, motion.primary)
+            index = after[0]
+            failing = checker.failing_primary(instance, index, checks)
+        if failing is None and len(after) > 1 and mirror:
+            index = after[1]
+            mirror_checks = self._mirror_checks(instance, before, after)
+            failing = checker.failing_secondary(instance, after[0], index, mirror_checks)
         if failing is None:
             return None
         from iallocator.limits.refusal import Refusal

@@ -24,7 +24,7 @@ FORBIDDING = {
 }
 """What keeps an instance off node1: who has which tag."""
 
-TEMPLATES = ("rbd",)
+TEMPLATES = {"rbd": 1, "drbd": 2}
 
 
 def _asked(document: Json, *options: str) -> Json:
@@ -70,7 +70,7 @@ def test_new_instance_keeps_off_a_forbidden_node_in_both_roles(
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
 @pytest.mark.parametrize("how", FORBIDDING)
-@pytest.mark.parametrize("homes", [("node2",)])
+@pytest.mark.parametrize("homes", [("node2",), ("node2", "node3")])
 def test_moved_instance_keeps_off_a_forbidden_node(
     strategy: str, how: str, homes: tuple[str, ...]
 ) -> None:

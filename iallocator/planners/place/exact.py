@@ -9,16 +9,16 @@ from __future__ import annotations
 
 from itertools import pairwise
 
+from iallocator.model.constraint import ORDER
 from iallocator.placement.joint_affinity import BondRows
-from iallocator.planners.place.followers import leaders_of
-from iallocator.planners.place.gate import Gate
+from iallocator.placement.joint_result import JointResult
+from iallocator.solver.budget import Budget, Interrupts
+from iallocator.solver.most import Most, find_all_or_most
 from iallocator.solver.placement_problem import PlacementProblem
-from iallocator.solver.problem import FOUND
-from iallocator.solver.refine import Deadline, search
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
     from typing import Any
 
     from iallocator.model.instance import Instance
@@ -30,29 +30,37 @@ if TYPE_CHECKING:
 
 __all__ = ["place_exactly"]
 
-LEVELS = 3
-"""How many classes of priority are told apart; lower ones count as the lowest of these."""
-
 TINY = 0.25
-"""What all moves and all scores together may cost at most: less than anybody left out."""
+"""What all moves and all scores together may cost at most."""
+
+FIRST = 2_000_000
+"""What keep-running adds to a priority: more than any priority there is."""
 
 
-def place_exactly(one: SchedulingPass) -> dict[str, Nodes] | None:
-    """Name → nodes for as many as possible, more important ones first; None if none is found.
+def place_exactly(one: SchedulingPass, left_out: Collection[str]) -> JointResult:
+    """Places for all, or for more than all but those `left_out`, more important ones first.
 
     `one` is a pass that has not been run: what may move is off the state.  Those that
     do not move are counted where they are.  The state is left as it is.
     """
-    deadline = Deadline(one.context.settings.search_seconds)
-    order = [m for unit in one.units for m in unit.members if not one.stuck(m)]
+    context = one.context
+    order = [place.instance for place in one.in_order if not one.stuck(place.instance)]
+    found = JointResult(len(order))
     for place in one.places.values():
         if one.stuck(place.instance) and place.runs:
             one.count(place.instance, place.before)
-    problem = _Rows(one, order).problem(deadline)
-    if problem is None:
-        return None
-    answer = search(problem, lambda nodes: _broken(one, order, nodes), deadline)
-    return answer.values(problem) if answer.status == FOUND else None
+    with Interrupts() as interrupts:
+        budget = Budget(context.settings.search_seconds, interrupts)
+        rows = _Rows(one, order)
+        program = rows.problem(budget)
+        if program is not None:
+            found.most = Most(rows.worth(left_out))
+            found.status = find_all_or_most(
+                program, lambda nodes: _broken(one, order, nodes), budget, found.most
+            )
+    found.limit = budget.limit
+    context.interrupted |= budget.interrupted
+    return found
 
 
 class _Rows:
@@ -62,17 +70,16 @@ class _Rows:
         self._one = one
         self._order = order
         self._names = {instance.name for instance in order}
-        self._bonds = BondRows(one.context, order)
+        self._bonds = BondRows(one.context, order, (ORDER,))
         self._unit = TINY / max(1, len(order))
         self._bounds: dict[Row, tuple[float, float]] = {}
 
-    def problem(self, deadline: Deadline) -> Problem | None:
+    def problem(self, budget: Budget) -> Problem | None:
         """All places of all instances; None if there is no time for them."""
-        context = self._one.context
-        collected = PlacementProblem(context.state, context.ignore_soft)
-        penalties = self._penalties()
+        one = self._one
+        collected = PlacementProblem(one.context.state, one.lenient)
         for instance in self._order:
-            if deadline.left <= 0:
+            if budget.spent:
                 return None
             places = list(self._places(instance))
             bonds = self._bonds.needs(instance, [nodes for _, nodes in places])
@@ -80,27 +87,26 @@ class _Rows:
                 nodes: {**bonds.get(nodes, {}), **self._uses(instance, nodes)}
                 for _, nodes in places
             }
-            collected.add(instance, places, penalties[instance.name], needs, distinct=instance.name)
+            collected.add(
+                instance, places, needs, distinct=instance.name, priority=self._priority(instance)
+            )
         program = collected.problem()
         self._bonds.bound(program)
         program.bounds.update(self._bounds)
         return program
 
-    def _penalties(self) -> dict[str, float]:
-        """What leaving out costs: one of a class as much as all of the classes below it."""
+    def _priority(self, instance: Instance) -> int:
         one = self._one
-        keep = one.relations.keep_running if one.relations else ()
-        rank = {
-            i.name: (
-                i.name in keep and one.places[i.name].runs,
-                one.facts.of(i).priority,
-            )
-            for i in self._order
-        }
-        classes = sorted(set(rank.values()), reverse=True)
-        lowest = min(len(classes), LEVELS) - 1
-        level = {some: max(0, lowest - k) for k, some in enumerate(classes)}
-        return {name: float((len(rank) + 1) ** level[some]) for name, some in rank.items()}
+        keeps = one.relations.keep_running if one.relations else ()
+        first = FIRST if instance.name in keeps and one.places[instance.name].runs else 0
+        return one.facts.of(instance).priority + first
+
+    def worth(self, left_out: Collection[str]) -> dict[int, int]:
+        """Priority → how many of those `left_out` have it; 0 for the other priorities."""
+        counts = {self._priority(instance): 0 for instance in self._order}
+        for instance in self._order:
+            counts[self._priority(instance)] += instance.name in left_out
+        return counts
 
     def _places(self, instance: Instance) -> Iterator[tuple[float, Nodes]]:
         """Every place that an instance may have if nothing else moves, with what it costs."""
@@ -109,15 +115,14 @@ class _Rows:
         weights = one.weigher.of(instance, one.homes.get(instance.name))
         highest = max(weights)
         span = float(highest - min(weights)) or 1.0
-        gate = Gate(one.context, place, one.relations)
         with_it = self._companion(instance)
         for group, field in enumerate(one.fields(place)):
             for index in field:
                 usable = one.facts.usable[index] and weights[index] >= 0
-                if not usable or with_it not in (None, index) or not gate.as_primary(index):
+                if not usable or with_it not in (None, index) or one.refusal(place, (index,)):
                     continue
                 cost = (highest - weights[index]) / span + group
-                for nodes in self._pairs(instance, index, gate):
+                for nodes in self._pairs(place, index):
                     moves = sum(node not in place.before for node in nodes)
                     yield self._unit * (cost + moves) / 4, nodes
 
@@ -131,15 +136,11 @@ class _Rows:
                 return place.before[0]
         return None
 
-    def _pairs(self, instance: Instance, primary: int, gate: Gate) -> list[Nodes]:
-        if instance.required_nodes == 1:
+    def _pairs(self, place: ScheduleResult, primary: int) -> list[Nodes]:
+        one = self._one
+        if place.instance.required_nodes == 1:
             return [(primary,)]
-        facts = self._one.facts
-        return [
-            (primary, index)
-            for index in self._one.context.cluster.nodes[primary].group.nodes
-            if index != primary and facts.usable[index] and gate.as_secondary(primary, index)
-        ]
+        return [(primary, index) for index in one.mirrors(place, primary)]
 
     def _uses(self, instance: Instance, nodes: Nodes) -> dict[Row, float]:
         """Capacities that it takes, and whom it has to follow."""
@@ -165,10 +166,6 @@ class _Rows:
             members = [member.name for member in unit.members if member.name in self._names]
             if name in members:
                 yield from (pair for pair in pairwise(members) if name in pair)
-        for other in self._names:
-            for bond in leaders_of(self._one, other):
-                if bond.other in self._names and name in (other, bond.other):
-                    yield bond.other, other
 
 
 def _broken(
@@ -194,10 +191,7 @@ def _broken(
 
 def _possible(one: SchedulingPass, place: ScheduleResult, nodes: Nodes) -> bool:
     """Whether an instance may go to `nodes` as the state is now, capacities aside."""
-    gate = Gate(one.context, place, one.relations)
-    if not gate.as_primary(nodes[0]):
+    if one.refusal(place, nodes[:1]) or (len(nodes) > 1 and one.refusal(place, nodes)):
         return False
-    if len(nodes) > 1 and not gate.as_secondary(*nodes):
-        return False
-    judge = one.keeper.judge(one.context.cluster.nodes[nodes[0]].group.nodes)
+    judge = one.survival.judge(nodes[0])
     return judge is None or judge.accepts(place.instance, nodes)

@@ -3,13 +3,14 @@
 Every instance gets its turn, the running ones too; there is no way back from a choice.
 A choice is made among the nodes that the limits of nodes, migration tags, networks and
 storage allow, and it must keep global N+1: no failure that could be survived before may
-become unsurvivable, see `Keeper`.
+become unsurvivable, see `Survival`.
 """
 
 from __future__ import annotations
 
 from iallocator.limits.group import lacks_network
-from iallocator.planners.place.gate import Gate, Keeper
+from iallocator.limits.node import REASONS as LIMITS
+from iallocator.planners.place.survival import Survival
 from iallocator.ranking.pacemaker import facts_of, kind_of
 from iallocator.ranking.pacemaker.choose import choose_for
 from iallocator.ranking.pacemaker.colocation_sets import ColocationSet, in_turn, units_of
@@ -27,6 +28,9 @@ if TYPE_CHECKING:
     from iallocator.requests import Allocate
 
 __all__ = ["ScheduleResult", "SchedulingPass"]
+
+REASONS = frozenset(reason for reason in LIMITS if reason not in ("FailTags", "FailMig"))
+"""What a node is refused for that has too little, or would exceed its policy."""
 
 POLICIES = ("preferred", "last_resort")
 """Allocation policies of groups that take new instances, those that come first first."""
@@ -82,6 +86,8 @@ class SchedulingPass:
         Name → the node where it runs, for those that do.
     facts, weigher, ledger:
         What Pacemaker's tags say, the scores by them, and what every node has left.
+    survival:
+        Which placements keep global N+1.
     """
 
     def __init__(
@@ -99,7 +105,7 @@ class SchedulingPass:
         self._wanted = {one.instance.name: one for one in wanted}
         self.facts = facts_of(context)
         self.weigher = NodeScores(self.facts, context.settings.stickiness)
-        self.keeper = Keeper(context)
+        self.survival = Survival(context)
         self.relations = context.bonds.relations
         self.places = {
             i.name: ScheduleResult(i, state.where[i.name], _runs(context, i)) for i in instances
@@ -197,6 +203,18 @@ class SchedulingPass:
         place.why = place.why or "no node may be used"
 
     @property
+    def lenient(self) -> set[int]:
+        """The nodes of groups where soft limits do not count."""
+        context = self.context
+        groups = context.cluster.groups
+        return {
+            index
+            for group in groups
+            if context.settings_of(group).ignore_soft_errors
+            for index in group.nodes
+        }
+
+    @property
     def left_out(self) -> list[ScheduleResult]:
         """Those that found no place, though they may go somewhere."""
         return [
@@ -253,35 +271,65 @@ class SchedulingPass:
         self, unit: ColocationSet, position: int, place: ScheduleResult, nodes: Sequence[int]
     ) -> tuple[int, ...] | None:
         """Where the instance goes, of `nodes` as primary; None and the reason in `place.why`."""
-        gate = Gate(self.context, place, self.relations)
-        possible = [index for index in nodes if self.facts.usable[index] and gate.as_primary(index)]
+        usable = [index for index in nodes if self.facts.usable[index]]
+        refused = {i: why for i in usable if (why := self.refusal(place, (i,))) is not None}
+        possible = [index for index in usable if index not in refused]
         home = self.homes.get(place.instance.name)
         choice = choose_for(
             self.kind, self.context.cluster, self.facts, self.weigher, self.ledger,
             unit, position, possible, home,
         )  # fmt: skip
-        judge = self.keeper.judge(nodes)
         for index in choice.ranked:
-            for pair in self._pairs(place, index, gate):
+            judge = self.survival.judge(index)
+            for pair in self._pairs(place, index):
                 if judge is None or judge.accepts(place.instance, pair):
                     place.why = _reason(choice, index)
                     return pair
-                gate.count("FailN1", index)
-        place.why = _refusal(choice, gate)
+                refused[index] = "FailN1"
+        place.why = _refusal(choice, refused)
         return None
 
-    def _pairs(self, place: ScheduleResult, primary: int, gate: Gate) -> list[tuple[int, ...]]:
+    def refusal(self, place: ScheduleResult, nodes: tuple[int, ...]) -> str | None:
+        """Why an instance that is off the state may not come to `nodes`, ranks and N+1 aside.
+
+        `nodes` of one that needs two may be the primary alone.  Who is where it was, beside
+        nobody new, may stay there even if the node has too little for all of them.
+        """
+        instance = place.instance
+        context = self.context
+        evaluator = context.evaluator(context.cluster.nodes[nodes[0]].group)
+        found = evaluator.arrival_refusal(instance, place.before, nodes)
+        if found is None:
+            return None
+        stays = nodes == place.before[: len(nodes)] and found.reason in REASONS
+        if stays and all(self._nobody_new(index) for index in nodes):
+            return None
+        return found.text if found.reason not in REASONS else found.reason
+
+    def _nobody_new(self, index: int) -> bool:
+        """Whether everybody on the node has been there all the time, in the same role."""
+        state = self.context.state
+        return all(i.nodes[:1] == (index,) for i in state.primaries[index].values()) and all(
+            i.nodes[1:] == (index,) for i in state.secondaries[index].values()
+        )
+
+    def mirrors(self, place: ScheduleResult, primary: int) -> list[int]:
+        """The nodes that may take the mirror of an instance on `primary`."""
+        group = self.context.cluster.nodes[primary].group
+        return [
+            index
+            for index in group.nodes
+            if index != primary
+            and self.facts.usable[index]
+            and self.refusal(place, (primary, index)) is None
+        ]
+
+    def _pairs(self, place: ScheduleResult, primary: int) -> list[tuple[int, ...]]:
         """The placements with this primary, best first."""
         instance = place.instance
         if instance.required_nodes == 1:
             return [(primary,)]
-        group = self.context.cluster.nodes[primary].group
-        possible = [
-            index
-            for index in group.nodes
-            if index != primary and self.facts.usable[index]
-            and gate.as_secondary(primary, index)
-        ]  # fmt: skip
+        possible = self.mirrors(place, primary)
         present = _mirror_now(place.before, primary)
         unit = ColocationSet([instance], [self.weigher.of(instance, present)], present)
         choice = choose_for(
@@ -324,10 +372,10 @@ def _reason(choice: Choice, index: int) -> str:
     return f"{choice.decided(index, others[0])}, next is {name}"
 
 
-def _refusal(choice: Choice, gate: Gate) -> str:
+def _refusal(choice: Choice, refused: Mapping[int, str]) -> str:
     """Why no node takes the instance, each reason with its nodes."""
     by_reason: dict[str, list[str]] = {}
-    for index, reason in [*choice.refused.items(), *gate.refused.items()]:
+    for index, reason in [*choice.refused.items(), *refused.items()]:
         by_reason.setdefault(reason, []).append(choice.node_name(index))
     told = (f"{', '.join(names)}: {reason}" for reason, names in by_reason.items())
     return "; ".join(told) or "no node may be used"

@@ -60,30 +60,23 @@ def _searched(one: SchedulingPass, again: Callable[[], SchedulingPass]) -> Sched
     """
     from iallocator.planners.place.exact import place_exactly
 
-    worth = _worth_left_out(one, {place.instance.name for place in one.left_out})
+    left_out = {place.instance.name for place in one.left_out}
     one.take_back()
     other = again()
-    movable = {p.instance.name for p in other.places.values() if not other.stuck(p.instance)}
-    found = place_exactly(other)
-    if found is None or _worth_left_out(other, movable - found.keys()) >= worth:
+    found = place_exactly(other, left_out)
+    note = found.note().removeprefix("; ")
+    if note:
+        other.context.remarks.append(note)
+    if not found.places:
         other.take_back()
         return None
-    other.take(found, TOGETHER, "exact search found no place for it beside the others")
+    other.take(found.places, TOGETHER, "exact search found no place for it beside the others")
     drop_followers(other)
     name_leaders(other)
     if _wrongly_stopped(other):
         other.take_back()
         return None
     return other
-
-
-def _worth_left_out(one: SchedulingPass, names: Collection[str]) -> list[int]:
-    """What is lost with the instances of these `names`; the less the smaller.
-
-    Compared from the highest priority on.
-    """
-    priorities = [one.facts.of(one.places[name].instance).priority for name in names]
-    return sorted(priorities, reverse=True)
 
 
 def _wrongly_stopped(one: SchedulingPass) -> set[str]:

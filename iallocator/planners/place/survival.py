@@ -1,0 +1,40 @@
+"""Global N+1 for a cluster that is emptied and filled again."""
+
+from __future__ import annotations
+
+from iallocator.n1.check import N1Check
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from iallocator.placement.context import Context
+
+__all__ = ["Survival"]
+
+
+class Survival:
+    """Which placements keep global N+1, by the settings of their group.
+
+    With ``no-new`` what counts as survivable before is how the cluster was at first.  In a
+    group with less than two online nodes nothing could be survived, and nothing is asked.
+    """
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._scope = context.all_nodes()
+        self._survived: dict[int, bool] = {}
+        modes = {context.settings_of(group).n1 for group in context.cluster.groups}
+        if "no-new" in modes:
+            nodes = [node.index for node in context.cluster.nodes if node.online]
+            check = context.judge(self._scope, context.rules("no-new"))
+            survivable = check.survivable(nodes)
+            self._survived = {index: index in survivable for index in nodes}
+
+    def judge(self, node: int) -> N1Check | None:
+        """The judge of placements in the group of `node` as the state is now; None: no N+1."""
+        context, nodes = self._context, self._context.cluster.nodes
+        group = nodes[node].group
+        rules = context.rules(context.settings_of(group).n1)
+        if rules.mode == "off" or sum(nodes[index].online for index in group.nodes) < 2:
+            return None
+        survived = dict(self._survived) if rules.mode == "no-new" else {}
+        return N1Check(context.state, context.kernels, rules, self._scope, survived=survived)
