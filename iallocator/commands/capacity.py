@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 
 from iallocator import options
-from iallocator.commands.shared.plan_output import INTERRUPTED, clock, say_progress, show_state_of
+from iallocator.commands.shared.plan_output import INTERRUPTED, say_progress, show_state_of
 from iallocator.errors import UsageError
 from iallocator.model.policy import ALL_TEMPLATES
 from iallocator.options import Option, amount, choice, share, whole
@@ -119,6 +119,7 @@ def run(settings: Settings, positional: Sequence[str]) -> int:
 
 
 def _wants(settings: Settings, policy: Policy, load: Load) -> CapacityOptions:
+    from iallocator.deadline import DEFAULT
     from iallocator.planners.capacity.capacity import CapacityOptions
     from iallocator.planners.capacity.instance_size import Size, largest_size, standard_size
 
@@ -146,7 +147,7 @@ def _wants(settings: Settings, policy: Policy, load: Load) -> CapacityOptions:
         limit=settings.max_length,
         ignore_soft=settings.ignore_soft_errors,
         like_hspace=settings.like_hail,
-        expired=clock(settings.time_limit),
+        seconds=DEFAULT if settings.time_limit is None else settings.time_limit,
     )
 
 

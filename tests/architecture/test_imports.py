@@ -12,6 +12,7 @@ from .imports import Import, imports, room_of, sources
 MAY_IMPORT = {
     "__init__": "",  # the version
     "errors": "",  # everything may fail, nothing is needed for that
+    "deadline": "",  # an alarm
     "files": "errors",  # a file may be unreadable
     "model": "",  # facts and arithmetic: know nothing of documents, requests or choices
     "tags": "model",  # what this program's own tags say, as facts
@@ -37,7 +38,7 @@ MAY_IMPORT = {
     "handlers": "options model requests reply limits transition ganeti placement",
     # ^ a request each
     "planners": (
-        "options model tags requests limits transition ganeti scoring ranking n1 "
+        "deadline options model tags requests limits transition ganeti scoring ranking n1 "
         "constraints solver placement handlers render"
     ),
     # ^ many moves instead of one, by the same means
@@ -52,7 +53,7 @@ MAY_IMPORT = {
     "render": "errors files sources options model requests reply planners engine explain",
     "replay": "errors files options engine",  # answers many documents, compares
     "commands": (
-        "__init__ errors files options model requests constraints wire sources transition "
+        "__init__ deadline errors files options model requests constraints wire sources transition "
         "planners settings engine explain render replay"
     ),
     # ^ one command: read, say

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import io
 import json
+import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -273,3 +275,19 @@ def test_capacity_without_an_online_node_fails(capsys: pytest.CaptureFixture[str
     assert status == 1
     assert err == "iallocator: no online nodes for instances of this kind\n"
     assert out.splitlines()[-1] == "HTS_INI_MNODE_DSK_AVAIL=95367"
+
+
+@pytest.mark.parametrize("template", ["rbd", "drbd"])
+def test_capacity_out_of_time_says_so_for_each_way(template: str) -> None:
+    """A cluster that takes minutes ends with what fits until then; the limit is for both ways."""
+    spec = "--simulate=p,60,4t,256g,32"
+    started = time.monotonic()
+    done = subprocess.run(
+        [sys.executable, "-m", "iallocator", "capacity", "--json", "--time-limit=1", spec,
+         f"--disk-template={template}"],
+        capture_output=True, check=True, cwd=Path(__file__).parents[2],
+    )  # fmt: skip
+    found = json.loads(done.stdout)
+    assert found["tiered"]["end"] == found["standard"]["end"] == "time is up"
+    assert found["tiered"]["count"] == len(found["tiered"]["instances"])
+    assert time.monotonic() - started < 60  # seconds on a calm machine; minutes without a limit

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from time import monotonic
+
+from iallocator.deadline import TIME_IS_UP, TimeIsUp, alarm, why_stopped
 from iallocator.limits.node import ALL_LIMITS, HARD_LIMITS
 from iallocator.model.state import State
 from iallocator.planners.capacity.fill import CapacityState, FillResult, fill
@@ -41,6 +44,8 @@ class CapacityOptions:
         Names of the nodes that may be used; None: all.
     limit:
         Instances at most, each way; None: any number.
+    seconds:
+        For both ways together, half of them for the tiers at most; None: any time.
     """
 
     def __init__(
@@ -58,7 +63,7 @@ class CapacityOptions:
         limit: int | None = None,
         ignore_soft: bool = False,
         like_hspace: bool = False,
-        expired: Callable[[], bool] = lambda: False,
+        seconds: float | None = None,
     ) -> None:
         self.standard = standard
         self.largest = largest
@@ -72,7 +77,7 @@ class CapacityOptions:
         self.limit = limit
         self.ignore_soft = ignore_soft
         self.like_hspace = like_hspace
-        self.expired = expired
+        self.seconds = seconds
 
 
 class Run:
@@ -176,11 +181,22 @@ class _Work:
         if gated:
             self.study.failing = self._cluster.node_names(failing)
             groups = []
-        self.study.tiered = self._filled("tiered", wants.largest, groups, watched)
+        end = None if wants.seconds is None else monotonic() + wants.seconds
+        half = None if wants.seconds is None else wants.seconds / 2
+        self.study.tiered = self._filled("tiered", wants.largest, groups, watched, half)
         if not self.study.interrupted:
-            self.study.standard = self._filled("standard", wants.standard, groups, watched)
+            left = None if end is None else max(0.0, end - monotonic())
+            self.study.standard = self._filled("standard", wants.standard, groups, watched, left)
 
-    def _filled(self, kind: str, size: Size, groups: list[Group], watched: list[int]) -> Run:
+    def _filled(
+        self,
+        kind: str,
+        size: Size,
+        groups: list[Group],
+        watched: list[int],
+        seconds: float | None,
+    ) -> Run:
+        """Fill the cluster as it is at first, for so many seconds at most."""
         wants = self._wants
         state = State(self._cluster)
         rules = CapacityRules(wants.n1 or "strict", bool(wants.n1), watched)
@@ -192,14 +208,16 @@ class _Work:
         elif self.study.failing:
             filling.failures = {"FailN1": 1}
         else:
+            watch = self._watch(kind, seconds)
             try:
-                if kind == "tiered":
-                    fill_tiered(site, size, filling, wants.limit, names, self._watch(kind))
-                else:
-                    fill(site, size, filling, wants.limit, names, self._watch(kind))
-            except KeyboardInterrupt:
-                filling.interrupted = True
-                filling.ended = "interrupted"
+                with alarm(seconds):
+                    if kind == "tiered":
+                        fill_tiered(site, size, filling, wants.limit, names, watch)
+                    else:
+                        fill(site, size, filling, wants.limit, names, watch)
+            except KeyboardInterrupt as stop:
+                filling.interrupted = not isinstance(stop, TimeIsUp)
+                filling.ended = why_stopped(stop)
                 state = self._again(filling)
                 site = self._site(state, groups, rules)
         return Run(size, filling, state, Figures(state, site.score(), wants.min_disk))
@@ -223,10 +241,12 @@ class _Work:
             state.place(allocation.instance, allocation.nodes)
         return state
 
-    def _watch(self, kind: str) -> Callable[[FillResult], str]:
+    def _watch(self, kind: str, seconds: float | None) -> Callable[[FillResult], str]:
+        end = None if seconds is None else monotonic() + seconds
+
         def watch(filling: FillResult) -> str:
             self._progress(kind, filling)
-            return "time is up" if self._wants.expired() else ""
+            return TIME_IS_UP if end is not None and monotonic() >= end else ""
 
         return watch
 
