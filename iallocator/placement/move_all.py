@@ -74,10 +74,12 @@ def _at_best(context: Context, tasks: Sequence[MoveTask], made: Made) -> tuple[s
     names = {instance.name for instance, _ in moved}
     if not moved:
         return "", made
-    note, moves = best_moves(context, [t for t in tasks if t.instance.name in names], moved)
-    for instance, outcome in moves:
-        assert outcome.best is not None
-        _put(context, instance, outcome.best.nodes)
+    chosen = [task for task in tasks if task.instance.name in names]
+    note, moves = best_moves(context, chosen, moved)
+    if moves is not moved:
+        for task in chosen:
+            _put(context, task.instance, task.instance.nodes)
+        _carry_out(context, chosen, moves)
     return note, [*moves, *(one for one in made if one[1].best is None)]
 
 
@@ -95,12 +97,28 @@ def _at_once(
         for task in tasks:
             _put(context, task.instance, present[task.instance.name])
         return found.note(), made
-    for instance, outcome in found.moves:
-        assert outcome.best is not None
-        apply_steps(context.state, instance, outcome.best.steps)
+    _carry_out(context, tasks, found.moves)
     names = {instance.name for instance, _ in found.moves}
     left = [task for task in tasks if task.instance.name not in names]
     return found.note(), _without_separated(context, [*found.moves, *_in_turn(context, left)])
+
+
+def _carry_out(context: Context, tasks: Sequence[MoveTask], moves: Made) -> None:
+    """Make `moves` on the state, and say of each where else the instance could be then."""
+    by_name = {task.instance.name: task for task in tasks}
+    for instance, outcome in moves:
+        assert outcome.best is not None
+        if outcome.others is not None:
+            outcome.others = _others(context, by_name[instance.name], outcome.best.nodes)
+        apply_steps(context.state, instance, outcome.best.steps)
+
+
+def _others(context: Context, task: MoveTask, chosen: Nodes) -> list[int]:
+    """The other nodes of that group that the instance could go to as the state is, best first."""
+    whole = task.best()
+    found = [*whole.best.nodes, *(whole.others or ())] if whole.best else []
+    group = context.cluster.nodes[chosen[0]].group
+    return [i for i in found if i not in chosen and context.cluster.nodes[i].group is group]
 
 
 def _in_turn(context: Context, tasks: Sequence[MoveTask]) -> Made:

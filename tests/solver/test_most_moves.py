@@ -53,9 +53,7 @@ def _evacuation(seed: int, template: str, mode: str) -> Json:
     if mode == "secondary-only":
         for one in instances.values():
             one["nodes"].reverse()
-    document = builders.cluster(
-        nodes=rng.randint(3, 4) + whole, memory=16384, instances=instances
-    )
+    document = builders.cluster(nodes=rng.randint(3, 4) + whole, memory=16384, instances=instances)
     for name in list(document["nodes"])[1:]:
         document["nodes"][name]["free_memory"] = rng.choice(FREE)
     request = {"type": "node-evacuate", "evac_mode": mode, "instances": list(instances)}

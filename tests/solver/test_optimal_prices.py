@@ -1,0 +1,251 @@
+"""``--optimal`` counts what a single instance is ranked by: prices and allocation policies."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import random
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pytest
+
+from iallocator import engine
+from iallocator.cli import answer
+from iallocator.handlers.allocate import wish_for
+from iallocator.model.instance import Instance
+from iallocator.options import Settings
+from iallocator.placement.context import Context
+from iallocator.placement.joint import broken_rules
+from iallocator.requests import MultiAllocate
+from tests import builders
+
+Json = dict[str, Any]
+
+OPTIMAL = re.compile(
+    r"optimal: score ([\d.]+)(?: \+ price ([\d.]+))?, proved lowest; "
+    r"greedy ([\d.]+)(?: \+ price ([\d.]+))?, gap ([\d.]+)"
+)
+WEIGHT = re.compile(r"costs ([\d.]+)$")
+LAST_RESORT = 1000.0
+
+
+def _wanted(document: Json, name: str, memory: int, *tags: str) -> Json:
+    request: Json = builders.allocate(document, name, memory=memory)["request"]
+    del request["type"]
+    return request | {"disk_template": "rbd", "required_nodes": 1, "tags": list(tags)}
+
+
+def _batch(seed: int) -> Json:
+    """Return a cluster with tagged instances, and a batch that should be apart or together."""
+    rng = random.Random(seed)
+    names = ("a:0.5", "b:0.05", "c:2")
+
+    def tag() -> str:
+        return f"iallocator:{rng.choice(('separate', 'colocate'))}:should:{rng.choice(names)}"
+
+    instances = {
+        f"old{n}": builders.instance(
+            f"node{1 + n}", memory=rng.choice((512, 2048)), disk_template="rbd", tags=[tag()]
+        )
+        for n in range(3)
+    }
+    document = builders.cluster(nodes={"default": 2, "other": 1}, memory=16384, instances=instances)
+    if seed % 2:
+        document["nodegroups"]["uuid-other"]["alloc_policy"] = "last_resort"
+    document["nodes"]["node1"]["free_memory"] -= rng.choice((0, 9000, 12000))
+    wanted = [_wanted(document, f"new{n}", rng.choice((1024, 3072, 5120)), tag()) for n in range(3)]
+    return document | {"request": {"type": "multi-allocate", "instances": wanted}}
+
+
+def _request(document: Json, *options: str) -> Json:
+    response: Json = json.loads(answer(builders.as_bytes(document), options))
+    return response
+
+
+def _broken(response: Json) -> float:
+    """Return the prices of all that the answer says is broken."""
+    broken = [text for entry in response["solutions"] for text in entry.get("broken", ())]
+    return sum(float(found[1]) for text in broken if (found := WEIGHT.search(text)))
+
+
+def _cost(
+    context: Context, instances: Sequence[Instance], nodes: Mapping[str, tuple[int, ...]]
+) -> float:
+    """Return the score with `nodes` placed, what that breaks, and its groups of last resort."""
+    relations = context.bonds.relations
+    cost = sum(
+        LAST_RESORT
+        for (node,) in nodes.values()
+        if context.cluster.nodes[node].group.alloc_policy == "last_resort"
+    )
+    for instance in instances:
+        (node,) = nodes[instance.name]
+        if relations is not None:
+            broken = relations.broken(instance.name, node, context.state.where)
+            cost += sum(bond.weight for bond in broken if not bond.must)
+        context.state.place(instance, (node,))
+    cost += context.kernel(context.all_nodes()).score()
+    for instance in instances:
+        context.state.remove(instance, nodes[instance.name])
+    return cost
+
+
+def _lowest(document: Json) -> float:
+    """Return the lowest cost of all choices of places."""
+    settings = Settings()
+    cluster, request = engine.read(builders.as_bytes(document), settings)
+    assert isinstance(request, MultiAllocate)
+    context = Context(cluster, settings, coming=[wanted.instance for wanted in request.wanted])
+    wishes = [wish for wanted in request.wanted if (wish := wish_for(context, wanted))]
+    names = [wish.instance.name for wish in wishes]
+    places = [(index,) for index in context.all_nodes()]
+    choices = (dict(zip(names, taken)) for taken in itertools.product(places, repeat=len(names)))
+    return min(
+        _cost(context, context.coming, nodes)
+        for nodes in choices
+        if broken_rules(context, wishes, nodes) is None
+    )
+
+
+def test_optimal_batch_ends_with_the_lowest_sum_of_score_and_prices() -> None:
+    """Of all choices of places none costs less, and what it breaks is reported with its price."""
+    better = priced = 0
+    for seed in range(24):
+        document = _batch(seed)
+        response = _request(document, "--optimal")
+        found = OPTIMAL.search(response["info"])
+        assert found, response["info"]
+        score, price, greedy, greedy_price, gap = (float(number or 0) for number in found.groups())
+        assert score + price == pytest.approx(_lowest(document), abs=1e-6), f"seed {seed}"
+        assert gap == pytest.approx(greedy + greedy_price - score - price, abs=1e-6)
+        groups = [entry["group"] for entry in response["solutions"]]
+        reluctance = LAST_RESORT * groups.count("other") if seed % 2 else 0
+        assert _broken(response) + reluctance == pytest.approx(price, abs=1e-6)
+        better += gap > 1e-6
+        priced += price > 0
+    assert better
+    assert priced
+
+
+def test_optimal_batch_uses_no_group_of_last_resort_where_the_preferred_has_room() -> None:
+    """The emptier group would lower the score, and is of the next allocation policy."""
+    instances = {"old": builders.instance("node1", memory=8192, disk_template="rbd")}
+    document = builders.cluster(nodes={"default": 1, "far": 1}, memory=16384, instances=instances)
+    document["nodegroups"]["uuid-far"]["alloc_policy"] = "last_resort"
+    wanted = [_wanted(document, name, 1024) for name in ("one", "two")]
+    batch = document | {"request": {"type": "multi-allocate", "instances": wanted}}
+    response = _request(batch, "--optimal", "--n1=off")
+    assert response["result"][0] == [["one", ["node1"]], ["two", ["node1"]]]
+
+
+def test_optimal_batch_lists_the_other_nodes_of_shared_storage() -> None:
+    """An optimum that is not what greedy found has `secondaries` like any other answer."""
+    for seed in range(24):
+        document = _batch(seed)
+        for one in document["request"]["instances"]:
+            one["tags"] = []
+        response = _request(document, "--optimal", "--n1=off")
+        if not response["info"].endswith("gap 0.00000000"):
+            break
+    assert not response["info"].endswith("gap 0.00000000")
+    homes = {name: node["group"] for name, node in document["nodes"].items()}
+    for entry in response["solutions"]:
+        (node,) = entry["nodes"]
+        others = {name for name, home in homes.items() if home == homes[node]} - {node}
+        assert set(entry["groups"][0]["secondaries"]) == others
+
+
+@pytest.mark.parametrize("strategy", ["affinity", "pacemaker-balanced", "lost-allocations"])
+def test_optimal_under_another_strategy_is_refused_in_info(strategy: str) -> None:
+    """What ranks by something else has no lowest score: the answer is that of the strategy."""
+    document = _batch(3)
+    plain = _request(document, f"--strategy={strategy}")
+    response = _request(document, f"--strategy={strategy}", "--optimal")
+    why = f"; no optimum: group default is ranked by {strategy}, not by the score"
+    assert response["info"] == plain["info"] + why
+    assert response["result"] == plain["result"]
+    assert response["solutions"] == plain["solutions"]
+
+
+def test_optimal_evacuation_under_another_strategy_is_refused_in_info() -> None:
+    """The same for moves."""
+    instances = {
+        f"i{n}": builders.instance("node1", memory=1024, disk_template="rbd") for n in range(2)
+    }
+    document = builders.cluster(nodes=3, instances=instances)
+    request = {"type": "node-evacuate", "evac_mode": "all", "instances": list(instances)}
+    plain = _request(document | {"request": request}, "--strategy=pacemaker-minimal")
+    response = _request(
+        document | {"request": request}, "--strategy=pacemaker-minimal", "--optimal"
+    )
+    why = "; no optimum: group default is ranked by pacemaker-minimal, not by the score"
+    assert response["info"] == plain["info"] + why
+    assert response["result"] == plain["result"]
+
+
+def test_optimal_with_an_empty_batch_answers() -> None:
+    """There is nothing to optimise."""
+    document = builders.cluster(nodes=2)
+    batch = document | {"request": {"type": "multi-allocate", "instances": []}}
+    response = _request(batch, "--optimal")
+    assert response["success"]
+    assert response["result"] == [[], []]
+
+
+def test_optimal_batch_where_not_all_fit_optimises_those_that_do() -> None:
+    """One that fits nowhere does not keep the others from their best places."""
+    document = _batch(0)
+    rest = _request(document, "--optimal", "--n1=off")
+    document["request"]["instances"].append(_wanted(document, "huge", 60000))
+    response = _request(document, "--optimal", "--n1=off")
+    assert response["result"] == [rest["result"][0], ["huge"]]
+    assert "optimal: score" in response["info"]
+
+
+def _evacuation(seed: int) -> Json:
+    """Return a cluster whose first node is to be evacuated of instances with wishes."""
+    rng = random.Random(seed)
+    instances = {
+        f"i{n}": builders.instance(
+            "node1", memory=rng.choice((512, 2048, 3072)), disk_template="rbd",
+            tags=[f"iallocator:{rng.choice(('separate', 'colocate'))}:should:a:0.3"],
+        )
+        for n in range(3)
+    }  # fmt: skip
+    document = builders.cluster(nodes=3, memory=16384, instances=instances)
+    for name in ("node2", "node3"):
+        document["nodes"][name]["free_memory"] -= rng.choice((0, 1024, 4096))
+    request = {"type": "node-evacuate", "evac_mode": "all", "instances": list(instances)}
+    return document | {"request": request}
+
+
+def test_optimal_evacuation_counts_and_reports_what_it_breaks() -> None:
+    """The price is that of `broken`, and the cost is the lowest of all targets."""
+    priced = 0
+    for seed in range(12):
+        document = _evacuation(seed)
+        response = _request(document, "--optimal")
+        found = OPTIMAL.search(response["info"])
+        assert found, response["info"]
+        score, price = float(found[1]), float(found[2] or 0)
+        assert _broken(response) == pytest.approx(price, abs=1e-6)
+        assert score + price == pytest.approx(_lowest_of_moves(document), abs=1e-6)
+        for entry in response["solutions"]:
+            (node,) = entry["nodes"]
+            assert entry["secondaries"] == [n for n in ("node2", "node3") if n != node]
+        priced += price > 0
+    assert priced
+
+
+def _lowest_of_moves(document: Json) -> float:
+    """Return the lowest cost of all ways to evacuate the first node."""
+    settings = Settings()
+    cluster, _ = engine.read(builders.as_bytes(document), settings)
+    context = Context(cluster, settings)
+    for instance in cluster.instances:
+        context.state.remove(instance, instance.nodes)
+    names = [instance.name for instance in cluster.instances]
+    choices = itertools.product([(1,), (2,)], repeat=len(names))
+    return min(_cost(context, cluster.instances, dict(zip(names, taken))) for taken in choices)
