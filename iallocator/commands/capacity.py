@@ -148,6 +148,7 @@ def _wants(settings: Settings, policy: Policy, load: Load) -> CapacityOptions:
         ignore_soft=settings.ignore_soft_errors,
         like_hspace=settings.like_hail,
         seconds=DEFAULT if settings.time_limit is None else settings.time_limit,
+        tag_prefix=settings.tag_prefix,
     )
 
 

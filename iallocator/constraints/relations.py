@@ -137,6 +137,13 @@ class Relations:
             put(instance, ())
         return list(placed.values())
 
+    def units(self) -> dict[str, tuple[str, ...]]:
+        """Instance -> all that must be on its node, itself among them, where there are others."""
+        tied = [c.instance for c in self.constraints if c.kind == TOGETHER and c.must]
+        every = list(dict.fromkeys(tied))
+        found = {name: tuple(self.group_of(name, every)) for name in every}
+        return {name: unit for name, unit in found.items() if len(unit) > 1}
+
     def group_of(self, instance: str, among: Sequence[str]) -> list[str]:
         """Those of `among` that must be on one node with `instance`, itself among them.
 

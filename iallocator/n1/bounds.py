@@ -43,7 +43,8 @@ class Demand:
     failovers:
         Secondary -> MiB of the drbd primaries that fail over to it.
     moved, largest:
-        MiB of all instances that need a new node, and of the largest of them.
+        MiB of all instances that need a new node, and of the largest of them; those that must
+        be together are one.
     plain_disk, largest_disk:
         MiB of disk of those that are created anew, and of the largest of them.
     single:
@@ -105,12 +106,24 @@ class Demand:
             self.plain_disk += instance.disk
             self.largest_disk = max(self.largest_disk, instance.disk)
 
+    def add_unit(self, members: Sequence[Instance]) -> None:
+        """Count that these, which are counted already, need one node for all of them."""
+        here = [one for one in members if not one.forthcoming]
+        if len(here) < 2:
+            return
+        memory = sum(one.memory for one in here if one.uses_memory)
+        self.largest = max(self.largest, memory)
+        disk = sum(one.disk for one in here if one.local)
+        self.largest_disk = max(self.largest_disk, disk)
+        self.intricate |= any(one.restricted for one in here)
+
 
 def demand_of(state: State, node: int, rules: Rules) -> Demand:
     """The demand of `node` as the state is now."""
     demand = Demand()
     group = state.cluster.nodes[node].group
     demand.intricate = group.exclusive
+    units: dict[tuple[Sequence[str], bool], list[Instance]] = {}
     for instance in state.primaries[node].values():
         nodes = state.where[instance.name]
         if nodes[0] != node:  # about to leave
@@ -121,6 +134,10 @@ def demand_of(state: State, node: int, rules: Rules) -> Demand:
         if recreated and group.policy.refuses(instance, False):
             demand.intricate = True
         demand.add(instance, nodes[1] if len(nodes) > 1 else None, recreated)
+        if instance.name in rules.units and instance.template != "drbd":
+            units.setdefault((rules.units[instance.name], recreated), []).append(instance)
+    for unit in units.values():
+        demand.add_unit(unit)
     if state.pools is not None and demand.movers:
         _split(state, node, demand)
     return demand

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from iallocator.model.cluster import Cluster, Group
     from iallocator.model.instance import Instance
@@ -23,12 +23,16 @@ class Rules:
     failover needs disk to be left.  ``no-new``: no online node of the group becomes
     unsurvivable that was survivable before; only online nodes are moved to, and
     a failover needs no new disk.  ``off``: nothing is required.
+
+    `units`: instance -> all that must be on its node, itself among them, by name; see
+    `iallocator.n1.units`.
     """
 
-    __slots__ = ("_targets", "mode", "strict")
+    __slots__ = ("_targets", "mode", "strict", "units")
 
-    def __init__(self, mode: str) -> None:
+    def __init__(self, mode: str, units: Mapping[str, Sequence[str]] | None = None) -> None:
         self.mode = mode
+        self.units = units or {}
         self.strict = mode == "strict"
         self._targets: dict[int, list[int]] = {}
 

@@ -18,6 +18,7 @@ from iallocator.limits.node import (
     checks_for,
 )
 from iallocator.model.columns import MEMORY
+from iallocator.n1.units import combined, items_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -67,16 +68,20 @@ class Simulation:
             stranded = self.failovers_fail(node)
             if stranded is not None:
                 return stranded
-            for instance in self.movers(node):
-                if not self._move(node, instance, targets, group.nodes):
-                    return UnsurvivedFailure(
-                        node, instance, f"{self._nobody(instance)} the memory for it"
-                    )
-            for instance in sorted(recreated, key=_memory):
-                if not self._move(node, instance, targets, self._scope):
-                    why = f"{self._nobody(instance)} the memory and disk for it"
-                    return UnsurvivedFailure(node, instance, why)
+            for item in self.movers(node):
+                if not self._move(node, item, targets, group.nodes):
+                    return self._unsurvived(node, item, "memory")
+            for item in items_of(sorted(recreated, key=_memory), self._rules.units):
+                if not self._move(node, item, targets, self._scope):
+                    return self._unsurvived(node, item, "memory and disk")
         return None
+
+    def _unsurvived(self, node: int, item: Sequence[Instance], what: str) -> UnsurvivedFailure:
+        """That nobody takes `item`, for lack of `what`; named is the largest of it."""
+        largest = min(item, key=_memory)
+        others = " and ".join(one.name for one in item if one is not largest)
+        whom = f"it together with {others}" if others else "it"
+        return UnsurvivedFailure(node, largest, f"{self._nobody(largest)} the {what} for {whom}")
 
     def _nobody(self, instance: Instance) -> str:
         """The beginning of why an instance finds no place."""
@@ -118,13 +123,14 @@ class Simulation:
             key=_order,
         )
 
-    def movers(self, node: int) -> list[Instance]:
-        """The primaries of `node` on shared storage."""
-        return [
+    def movers(self, node: int) -> list[list[Instance]]:
+        """The primaries of `node` on shared storage; those that must be together are one item."""
+        movers = (
             instance
             for instance in self._primaries(node)
             if instance.template != "drbd" and not self._rules.recreates(instance)
-        ]
+        )
+        return items_of(movers, self._rules.units)
 
     def failovers_fail(self, node: int) -> UnsurvivedFailure | None:
         """Let the drbd primaries of `node` fail over; the first that cannot, or None.
@@ -172,21 +178,40 @@ class Simulation:
         )
 
     def _move(
-        self, node: int, instance: Instance, targets: Sequence[int], scope: Sequence[int]
+        self, node: int, item: Sequence[Instance], targets: Sequence[int], scope: Sequence[int]
     ) -> bool:
-        state = self._state
-        source = state.where[instance.name][0]
-        state.remove(instance, (source,))
+        """Move all of `item` to the best node that takes them; whether there is one."""
+        state, first = self._state, item[0]
+        source = state.where[first.name][0]
+        for one in item:
+            state.remove(one, state.where[one.name][:1])
         kernel = self._kernels.make(state, scope)
-        if self._rules.recreates(instance):
+        if self._rules.recreates(first):
+            refusals: dict[int, str] = {}
             group = state.cluster.nodes[node].group
-            refusals = refused_by_policy(state.cluster, group, instance)
+            for one in item:
+                refusals |= refused_by_policy(state.cluster, group, one)
         else:
             refusals = may_not_receive(state.cluster, source, targets)
-        best = next(kernel.singles(instance, targets, refusals, FORCED_LIMITS).row(0), None)
+        found = kernel.singles(combined(item), targets, refusals, FORCED_LIMITS).row(0)
+        if len(item) == 1:
+            best = next(found, None)
+        else:
+            best = next((place for place in found if self._fit(item, place[1][0])), None)
         if best is None:
             return False
-        state.place(instance, best[1])
+        for one in item:
+            state.place(one, best[1])
+        return True
+
+    def _fit(self, item: Sequence[Instance], index: int) -> bool:
+        """Whether node `index` takes all of `item`, one after the other."""
+        with self._state.trial():
+            for one in item:
+                checks = checks_for(PRIMARY, one, FORCED_LIMITS)
+                if self._kernels.checker(self._state).primary_refusal(one, index, checks):
+                    return False
+                self._state.place(one, (index,))
         return True
 
 

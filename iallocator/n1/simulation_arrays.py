@@ -81,7 +81,7 @@ class _Batch:
         self.lost: list[int] = []
         rows: list[Floats] = []
         reserved: list[Floats] = []
-        movers: list[list[Instance]] = []
+        movers: list[list[list[Instance]]] = []
         kept: list[int] = []
         for node in failing:
             with state.trial():
@@ -210,18 +210,18 @@ class _Batch:
 
 
 def _reaches(
-    state: State, group: Group, movers: Sequence[Sequence[Instance]]
+    state: State, group: Group, movers: Sequence[Sequence[Sequence[Instance]]]
 ) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
-    """Per failure and instance the kind of nodes it may go to; per kind and node whether so.
+    """Per failure and item the kind of nodes it may go to; per kind and node whether so.
 
-    A failure with fewer instances than others has -1 in their places.
+    A failure with fewer items than others has -1 in their places.
     """
     longest = max((len(queue) for queue in movers), default=0)
     kinds = np.full((len(movers), longest), -1, dtype=np.intp)
     known: dict[frozenset[int] | None, int] = {None: 0}
     for k, queue in enumerate(movers):
-        for n, instance in enumerate(queue):
-            kinds[k, n] = known.setdefault(state.cluster.reach(instance), len(known))
+        for n, item in enumerate(queue):
+            kinds[k, n] = known.setdefault(_reach(state, item), len(known))
     reach = np.ones((len(known), len(group.nodes)), dtype=bool)
     for nodes, kind in known.items():
         if nodes is not None:
@@ -229,16 +229,23 @@ def _reaches(
     return kinds, reach
 
 
+def _reach(state: State, item: Sequence[Instance]) -> frozenset[int] | None:
+    """The nodes that all of `item` may go to; None: all nodes."""
+    reaches = [nodes for one in item if (nodes := state.cluster.reach(one)) is not None]
+    return frozenset.intersection(*reaches) if reaches else None
+
+
 def _queues(
-    movers: Sequence[Sequence[Instance]],
+    movers: Sequence[Sequence[Sequence[Instance]]],
 ) -> tuple[Floats, Floats, NDArray[np.intp]]:
-    """Per failure: what each instance adds to its primary, its memory, and how many there are."""
+    """Per failure: what each item adds to its primary, its memory, and how many there are."""
     longest = max((len(queue) for queue in movers), default=0)
     vectors = np.zeros((len(movers), longest, len(COLUMNS)))
     memory = np.zeros((len(movers), longest))
     for k, queue in enumerate(movers):
-        for n, instance in enumerate(queue):
-            vectors[k, n] = instance.as_primary
-            memory[k, n] = instance.memory if instance.uses_memory else 0
+        for n, item in enumerate(queue):
+            for one in item:
+                vectors[k, n] += one.as_primary
+                memory[k, n] += one.memory if one.uses_memory else 0
     left = np.array([len(queue) for queue in movers], dtype=np.intp)
     return vectors, memory, left

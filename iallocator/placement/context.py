@@ -123,7 +123,9 @@ class Context:
         """How N+1 is judged in this `mode`."""
         found = self._rules.get(mode)
         if found is None:
-            found = self._rules[mode] = Rules(mode)
+            relations = self.bonds.relations
+            units = None if relations is None else relations.units()
+            found = self._rules[mode] = Rules(mode, units)
         return found
 
     def kernel(self, scope: Sequence[int]) -> Kernel:

@@ -15,6 +15,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from iallocator.constraints.relations import Relations
     from iallocator.model.cluster import Group
     from iallocator.model.state import State
     from iallocator.options import Settings
@@ -32,7 +33,9 @@ def mode_of(settings: Settings, group: Group) -> str:
     return settings.by_group.get(group.index, settings).n1
 
 
-def doomed(state: State, group: Group, failing: Sequence[int]) -> list[int]:
+def doomed(
+    state: State, group: Group, failing: Sequence[int], relations: Relations | None = None
+) -> list[int]:
     """Those of `failing`, nodes of `group`, whose failure could not be survived as `state` is.
 
     Cost: a few sums per node, and a simulation for each that those do not decide.
@@ -40,8 +43,13 @@ def doomed(state: State, group: Group, failing: Sequence[int]) -> list[int]:
     if not failing:
         return []
     kernels = Kernels(state, [(len(group.nodes), 0)])
-    saved = set(N1Check(state, kernels, Rules(RULES), group.nodes).survivable(failing))
+    saved = set(N1Check(state, kernels, _rules(relations), group.nodes).survivable(failing))
     return [index for index in failing if index not in saved]
+
+
+def _rules(relations: Relations | None) -> Rules:
+    """The rules by which plans are judged; those that must be together are lost together."""
+    return Rules(RULES, None if relations is None else relations.units())
 
 
 class Survival:
@@ -52,15 +60,18 @@ class Survival:
     or on are judged as they are when one asks.
     """
 
-    __slots__ = ("_group", "_mode", "_saved")
+    __slots__ = ("_group", "_mode", "_relations", "_saved")
 
-    def __init__(self, state: State, group: Group, mode: str) -> None:
+    def __init__(
+        self, state: State, group: Group, mode: str, relations: Relations | None = None
+    ) -> None:
+        self._relations = relations
         self._group = group
         self._mode = mode
         self._saved: frozenset[int] = frozenset()
         if mode == "no-new":
             online = self._online(state)
-            self._saved = frozenset(online).difference(doomed(state, group, online))
+            self._saved = frozenset(online).difference(doomed(state, group, online, relations))
 
     def _online(self, state: State) -> list[int]:
         nodes = state.cluster.nodes
@@ -73,7 +84,7 @@ class Survival:
         wanted = self._online(state)
         if self._mode == "no-new":
             wanted = [index for index in wanted if index in self._saved]
-        return doomed(state, self._group, wanted)
+        return doomed(state, self._group, wanted, self._relations)
 
     def problem(self, state: State) -> str:
         """What `lost` finds, in words, with the first instance without a place; "" if nothing."""
@@ -81,7 +92,7 @@ class Survival:
         if not lost:
             return ""
         kernels = Kernels(state, [(len(self._group.nodes), 0)])
-        found = Simulation(state, kernels, Rules(RULES), self._group.nodes).fail(lost[0])
+        found = Simulation(state, kernels, _rules(self._relations), self._group.nodes).fail(lost[0])
         name = state.cluster.nodes[lost[0]].name
         told = f"the failure of {name} would not be survived"
         return f"{told}: {found.instance.name} is lost, {found.why}" if found else told

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from time import monotonic
 
+from iallocator.constraints.affinity_factory import relations_of
 from iallocator.deadline import TIME_IS_UP, TimeIsUp, alarm, why_stopped
 from iallocator.limits.node import ALL_LIMITS, HARD_LIMITS
 from iallocator.model.state import State
@@ -46,6 +47,8 @@ class CapacityOptions:
         Instances at most, each way; None: any number.
     seconds:
         For both ways together, half of them for the tiers at most; None: any time.
+    tag_prefix:
+        What this program's own tags begin with.
     """
 
     def __init__(
@@ -64,7 +67,9 @@ class CapacityOptions:
         ignore_soft: bool = False,
         like_hspace: bool = False,
         seconds: float | None = None,
+        tag_prefix: str = "iallocator:",
     ) -> None:
+        self.tag_prefix = tag_prefix
         self.standard = standard
         self.largest = largest
         self.n1 = n1
@@ -157,6 +162,9 @@ class _Work:
         self._cluster = cluster
         self._wants = wants
         self._progress = progress
+        like = wants.like_hspace
+        relations = None if like else relations_of(cluster, (), wants.tag_prefix)
+        self._units = None if relations is None else relations.units()
         state = State(cluster)
         count = len(cluster.nodes)
         pairs = sum(len(g.nodes) ** 2 for g in cluster.groups) * (wants.standard.nodes == 2)
@@ -172,7 +180,7 @@ class _Work:
         groups = [g for g in self._cluster.groups if g.alloc_policy != "unallocable"]
         watched = list(range(len(self._cluster.nodes)))
         if wants.independent:
-            sick = unhealthy_groups(state, self._kernels)
+            sick = unhealthy_groups(state, self._kernels, self._units)
             groups = [group for group in groups if group.index not in sick]
             watched = [i for i in watched if self._cluster.nodes[i].group.index not in sick]
             gated = bool(failing) and not groups
@@ -199,7 +207,7 @@ class _Work:
         """Fill the cluster as it is at first, for so many seconds at most."""
         wants = self._wants
         state = State(self._cluster)
-        rules = CapacityRules(wants.n1 or "strict", bool(wants.n1), watched)
+        rules = CapacityRules(wants.n1 or "strict", bool(wants.n1), watched, self._units)
         site = self._site(state, groups, rules)
         filling = FillResult()
         names = _Names(self._cluster)

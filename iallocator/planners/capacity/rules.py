@@ -7,7 +7,7 @@ from iallocator.n1.simulation import Simulation
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from iallocator.model.cluster import Cluster, Group
     from iallocator.model.instance import Instance
@@ -29,12 +29,20 @@ class CapacityRules(Rules):
         secondaries reserve counts in any case.
     watched:
         With ``strict``, the nodes whose failure has to be survived.
+    units:
+        As in `iallocator.n1.rules.Rules`.
     """
 
     __slots__ = ("_pairs", "_watched")
 
-    def __init__(self, mode: str, pairs: bool, watched: Sequence[int]) -> None:
-        super().__init__(mode)
+    def __init__(
+        self,
+        mode: str,
+        pairs: bool,
+        watched: Sequence[int],
+        units: Mapping[str, Sequence[str]] | None = None,
+    ) -> None:
+        super().__init__(mode, units)
         self._pairs = pairs
         self._watched = watched
 
@@ -56,11 +64,13 @@ def failing_nodes(state: State) -> list[int]:
     ]
 
 
-def unhealthy_groups(state: State, kernels: Kernels) -> Collection[int]:
+def unhealthy_groups(
+    state: State, kernels: Kernels, units: Mapping[str, Sequence[str]] | None = None
+) -> Collection[int]:
     """The indices of groups that are not N+1: by a node's memory, or by a failure not survived."""
     cluster = state.cluster
     found = {cluster.nodes[index].group.index for index in failing_nodes(state)}
-    rules = Rules("strict")
+    rules = Rules("strict", units)
     for group in cluster.groups:
         simulation = Simulation(state, kernels, rules, group.nodes)
         if group.index not in found and simulation.lost(group.nodes):

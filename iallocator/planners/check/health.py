@@ -177,7 +177,8 @@ class _Examination:
     def _failures(self) -> Iterator[Finding]:
         if self._n1 == "off":
             return
-        group, rules = self._group, Rules(self._n1)
+        units = None if self._relations is None else self._relations.units()
+        group, rules = self._group, Rules(self._n1, units)
         simulation = Simulation(self._state, self._kernels, rules, group.nodes)
         failing = rules.failing(self._state.cluster, group, group.nodes)
         for index in simulation.lost(list(failing)):

@@ -133,7 +133,7 @@ class _Work:
             [i for i in instances if i.shared] if wanted.kinds == SHARED else instances,
             self.reserve(group, factor),
             wanted.limits,
-            Survival(State(self.cluster), group, wanted.n1_of(group)),
+            Survival(State(self.cluster), group, wanted.n1_of(group), self.relations),
             evacuate=evacuate,
             ignore_soft=wanted.ignores_soft(group),
             like_hbal=wanted.like_hbal,

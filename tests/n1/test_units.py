@@ -1,0 +1,131 @@
+"""Instances that must be together need one node that takes them all when theirs fails."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from itertools import product
+from random import Random
+from typing import Any
+
+import pytest
+
+from iallocator.n1 import simulation
+from iallocator.n1.bounds import LOST, SAFE, UNKNOWN
+from tests.builders import Json, allocate, cluster, instance
+
+from .test_judge import compare
+from .test_margin import cheap
+from .tight import Case, context_of, document, survives
+
+MODES = ("strict", "no-new")
+
+
+def tagged(seed: int, mode: str) -> Case:
+    """A tight cluster, of whose instances some must be together with others of their node."""
+    rng = Random(f"units/{seed}")
+    found = document(rng)
+    homes: dict[str, list[Json]] = {}
+    for one in found["instances"].values():
+        homes.setdefault(one["nodes"][0], []).append(one)
+    for number, residents in enumerate(homes.values()):
+        for one in residents:
+            if rng.random() < 0.6:
+                one["tags"] = [f"iallocator:colocate:must:u{number}{rng.choice('ab')}"]
+    if rng.random() < 0.5:
+        found["request"]["tags"] = [f"iallocator:colocate:must:u{rng.randrange(3)}a"]
+    return context_of(found, mode)
+
+
+def spread(sizes: Sequence[int], labels: Sequence[str], free: int) -> Case:
+    """On node1 instances of `sizes`, those of one label a unit; node2, node3 with `free` MiB."""
+    residents: dict[str, Any] = {
+        f"i{k}": instance("node1", memory=size, disk_template="rbd",
+                          tags=[f"iallocator:colocate:must:{label}"] if label else [])
+        for k, (size, label) in enumerate(zip(sizes, labels))
+    }  # fmt: skip
+    for k in (2, 3):
+        residents[f"full{k}"] = instance(f"node{k}", memory=1000 - free, disk_template="rbd")
+    found = cluster(nodes=3, memory=1000, instances=residents)
+    return context_of(allocate(found, memory=1, disk_template="rbd"), "no-new")
+
+
+def test_failure_of_a_node_with_a_unit_needs_one_node_for_all_of_it() -> None:
+    """Two of 100 MiB find 150 MiB on each of two nodes, but not together."""
+    assert survives(spread([100, 100], ["", ""], 150), 0)
+    case = spread([100, 100], ["a", "a"], 150)
+    assert not survives(case, 0)
+    stranded = case.simulation.fail(0)
+    assert stranded is not None
+    assert stranded.why == "no node has the memory for it together with i1"
+    assert survives(spread([100, 100], ["a", "a"], 201), 0)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_cheap_verdict_with_units_is_that_of_the_simulation(mode: str) -> None:
+    """What is called safe is survived, what is called lost is not."""
+    counts: Counter[int] = Counter()
+    for seed in range(400):
+        case = tagged(seed, mode)
+        for node in range(len(case.cluster.nodes)):
+            kind = cheap(case, node)
+            counts[kind] += 1
+            if kind != UNKNOWN:
+                assert survives(case, node) is (kind == SAFE), f"{mode} {seed}, node {node}"
+    assert min(counts[SAFE], counts[LOST]) > 50
+    assert counts[UNKNOWN] < counts.total() / 3
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_judge_with_units_equals_the_definition(mode: str) -> None:
+    """Every candidate is judged as if every failure were played through."""
+    told = [compare(case, case.new, f"{mode} {seed}", 8) for seed in range(150)
+            if (case := tagged(seed, mode))]  # fmt: skip
+    assert sum(yes for yes, _ in told) > 20
+    assert sum(no for _, no in told) > 20
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_simulation_of_units_in_arrays_finds_the_same_failures(
+    mode: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One failure after the other, or all at once."""
+    lost = 0
+    for seed in range(150):
+        case = tagged(seed, mode)
+        for group in case.cluster.groups:
+            nodes = list(group.nodes)
+            slow = [node for node in nodes if not survives(case, node)]
+            monkeypatch.setattr(simulation, "WORTH_ARRAYS", 0)
+            assert sorted(case.simulation.lost(nodes)) == slow, f"{mode} {seed}"
+            monkeypatch.undo()
+            lost += len(slow)
+    assert lost > 50
+
+
+def test_survived_failure_has_a_place_for_every_unit() -> None:
+    """By brute force over all places of all items; nothing is survived that has none."""
+    survived = lost = 0
+    for seed in range(300):
+        rng = Random(seed)
+        sizes = [rng.choice((40, 60, 100)) for _ in range(rng.randint(2, 4))]
+        labels = [rng.choice(["", "a", "b"]) for _ in sizes]
+        free = rng.choice((110, 160, 210))
+        case = spread(sizes, labels, free)
+        if survives(case, 0):
+            assert possible(sizes, labels, free), (sizes, labels, free)
+            survived += 1
+        else:
+            lost += 1
+    assert min(survived, lost) > 30
+
+
+def possible(sizes: list[int], labels: list[str], free: int) -> bool:
+    """Whether some placement on two nodes with `free` MiB keeps those of one label together."""
+    names = {*labels} - {""}
+    for homes in product((0, 1), repeat=len(sizes)):
+        sides = {(label, home) for label, home in zip(labels, homes) if label}
+        used = [sum(size for size, home in zip(sizes, homes) if home == k) for k in (0, 1)]
+        if len(sides) == len(names) and max(used) < free:
+            return True
+    return False
