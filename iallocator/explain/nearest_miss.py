@@ -257,9 +257,10 @@ AS_PRIMARY = (
 """What a primary can lack; `iallocator.limits.node` has the limits themselves."""
 
 AS_SECONDARY = (
-    _Measure("FailMem", _MEMORY, "memory", lambda b, a, i: i.memory - b.memory + 1, soft=True),
-    _Measure("FailMem", _MEMORY, "memory", lambda b, a, i: i.memory - b.memory_later + 1,
-             soft=True),
+    _Measure("FailMem", _MEMORY, "takeover_memory",
+             lambda b, a, i: i.takeover_memory - b.memory + 1, soft=True),
+    _Measure("FailMem", _MEMORY, "takeover_memory",
+             lambda b, a, i: i.takeover_memory - b.memory_later + 1, soft=True),
     _N1,
     *_DISKS,
 )  # fmt: skip

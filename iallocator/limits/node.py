@@ -153,12 +153,12 @@ def _tags(b: NodeView, a: NodeView, i: Instance) -> str:
 
 
 def _failover(b: NodeView, a: NodeView, i: Instance) -> str:
-    return f"could not take over its {i.memory} MiB memory, {b.memory:.12g} free"
+    return f"could not take over its {i.takeover_memory} MiB memory, {b.memory:.12g} free"
 
 
 def _failover_later(b: NodeView, a: NodeView, i: Instance) -> str:
     return (
-        f"could not take over its {i.memory} MiB memory, "
+        f"could not take over its {i.takeover_memory} MiB memory, "
         f"{b.memory_later:.12g} free with forthcoming instances"
     )
 
@@ -231,11 +231,11 @@ SECONDARY = (
     POOLS,
     *_DISK,
     _shared_spindles(soft=False),
-    Check("FailMem", lambda b, a, i: i.memory >= b.memory, _failover, soft=True),
+    Check("FailMem", lambda b, a, i: i.takeover_memory >= b.memory, _failover, soft=True),
     _N1,
     *_disk_later(soft=False),
-    Check("FailMem", lambda b, a, i: i.memory >= b.memory_later, _failover_later, soft=True,
-          later=True),
+    Check("FailMem", lambda b, a, i: i.takeover_memory >= b.memory_later, _failover_later,
+          soft=True, later=True),
 )  # fmt: skip
 """For a node that would become the secondary of a drbd instance."""
 

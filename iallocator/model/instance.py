@@ -146,6 +146,14 @@ class Instance:
         """Whether its secondary keeps memory free for its failover."""
         return self.auto_balance and not self.forthcoming and self.admin_state != "offline"
 
+    @property
+    def takeover_memory(self) -> int:
+        """MiB that a node must have free to become its secondary: what a failover would need.
+
+        None for one that is marked offline, or that is not failed over automatically.
+        """
+        return self.memory if self.auto_balance and not self.admin_offline else 0
+
     def keep_in(
         self, pools: tuple[Pool, ...], draws: tuple[tuple[Pool, int], ...], external: bool
     ) -> None:
@@ -174,6 +182,7 @@ class Instance:
             self.spindle_use,
             tuple(self.networks),
             self.reserves,
+            self.takeover_memory,
         )
 
     @property

@@ -352,6 +352,11 @@ class Evaluator:
         refusals = mirrors | refusals
         checker = self._working.kernels.checker(state)
         left = self._left_behind(instance, old)
+        if self.settings.like_hail:  # hail tests the primary again that it is on
+            again = checks_for(PRIMARY, instance, FORCED_LIMITS)
+            reason = checker.primary_refusal(instance, old, again)
+            if reason is not None:
+                return refusals | dict.fromkeys(nodes, reason)
         keeps: dict[float, str | None] = {}  # by what the old primary reserves for the new one
         for index in nodes:
             amount = state.peers[old].get(index, 0)

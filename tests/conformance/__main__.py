@@ -11,7 +11,7 @@ import argparse
 import json
 import sys
 
-from .documents import KINDS, document
+from .documents import EXHAUSTED, KINDS, document
 from .oracle import installed
 from .runner import MODES, Case, Summary, ours, run, theirs
 from .statistics import measure
@@ -48,7 +48,9 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--seeds", type=int, default=300, help="how many documents of each kind")
     parser.add_argument("--start", type=int, default=0, help="the first seed")
-    parser.add_argument("--kind", choices=KINDS, nargs="+", default=["allocate"])
+    parser.add_argument(
+        "--kind", choices=KINDS + EXHAUSTED, nargs="+", default=[*KINDS, *EXHAUSTED]
+    )
     parser.add_argument("--mode", choices=MODES, default="hail", help="how both sides are asked")
     parser.add_argument("-j", "--jobs", type=int, default=1, help="processes")
     parser.add_argument("--dump", type=int, metavar="SEED", help="print one document, run nothing")

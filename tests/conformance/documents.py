@@ -14,9 +14,13 @@ from .nodes import cluster_tags, groups, nodes, policy
 from .profiles import KINDS, Profile, draw
 from .requests import BUILDERS
 
-__all__ = ["KINDS", "document"]
+__all__ = ["EXHAUSTED", "KINDS", "document"]
 
 Json = dict[str, Any]
+
+SUFFIX = "-exhausted"
+EXHAUSTED = tuple(kind + SUFFIX for kind in ("relocate", "node-evacuate", "change-group"))
+"""Kinds of documents of a cluster that has hardly any memory left, see `_exhaust`."""
 
 
 def document(seed: int, kind: str) -> Json:
@@ -27,13 +31,17 @@ def document(seed: int, kind: str) -> Json:
     seed
         Any integer; the same seed gives the same document, for ever.
     kind
-        One of `KINDS`.
+        One of `KINDS` or `EXHAUSTED`.
 
     Returns
     -------
     dict
         A whole request, as Ganeti would write it to a file.
     """
+    if kind in EXHAUSTED:
+        made = document(seed, kind.removesuffix(SUFFIX))
+        _exhaust(Random(f"{kind}/{seed}"), made)
+        return made
     rng = Random(f"{kind}/{seed}")
     while True:
         profile = draw(rng, kind)
@@ -41,6 +49,16 @@ def document(seed: int, kind: str) -> Json:
         request = BUILDERS[kind](rng, profile, result)
         if request is not None:
             return {**result, "request": {**request, "type": kind}}
+
+
+def _exhaust(rng: Random, made: Json) -> None:
+    """Mark drbd instances offline, and let nodes report hardly any free memory."""
+    for one in made["instances"].values():
+        if one["disk_template"] == "drbd" and rng.random() < 0.6:
+            one["admin_state"] = "offline"
+    for node in made["nodes"].values():
+        if "free_memory" in node and rng.random() < 0.6:
+            node["free_memory"] = rng.choice((0, 100, 500, 1000, 2000, 3000))
 
 
 def cluster(rng: Random, profile: Profile, kind: str) -> Json:

@@ -25,6 +25,9 @@ DOCUMENTS = {
     ("relocate", "ignore-soft-errors"): 25,
     ("node-evacuate", "hail"): 75,
     ("node-evacuate", "ignore-soft-errors"): 25,
+    ("node-evacuate-exhausted", "hail"): 50,
+    ("node-evacuate-exhausted", "ignore-soft-errors"): 25,
+    ("relocate-exhausted", "hail"): 25,
     ("change-group", "hail"): 75,
     ("change-group", "no-capacity-checks"): 25,
 }

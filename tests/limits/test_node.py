@@ -126,3 +126,28 @@ def test_forthcoming_instance_keeps_its_memory() -> None:
     document = cluster(1, instances=residents, changes={"node1": {"free_memory": 8192}})
     assert failures(allocate(document, disk_template="rbd")) == {"FailMem": 1}
     assert failures(allocate(document, disk_template="rbd", memory=600)) == {}
+
+
+@pytest.mark.parametrize(
+    ("state", "free", "mode", "moves"),
+    [
+        ("offline", 1, "primary-only", True),
+        ("offline", 0, "primary-only", False),
+        ("down", 1, "primary-only", False),
+        ("offline", 1, "secondary-only", True),
+        ("offline", 0, "secondary-only", False),
+        ("down", 1, "secondary-only", False),
+    ],
+)
+def test_memory_of_an_instance_marked_offline_is_asked_of_no_node(
+    state: str, free: int, mode: str, moves: bool
+) -> None:
+    """Its 1024 MiB are not its own: a node with any memory left can hold its mirror."""
+    held = {"web": instance("node1", "node2", admin_state=state)}
+    made = cluster(3, instances=held)
+    for name in ("node3",) if mode == "secondary-only" else ("node1",):
+        made["nodes"][name]["free_memory"] = free
+    request = {"type": "node-evacuate", "instances": ["web"], "evac_mode": mode}
+    for options in ((), ("--compat=hail",)):
+        result = answered({**made, "request": request}, *options)["result"]
+        assert [name for name, *_ in result[0]] == (["web"] if moves else [])

@@ -56,7 +56,7 @@ def broken_soft(plain: Plain, name: str, raw: Json, nodes: list[str]) -> list[st
     found += [f"{nodes[0]}: {tag} is there already" for tag in plain.exclusion(one) & tags]
     if plain.free_memory_later(nodes[0]) <= 0:
         found.append(f"{nodes[0]}: no memory later")
-    found += [f"{n}: no failover" for n in nodes[1:] if one.memory >= min(free[n])]
+    found += [f"{n}: no failover" for n in nodes[1:] if one.memory * one.takes_over >= min(free[n])]
     found += [problem for node in nodes for problem in _shared_storage(plain, one, node)]
     plain.take(name)
     if present is not None:

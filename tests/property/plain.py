@@ -45,6 +45,11 @@ class Resident:
         return self.admin_state == "up" and not self.forthcoming
 
     @property
+    def takes_over(self) -> bool:
+        """Whether its secondary must have had its memory free when it came there."""
+        return self.admin_state != "offline" and self.balanced
+
+    @property
     def fails_over(self) -> bool:
         """Whether its secondary keeps memory free for it."""
         return self.admin_state != "offline" and self.balanced and not self.forthcoming

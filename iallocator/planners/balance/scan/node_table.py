@@ -206,7 +206,7 @@ class InstanceBatch:
     __slots__ = (
         "_amounts", "as_primary", "as_secondary", "barred", "counts_disk", "drbd", "exclusion",
         "forthcoming", "instances", "less_primary", "less_secondary", "local", "memory",
-        "reserves", "restricted", "spindles", "vcpus",
+        "reserves", "restricted", "spindles", "takeover_memory", "vcpus",
     )  # fmt: skip
 
     def __init__(self, instances: Sequence[Instance]) -> None:
@@ -222,6 +222,7 @@ class InstanceBatch:
         self.spindles = first.spindles
         self.exclusion = first.exclusion
         self.memory: Floats = np.array([[float(i.memory)] for i in instances])
+        self.takeover_memory: Floats = np.array([[float(i.takeover_memory)] for i in instances])
         amounts = [i.as_primary + i.as_secondary for i in instances]
         self._set_amounts(np.array(amounts, dtype=np.float64).T.copy())
 
@@ -242,6 +243,7 @@ class InstanceBatch:
         part.instances = [self.instances[row] for row in rows.tolist()]
         part.barred = None
         part.memory = self.memory[rows]
+        part.takeover_memory = self.takeover_memory[rows]
         part._set_amounts(self._amounts[:, rows])
         return part
 

@@ -47,6 +47,7 @@ class RelevantChecks:
             before, after = self._views(leading)
             most = crowd.take(np.zeros(1, dtype=np.intp))
             most.memory = crowd.memory.max(axis=0, keepdims=True)
+            most.takeover_memory = crowd.takeover_memory.max(axis=0, keepdims=True)
             self._found[key] = tuple(
                 check
                 for check in checks
