@@ -444,7 +444,7 @@ def _only_best_can_rescue(scene: Scene) -> None:
     home = KEEPER
     if scene.group_of(KEEPER) is not scene.group_of(BEST):
         home = SPARE
-        scene.instance("at-spare")["memory"] = 0
+        scene.instance("at-spare")["memory"] = 100
     scene.node(home)["total_memory"] += size
     scene.add("large", home, memory=size, auto_balance=False)
     if scene.request.get("type") == "change-group":  # N+1 counts where the group is chosen

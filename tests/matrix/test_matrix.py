@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from .features import FAILS_OVER, FEATURES, HERE, STAYS, WAITS, Feature
+from .judge import judged
 from .known_wrong import KNOWN_WRONG
 from .paths import PATHS, Path
 from .reasons import RULES, reason, table
@@ -39,8 +40,16 @@ CELLS = [
 
 def _home(path: Path, scene: Scene) -> str:
     """The decided node of the subject; "" if there is none."""
-    homes = path.homes(scene)
+    answer = path.ask(scene)
+    if "command" not in answer or "moves" in answer:
+        assert judged(scene.document, answer, _powered(answer)) == []
+    homes = path.read(scene, answer)
     return homes[scene.role] if homes else ""
+
+
+def _powered(answer: Json) -> list[str]:
+    """The nodes that a plan switches on."""
+    return list(answer["nodes"]) if answer.get("action") == "online" else []
 
 
 def _holds(what: str, answer: Json) -> bool:

@@ -14,7 +14,7 @@ import pytest
 
 from iallocator.cli import answer
 from iallocator.model.state import State
-from iallocator.transition.assemble import transition_of_moves
+from iallocator.transition.assemble import plan_transition, transition_of_moves
 from iallocator.transition.resources import room
 from iallocator.transition.verify import check
 from iallocator.wire.document import Reading, read_cluster
@@ -165,3 +165,15 @@ def test_explain_tells_the_transition() -> None:
     text = render(explain(as_bytes(base), settings))
     _, _, table = text.partition("\nTransition\n")
     assert "1 (memory on node1)" in table
+
+
+def test_instance_on_shared_storage_needs_no_spindles_of_its_own() -> None:
+    """Where disks have spindles for themselves, and none are left, others may still come."""
+    web = instance("node1", disk_template="rbd")
+    document = cluster(nodes=2, memory=16384, instances={"web": web})
+    for node in document["nodes"].values():
+        node["ndparams"]["exclusive_storage"] = True
+    state = State(read_cluster(document, Reading()))
+    transition = plan_transition(state, {"web": (1,)})
+    assert transition.remarks == []
+    assert check(state, transition) == []

@@ -1,0 +1,68 @@
+"""Whatever is asked of generated documents full of tags, nothing is broken anew."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from iallocator.cli import answer
+
+from .documents import tagged
+from .judge import judged
+from .planners import run
+
+Json = dict[str, Any]
+
+REQUESTS = {
+    "score": (),
+    "pacemaker-balanced": ("--strategy=pacemaker-balanced",),
+    "affinity": ("--strategy=affinity",),
+    "inter-group": ("--inter-group=yes",),
+    "--optimal": ("--optimal",),
+}
+
+ROOM = ("--target-resources=0.5", "--minimal-resources=0.2")
+
+WRONG = pytest.mark.xfail(reason="known to be wrong", strict=True)
+
+PLANNERS = [
+    pytest.param(12, ("balance",), id="balance"),
+    pytest.param(8, ("balance", "--lookahead", "--max-length=3"), id="lookahead"),
+    pytest.param(8, ("balance", "--cost=20"), id="--cost"),
+    pytest.param(10, ("squeeze", *ROOM), id="squeeze"),
+    pytest.param(10, ("squeeze", "--all", *ROOM), id="squeeze of all"),
+    pytest.param(60, ("redistribute",), id="redistribute"),
+    pytest.param(60, ("compress",), id="compress", marks=WRONG),
+    pytest.param(40, ("balance-groups",), id="balance-groups"),
+    pytest.param(12, ("place", "--strategy=pacemaker-balanced"), id="place", marks=WRONG),
+    pytest.param(12, ("place", "--strategy=pacemaker-minimal"), id="place minimal", marks=WRONG),
+]
+"""How many documents, and the command."""
+
+
+@pytest.mark.parametrize("options", REQUESTS.values(), ids=REQUESTS)
+def test_request_on_tagged_documents_breaks_nothing_anew(options: tuple[str, ...]) -> None:
+    """Offline nodes, hard limits, tags and musts hold in every answer that places something."""
+    placed = 0
+    for seed in range(40):
+        document = tagged(seed)
+        response = json.loads(answer(json.dumps(document).encode(), ["--time-limit=1", *options]))
+        assert judged(document, response) == [], seed
+        placed += bool(response["success"])
+    assert placed > 5
+
+
+@pytest.mark.parametrize(("count", "command"), PLANNERS)
+def test_plan_on_tagged_documents_breaks_nothing_anew(count: int, command: tuple[str, ...]) -> None:
+    """The same of every plan, which its own verification lets pass."""
+    moved = 0
+    for seed in range(count):
+        document = tagged(seed)
+        options = ("--json", "--verify-plan", "--time-limit=1", *command[1:])
+        plan = json.loads(run(command[0], document, *options))
+        powered = plan["nodes"] if plan.get("action") == "online" else ()
+        assert judged(document, plan, powered) == [], seed
+        moved += bool(plan["moves"])
+    assert moved > 0
