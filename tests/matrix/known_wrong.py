@@ -4,14 +4,6 @@ from __future__ import annotations
 
 _WRONG: dict[str, list[tuple[str, str]]] = {
     "maintenance tag": [
-        ("allocate-secondary", "mirror"),
-        ("relocate", "mirror"),
-        ("evacuate secondary-only", "mirror"),
-        ("multi-evacuate", "mirror"),
-        ("allocate-secondary, affinity", "mirror"),
-        ("relocate, affinity", "mirror"),
-        ("evacuate secondary-only, affinity", "mirror"),
-        ("multi-evacuate, affinity", "mirror"),
         ("capacity", "shared"),
         ("capacity", "plain"),
         ("detours", "shared"),
@@ -23,12 +15,8 @@ _WRONG: dict[str, list[tuple[str, str]]] = {
         ("balance", "shared"),
         ("lookahead", "shared"),
         ("--cost", "shared"),
-        ("place", "shared"),
     ],
     "group setting: n1": [
-        ("change-group", "pair"),
-        ("change-group, pacemaker-balanced", "pair"),
-        ("change-group, affinity", "pair"),
         ("balance", "shared"),
         ("balance", "mirror"),
         ("lookahead", "shared"),
@@ -37,7 +25,6 @@ _WRONG: dict[str, list[tuple[str, str]]] = {
         ("squeeze up", "shared"),
         ("capacity", "shared"),
         ("capacity", "plain"),
-        ("place", "shared"),
     ],
     "exclusion tags": [
         ("detours", "shared"),
@@ -70,11 +57,6 @@ _WRONG: dict[str, list[tuple[str, str]]] = {
         ("evacuate all, affinity", "pair"),
         ("change-group, affinity", "shared"),
         ("change-group, affinity", "pair"),
-        ("--optimal", "shared"),
-        ("--optimal", "plain"),
-        ("place", "shared"),
-    ],
-    "keep-running": [
         ("place", "shared"),
     ],
     "hard location score": [
@@ -86,9 +68,6 @@ _WRONG: dict[str, list[tuple[str, str]]] = {
         ("detours", "shared"),
     ],
     "N+1 no-new": [
-        ("change-group", "pair"),
-        ("change-group, pacemaker-balanced", "pair"),
-        ("change-group, affinity", "pair"),
         ("balance", "shared"),
         ("balance", "mirror"),
         ("lookahead", "shared"),
@@ -97,9 +76,6 @@ _WRONG: dict[str, list[tuple[str, str]]] = {
         ("squeeze up", "shared"),
     ],
     "N+1 off": [
-        ("change-group", "pair"),
-        ("change-group, pacemaker-balanced", "pair"),
-        ("change-group, affinity", "pair"),
         ("balance", "shared"),
         ("balance", "mirror"),
         ("lookahead", "shared"),
