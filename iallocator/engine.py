@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from iallocator.model.cluster import Cluster, Group
     from iallocator.model.instance import Instance
     from iallocator.options import Settings
+    from iallocator.placement.trace import Trace
     from iallocator.reply import Reply
     from iallocator.requests import Request
 
@@ -79,12 +80,16 @@ def respond(raw: bytes, settings: Settings) -> Reply:
     return decide(*read(raw, settings), settings)
 
 
-def decide(cluster: Cluster, request: Request, settings: Settings) -> Reply:
-    """The reply to `request`."""
+def decide(
+    cluster: Cluster, request: Request, settings: Settings, trace: Trace | None = None
+) -> Reply:
+    """The reply to `request`; `trace` hears why."""
     doubts: list[str] = []
     settings = settle(cluster, request.asked, settings, doubts)
     coming = coming_with(request)
-    context = Context(cluster, settings, candidates_of(cluster, request), coming)
+    context = Context(cluster, settings, candidates_of(cluster, request), coming, trace)
+    if trace is not None:
+        trace.begin(context)
     remarks = _inconsistencies(context)
     if settings.verbose:
         remarks.append(f"{summary(cluster)}; request: {request.kind}")

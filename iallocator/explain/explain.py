@@ -2,54 +2,39 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-
-from iallocator.engine import read, respond, settle
+from iallocator.engine import decide, read
+from iallocator.explain.decisions import decisions_of, left_by
 from iallocator.explain.explanation import Explanation
 from iallocator.explain.facts import Json
+from iallocator.explain.recorder import Recorder
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from iallocator.options import Settings
 
-__all__ = ["EXPLAINERS", "explain"]
-
-EXPLAINERS = {
-    "allocate": "iallocator.explain.allocate",
-    "multi-allocate": "iallocator.explain.multi_allocate",
-    "allocate-secondary": "iallocator.explain.allocate_secondary",
-    "relocate": "iallocator.explain.relocate",
-    "node-evacuate": "iallocator.explain.node_evacuate",
-    "change-group": "iallocator.explain.change_group",
-    "multi-evacuate": "iallocator.explain.multi_evacuate",
-}
-"""Request type -> module, in which
-
-``explain(cluster, request, settings, response) -> list[Decision]``
-
-says of every instance where it goes and why.  `cluster` is as the document has it
-and belongs to the explainer alone; `response` is what Ganeti would be told, and is
-not to be changed.
-"""
+__all__ = ["explain"]
 
 
 def explain(raw: bytes, settings: Settings) -> Explanation:
     """Why the answer to the request document `raw` is what it is.
+
+    The request is answered once, as without explanation, with a trace that notes why.
 
     Raises
     ------
     RequestError
         If the document cannot be understood.
     """
-    response = respond(raw, settings).document()
     cluster, request = read(raw, settings)
-    remarks: list[str] = []
-    settings = settle(cluster, request.asked, settings, remarks)
-    explainer = import_module(EXPLAINERS[request.kind])
-    decisions = explainer.explain(cluster, request, settings, response)
+    noted = Recorder(left_by(request))
+    reply = decide(cluster, request, settings, noted)
+    response = reply.document()
+    decisions = decisions_of(request, noted, response)
+    remarks = list(reply.remarks)
     if not decisions:
         remarks.append("No instance is concerned: nothing is to be done.")
-    return Explanation(request.kind, response, _chosen(settings), decisions, remarks)
+    chosen = _chosen(noted.context.settings)
+    return Explanation(request.kind, response, chosen, decisions, remarks)
 
 
 def _chosen(settings: Settings) -> Json:

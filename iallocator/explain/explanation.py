@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from iallocator.explain.facts import Json, NodeReport, Placed, Unsurvived
+from iallocator.explain.facts import Json, NodeReport, Placed, Standing, Unsurvived
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -41,6 +41,8 @@ class GroupReport:
         Its order of the nodes, each with the criteria in their order.
     refused_by_strategy:
         Node -> why the strategy will not have it.
+    standings:
+        Node -> how it stands, of those that could take the instance by their limits.
     """
 
     name: str
@@ -58,6 +60,7 @@ class GroupReport:
     unsurvived: list[Unsurvived] = field(default_factory=list)
     closest: str = ""
     verdict: str = ""
+    standings: dict[str, Standing] = field(default_factory=dict)
 
     @property
     def ranked_by(self) -> str:

@@ -16,6 +16,7 @@ __all__ = [
     "Placed",
     "Refusal",
     "RoleReport",
+    "Standing",
     "Term",
     "Unsurvived",
 ]
@@ -192,3 +193,18 @@ class Unsurvived:
             "why": self.why,
             "already_without_it": self.already,
         }
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """The best placement of those that a node may be part of.
+
+    ``nodes`` are its nodes, primary first; ``told`` is what it was ranked by, in words, and
+    ``score`` that number where it was the score, else None.  ``lost`` says that global N+1
+    refused it and every other with this node that was looked at.
+    """
+
+    nodes: list[str]
+    told: str
+    score: float | None
+    lost: bool

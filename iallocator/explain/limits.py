@@ -4,24 +4,19 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from iallocator.explain.affinity import bond_refusals
 from iallocator.explain.facts import NodeReport, Refusal, RoleReport
-from iallocator.explain.what_if import WhatIf
-from iallocator.limits.group import refused_by_policy
-from iallocator.planners.check.policy import policy_breach
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
+    from iallocator.explain.what_if import WhatIf
     from iallocator.limits.node import Check
     from iallocator.model.cluster import Group, Node
-    from iallocator.model.instance import Instance
     from iallocator.placement.context import Context
 
 __all__ = [
-    "RolesTested", "by_policy", "counted", "exclusions", "first_of", "node_reports", "possible",
-    "survey",
+    "RolesTested", "counted", "exclusions", "first_of", "node_reports", "possible",
 ]  # fmt: skip
 
 
@@ -50,9 +45,11 @@ class RolesTested:
         Those that are tested as the secondary; None for instances on one node.
     refusals:
         What else speaks against a primary, before its own limits.
+    out_as_mirrors:
+        What speaks against nodes as secondaries that are not tested as such, therefore.
     """
 
-    __slots__ = ("primaries", "prospect", "refusals", "secondaries")
+    __slots__ = ("out_as_mirrors", "primaries", "prospect", "refusals", "secondaries")
 
     def __init__(
         self,
@@ -60,7 +57,9 @@ class RolesTested:
         primaries: Sequence[int],
         secondaries: Sequence[int] | None,
         refusals: Mapping[int, Refusal],
+        out_as_mirrors: Mapping[int, Refusal] | None = None,
     ) -> None:
+        self.out_as_mirrors = out_as_mirrors or {}
         self.prospect = prospect
         self.primaries = primaries
         self.secondaries = secondaries
@@ -69,21 +68,6 @@ class RolesTested:
     def first(self, index: int) -> Refusal | None:
         """The first thing that speaks against node `index` as the primary."""
         return self.refusals.get(index) or first_of(self.prospect.primary_failures(index))
-
-
-def survey(
-    context: Context, group: Group, instance: Instance, allowed: Collection[str] | None
-) -> list[NodeReport]:
-    """A report on every node of `group`, for an instance that is new."""
-    nodes = context.cluster.nodes
-    excluded = {index: exclusions(nodes[index], allowed) for index in group.nodes}
-    candidates = [index for index in group.nodes if not excluded[index]]
-    seconds = candidates if instance.required_nodes == 2 else None
-    motion = context.evaluator(group).motions.new
-    refusals = bond_refusals(context, instance, candidates)
-    refusals |= by_policy(context, group, instance)
-    seats = RolesTested(WhatIf(context, instance, motion), candidates, seconds, refusals)
-    return node_reports(context, group, seats, excluded)
 
 
 def node_reports(
@@ -141,6 +125,8 @@ class _Limits:
                 found.append(self._primary_report(index, "primary", len(others), possible))
         if index in self._secondary:
             found.append(self._secondary[index].report(self._context))
+        elif index in self._seats.out_as_mirrors:
+            found.append(RoleReport("secondary", 0, [self._seats.out_as_mirrors[index]]))
         return found
 
     def _primary_report(self, index: int, role: str, total: int, possible: int) -> RoleReport:
@@ -207,14 +193,3 @@ class _Secondary:
 def first_of(failures: Sequence[tuple[Check, str]]) -> Refusal | None:
     """The limit that is broken first, if any is."""
     return Refusal(failures[0][0].reason, failures[0][1]) if failures else None
-
-
-def by_policy(context: Context, group: Group, instance: Instance) -> dict[int, Refusal]:
-    """What the policy of `group` says against `instance`, per node."""
-    nodes = context.cluster.nodes
-    return {
-        index: Refusal(
-            reason, policy_breach(group.policy, instance, nodes[index].exclusive_storage)
-        )
-        for index, reason in refused_by_policy(context.cluster, group, instance).items()
-    }

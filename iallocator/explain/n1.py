@@ -8,7 +8,8 @@ from iallocator.n1.simulation import Simulation
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
+    from typing import Any
 
     from iallocator.model.cluster import Group
     from iallocator.model.instance import Instance
@@ -23,34 +24,36 @@ SHOWN = 3
 
 
 class RecordingN1Check(N1Check):
-    """A judge that remembers what it refused."""
+    """A check that remembers what it refused."""
 
-    def __init__(self, state: State, kernels: Kernels, rules: Rules, scope: Sequence[int]) -> None:
-        super().__init__(state, kernels, rules, scope)
+    def __init__(self, state: State, kernels: Kernels, rules: Rules, *more: Any) -> None:
+        super().__init__(state, kernels, rules, *more)
         self._cluster = state.cluster
-        self._replay = Simulation(state, kernels, rules, scope)
-        self._verdicts: dict[tuple[int, ...], bool] = {}
+        self._replay = Simulation(state, kernels, rules, more[0])
+        self._verdicts: dict[tuple[str, tuple[int, ...]], bool] = {}
 
     def accepts(self, instance: Instance, nodes: tuple[int, ...]) -> bool:
         """As `N1Check.accepts`; every placement is judged once."""
-        verdict = self._verdicts.get(nodes)
+        key = instance.name, nodes
+        verdict = self._verdicts.get(key)
         if verdict is None:
-            verdict = self._verdicts[nodes] = super().accepts(instance, nodes)
+            verdict = self._verdicts[key] = super().accepts(instance, nodes)
         return verdict
 
-    def refused_in(self, group: Group) -> list[tuple[int, ...]]:
-        """The placements in `group` that it refused so far."""
-        return [
+    def refused(self, instance: Instance) -> set[tuple[int, ...]]:
+        """The placements of `instance` that were refused so far."""
+        return {
             nodes
-            for nodes, accepted in self._verdicts.items()
-            if not accepted and self._cluster.nodes[nodes[0]].group is group
-        ]
+            for (name, nodes), accepted in self._verdicts.items()
+            if not accepted and name == instance.name
+        }
 
     def obstacles(
         self, instance: Instance, group: Group, score: Callable[[tuple[int, ...]], float]
     ) -> list[Unsurvived]:
         """What stood in the way of the best placements in `group` that it refused."""
-        scored = sorted((score(nodes), nodes) for nodes in self.refused_in(group))[:SHOWN]
+        refused = [n for n in self.refused(instance) if self._cluster.nodes[n[0]].group is group]
+        scored = sorted((score(nodes), nodes) for nodes in refused)[:SHOWN]
         found = [self._unsurvived(instance, value, nodes) for value, nodes in scored]
         return [one for one in found if one is not None]
 

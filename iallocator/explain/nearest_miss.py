@@ -1,6 +1,6 @@
 """Where nothing fits: which node came closest, and what it lacked.
 
-Loaded only when a request fails; `closest` is all that callers need.  Near is what
+Near is what
 lacks the smallest part of what the instance asks for, all that is lacking added up;
 of equals the first node in the order of the cluster.
 """
@@ -8,8 +8,7 @@ of equals the first node in the order of the cluster.
 from __future__ import annotations
 
 from iallocator.explain.what_if import WhatIf
-from iallocator.planners.check.policy import policy_breach
-from iallocator.render.words import quantity
+from iallocator.limits.words import quantity
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -17,63 +16,35 @@ if TYPE_CHECKING:
 
     from iallocator.explain.limits import RolesTested
     from iallocator.limits.node import LimitSet
-    from iallocator.model.cluster import Group
     from iallocator.model.instance import Instance
     from iallocator.model.node_view import NodeView
     from iallocator.n1.check import N1Check
     from iallocator.n1.simulation import UnsurvivedFailure
     from iallocator.placement.context import Context
-    from iallocator.scoring.candidates import Placement
+
+    Nodes = tuple[int, ...]
 
     Amount = Callable[[NodeView, NodeView, Instance], float]
     _Amounts = dict[str, tuple[float, float, str]]
     """Unit -> amount lacking, amount asked for, unit."""
 
-__all__ = ["Search", "closest", "closest_move"]
+__all__ = ["Search", "closest", "lost_by_n1"]
+
+
+def lost_by_n1(context: Context, check: N1Check, instance: Instance, nodes: Nodes) -> str:
+    """What stands in the way of a placement that only global N+1 refused; "" if nothing does."""
+    stranded = check.stranded(instance, nodes)
+    return _not_redundant(context, nodes, stranded) if stranded else ""
 
 
 def closest(
-    context: Context,
-    judge: N1Check,
-    group: Group,
-    instance: Instance,
-    nodes: Sequence[int],
-    *,
-    refused: Placement | None = None,
-) -> str:
-    """One clause on what came closest to taking `instance` on `nodes` of `group`.
-
-    `refused` is the best placement that only global N+1 refused, if there is one.
-    "" if there is nothing to tell.  Cost: each limit of each node once in each
-    role; with `refused` one simulated failure.
-    """
-    if refused is not None:
-        stranded = judge.stranded(instance, refused[1])
-        return _not_redundant(context, refused[1], stranded) if stranded else ""
-    cluster = context.cluster
-    breaches = {
-        index: policy_breach(group.policy, instance, cluster.nodes[index].exclusive_storage)
-        for index in nodes
-    }
-    admitted = [index for index in nodes if not breaches[index]]
-    if not admitted:
-        return next(iter(breaches.values()), "")
-    search = Search(WhatIf(context, instance, context.evaluator(group).motions.new))
-    if instance.required_nodes == 1:
-        found = search.single(admitted)
-    else:
-        found = search.pair(admitted, nodes)
-    return _told(context, found)
-
-
-def closest_move(
     context: Context,
     seats: RolesTested,
     barred: Collection[int] = (),
     mirror: WhatIf | None = None,
     source: int | None = None,
 ) -> str:
-    """One clause on what came closest to taking an instance in `seats` that is moved.
+    """One clause on what came closest to taking an instance in `seats`.
 
     `barred` are nodes that no resource would help; for `mirror` and `source` see
     `Search`.  "" if there is nothing to tell.

@@ -122,6 +122,8 @@ class MoveReport:
 
 def move_entry(context: Context, instance: Instance, outcome: MoveResult) -> dict[str, Any]:
     """One instance as an entry of ``solutions``: the best way to move it, and others."""
+    if context.trace is not None:
+        context.trace.decided(instance, outcome)
     entry: dict[str, Any] = {"instance": instance.name}
     if outcome.best is None:
         entry |= {"nodes": [], "reason": outcome.message}

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from iallocator.n1.check import N1Cache, N1Check
     from iallocator.options import Settings
     from iallocator.placement.evaluator import Motions
+    from iallocator.placement.trace import Trace
     from iallocator.ranking.base import ScheduledInstance
     from iallocator.scoring import Kernel
 
@@ -36,6 +37,8 @@ class Context:
     instances of the request; ``turn`` is whose turn it is where a strategy decides in
     which order instances choose, and which of them choose together.  ``bonds`` are
     those between instances.  ``interrupted``: a search was, by Ctrl-C.
+    ``trace`` hears what is decided and why, if somebody wants to know: see
+    `iallocator.placement.trace`.
     """
 
     __slots__ = (
@@ -54,6 +57,7 @@ class Context:
         "remarks",
         "settings",
         "state",
+        "trace",
         "turn",
     )
 
@@ -63,9 +67,11 @@ class Context:
         settings: Settings,
         candidates: Iterable[tuple[int, int]] = (),
         coming: Sequence[Instance] = (),
+        trace: Trace | None = None,
     ) -> None:
         self.cluster = cluster
         self.settings = settings
+        self.trace = trace
         self.state = State(cluster)
         self.kernels = Kernels(self.state, candidates)
         self._all_nodes = range(len(cluster.nodes))
@@ -144,7 +150,8 @@ class Context:
         if cache is None:
             cache = self._n1_caches[rules.mode] = N1Cache()
         leaving = None if self.leaving is None else (self.leaving, self.leaving.nodes)
-        return N1Check(self.state, self.kernels, rules, scope, leaving, cache)
+        make = N1Check if self.trace is None else self.trace.n1_check
+        return make(self.state, self.kernels, rules, scope, leaving, cache)
 
     def all_nodes(self) -> range:
         """Every node of the document; always the same object."""

@@ -252,9 +252,10 @@ class Evaluator:
         refusals = working.bonds.refused(instance, nodes) if bound else {}
         refusals |= refused_by_policy(working.cluster, self.group, instance)
         kernel = self.scope.kernel
+        seconds = nodes if secondaries is None else secondaries
+        out = working.bonds.refused_mirrors(instance, seconds)
+        self._tell("new", instance, (), nodes, seconds, refusals, out, motion)
         if instance.required_nodes == 2:
-            seconds = nodes if secondaries is None else secondaries
-            out = working.bonds.refused_mirrors(instance, seconds)
             found = kernel.pairs(
                 instance, nodes, _but(seconds, out), refusals, motion.primary, motion.secondary
             )
@@ -265,14 +266,17 @@ class Evaluator:
         """The nodes that an instance on shared storage may go to from `source`."""
         motion = self._motion_off(source)
         refusals = self._barred(instance, source, nodes)
+        self._tell("moved", instance, (source,), nodes, (), refusals, {}, motion)
         return self.scope.kernel.singles(instance, nodes, refusals, motion.primary)
 
     def moved_mirror(self, instance: Instance, present: Nodes, nodes: Sequence[int]) -> Candidates:
         """The nodes that may take the mirror of an instance on `present`; its primary stays."""
-        kernel, limits = self.scope.kernel, self._motion_off(present[-1]).secondary
+        motion = self._motion_off(present[-1])
+        kernel, limits = self.scope.kernel, motion.secondary
+        out = self._working.bonds.refused_mirrors(instance, nodes)
+        self._tell("mirror", instance, present, present[:1], nodes, {}, out, motion)
         if self.settings.like_hail:  # hail tests the disk of the primary again
             return kernel.pairs(instance, present[:1], nodes, {}, FORCED_LIMITS, limits)
-        out = self._working.bonds.refused_mirrors(instance, nodes)
         found = kernel.secondaries(instance, present[0], _but(nodes, out), limits)
         return _counting(found, present[:1], out)
 
@@ -291,6 +295,7 @@ class Evaluator:
         motion = self._motion_off(present[0])
         refusals = self._refused_on_the_way(instance, present, primaries)
         out = self._working.bonds.refused_mirrors(instance, secondaries)
+        self._tell("pair", instance, present, primaries, secondaries, refusals, out, motion)
         found = self.scope.kernel.pairs(
             instance, primaries, _but(secondaries, out), refusals, motion.primary,
             motion.secondary,
@@ -315,10 +320,13 @@ class Evaluator:
         """`candidates` for an instance that was on `present`, in the order of the strategy."""
         from iallocator.placement.ranked_moves import rank_moves
 
-        return rank_moves(
+        found = rank_moves(
             self._working, self.settings.strategy, self.group, instance, candidates, present,
             primary_given,
         )  # fmt: skip
+        if self._working.trace is not None:
+            self._working.trace.ranked(self, instance, found)
+        return found
 
     def takes_primary(self, instance: Instance, index: int) -> bool:
         """Whether node `index` can be the primary of `instance` by its limits alone."""
@@ -331,6 +339,24 @@ class Evaluator:
     def keeps_n1(self, instance: Instance, nodes: Nodes) -> bool:
         """Whether `instance`, which is off the state, may be on `nodes` as far as N+1 goes."""
         return self.scope.n1_check(self.rules).accepts(instance, nodes)
+
+    def _tell(
+        self,
+        kind: str,
+        instance: Instance,
+        present: Nodes,
+        primaries: Sequence[int],
+        secondaries: Sequence[int],
+        refusals: Mapping[int, str],
+        mirrors: Mapping[int, str],
+        motion: Motion,
+    ) -> None:
+        """Have the trace, if there is one, hear what is asked of which nodes."""
+        trace = self._working.trace
+        if trace is not None:
+            trace.asked(
+                self, kind, instance, present, primaries, secondaries, refusals, mirrors, motion
+            )
 
     def _motion_off(self, source: int) -> Motion:
         return self.motions.off(self._working.cluster.nodes[source])
@@ -376,9 +402,12 @@ class Evaluator:
 
     def failover_refusal(self, instance: Instance, present: Nodes) -> Refusal | None:
         """Why an instance on two nodes cannot exchange their roles, N+1 aside."""
-        return self._rule_refusal(instance, present, present[::-1]) or self._limit_refusal(
+        found = self._rule_refusal(instance, present, present[::-1]) or self._limit_refusal(
             instance, present, present[::-1]
         )
+        if self._working.trace is not None:
+            self._working.trace.exchanged(self, instance, present, found)
+        return found
 
     def refusal(self, instance: Instance, before: Nodes, after: Nodes) -> Refusal | None:
         """Why `instance` may not go from `before`, where it is, to `after` in the group.

@@ -143,7 +143,10 @@ def collect_offers(context: Context, wish: AllocationRequest) -> RankedGroups:
         for group in wish.groups
     ]
     order = _order_of_best(context, wish, offers)
-    return RankedGroups(offers, wish.named, context.settings.like_hail, order)
+    ranked = RankedGroups(offers, wish.named, context.settings.like_hail, order)
+    if context.trace is not None:
+        context.trace.compared(wish, ranked)
+    return ranked
 
 
 def _order_of_best(

@@ -136,6 +136,8 @@ def place_new(
     found = GroupPlacements(best, candidates.feasible - not_redundant, failures, refused, scores)
     if best and instance.external:
         found.others = other_nodes(candidates, best[0][1])
+    if context.trace is not None:
+        context.trace.placed(evaluator, judged, candidates, accepts, found)
     return found
 
 
@@ -174,6 +176,8 @@ def _place_in_order(
     )
     if best and instance.external:
         found.others = other_nodes(ordered, best[0][1])
+    if context.trace is not None:
+        context.trace.placed(evaluator, judged, ordered, evaluator.keeps_n1, found)
     return found
 
 

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from iallocator.model.instance import Instance
-
-__all__ = ["REASONS", "STATISTICS", "quantity", "subject"]
+__all__ = ["REASONS", "STATISTICS"]
 
 STATISTICS = {
     "free_mem": "free memory differs between nodes",
@@ -44,35 +40,3 @@ REASONS = {
     "FailStrategy": "refused by the strategy",
 }
 """What each reason of refusal is about."""
-
-
-def quantity(amount: float, unit: str) -> str:
-    """``3 virtual cpus``, ``1 virtual cpu``, ``0.5 virtual cpus``."""
-    if amount == 1:
-        for plural in ("cpus", "spindles", "disks", "places"):
-            unit = unit.replace(plural, plural[:-1])
-    return f"{amount:.2f}".rstrip("0").rstrip(".") + f" {unit}"
-
-
-def subject(instance: Instance) -> str:
-    """What an instance asks for, in one line."""
-    parts = [
-        instance.template,
-        quantity(instance.memory, "MiB memory"),
-        quantity(instance.vcpus, "virtual cpus"),
-    ]
-    if instance.disk_sizes:
-        sizes = " + ".join(map(str, instance.disk_sizes))
-        parts.append(f"{sizes} MiB disk")
-    if instance.local and instance.disk != sum(instance.disk_sizes):
-        parts[-1] += f" ({instance.disk} on each node)"
-    if instance.pools is not None:
-        from iallocator.model.storage import pool_name, presumed
-
-        if instance.pools != presumed(instance.template):
-            parts.append(f"in storage pool {' and '.join(map(pool_name, instance.pools))}")
-    if instance.exclusion:
-        parts.append(f"exclusion tags {', '.join(instance.exclusion)}")
-    if instance.desired:
-        parts.append(f"wants to be at {', '.join(sorted(instance.desired))}")
-    return ", ".join(parts)

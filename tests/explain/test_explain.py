@@ -11,10 +11,9 @@ import pytest
 from iallocator.cli import answer
 from iallocator.commands.explain import Settings
 from iallocator.explain.contributions import differences
-from iallocator.explain.explain import EXPLAINERS, explain
+from iallocator.explain.explain import explain
 from iallocator.explain.explanation import Decision, Explanation, GroupReport
 from iallocator.explain.limits import counted
-from iallocator.handlers import HANDLERS
 from iallocator.options import COMMON, parse
 from iallocator.render.words import STATISTICS as WORDS
 from iallocator.scoring.metrics import STATISTICS
@@ -263,11 +262,6 @@ def test_group_that_is_not_asked_says_why() -> None:
     request = allocate(cluster(nodes={"default": 2, "spare": 2}), group_name="spare")
     obstacles = {group.name: group.obstacle for group in decision(request).groups}
     assert obstacles == {"spare": "", "default": "only group spare is asked for"}
-
-
-def test_explainers_every_type_has_one() -> None:
-    """Whatever can be answered can be explained."""
-    assert set(EXPLAINERS) == set(HANDLERS)
 
 
 def test_document_any_order_of_keys_gives_the_same_explanation() -> None:

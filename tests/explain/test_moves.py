@@ -275,8 +275,8 @@ def test_evacuate_migration_tags_are_named() -> None:
         2, instances=held, changes={"node1": {"tags": ["cpu:new"]}}, tags=("htools:migration:cpu",)
     )
     decision = only(evacuate(document, "primary-only", "a"))
-    assert told(decision)["node2"] == ["FailMig: may not receive from node1, lacks cpu:new"]
-    assert "lacks cpu:new" in decision.groups[0].closest
+    assert told(decision)["node2"] == ["FailMig: does not receive what node1 requires: cpu:new"]
+    assert "requires: cpu:new" in decision.groups[0].closest
 
 
 def test_evacuate_primary_that_is_not_online_must_fail_over_first() -> None:

@@ -6,7 +6,7 @@ the first bound that breaks, of each interval.
 
 from __future__ import annotations
 
-from iallocator.render.words import quantity
+from iallocator.limits.words import quantity
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

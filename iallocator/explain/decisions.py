@@ -1,0 +1,153 @@
+"""From what was noted to what is told: one decision for each instance of a request.
+
+A function for each type of request says which notes belong to it; nothing is looked up in
+the state, which has gone on since.
+"""
+
+from __future__ import annotations
+
+from iallocator.explain.explanation import Decision, GroupReport
+from iallocator.explain.facts import NodeReport
+from iallocator.explain.groups import choice_of, nowhere
+from iallocator.explain.limits import exclusions
+from iallocator.explain.moves import Moves
+from iallocator.explain.notes import (
+    TOGETHER,
+    chosen_together,
+    option_notes,
+    order_note,
+    request_notes,
+    scope_note,
+)
+from iallocator.explain.words import subject
+from iallocator.requests import (
+    Allocate,
+    AllocateSecondary,
+    MultiAllocate,
+    MultiEvacuate,
+    NodeEvacuate,
+    Relocate,
+)
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from iallocator.explain.facts import Json
+    from iallocator.explain.recorder import Asked, Recorder
+    from iallocator.requests import ChangeGroup, Request
+
+    Taken = tuple[Asked | None, bool]
+    """What a group said that led to a place, and whether several were placed at once."""
+
+__all__ = ["decisions_of", "left_by"]
+
+NOT_ASKED = "not looked at: with --compat hail one that fails, fails the whole request"
+
+
+def left_by(request: Request) -> set[int]:
+    """The nodes that a request takes instances off."""
+    if isinstance(request, NodeEvacuate):
+        from iallocator.handlers.node_evacuate import evacuated_nodes
+
+        return evacuated_nodes(request)
+    return set(request.nodes) if isinstance(request, MultiEvacuate) else set()
+
+
+def decisions_of(request: Request, noted: Recorder, response: Json) -> list[Decision]:
+    """What was decided about every instance of `request`, in the order of the response."""
+    if isinstance(request, Allocate):
+        return [_new(request, noted, None, [])]
+    if isinstance(request, MultiAllocate):
+        return _batch(request, noted, response)
+    if isinstance(request, AllocateSecondary):
+        return [_mirrored(request, noted)]
+    return _moved(request, noted, response)
+
+
+def _new(request: Allocate, noted: Recorder, taken: Taken | None, notes: list[str]) -> Decision:
+    """Where a new instance goes; `taken` is the place that it was given, if that is known."""
+    cluster, settings = noted.context.cluster, noted.context.settings
+    notes = request_notes(settings, request) + notes
+    choices = noted.choices.get(request.instance.name)
+    if not choices:
+        why = f"group {request.group_name} does not exist"
+        left_out = dict.fromkeys((g.uuid for g in cluster.groups), f"not asked: {why}")
+        found = nowhere(cluster, request.instance, notes, left_out)
+        found.reason = why
+        return found
+    if request.recreated is not None and not settings.like_hail:
+        notes.append("The instance exists: what it uses now is free for it.")
+    if taken is None:
+        return choice_of(cluster, choices[0], notes, {})
+    said, last = taken
+    if said is None:
+        return choice_of(cluster, choices[-1 if last else 0], notes, {})
+    for choice in choices:
+        if any(one is said for one in choice.said):
+            return choice_of(cluster, choice, notes, {})
+    return choice_of(cluster, choices[0], [*notes, TOGETHER], {}, said)
+
+
+def _taken(noted: Recorder, entry: Json, together: bool) -> Taken:
+    """What led to the place in `entry`; a search asks again, and what it found was said last."""
+    nodes = tuple(map(noted.index_of, entry["nodes"]))
+    every = noted.asked_of.get(entry["instance"], ())
+    found = [said for said in every if said.kind == "new" and nodes and said.best == nodes]
+    return (found[-1 if together else 0] if found else None), together
+
+
+def _batch(request: MultiAllocate, noted: Recorder, response: Json) -> list[Decision]:
+    """Several new instances, in the order of the response; hail ends with the first that fails."""
+    entries = {entry["instance"]: entry for entry in response["solutions"]}
+    together = chosen_together(response)
+    taken = {name: _taken(noted, entry, together) for name, entry in entries.items()}
+    turns = {name: said.turn for name, (said, _) in taken.items() if said is not None}
+    decisions = []
+    for one in request.wanted:
+        name = one.instance.name
+        if name not in entries:
+            decisions.append(Decision(name, subject(one.instance), None, [], reason=NOT_ASKED))
+            continue
+        turn = turns.get(name) or noted.last_turn(name, together)
+        before = [other for other in sorted(turns, key=turns.__getitem__) if turns[other] < turn]
+        decision = _new(one, noted, taken[name], order_note(before, "placed"))
+        if not entries[name]["nodes"] and decision.answer is not None:
+            decision.answer, decision.reason = None, entries[name]["reason"]
+        decisions.append(decision)
+    return decisions
+
+
+def _mirrored(request: AllocateSecondary, noted: Recorder) -> Decision:
+    """Why an instance that becomes drbd gets this secondary."""
+    context, instance = noted.context, request.instance
+    cluster, group = context.cluster, context.cluster.group_of(instance)
+    said = noted.asked_of.get(instance.name, [])
+    if said:
+        report = said[-1].report
+    else:
+        report = GroupReport(group.name, group.uuid, group.alloc_policy)
+        report.nodes = [
+            NodeReport(
+                name, exclusions(cluster.nodes[index], None) or ["is the primary, which stays"]
+            )
+            for index, name in zip(group.nodes, cluster.node_names(group.nodes))
+        ]
+    answer = report.placements[0] if report.placements else None
+    decision = Decision(instance.name, subject(instance.as_template("drbd")), answer, [report])
+    decision.present = cluster.node_names(instance.nodes)
+    decision.notes = [
+        f"It is of type {instance.template} now; its primary stays. The score runs over all nodes.",
+        *option_notes(context.settings_of(group)),
+        *scope_note(cluster, instance),
+    ]
+    decision.reason = "" if answer else "no node can be the secondary"
+    return decision
+
+
+def _moved(
+    request: Relocate | NodeEvacuate | ChangeGroup | MultiEvacuate, noted: Recorder, response: Json
+) -> list[Decision]:
+    """What becomes of instances that are to move."""
+    moves = Moves(request, noted, response)
+    if isinstance(request, Relocate) and not moves.names:
+        return [moves.refused(request.instance, response["info"])]
+    return [moves.decision(name) for name in moves.names]

@@ -1,0 +1,236 @@
+"""What becomes of instances that are to move, from what was noted of each."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from iallocator.explain.explanation import Decision, GroupReport
+from iallocator.explain.facts import NodeReport
+from iallocator.explain.groups import choice_of, nowhere
+from iallocator.explain.limits import exclusions
+from iallocator.explain.notes import (
+    CHOSEN_AS_NEW,
+    TOGETHER,
+    chosen_together,
+    limit_notes,
+    option_notes,
+    order_note,
+    scope_note,
+    unmovable_notes,
+    wish_notes,
+)
+from iallocator.explain.steps import step_reports
+from iallocator.explain.survey import LEFT
+from iallocator.explain.words import subject
+from iallocator.requests import ChangeGroup, MultiEvacuate, NodeEvacuate, Relocate
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from iallocator.explain.facts import Json
+    from iallocator.explain.recorder import Asked, Recorder
+    from iallocator.model.instance import Instance
+    from iallocator.placement.moves import MoveResult
+
+    Request = Relocate | NodeEvacuate | ChangeGroup | MultiEvacuate
+
+__all__ = ["Moves"]
+
+
+@dataclass(frozen=True, slots=True)
+class Decided:
+    """What became of an instance that was to move, and what the group said that decided it."""
+
+    instance: Instance
+    outcome: MoveResult
+    said: Asked | None
+
+
+class Moves:
+    """The decisions about the instances of a request that moves some.
+
+    Attributes
+    ----------
+    names:
+        Those that were decided, in the order of the response.
+    """
+
+    def __init__(self, request: Request, noted: Recorder, response: Json) -> None:
+        self._request = request
+        self._noted = noted
+        self._cluster = noted.context.cluster
+        self._entries = {entry["instance"]: entry for entry in response["solutions"]}
+        self._together = chosen_together(response)
+        self._first: dict[str, Decided] = {}
+        self._then: dict[str, Decided] = {}
+        for instance, outcome in noted.outcomes:
+            known = self._then if instance.name in self._first else self._first
+            said = noted.said_of(instance, outcome, self._together)
+            known[instance.name] = Decided(instance, outcome, said)
+        self.names = [name for name in self._entries if name in self._first]
+
+    def decision(self, name: str) -> Decision:
+        """What becomes of the instance called `name`."""
+        done, entry = self._first[name], self._entries[name]
+        if isinstance(self._request, ChangeGroup):
+            found = self._to_a_group(done)
+        else:
+            found = self._told(done)
+        found.notes += self._notes(done)
+        if done.outcome.best is None and isinstance(self._request, NodeEvacuate):
+            self._elsewhere(found, done)
+        if isinstance(self._request, MultiEvacuate) and done.outcome.best is None:
+            found.notes.append(
+                "The whole request fails with it: the protocol knows no partial answer."
+            )
+        if not entry["nodes"] and "reason" in entry and done.outcome.best is not None:
+            found.answer, found.steps, found.reason = None, [], entry["reason"]
+        return found
+
+    def refused(self, instance: Instance, reason: str) -> Decision:
+        """The decision on an instance that cannot be moved at all, whatever its nodes say."""
+        decision = Decision(instance.name, subject(instance), None, [], reason=reason)
+        decision.present = self._cluster.node_names(instance.nodes)
+        decision.notes += unmovable_notes(self._cluster, instance)
+        return decision
+
+    def _notes(self, done: Decided) -> list[str]:
+        """Under what it was decided, and after which others."""
+        cluster, context = self._cluster, self._noted.context
+        instance, best = done.instance, done.outcome.best
+        found = []
+        if instance.mirrored:
+            group = done.said.group if done.said else cluster.group_of(instance)
+            found += limit_notes(cluster, context.settings_of(group), instance)
+        if isinstance(self._request, Relocate | MultiEvacuate) and instance.mirrored:
+            found += scope_note(cluster, instance)
+        found += order_note(self._before(instance.name))
+        return found + ([TOGETHER] if self._together and best is not None else [])
+
+    def _before(self, name: str) -> list[str]:
+        """The instances that had moved when the one called `name` was asked for the last time."""
+        every = list(self._first)
+        return [other for other in every[: every.index(name)] if self._first[other].outcome.best]
+
+    def _told(self, done: Decided) -> Decision:
+        """A move, or why there is none, by what one group said."""
+        instance, outcome, best = done.instance, done.outcome, done.outcome.best
+        if not (instance.mirrored and (done.said or outcome.best is None)):
+            return self.refused(instance, outcome.message)
+        report = self._report(done)
+        if report is None:
+            return self.refused(instance, outcome.message)
+        answer = report.placements[0] if best else None
+        decision = Decision(instance.name, subject(instance), answer, [report])
+        decision.present = self._cluster.node_names(instance.nodes)
+        decision.reason = "" if best else outcome.message
+        if best is not None:
+            decision.steps = step_reports(self._noted.context, instance, best.steps)
+            decision.notes += wish_notes(best.extra)
+        return decision
+
+    def _report(self, done: Decided) -> GroupReport | None:
+        """What the group said; None where it was not a question of nodes at all."""
+        said, outcome = done.said, done.outcome
+        if said is None:
+            return self._not_asked(done)
+        if said.kind == "exchange" and outcome.best is None:
+            (reason,) = said.report.failures
+            if outcome.message != reason:
+                self._first_step_fails(said)
+        return said.report
+
+    def _not_asked(self, done: Decided) -> GroupReport | None:
+        """A group none of whose nodes was asked: each is out, or all together are."""
+        instance, outcome = done.instance, done.outcome
+        if not outcome.message.startswith("Can't find any good node"):
+            return None
+        group = self._cluster.group_of(instance)
+        report = GroupReport(group.name, group.uuid, group.alloc_policy)
+        report.failures = outcome.failures
+        left = self._noted.left
+        for index, name in zip(group.nodes, self._cluster.node_names(group.nodes)):
+            why = exclusions(self._cluster.nodes[index], None)
+            why += [LEFT] if index in left else []
+            if not why and index in instance.nodes:
+                why = ["holds it now"]
+            report.nodes.append(NodeReport(name, why))
+        if outcome.failures or not all(node.excluded for node in report.nodes):
+            report.obstacle, report.nodes = outcome.message, []
+        return report
+
+    def _first_step_fails(self, said: Asked) -> None:
+        """The primary is not online, and the failover that must come first is refused."""
+        report = said.report
+        old, mirror = self._cluster.node_names(said.instance.nodes)
+        told = next(r.told for node in report.nodes for role in node.roles for r in role.refusals)
+        report.obstacle = (
+            f"{old} is not online, so the instance must first fail over to {mirror}, "
+            f"which cannot take it: {told}"
+        )
+        report.nodes, report.closest = [], ""
+
+    def _to_a_group(self, done: Decided) -> Decision:
+        """A move to the best of several groups, chosen first."""
+        instance = done.instance
+        if not instance.mirrored:
+            return self.refused(instance, done.outcome.message)
+        targets, left_out = self._targets()
+        choice = self._choice(instance, left_out)
+        if done.said is None or choice.answer is None:
+            why = "no group can take it" if targets else "no group is left to move to"
+            decision = self.refused(instance, why)
+        else:
+            decision = self._told(done)
+        decision.choice = choice
+        return decision
+
+    def _choice(self, instance: Instance, left_out: dict[str, str]) -> Decision:
+        """How the group was chosen: when most groups were asked, for the last time."""
+        settings = self._noted.context.settings
+        notes = [CHOSEN_AS_NEW, *option_notes(settings)]
+        choices = self._noted.choices.get(instance.name, ())
+        if not choices:
+            return nowhere(self._cluster, instance, notes, left_out)
+        most = max(len(choice.said) for choice in choices)
+        widest = [choice for choice in choices if len(choice.said) == most]
+        return choice_of(self._cluster, widest[0], notes, left_out)
+
+    def _targets(self) -> tuple[list[str], dict[str, str]]:
+        """The groups to choose from, and why the others are left out; by their uuids."""
+        request, cluster = self._request, self._cluster
+        assert isinstance(request, ChangeGroup)
+        present = {cluster.group_of(instance).uuid for instance in request.instances}
+        asked = cluster.groups if request.targets is None else request.targets
+        left_out = {group.uuid: "it is none of the target groups" for group in cluster.groups}
+        left_out |= dict.fromkeys(present, "instances of the request are in it")
+        groups = [group.uuid for group in asked if group.uuid not in present]
+        return groups, left_out | dict.fromkeys(groups, "it has no nodes")
+
+    def _elsewhere(self, decision: Decision, done: Decided) -> None:
+        """Tell what the other groups offered to an instance that its own cannot take."""
+        cluster, context, instance = self._cluster, self._noted.context, done.instance
+        local = cluster.group_of(instance)
+        others = [group for group in cluster.groups if group is not local and group.nodes]
+        if not instance.mirrored or not others:
+            return
+        if context.settings.like_hail:
+            decision.notes.append("With --compat hail other groups are not asked.")
+            return
+        left_out = {local.uuid: "its own group, which cannot take it"}
+        then = self._then.get(instance.name)
+        choice = self._choice(instance, left_out)
+        offer = self._told(then) if then else self.refused(instance, "no group can take it")
+        offer.choice = choice
+        decision.elsewhere = offer
+        if then is None or offer.answer is None:
+            decision.notes.append("No other group can take it, either.")
+        elif context.settings_of(local).inter_group != "yes":
+            decision.notes.append(
+                f"Group {offer.answer.group} could take it on {offer.answer.where}; "
+                "--inter-group=yes would move it there."
+            )
+        else:
+            decision.notes.append(
+                "Its own group cannot take it; --inter-group=yes lets another do so."
+            )
+            decision.answer, decision.steps, decision.reason = offer.answer, offer.steps, ""

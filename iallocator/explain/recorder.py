@@ -1,0 +1,323 @@
+"""What is noted while a request is decided: the trace from which explanations are made.
+
+The engine says what it asks and what it takes (see `iallocator.placement.trace`).  Each
+time the recorder notes, as the state is at that moment, what every node says to it and
+what the score of the best places is made of.  Nothing is decided here, and nothing is
+asked for again afterwards.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from itertools import islice
+
+from iallocator.explain.contributions import Contributions, standing
+from iallocator.explain.explanation import GroupReport
+from iallocator.explain.facts import Placed, Term
+from iallocator.explain.limits import possible
+from iallocator.explain.n1 import RecordingN1Check
+from iallocator.explain.standings import standings
+from iallocator.explain.strategy import note_order, placed_by
+from iallocator.explain.survey import Survey
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+    from typing import Any
+
+    from iallocator.limits.refusal import Refusal
+    from iallocator.model.cluster import Group
+    from iallocator.model.instance import Instance
+    from iallocator.placement.context import Context
+    from iallocator.placement.evaluator import Evaluator, Motion
+    from iallocator.placement.groups import AllocationRequest, RankedGroups
+    from iallocator.placement.moves import MoveResult
+    from iallocator.placement.new import GroupPlacements
+    from iallocator.placement.ranked_moves import RankedMoves
+    from iallocator.placement.trace import Accepts
+    from iallocator.ranking.pairs import OrderedCandidates
+    from iallocator.scoring.candidates import Candidates
+
+    Nodes = tuple[int, ...]
+    Way = tuple[Nodes, float, list[Term]]
+    """A placement, its score, and what that is made of."""
+
+__all__ = ["Asked", "Choice", "Recorder"]
+
+AT_LEAST = 2
+"""Placements that are noted of each group: the best, and what it is compared with."""
+
+
+@dataclass(slots=True)
+class Asked:
+    """What a group said when it was asked to take an instance.
+
+    `turn` counts what was noted; `best` are the nodes that come first, () for none.
+    """
+
+    turn: int
+    kind: str
+    instance: Instance
+    group: Group
+    report: GroupReport
+    survey: Survey
+    scores: Contributions | None = None
+    best: Nodes = ()
+
+
+@dataclass(slots=True)
+class Choice:
+    """The groups that were compared for an instance, each with what it said, best first."""
+
+    turn: int
+    wish: AllocationRequest
+    offers: RankedGroups
+    said: list[Asked | None]
+
+
+@dataclass(slots=True)
+class Recorder:
+    """The trace of one request; `left` are the nodes that it takes instances off."""
+
+    left: Collection[int] = ()
+    asked_of: dict[str, list[Asked]] = field(default_factory=dict)
+    choices: dict[str, list[Choice]] = field(default_factory=dict)
+    outcomes: list[tuple[Instance, MoveResult]] = field(default_factory=list)
+    _context: Context | None = None
+    _open: Asked | None = None
+    _turn: int = 0
+
+    @property
+    def n1_check(self) -> type[RecordingN1Check]:
+        """What judges N+1."""
+        return RecordingN1Check
+
+    @property
+    def context(self) -> Context:
+        """The working set of the request."""
+        assert self._context is not None
+        return self._context
+
+    def begin(self, context: Context) -> None:
+        """Note the working set."""
+        self._context = context
+
+    def asked(
+        self,
+        evaluator: Evaluator,
+        kind: str,
+        instance: Instance,
+        present: Nodes,
+        primaries: Sequence[int],
+        secondaries: Sequence[int],
+        refusals: Mapping[int, str],
+        mirrors: Mapping[int, str],
+        motion: Motion,
+    ) -> None:
+        """Note what every node of the group says."""
+        survey = Survey(
+            self.context, evaluator, kind, instance, present, primaries, secondaries, refusals,
+            mirrors, motion,
+        )  # fmt: skip
+        said = self._begin(evaluator, kind, instance, survey)
+        before = self._before(instance, evaluator.scope.nodes)
+        said.scores = Contributions(self.context.state, evaluator.scope.nodes, instance, before)
+        said.report.nodes = survey.reports(self.left, self._earlier(said))
+        self._open = said
+
+    def placed(
+        self,
+        evaluator: Evaluator,
+        instance: Instance,
+        candidates: Candidates,
+        accepts: Accepts,
+        found: GroupPlacements,
+    ) -> None:
+        """Note where a new instance may go in a group, and what N+1 refused."""
+        said, report = self._opened(), self._opened().report
+        assert said.scores is not None
+        check = evaluator.scope.n1_check(evaluator.rules)
+        assert isinstance(check, RecordingN1Check)
+        refused = check.refused(instance)
+        report.successes, report.failures = found.successes, found.failures
+        report.unsurvived = check.obstacles(instance, said.group, said.scores.score)
+        ways = [(nodes, found.score((rank, nodes))) for rank, nodes in found.best]
+        if ways and len(ways) < max(AT_LEAST, evaluator.settings.top):
+            ways = [*ways[:1], *self._runner_up(candidates, accepts, instance, ways[0][0], found)]
+        self._note(said, ways, found.order, candidates, refused, _scores(found))
+        if not found.best:
+            nearest = min(((said.scores.score(n), n) for n in refused), default=None)
+            report.closest = said.survey.closest(check, nearest, instance)
+
+    def ranked(self, evaluator: Evaluator, instance: Instance, found: RankedMoves) -> None:
+        """Note where an instance that moves may go."""
+        said, candidates = self._opened(), found.candidates
+        said.report.successes = possible(said.report.nodes)
+        said.report.failures = dict(candidates.failures)
+        best = islice(candidates.ranked(), max(AT_LEAST, evaluator.settings.top))
+        ways = [(nodes, found.scores[nodes] if found.scores else rank) for rank, nodes in best]
+
+        def score_of(rank: Any, nodes: Nodes) -> float:
+            return float(found.scores[nodes] if found.scores else rank)
+
+        self._note(said, ways, found.order, candidates, (), score_of)
+        if not ways:
+            said.report.closest = said.survey.closest()
+
+    def exchanged(
+        self, evaluator: Evaluator, instance: Instance, present: Nodes, found: Refusal | None
+    ) -> None:
+        """Note whether the nodes of an instance can exchange their roles."""
+        state, nodes = self.context.state, evaluator.scope.nodes
+        refusals = {present[1]: found.reason} if found else {}
+        with state.trial():
+            state.remove(instance, present)
+            motion = evaluator.motions.off(self.context.cluster.nodes[present[0]])
+            survey = Survey(
+                self.context, evaluator, "exchange", instance, present, present[1:], (),
+                refusals, {}, motion, found,
+            )  # fmt: skip
+            said = self._begin(evaluator, "exchange", instance, survey)
+            said.report.nodes = survey.reports(self.left, None)
+            before = self._before(instance, nodes)
+            if found is None:
+                said.best = present[::-1]
+                state.place(instance, said.best)
+                after = standing(state, nodes)
+                terms = [Term(a.name, a.weight, a.before, b.after) for a, b in zip(before, after)]
+                score = sum(term.contribution_after for term in terms)
+                names = self.context.cluster.node_names(said.best)
+                said.report.placements = [Placed(said.group.name, names, score, terms)]
+                said.report.successes = 1
+            else:
+                said.report.failures = {found.reason: 1}
+                said.report.closest = survey.closest()
+
+    def compared(self, wish: AllocationRequest, offers: RankedGroups) -> None:
+        """Note how the groups were ranked."""
+        name = wish.instance.name
+        latest = {said.group.uuid: said for said in self.asked_of.get(name, ())}
+        since = max((c.turn for c in self.choices.get(name, ())), default=0)
+        said = [latest.get(offer.uuid) for offer in offers.ranked]
+        fresh = [one if one is not None and one.turn > since else None for one in said]
+        self.choices.setdefault(name, []).append(Choice(self._next(), wish, offers, fresh))
+
+    def decided(self, instance: Instance, outcome: MoveResult) -> None:
+        """Note what becomes of an instance that was to move."""
+        self.outcomes.append((instance, outcome))
+
+    def said_of(self, instance: Instance, outcome: MoveResult, together: bool) -> Asked | None:
+        """What a group said that led to `outcome`; None if no nodes were asked.
+
+        A search asks again later: what was chosen `together` was said last, all else first.
+        """
+        every = [one for one in self.asked_of.get(instance.name, ()) if _is_of(one, outcome)]
+        return every[-1 if together else 0] if every else None
+
+    def index_of(self, name: str) -> int:
+        """The index of the node called `name`."""
+        return next(node.index for node in self.context.cluster.nodes if node.name == name)
+
+    def last_turn(self, name: str, together: bool) -> int:
+        """When the groups were compared for an instance; where several were placed, at last."""
+        choices = self.choices.get(name)
+        return choices[-1 if together else 0].turn if choices else 0
+
+    def _next(self) -> int:
+        self._turn += 1
+        return self._turn
+
+    def _opened(self) -> Asked:
+        assert self._open is not None
+        return self._open
+
+    def _begin(self, evaluator: Evaluator, kind: str, instance: Instance, survey: Survey) -> Asked:
+        group = evaluator.group
+        report = GroupReport(group.name, group.uuid, group.alloc_policy)
+        said = Asked(self._next(), kind, instance, group, report, survey)
+        self.asked_of.setdefault(instance.name, []).append(said)
+        return said
+
+    def _earlier(self, said: Asked) -> GroupReport | None:
+        """What the group said last time; of nodes that are not asked again that still counts."""
+        for one in reversed(self.asked_of[said.instance.name][:-1]):
+            if one.group is said.group and one.kind == said.kind:
+                return one.report
+        return None
+
+    def _before(self, instance: Instance, scope: Sequence[int]) -> list[Term]:
+        """The statistics before the instance goes anywhere: where it was, if it was."""
+        state = self.context.state
+        known = next((i for i in self.context.cluster.instances if i.name == instance.name), None)
+        if known is None or instance.name in state.where:
+            return standing(state, scope)
+        with state.trial():
+            state.place(known, known.nodes)
+            return standing(state, scope)
+
+    def _runner_up(
+        self,
+        candidates: Candidates,
+        accepts: Accepts,
+        instance: Instance,
+        best: Nodes,
+        found: GroupPlacements,
+    ) -> Iterator[tuple[Nodes, float]]:
+        """The best placement but one that keeps N+1, if there is one."""
+        for rank, nodes in candidates.ranked():
+            if nodes != best and accepts(instance, nodes):
+                yield nodes, found.score((rank, nodes))
+                return
+
+    def _note(
+        self,
+        said: Asked,
+        ways: Sequence[tuple[Nodes, float]],
+        order: OrderedCandidates | None,
+        candidates: Candidates,
+        refused: Collection[Nodes],
+        score_of: Callable[[Any, Nodes], float],
+    ) -> None:
+        """Note the best placements, and how every node stands."""
+        cluster, report = self.context.cluster, said.report
+        assert said.scores is not None
+        said.best = ways[0][0] if ways else ()
+        if order is not None:
+            note_order(report, order, cluster)
+        else:
+            first = next(candidates.ranked(), None)
+            report.by_losses = first is not None and isinstance(first[0], tuple)
+        scored = [(nodes, score, said.scores.of(nodes)) for nodes, score in ways]
+        report.standings = standings(cluster, candidates, score_of, order, refused)
+        if order is not None:
+            report.placements = placed_by(order, cluster, report.name, scored)
+            return
+        report.placements = [
+            Placed(report.name, cluster.node_names(nodes), score, terms, rank)
+            for (nodes, score, terms), rank in zip(scored, _ranks(candidates, report, ways))
+        ]
+
+
+def _scores(found: GroupPlacements) -> Callable[[Any, Nodes], float]:
+    return lambda rank, nodes: found.score((rank, nodes))
+
+
+def _ranks(
+    candidates: Candidates, report: GroupReport, ways: Sequence[tuple[Nodes, float]]
+) -> list[str]:
+    """What placements are ranked by where lost allocations decide, else "" for each."""
+    if not report.by_losses:
+        return [""] * len(ways)
+    from iallocator.ranking.lost_allocations import shown
+
+    keys = {nodes: shown(lost) for lost, nodes in candidates.everything()}
+    return [keys[nodes] for nodes, _ in ways]
+
+
+def _is_of(said: Asked, outcome: MoveResult) -> bool:
+    """Whether an outcome is made of what a group said."""
+    if said.kind == "new":  # that was to choose a group
+        return False
+    if outcome.best is not None:
+        return said.best == outcome.best.nodes
+    return said.report.failures == outcome.failures

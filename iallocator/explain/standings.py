@@ -1,0 +1,71 @@
+"""How every node stands that could take an instance: its best placement by the rank in use."""
+
+from __future__ import annotations
+
+from iallocator.explain.facts import Standing
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable
+    from typing import Any
+
+    from iallocator.model.cluster import Cluster
+    from iallocator.ranking.pairs import OrderedCandidates
+    from iallocator.scoring.candidates import Candidates, Placement
+
+    Nodes = tuple[int, ...]
+
+__all__ = ["standings"]
+
+MANY = 100_000
+"""Placements from which on only the best beside each primary is looked at."""
+
+
+def standings(
+    cluster: Cluster,
+    candidates: Candidates,
+    score_of: Callable[[Any, Nodes], float],
+    order: OrderedCandidates | None,
+    refused: Collection[Nodes],
+) -> dict[str, Standing]:
+    """Node -> its best placement of those that every node allows; none: no entry.
+
+    `score_of` gives the score of a placement by its rank and nodes.  Placements that N+1
+    `refused` count only where a node has no other.  With an `order`, what a strategy says
+    stands in the place of the score.
+    """
+    best: dict[int, tuple[bool, Any, Nodes]] = {}
+    for rank, nodes in _placements(candidates):
+        lost = nodes in refused
+        for index in nodes:
+            if index not in best or (lost, rank) < best[index][:2]:
+                best[index] = lost, rank, nodes
+    every = {nodes for _, _, nodes in best.values()}
+    alone = candidates.feasible - len(refused) < 2
+    names = cluster.node_names(list(best))
+    found = {}
+    for name, (lost, rank, nodes) in zip(names, best.values()):
+        score = None
+        if order is not None:
+            told = ", ".join(f"{rule} {value}" for rule, value in order.told(nodes))
+        elif isinstance(rank, tuple):
+            from iallocator.ranking.lost_allocations import shown
+
+            told = f"lost allocations {shown(rank)}"
+        elif alone and len(every) < 2:
+            told = "the only placement possible"
+        else:
+            score = score_of(rank, nodes)
+            told = _scored(score, rank)
+        found[name] = Standing(cluster.node_names(nodes), told, score, lost)
+    return found
+
+
+def _scored(score: float, rank: float) -> str:
+    """The score, and what shoulds that the placement breaks add to it."""
+    price = rank - score
+    return f"score {score:.8f}" + (f", {price:g} for broken wishes" if abs(price) > 1e-9 else "")
+
+
+def _placements(candidates: Candidates) -> Iterable[Placement]:
+    return candidates.everything() if candidates.feasible <= MANY else candidates.best()

@@ -1,0 +1,96 @@
+"""What a trace hears while a request is decided, for the type checker.
+
+A context without a trace, as for every answer, tells nobody.  One with a trace calls it
+while the state is as it was for the decision: what a trace wants to know of the state
+(amounts, scores, which failure stood in the way) it has to note at once.  It must leave
+the state as it is.  `iallocator.explain.recorder` is the one that there is.
+
+For each instance and each group that is asked, in this order:
+
+``asked``
+    Which nodes come into question, and what was refused before their limits were looked at.
+``placed`` or ``ranked``
+    The candidates in their order; of new instances also what was taken, after N+1.
+``exchanged``
+    Instead of both: whether the two nodes of an instance can exchange their roles.
+``compared``
+    The offers of all groups, for a new instance or for one that changes its group.
+``decided``
+    What becomes of an instance that was to move.
+
+A search asks more than once; what is taken in the end was asked last.
+"""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from typing import Protocol
+
+    from iallocator.limits.refusal import Refusal
+    from iallocator.model.instance import Instance
+    from iallocator.n1.check import N1Check
+    from iallocator.placement.context import Context
+    from iallocator.placement.evaluator import Evaluator, Motion
+    from iallocator.placement.groups import AllocationRequest, RankedGroups
+    from iallocator.placement.moves import MoveResult
+    from iallocator.placement.new import GroupPlacements
+    from iallocator.placement.ranked_moves import RankedMoves
+    from iallocator.scoring.candidates import Candidates
+
+    Nodes = tuple[int, ...]
+    Accepts = Callable[[Instance, Nodes], bool]
+
+    class Trace(Protocol):
+        """Hears what is decided, and why; see the module."""
+
+        @property
+        def n1_check(self) -> type[N1Check]:
+            """What judges N+1: a check that remembers what it refused."""
+
+        def begin(self, context: Context) -> None:
+            """The request is about to be decided with `context`."""
+
+        def asked(
+            self,
+            evaluator: Evaluator,
+            kind: str,
+            instance: Instance,
+            present: Nodes,
+            primaries: Sequence[int],
+            secondaries: Sequence[int],
+            refusals: Mapping[int, str],
+            mirrors: Mapping[int, str],
+            motion: Motion,
+        ) -> None:
+            """Nodes are asked to take `instance`, which is off the state.
+
+            `kind` is the way that it comes there: ``new``, ``moved``, ``mirror``, ``pair``;
+            `present` where it is, if it moves; `refusals` say which of the `primaries`, and
+            `mirrors` which of the `secondaries`, are out before their own limits count.
+            """
+
+        def placed(
+            self,
+            evaluator: Evaluator,
+            instance: Instance,
+            candidates: Candidates,
+            accepts: Accepts,
+            found: GroupPlacements,
+        ) -> None:
+            """`found` was made of the ranked `candidates`; N+1 was asked by `accepts`."""
+
+        def ranked(self, evaluator: Evaluator, instance: Instance, found: RankedMoves) -> None:
+            """Places of an instance that moves, which is off the state, are ranked."""
+
+        def exchanged(
+            self, evaluator: Evaluator, instance: Instance, present: Nodes, found: Refusal | None
+        ) -> None:
+            """The nodes `present` were asked to exchange their roles; `found` is in the way."""
+
+        def compared(self, wish: AllocationRequest, offers: RankedGroups) -> None:
+            """The groups of `wish` have made their `offers`."""
+
+        def decided(self, instance: Instance, outcome: MoveResult) -> None:
+            """`outcome` is what becomes of an instance that was to move."""
