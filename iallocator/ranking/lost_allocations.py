@@ -8,6 +8,8 @@ better, compared from the largest size on; then less free disk on the nodes used
 
 from __future__ import annotations
 
+import heapq
+
 from iallocator.model.columns import (
     CPUS,
     CPUS_LATER,
@@ -20,17 +22,17 @@ from iallocator.model.columns import (
     SPINDLES,
     SPINDLES_LATER,
 )
-from iallocator.scoring.candidates import ListedCandidates
+from iallocator.scoring.candidates import Candidates
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from iallocator.model.cluster import Group, Node
     from iallocator.model.instance import Instance
     from iallocator.model.policy import Spec
     from iallocator.model.state import State
-    from iallocator.scoring.candidates import Candidates, Placement
+    from iallocator.scoring.candidates import Placement
 
 __all__ = ["rank", "shown"]
 
@@ -43,19 +45,68 @@ def rank(
 ) -> tuple[Candidates, dict[tuple[int, ...], float]]:
     """`candidates` ranked by what they lose, and the cluster score of each.
 
-    Cost: the losses of each node once in each role, then one sum per candidate.
+    Cost: the losses of each node once in each role, and once more of a secondary for each
+    of its peers; a sum for each candidate that is looked at.
     """
-    losses = _Losses(state, group, instance)
-    scores: dict[tuple[int, ...], float] = {}
-    rows: list[list[Placement]] = []
-    for number in range(candidates.rows()):
-        row: list[Placement] = []
-        for score, nodes in candidates.row(number):
-            scores[nodes] = score
-            row.append((losses.of(nodes), nodes))
-        row.sort(key=_position)
-        rows.append(row)
-    return ListedCandidates(rows, candidates.failures), scores
+    return _ByLoss(candidates, _Losses(state, group, instance)), _Scores(candidates)
+
+
+class _ByLoss(Candidates):
+    """The candidates of another rank, by what they lose; of equals the first by node."""
+
+    def __init__(self, candidates: Candidates, losses: _Losses) -> None:
+        self._candidates = candidates
+        self._losses = losses
+        self._order: list[int] = []  # all nodes as secondaries, those that lose least first
+        self.failures = candidates.failures
+        self.feasible = candidates.feasible
+
+    def rows(self) -> int:
+        return self._candidates.rows()
+
+    def row(self, number: int) -> Iterator[Placement]:
+        prefix, lasts = self._candidates.open(number)
+        if not prefix:
+            return iter(sorted((self._losses.primary[last], (last,)) for last in lasts))
+        beside = self._losses.beside.get(prefix[0], {})
+        return heapq.merge(
+            self._pairs(prefix[0], [last for last in self._usual(lasts) if last not in beside]),
+            sorted(self._pairs(prefix[0], [last for last in lasts if last in beside])),
+        )
+
+    def _usual(self, lasts: Sequence[int]) -> list[int]:
+        """These nodes by what they lose as secondary of any primary."""
+        if not self._order:
+            losses = self._losses.secondary
+            self._order = sorted(losses, key=lambda node: (losses[node], node))
+        possible = set(lasts)
+        return [node for node in self._order if node in possible]
+
+    def _pairs(self, primary: int, lasts: Sequence[int]) -> Iterator[Placement]:
+        first = self._losses.primary[primary]
+        beside = self._losses.beside.get(primary, {})
+        for last in lasts:
+            second = beside.get(last) or self._losses.secondary[last]
+            yield _sum(first, second), (primary, last)
+
+
+class _Scores(dict[tuple[int, ...], float]):
+    """The cluster scores of candidates, each looked up when it is asked for."""
+
+    def __init__(self, candidates: Candidates) -> None:
+        super().__init__()
+        self._candidates = candidates
+        self._rows: dict[tuple[int, ...], int] = {}
+
+    def __bool__(self) -> bool:
+        return True
+
+    def __missing__(self, nodes: tuple[int, ...]) -> float:
+        if not self._rows:
+            rows = range(self._candidates.rows())
+            self._rows = {self._candidates.open(number)[0]: number for number in rows}
+        self[nodes] = score = self._candidates.score_of(self._rows[nodes[:-1]], nodes[-1])
+        return score
 
 
 def shown(lost: Lost) -> str:
@@ -64,35 +115,37 @@ def shown(lost: Lost) -> str:
     return f"([{','.join(map(str, vector))}],{disk:.0f})"
 
 
-def _position(placement: Placement) -> tuple[int, ...]:
-    return placement[1]
-
-
 class _Losses:
-    """Losses by placement of one instance in one group."""
+    """Losses by placement of one instance in one group, as the state is when this is made."""
 
     def __init__(self, state: State, group: Group, instance: Instance) -> None:
         self._state = state
         self._instance = instance
         intervals = sorted(group.policy.intervals, key=lambda interval: -interval.low.disk)
         self._sizes = [interval.low for interval in intervals]
-        self._primary: dict[int, Lost] = {}
+        self.primary: dict[int, Lost] = {}
+        self.secondary: dict[int, Lost] = {}
+        self.beside: dict[int, dict[int, Lost]] = {}
+        for node in group.nodes:
+            self.primary[node] = self._loss(node, instance.as_primary, state.reserved[node])
+            if instance.required_nodes == 2:
+                self._as_secondary(node)
 
-    def of(self, nodes: tuple[int, ...]) -> Lost:
-        """What placing the instance on `nodes` loses."""
-        first = self._primary.get(nodes[0])
-        if first is None:
-            vector, reserved = self._instance.as_primary, self._state.reserved[nodes[0]]
-            first = self._primary[nodes[0]] = self._loss(nodes[0], vector, reserved)
-        if len(nodes) == 1:
-            return first
-        primary, secondary = nodes
-        reserved = self._state.reserved[secondary]
+    def _as_secondary(self, node: int) -> None:
+        """Note what `node` loses as secondary: with any primary, and with those it serves now.
+
+        For these it keeps memory free already, so that more of it is needed.
+        """
+        self.secondary[node] = self._second(node, 0)
+        for primary, amount in self._state.peers[node].items():
+            if amount and primary != node:
+                self.beside.setdefault(primary, {})[node] = self._second(node, amount)
+
+    def _second(self, node: int, kept: float) -> Lost:
+        reserved = self._state.reserved[node]
         if self._instance.reserves:
-            peers = self._state.peers[secondary].get(primary, 0)
-            reserved = max(reserved, peers + self._instance.memory)
-        second = self._loss(secondary, self._instance.as_secondary, reserved)
-        return tuple(a + b for a, b in zip(first[0], second[0])), first[1] + second[1]
+            reserved = max(reserved, kept + self._instance.memory)
+        return self._loss(node, self._instance.as_secondary, reserved)
 
     def _loss(self, index: int, vector: Sequence[float], reserved: float) -> Lost:
         node = self._state.cluster.nodes[index]
@@ -104,6 +157,10 @@ class _Losses:
             for size in self._sizes
         ]
         return tuple(lost), after[DISK]
+
+
+def _sum(one: Lost, other: Lost) -> Lost:
+    return tuple(a + b for a, b in zip(one[0], other[0])), one[1] + other[1]
 
 
 def room_for(size: Spec, node: Node, row: Sequence[float], reserved: float) -> int:

@@ -1,0 +1,60 @@
+"""Ranking by lost allocations, against the definition with every pair worked out."""
+
+from __future__ import annotations
+
+import pytest
+
+from iallocator.model.cluster import Cluster
+from iallocator.model.instance import Instance
+from iallocator.model.node_view import capacities
+from iallocator.model.state import State
+from iallocator.ranking.lost_allocations import rank, room_for
+from iallocator.requests import Allocate
+from iallocator.scoring.candidates import Candidates
+from iallocator.scoring.scalar import ScalarKernel
+from iallocator.wire.document import Reading, read_cluster
+from iallocator.wire.request import read_request
+from tests.conformance.documents import document
+
+
+def lost(cluster: Cluster, instance: Instance, nodes: tuple[int, ...]) -> tuple[int, ...]:
+    """What the placement loses: room for instances of each size before it, less after it."""
+    before, after = State(cluster), State(cluster)
+    after.place(instance, nodes)
+    group = cluster.nodes[nodes[0]].group
+    sizes = [i.low for i in sorted(group.policy.intervals, key=lambda i: -i.low.disk)]
+    return tuple(
+        sum(
+            room_for(size, cluster.nodes[n], before.row(n), before.reserved[n])
+            - room_for(size, cluster.nodes[n], after.row(n), after.reserved[n])
+            for n in nodes
+        )
+        for size in sizes
+    )
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_rank_of_every_candidate_is_what_it_loses(seed: int) -> None:
+    """All rows, in order, with the same cluster scores; peers of the primary included."""
+    raw = document(seed, "allocate")
+    cluster = read_cluster(raw, Reading())
+    request = read_request(raw, cluster, Reading())
+    assert isinstance(request, Allocate)
+    state, instance = State(cluster), request.instance
+    for group in cluster.groups:
+        nodes = [i for i in group.nodes if cluster.nodes[i].online]
+        kernel = ScalarKernel(state, nodes, [capacities(node) for node in cluster.nodes])
+        pair = instance.required_nodes == 2
+        found: Candidates = (
+            kernel.pairs(instance, nodes, nodes, {})
+            if pair
+            else kernel.singles(instance, nodes, {})
+        )
+        ranked, scores = rank(state, group, instance, found)
+        assert ranked.rows() == found.rows()
+        for number in range(found.rows()):
+            expected = sorted((lost(cluster, instance, n), n) for _, n in found.row(number))
+            got = list(ranked.row(number))
+            assert sorted((vector, n) for (vector, _), n in got) == expected
+            assert [key for key, _ in got] == sorted(key for key, _ in got)
+            assert {n: scores[n] for _, n in got} == {n: s for s, n in found.row(number)}
