@@ -119,7 +119,10 @@ class Relations:
         return self.cluster.nodes[where[constraint.other][0]]
 
     def in_order(self, instances: Sequence[Instance]) -> list[Instance]:
-        """`instances` by priority, higher first; those after another follow it; else as given."""
+        """`instances` by priority, higher first; those after another follow it; else as given.
+
+        Those that must be on one node follow each other, unless something must start between.
+        """
         ranked = sorted(instances, key=lambda i: -self.priorities.get(i.name, 0))
         names = {instance.name for instance in instances}
         placed: dict[str, Instance] = {}
@@ -131,7 +134,11 @@ class Relations:
                 if constraint.other in names:
                     put(by_name[constraint.other], (*path, instance.name))
             placed[instance.name] = instance
+            for name in units.get(instance.name, ()):
+                if name in names:
+                    put(by_name[name], (*path, instance.name))
 
+        units = self.units()
         by_name = {instance.name: instance for instance in instances}
         for instance in ranked:
             put(instance, ())

@@ -6,14 +6,14 @@ from iallocator.model.moves import apply_steps, places_after
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from iallocator.model.cluster import Cluster
     from iallocator.model.instance import Instance
     from iallocator.model.moves import ElementaryMove
     from iallocator.model.state import State
 
-__all__ = ["Plan", "PlannedMove", "ends_of_units", "replay", "traffic"]
+__all__ = ["Plan", "PlannedMove", "ends_of_units", "mark_units", "replay", "traffic"]
 
 
 def traffic(instance: Instance, letters: Sequence[str]) -> int:
@@ -151,6 +151,27 @@ class Plan:
     def copied(self) -> int:
         """MiB that travel between nodes if all moves are made."""
         return sum(move.copied for move in self.moves)
+
+
+def mark_units(moves: Sequence[PlannedMove], units: Mapping[str, Sequence[str]]) -> None:
+    """Tell moves of instances that must be together, see `units`, that they are one.
+
+    Where others come between them, because they make the room, those belong to it.
+    """
+    start = 0
+    while start < len(moves):
+        end = start + 1
+        position = start
+        while position < end:
+            unit = units.get(moves[position].instance.name, ())
+            last = max((k for k, m in enumerate(moves) if m.instance.name in unit), default=0)
+            end = max(end, last + 1)
+            position += 1
+        if end - start > 1:
+            names = tuple(sorted(move.instance.name for move in moves[start:end]))
+            for move in moves[start:end]:
+                move.unit = names
+        start = end
 
 
 def ends_of_units(moves: Sequence[PlannedMove]) -> list[bool]:

@@ -1,28 +1,32 @@
 """Balancing groups on shared storage: load against capacity, from the most to the least loaded.
 
-Each step moves the one instance of a more loaded group to a less loaded one of its partition
-that evens the loads out most, first between the groups that are furthest apart; it is made
-only if it lowers the score, which is that of `iallocator.planners.intergroup.load_score`.
+Each step moves the one instance, or those that must be together, of a more loaded group to a
+less loaded one of its partition that evens the loads out most, first between the groups that
+are furthest apart; it is made only if it lowers the score, which is that of
+`iallocator.planners.intergroup.load_score`.
 """
 
 from __future__ import annotations
 
 from iallocator.planners.intergroup.context import OutOfTimeError, forbidden
+from iallocator.planners.intergroup.evacuation import evacuate
 from iallocator.planners.intergroup.health import survived
 from iallocator.planners.intergroup.load_score import LOADS, Loads
-from iallocator.planners.intergroup.moving import Mover, immovable, planned
+from iallocator.planners.intergroup.moving import Mover, immovable
 from iallocator.planners.intergroup.partitions import Peers
 from iallocator.planners.intergroup.result import SuperPlan
-from iallocator.planners.plan import traffic
+from iallocator.planners.plan import ends_of_units, traffic
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from iallocator.model.cluster import Group
     from iallocator.model.instance import Instance
-    from iallocator.placement.moves import MoveOption
     from iallocator.planners.intergroup.context import Working
+    from iallocator.planners.plan import PlannedMove
+
+    Load = tuple[float, float, float, float]
 
 __all__ = ["Bounds", "balance_groups", "check_group_balance"]
 
@@ -48,17 +52,36 @@ class Bounds:
         self.min_gain = min_gain
 
 
+class _Item:
+    """An instance, or those that must be together, with their load and what moving them copies."""
+
+    __slots__ = ("copied", "load", "members")
+
+    def __init__(self, members: Sequence[Instance]) -> None:
+        self.members = members
+        cpu, memory, disk, net = map(sum, zip(*(one.load for one in members)))
+        self.load: Load = (cpu, memory, disk, net)
+        self.copied = sum(traffic(one, ["fa"]) for one in members)
+
+    @property
+    def name(self) -> str:
+        """Of its first member."""
+        return self.members[0].name
+
+    @property
+    def shape(self) -> tuple[object, ...]:
+        """What tells it from others as far as places are concerned."""
+        return tuple((one.as_primary, one.pools, one.template) for one in self.members)
+
+
 class _Found:
-    """The next move."""
+    """The next moves, which are made on the state already: those of an item."""
 
-    __slots__ = ("instance", "move", "score", "source", "target")
+    __slots__ = ("item", "moves", "source", "target")
 
-    def __init__(
-        self, instance: Instance, move: MoveOption, score: float, source: int, target: int
-    ) -> None:
-        self.instance = instance
-        self.move = move
-        self.score = score
+    def __init__(self, item: _Item, moves: Sequence[PlannedMove], source: int, target: int) -> None:
+        self.item = item
+        self.moves = moves
         self.source = source
         self.target = target
 
@@ -95,19 +118,28 @@ class _Balancing:
         self.blocked: set[tuple[str, int]] = set()
         self.refused: dict[int, str] = {}
         self.flows = [[0, 0] for _ in self.groups]
-        self.movable: list[dict[str, Instance]] = [self._movable(g) for g in self.groups]
+        self.movable: list[dict[str, _Item]] = [self._movable(g) for g in self.groups]
         self.why = ""
 
-    def _movable(self, group: Group) -> dict[str, Instance]:
-        """The instances of `group` that may be moved: on shared storage, and auto-balanced.
+    def _movable(self, group: Group) -> dict[str, _Item]:
+        """What of `group` may be moved: on shared storage, and auto-balanced; by its first name.
 
-        Those on offline nodes carry no load, and are not for this command to rescue.
+        Those on offline nodes carry no load, and are not for this command to rescue.  Those
+        that must be together may be moved if all of them may.
         """
         state, nodes = self.context.state, self.context.cluster.nodes
         up = [index for index in group.nodes if not nodes[index].offline]
         found = [i for index in up for i in state.primaries[index].values()]
         found.sort(key=lambda i: i.order)
-        return {i.name: i for i in found if i.external and i.auto_balance and not immovable(i)}
+        single = {i.name: i for i in found if i.external and i.auto_balance and not immovable(i)}
+        units = self.context.units
+        items: dict[str, _Item] = {}
+        for name in single:
+            unit = units.get(name, (name,))
+            if all(other in single for other in unit):
+                first = min(unit, key=list(single).index)
+                items.setdefault(first, _Item([single[other] for other in unit]))
+        return items
 
     def run(self) -> str:
         """Move until nothing helps; why it ends."""
@@ -132,20 +164,17 @@ class _Balancing:
             self.context.tell(f"{len(plan.moves)} moves, score {plan.after:.8f}")
 
     def _make(self, found: _Found) -> None:
-        """Carry out a move, and note it."""
-        before = self.context.state.where[found.instance.name]
-        self.mover.apply(found.instance, found.move)
-        self.loads.move(found.instance.load, found.source, found.target)
-        nodes = self.context.cluster.nodes
-        score = self.loads.score()
-        move = planned(found.instance, before, found.move, score, nodes)
-        self.copied += move.copied
-        self.done.add([move])
-        self.movable[found.target][found.instance.name] = self.movable[found.source].pop(
-            found.instance.name
-        )
-        self.flows[found.source][0] += 1
-        self.flows[found.target][1] += 1
+        """Note moves that are made."""
+        share = found.source, found.target
+        for move in found.moves:
+            self.loads.move(move.instance.load, *share)
+            move.score = self.loads.score()
+            self.copied += move.copied
+        self.done.add(found.moves)
+        name = found.item.name
+        self.movable[found.target][name] = self.movable[found.source].pop(name)
+        self.flows[found.source][0] += len(found.moves)
+        self.flows[found.target][1] += len(found.moves)
         self.blocked = {(name, to) for name, to in self.blocked if to != found.source}
 
     def _pairs(self) -> Iterator[tuple[int, int]]:
@@ -176,47 +205,54 @@ class _Balancing:
         least = max(self.bounds.min_gain, LEAST)
         now = self.loads.score()
         tried: set[tuple[object, ...]] = set()
-        for score, instance in self._wishes(source, target):
+        for score, item in self._wishes(source, target):
             if now - score < least:
                 if now - score > LEAST:
                     self.why = self.why or "no move gains as much as is asked for"
                 break
-            shape = (instance.as_primary, instance.pools, instance.template)
-            if shape in tried:
+            if item.shape in tried:
                 continue
             if len(tried) >= TRIES:
                 break
-            memory = traffic(instance, ["fa"])
-            if self.bounds.cost is not None and self.copied + memory > self.bounds.cost:
-                self.why = "no move that helps is within --cost"
+            if self._too_much(item):
                 continue
-            outcome = self.mover.relocate(instance, [group])
-            if outcome.best is not None:
-                return _Found(instance, outcome.best, score, source, target)
-            tried.add(shape)
-            self.blocked.add((instance.name, target))
-            self.refused[source] = (
-                f"{instance.name} has no place in {group.name}: {outcome.message}"
-            )
+            done = evacuate(self.mover, item.members, lambda instance: [group], search=False)
+            if done.failed is None:
+                return _Found(item, done.moves, source, target)
+            tried.add(item.shape)
+            self.blocked.add((item.name, target))
+            self.refused[source] = f"{done.failed.name} has no place in {group.name}: {done.reason}"
         return None
 
-    def _wishes(self, source: int, target: int) -> Iterator[tuple[float, Instance]]:
-        """(score after it, instance): moves by how much they help, then by what they copy."""
+    def _too_much(self, item: _Item) -> bool:
+        """Whether moving `item` is beyond the bounds; if so, that may be why it ends."""
+        bounds = self.bounds
+        if bounds.cost is not None and self.copied + item.copied > bounds.cost:
+            self.why = "no move that helps is within --cost"
+            return True
+        left = len(self.done.plan.moves) + len(item.members)
+        if bounds.max_length is not None and left > bounds.max_length:
+            self.why = f"the limit of {bounds.max_length} moves leaves no room for the next"
+            return True
+        return False
+
+    def _wishes(self, source: int, target: int) -> Iterator[tuple[float, _Item]]:
+        """(score after it, item): moves by how much they help, then by what they copy."""
         group = self.groups[target]
-        scores: dict[tuple[float, ...], float] = {}
+        scores: dict[Load, float] = {}
         ranked = []
-        for name, instance in self.movable[source].items():
+        for name, item in self.movable[source].items():
             if (name, target) in self.blocked:
                 continue
-            if instance.load not in scores:
-                scores[instance.load] = self.loads.score_after(instance.load, source, target)
-            score = round(scores[instance.load], 10)
-            ranked.append((score, traffic(instance, ["fa"]), instance.order, instance))
+            if item.load not in scores:
+                scores[item.load] = self.loads.score_after(item.load, source, target)
+            score = round(scores[item.load], 10)
+            ranked.append((score, item.copied, item.members[0].order, item))
         ranked.sort(key=lambda one: one[:3])
         own = self.groups[source]
-        for score, _, _, instance in ranked:
-            if group in self.peers.of(instance, own):
-                yield score, instance
+        for score, _, _, item in ranked:
+            if all(group in self.peers.of(member, own) for member in item.members):
+                yield score, item
 
     def tell(self) -> None:
         """Fill in what is said of the groups."""
@@ -272,10 +308,10 @@ def check_group_balance(context: Working, done: SuperPlan) -> list[str]:
     before = survived(mover, groups)
     problems = []
     last = done.plan.before
-    for number, move in enumerate(done.moves, start=1):
-        if move.score >= last:
+    for number, (move, end) in enumerate(zip(done.moves, ends_of_units(done.moves)), start=1):
+        if end and move.score >= last:
             problems.append(f"move {number}: the score does not fall")
-        last = move.score
+        last = move.score if end else last
         mover.put(move.instance, move.after)
     lost = sorted(before - survived(mover, groups))
     return problems + [f"{nodes[i].name}: N+1 held and is broken" for i in lost]

@@ -7,7 +7,7 @@ from iallocator.placement.evaluator import Motions, motions_for
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping, Sequence
 
     from iallocator.model.cluster import Cluster, Group
     from iallocator.options import Settings
@@ -79,6 +79,12 @@ class Working(Context):
         settings = self.settings
         alike = settings.strategy == "score" and not settings.by_group
         return alike and self.bonds.relations is None
+
+    @property
+    def units(self) -> Mapping[str, Sequence[str]]:
+        """Instance -> all that must be on its node, itself among them; others are not in it."""
+        relations = self.bonds.relations
+        return {} if relations is None else relations.units()
 
     def may_take(self, group: Group) -> bool:
         """Whether the group's allocation policy lets instances come."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from iallocator.placement.move_all import MoveTask
 from iallocator.planners.intergroup.context import OutOfTimeError
 from iallocator.planners.intergroup.moving import immovable, planned
+from iallocator.planners.plan import mark_units
 from iallocator.solver.problem import FOUND, IMPOSSIBLE, TIME_OUT
 
 TYPE_CHECKING = False
@@ -79,6 +80,7 @@ def evacuate(
             made = _at_once(mover, instances, targets, done, taken)
     nodes = mover.context.cluster.nodes
     done.moves = [planned(i, before, move, 0.0, nodes) for i, before, move in made]
+    mark_units(done.moves, mover.context.units)
     return done
 
 

@@ -131,8 +131,9 @@ class _Redistribution:
                 instance, problem = self._next(health)
                 if instance is None:
                     break
-                taken.append((instance, state.where[instance.name]))
-                mover.put(instance, ())
+                for member in self._unit(instance):
+                    taken.append((member, state.where[member.name]))
+                    mover.put(member, ())
                 offline = stranding(state, group)
                 if offline:
                     health = Health(group, offline, health.full, health.doomed)
@@ -148,7 +149,7 @@ class _Redistribution:
         nodes, state = self.context.cluster.nodes, self.context.state
         stuck: Instance | None = None
         for instance in health.victims(state):
-            hindered = immovable(instance)
+            hindered = self._hindered(instance)
             if not hindered:
                 return instance, ""
             if any(index in health.stranding for index in state.where[instance.name]):
@@ -157,7 +158,29 @@ class _Redistribution:
         told = health.told(nodes)
         if stuck is None:
             return None, f"it stays unhealthy without any instance there: {told}"
-        return None, f"it stays unhealthy: {told}; {stuck.name} stays there: {immovable(stuck)}"
+        return (
+            None,
+            f"it stays unhealthy: {told}; {stuck.name} stays there: {self._hindered(stuck)}",
+        )
+
+    def _unit(self, instance: Instance) -> list[Instance]:
+        """`instance`, and those in its group that must be together with it and are not taken."""
+        cluster, where = self.context.cluster, self.context.state.where
+        names = self.context.units.get(instance.name, ())
+        group = cluster.group_of(instance)
+        others = [i for i in cluster.instances if i.name in names and i.name in where]
+        others = [i for i in others if i is not instance and cluster.group_of(i) is group]
+        return [instance, *others]
+
+    def _hindered(self, instance: Instance) -> str:
+        """Why `instance` cannot leave, or one that it must be together with; or ""."""
+        for member in self._unit(instance):
+            hindered = immovable(member)
+            if hindered and member is not instance:
+                return f"it must be together with {member.name}: {hindered}"
+            if hindered:
+                return hindered
+        return ""
 
     def _targets(self, instance: Instance, group: Group) -> list[Group]:
         """The healthy groups of its partition."""
