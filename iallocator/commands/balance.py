@@ -57,15 +57,14 @@ OPTIONS = (
 
 def run(settings: Settings, positional: Sequence[str]) -> int:
     """Balance the cluster in the file (- or none: stdin), print the plan."""
-    from iallocator.commands.shared.source import load_source
+    from iallocator.commands.shared.source import load_source, settled
     from iallocator.planners.balance.balance import balance_cluster
 
     source = load_source(settings, positional)
     try:
         balance_options.adjust(source.cluster, settings)
-        done = balance_cluster(
-            source.cluster, balance_options.wishes_of(settings), progress(), settings.verify_plan
-        )
+        wishes = balance_options.wishes_of(settings, settled(settings, source))
+        done = balance_cluster(source.cluster, wishes, progress(), settings.verify_plan)
     except LookupError as error:
         raise UsageError(str(error.args[0])) from None
     say_progress("")

@@ -58,14 +58,14 @@ OPTIONS = (
 
 def run(settings: Settings, positional: Sequence[str]) -> int:
     """Check the cluster in the file (- or none: stdin), print what is wrong."""
-    from iallocator.commands.shared.source import load_source
+    from iallocator.commands.shared.source import load_source, settled
     from iallocator.planners.balance.balance import balance_cluster
 
     if settings.machine_readable:
         _follow_hcheck(settings)
     settings.all_groups = True
     source = load_source(settings, positional)
-    wanted = balance_options.wishes_of(settings)
+    wanted = balance_options.wishes_of(settings, settled(settings, source))
     if settings.no_simulation:
         wanted.limits.max_length = 0
     try:

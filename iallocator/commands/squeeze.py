@@ -77,11 +77,11 @@ OPTIONS = (
 
 def run(settings: Settings, positional: Sequence[str]) -> int:
     """Squeeze the cluster in the file (- or none: stdin), print what to do."""
-    from iallocator.commands.shared.source import load_source
+    from iallocator.commands.shared.source import load_source, settled
     from iallocator.planners.squeeze.squeeze import squeeze_cluster
 
     source = load_source(settings, positional)
-    wanted = _wanted(settings, source, _settled(settings, source))
+    wanted = _wanted(settings, source, settled(settings, source))
     try:
         done = squeeze_cluster(
             source.cluster, source.policy, wanted, progress(), settings.verify_plan
@@ -103,25 +103,15 @@ def run(settings: Settings, positional: Sequence[str]) -> int:
     return 1 if problems else 0
 
 
-def _settled(settings: Settings, source: Source) -> options.Settings:
-    """The settings, completed from tags of the cluster and its groups."""
-    from iallocator.engine import settle
-
-    remarks: list[str] = []
-    settled = settle(source.cluster, {}, settings, remarks)
-    for remark in remarks:
-        print(remark, file=sys.stderr)
-    return settled
-
-
-def _wanted(settings: Settings, source: Source, settled: options.Settings) -> SqueezeOptions:
+def _wanted(settings: Settings, source: Source, whole: options.Settings) -> SqueezeOptions:
+    """What `settings` want; `whole` are those completed from tags."""
     from iallocator.planners.squeeze.options import ALL, DRBD, SHARED, SqueezeOptions
     from iallocator.planners.stop_criteria import StopCriteria
 
     kinds = ALL if settings.all_instances else DRBD if settings.drbd else SHARED
     return SqueezeOptions(
         StopCriteria(min_gain=0.0, expired=clock(settings.time_limit)),
-        settled,
+        whole,
         target=settings.target_resources,
         minimal=settings.minimal_resources,
         master=settings.master or source.master,
@@ -131,7 +121,7 @@ def _wanted(settings: Settings, source: Source, settled: options.Settings) -> Sq
         group=settings.group,
         like_hbal=settings.like_hail,
         tag_prefix=settings.tag_prefix,
-        exact_seconds=settled.search_seconds,
+        exact_seconds=whole.search_seconds,
     )
 
 

@@ -204,7 +204,7 @@ class State:
         if self.pools is not None:
             self.pools.add(instance, index, 1)
         self.secondaries[index][instance.name] = instance
-        if instance.reserves:
+        if instance.reserves and instance.memory:
             peers = self.peers[index]
             peers[primary] = total = peers.get(primary, 0) + instance.memory
             self.reserved[index] = max(self.reserved[index], total)
@@ -216,7 +216,7 @@ class State:
         if self.pools is not None:
             self.pools.add(instance, index, -1)
         del self.secondaries[index][instance.name]
-        if instance.reserves:
+        if instance.reserves and instance.memory:
             peers = self.peers[index]
             peers[primary] -= instance.memory
             if not peers[primary]:

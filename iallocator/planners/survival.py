@@ -6,6 +6,7 @@ what happens once it is carried out.
 
 from __future__ import annotations
 
+from iallocator.n1.bounds import LOST, SAFE, Demand, Room, demand_of, verdict
 from iallocator.n1.check import N1Check
 from iallocator.n1.rules import Rules
 from iallocator.n1.simulation import Simulation
@@ -13,14 +14,14 @@ from iallocator.scoring import Kernels
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
     from iallocator.constraints.relations import Relations
     from iallocator.model.cluster import Group
     from iallocator.model.state import State
     from iallocator.options import Settings
 
-__all__ = ["Survival", "doomed", "mode_of"]
+__all__ = ["FailureGuard", "Survival", "doomed", "mode_of"]
 
 RULES = "no-new"
 """The mode whose simulation offers online nodes only."""
@@ -58,41 +59,114 @@ class Survival:
     ``no-new``: those of the online nodes that could be survived before it.  ``strict``: those
     of all nodes that are online in the end.  ``off``: none.  Nodes that the plan powers down
     or on are judged as they are when one asks.
+
+    Attributes
+    ----------
+    saved:
+        The online nodes whose failure could be survived at the beginning.
     """
 
-    __slots__ = ("_group", "_mode", "_relations", "_saved")
+    __slots__ = ("_mode", "group", "relations", "saved")
 
     def __init__(
         self, state: State, group: Group, mode: str, relations: Relations | None = None
     ) -> None:
-        self._relations = relations
-        self._group = group
+        self.relations = relations
+        self.group = group
         self._mode = mode
-        self._saved: frozenset[int] = frozenset()
-        if mode == "no-new":
-            online = self._online(state)
-            self._saved = frozenset(online).difference(doomed(state, group, online, relations))
+        self.saved: frozenset[int] = frozenset()
+        if mode != "off":
+            online = self.online(state)
+            self.saved = frozenset(online).difference(doomed(state, group, online, relations))
 
-    def _online(self, state: State) -> list[int]:
+    def online(self, state: State) -> list[int]:
+        """The nodes of the group that are online."""
         nodes = state.cluster.nodes
-        return [index for index in self._group.nodes if nodes[index].online]
+        return [index for index in self.group.nodes if nodes[index].online]
+
+    @property
+    def strict(self) -> bool:
+        """Whether the failures of all nodes must be survivable."""
+        return self._mode == "strict"
 
     def lost(self, state: State) -> list[int]:
         """The nodes whose failure should be survivable in `state`, and is not."""
-        if self._mode == "off":
-            return []
-        wanted = self._online(state)
-        if self._mode == "no-new":
-            wanted = [index for index in wanted if index in self._saved]
-        return doomed(state, self._group, wanted, self._relations)
+        if self.strict:
+            return doomed(state, self.group, self.online(state), self.relations)
+        saved = [index for index in self.online(state) if index in self.saved]
+        return doomed(state, self.group, saved, self.relations)
 
     def problem(self, state: State) -> str:
         """What `lost` finds, in words, with the first instance without a place; "" if nothing."""
         lost = self.lost(state)
         if not lost:
             return ""
-        kernels = Kernels(state, [(len(self._group.nodes), 0)])
-        found = Simulation(state, kernels, _rules(self._relations), self._group.nodes).fail(lost[0])
+        kernels = Kernels(state, [(len(self.group.nodes), 0)])
+        found = Simulation(state, kernels, _rules(self.relations), self.group.nodes).fail(lost[0])
         name = state.cluster.nodes[lost[0]].name
         told = f"the failure of {name} would not be survived"
         return f"{told}: {found.instance.name} is lost, {found.why}" if found else told
+
+
+class FailureGuard:
+    """Says after each move of a plan whether a failure has become one that is not survived.
+
+    What the failures ask for is kept from one move to the next; only what a move touches
+    is looked at again.  No failure that could be survived once is lost later, in
+    ``strict`` mode also not one that moves of the plan have made survivable.
+    """
+
+    __slots__ = ("_demands", "_rules", "_saved", "_state", "_survival")
+
+    def __init__(self, survival: Survival, state: State) -> None:
+        self._survival = survival
+        self._state = state
+        self._rules = _rules(survival.relations)
+        self._saved = set(survival.saved)
+        self._demands = {index: demand_of(state, index, self._rules) for index in self._saved}
+
+    def keeps(self, touched: Collection[int] | None = None) -> bool:
+        """Whether all is well as the state is now; `touched` are the nodes that have changed.
+
+        None: any may have.  Those that `moved` knows of count no more.
+        """
+        state, rules, group = self._state, self._rules, self._survival.group
+        targets = rules.targets(state.cluster, group)
+        room: Room | None = None
+        unknown = []
+        for index in self._saved:
+            demand = self._demand(index, touched)
+            if touched is not None and _unaffected(index, demand, touched):
+                continue
+            if room is None:
+                room = Room(state, targets)
+            kind, _ = verdict(state, index, demand, rules, targets, room)
+            if kind == LOST:
+                return False
+            if kind != SAFE:
+                unknown.append(index)
+        return not doomed(state, group, unknown, self._survival.relations)
+
+    def _demand(self, index: int, touched: Collection[int] | None) -> Demand:
+        if touched is None or index in touched:
+            return demand_of(self._state, index, self._rules)
+        return self._demands[index]
+
+    def moved(self, touched: Collection[int]) -> None:
+        """Go on from the state as it is now; `touched` are the nodes that have changed."""
+        state = self._state
+        if self._survival.strict:
+            rest = [index for index in self._survival.online(state) if index not in self._saved]
+            survival = self._survival
+            safe = set(rest).difference(doomed(state, survival.group, rest, survival.relations))
+            self._saved |= safe
+            touched = safe.union(touched)
+        for index in self._saved.intersection(touched):
+            self._demands[index] = demand_of(state, index, self._rules)
+
+
+def _unaffected(index: int, demand: Demand, touched: Collection[int]) -> bool:
+    """Whether a failure asks nothing of the nodes that have changed."""
+    if demand.movers or demand.intricate or index in touched:
+        return False
+    return demand.failovers.keys().isdisjoint(touched)

@@ -471,12 +471,17 @@ def n1_off(scene: Scene) -> Iterator[None]:
 
 @feature("N+1 strict", nowhere=True)
 def n1_strict(scene: Scene) -> Iterator[None]:
-    """Elsewhere is a node whose failure is not survived."""
-    scene.document["nodegroups"]["uuid-doomed"] = builders.group(
-        "doomed", alloc_policy="unallocable"
-    )
-    scene.document["nodes"]["doomed"] = builders.node("doomed")
-    scene.add("lost", "doomed", disk_template="plain")
+    """Elsewhere is a node whose failure is not survived; for a plan, in a group that it uses."""
+    if scene.request:
+        scene.document["nodegroups"]["uuid-doomed"] = builders.group(
+            "doomed", alloc_policy="unallocable"
+        )
+        scene.document["nodes"]["doomed"] = builders.node("doomed")
+        scene.add("lost", "doomed", disk_template="plain")
+    else:
+        home = scene.node(BEST)["group"].removeprefix("uuid-")
+        scene.document["nodes"]["doomed"] = builders.node(home, memory=40000)
+        scene.add("lost", "doomed", disk_template="plain", memory=39000, auto_balance=False)
     scene.options.append("--n1=no-new")
     yield
     scene.options[-1] = "--n1=strict"

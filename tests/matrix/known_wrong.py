@@ -11,18 +11,7 @@ _WRONG: dict[str, list[tuple[str, str]]] = {
     "cpu ratio": [
         ("detours", "shared"),
     ],
-    "group setting: soft errors": [
-        ("balance", "shared"),
-        ("lookahead", "shared"),
-        ("--cost", "shared"),
-    ],
     "group setting: n1": [
-        ("balance", "shared"),
-        ("balance", "mirror"),
-        ("lookahead", "shared"),
-        ("--cost", "shared"),
-        ("--cost", "mirror"),
-        ("squeeze up", "shared"),
         ("capacity", "shared"),
         ("capacity", "plain"),
     ],
@@ -66,34 +55,6 @@ _WRONG: dict[str, list[tuple[str, str]]] = {
         ("capacity", "shared"),
         ("capacity", "plain"),
         ("detours", "shared"),
-    ],
-    "N+1 no-new": [
-        ("balance", "shared"),
-        ("balance", "mirror"),
-        ("lookahead", "shared"),
-        ("--cost", "shared"),
-        ("--cost", "mirror"),
-        ("squeeze up", "shared"),
-    ],
-    "N+1 off": [
-        ("balance", "shared"),
-        ("balance", "mirror"),
-        ("lookahead", "shared"),
-        ("--cost", "shared"),
-        ("--cost", "mirror"),
-        ("squeeze up", "shared"),
-    ],
-    "N+1 strict": [
-        ("balance", "shared"),
-        ("balance", "mirror"),
-        ("lookahead", "shared"),
-        ("--cost", "shared"),
-        ("--cost", "mirror"),
-        ("squeeze down", "shared"),
-        ("squeeze up", "shared"),
-        ("redistribute", "shared"),
-        ("compress", "shared"),
-        ("balance-groups", "shared"),
     ],
 }
 """Feature -> paths and kinds of subject."""

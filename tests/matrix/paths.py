@@ -128,6 +128,7 @@ PLANNERS = [
         planners.balance,
         planners.asking("balance"),
         planners.read_moves,
+        judged=True,
     ),
     Path(
         "lookahead",
@@ -136,6 +137,7 @@ PLANNERS = [
         planners.lookahead,
         planners.asking("balance", "--lookahead"),
         planners.read_moves,
+        judged=True,
         forced=True,
     ),
     Path(
@@ -145,6 +147,7 @@ PLANNERS = [
         planners.balance,
         planners.asking("balance", "--cost=100"),
         planners.read_moves,
+        judged=True,
     ),
     Path(
         "squeeze down",

@@ -153,6 +153,26 @@ RULES: list[Rule] = [
         "where the way ends the same is broken",
     ),
     (("N+1 strict",), _paths("squeeze exact"), "what moves there passes no N+1 at all"),
+    (
+        ("N+1 no-new", "N+1 off", "group setting: n1"),
+        _paths("lookahead"),
+        "two of equal memory change places: no failure minds",
+    ),
+    (
+        ("N+1 no-new", "N+1 off", "group setting: n1"),
+        _paths("squeeze up"),
+        "whose failure only `best` could mend is lost while that is off",
+    ),
+    (
+        ("N+1 strict",),
+        _paths("redistribute"),
+        "a group with a node that is not safe is unhealthy, and no target, in every mode",
+    ),
+    (
+        ("group setting: soft errors",),
+        BALANCE,
+        "the score counts what exclude each other: nothing is won by one more",
+    ),
     (("offline",), _paths("squeeze up"), "what is powered on is offline before"),
     (("apart (domain)",), _paths("detours"), "the way ends in the rack that is forbidden"),
     (("together",), _paths("detours"), "both are together in the end, and on the way neither is"),

@@ -10,8 +10,9 @@ from .features import FAILS_OVER, FEATURES, HERE, STAYS, WAITS, Feature
 from .judge import judged
 from .known_wrong import KNOWN_WRONG
 from .paths import PATHS, Path
+from .planners import read_moves
 from .reasons import RULES, reason, table
-from .worlds import BEST, NEXT, PAIR, Scene
+from .worlds import BEST, NEXT, PAIR, SOURCE, Scene
 
 Json = dict[str, Any]
 
@@ -91,8 +92,10 @@ def test_cell_with_the_feature_the_answer_is_another(feature: str, path: str, ki
         assert (without != BEST, found) == (True, BEST), f"without it {without}, with it {found}"
     elif column.forced:
         assert (without, found != BEST) == (BEST, True), f"without it {without}, with it {found}"
+    elif row.leaves_nothing(with_it):
+        assert (without, found) == (BEST, SOURCE if column.read is read_moves else "")
     else:
-        assert (without, found) == (BEST, "" if row.leaves_nothing(with_it) else NEXT)
+        assert (without, found) == (BEST, NEXT)
 
 
 def test_pairs_are_cells_or_have_a_reason() -> None:

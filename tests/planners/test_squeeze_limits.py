@@ -10,14 +10,11 @@ from typing import Any
 import pytest
 
 from iallocator.cli import main
-from iallocator.model.state import State
-from iallocator.n1.rules import Rules
-from iallocator.n1.simulation import Simulation
-from iallocator.scoring import Kernels
-from iallocator.wire.document import Reading, read_cluster
 from tests.builders import cluster, instance
 from tests.property.limits import broken_soft
 from tests.property.plain import Plain
+
+from .failures import unsurvivable
 
 Json = dict[str, Any]
 Capture = pytest.CaptureFixture[str]
@@ -115,19 +112,6 @@ def test_squeeze_off_a_dead_node_ignores_soft_limits(tmp_path: Path, capsys: Cap
     assert [(m["instance"], m["to"]) for m in plan["moves"]] == [("i2", ["node1"])]
 
 
-def _doomed(document: Json) -> set[str]:
-    """Return the online nodes whose failure cannot be survived: each is played through."""
-    world = read_cluster(document, Reading())
-    state = State(world)
-    found = set()
-    for group in world.groups:
-        kernels = Kernels(state, [])
-        simulation = Simulation(state, kernels, Rules("no-new"), group.nodes)
-        online = [index for index in group.nodes if world.nodes[index].online]
-        found |= {world.nodes[index].name for index in online if simulation.fail(index)}
-    return found
-
-
 def _carried_out(document: Json, plan: Json) -> Json:
     """Return the document after a plan."""
     after: Json = json.loads(json.dumps(document))
@@ -149,11 +133,11 @@ def test_squeeze_leaves_every_failure_survivable_that_was(
     freed = {"no-new": 0, "strict": 0, "off": 0}
     for seed in SEEDS:
         document = _tagged(seed)
-        before = _doomed(document)
+        before = unsurvivable(document)
         for mode in freed:
             plan = _squeeze(document, tmp_path, capsys, search, f"--n1={mode}")
             freed[mode] += len(plan["nodes"])
-            after = _doomed(_carried_out(document, plan))
+            after = unsurvivable(_carried_out(document, plan))
             assert mode == "off" or after <= before, (seed, mode)
             assert mode != "strict" or not plan["nodes"] or not after, seed
     assert freed["off"] > freed["no-new"] >= freed["strict"] > 0

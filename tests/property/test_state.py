@@ -22,6 +22,8 @@ from iallocator.model.moves import (
 )
 from iallocator.model.state import State
 from iallocator.placement.context import Context
+from iallocator.wire.document import Reading, read_cluster
+from tests import builders
 
 from .answers import context_for, newcomers, seeded
 from .plain import Plain
@@ -191,3 +193,13 @@ def figures(plain: Plain, node: str) -> Iterator[tuple[str, float]]:
             yield "free_spindles" + suffix, plain.free_spindles(node, later)
         else:
             yield "spindles" + suffix, plain.used_spindles(node, later)
+
+
+def test_state_drops_mirrors_of_instances_without_memory() -> None:
+    """Two instances of 0 MiB with the same nodes reserve nothing, and can go one by one."""
+    ours = {f"i{k}": builders.instance("node1", "node2", memory=0) for k in range(2)}
+    cluster = read_cluster(builders.cluster(2, instances=ours), Reading())
+    state = State(cluster)
+    for one in cluster.instances:
+        state.remove(one, state.where[one.name])
+    assert (state.peers, state.reserved) == ([{}, {}], [0, 0])

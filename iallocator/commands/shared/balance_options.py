@@ -72,8 +72,8 @@ OPTIONS = (
 )  # fmt: skip
 
 
-def wishes_of(settings: Settings) -> BalanceOptions:
-    """What `settings` want of a balancing."""
+def wishes_of(settings: Settings, settled: options.Settings) -> BalanceOptions:
+    """What `settings` want of a balancing; `settled` are those completed from tags."""
     from iallocator.planners.balance.balance import BalanceOptions, MoveRules
     from iallocator.planners.stop_criteria import StopCriteria
 
@@ -105,6 +105,7 @@ def wishes_of(settings: Settings) -> BalanceOptions:
         max_cpu=settings.max_cpu,
         min_disk=settings.min_disk,
         tag_prefix=settings.tag_prefix,
+        settings=settled,
     )
 
 

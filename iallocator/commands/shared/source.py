@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from iallocator.engine import reading_for, summary
+from iallocator.engine import reading_for, settle, summary
 from iallocator.sources import load
 
 TYPE_CHECKING = False
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from iallocator.options import Settings
     from iallocator.sources import Source
 
-__all__ = ["load_source"]
+__all__ = ["load_source", "settled"]
 
 
 def load_source(settings: Settings, positional: Sequence[str]) -> Source:
@@ -29,3 +29,12 @@ def load_source(settings: Settings, positional: Sequence[str]) -> Source:
     if settings.verbose:
         print(summary(source.cluster), file=sys.stderr)
     return source
+
+
+def settled(settings: Settings, source: Source) -> Settings:
+    """The settings, completed from tags of the cluster and its groups; complaints on stderr."""
+    remarks: list[str] = []
+    whole = settle(source.cluster, {}, settings, remarks)
+    for remark in remarks:
+        print(remark, file=sys.stderr)
+    return whole

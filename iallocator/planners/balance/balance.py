@@ -12,6 +12,7 @@ from iallocator.planners.balance.scan.affinity_compiler import ties_of
 from iallocator.planners.broken import note_broken
 from iallocator.planners.eligible import in_order, movable, set_offline, set_vcpu_ratio, worst_first
 from iallocator.planners.plan import replay
+from iallocator.planners.survival import Survival, mode_of
 from iallocator.planners.verify import verify
 
 TYPE_CHECKING = False
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
     from iallocator.constraints.relations import Relations
     from iallocator.model.cluster import Cluster, Group
+    from iallocator.options import Settings
     from iallocator.planners.plan import Plan
     from iallocator.planners.stop_criteria import StopCriteria
     from iallocator.transition.requirements import Demands
@@ -46,6 +48,9 @@ class BalanceOptions:
         Virtual cpus per cpu at most (None: as the policy says); share of disk to keep free.
     tag_prefix:
         What this program's own tags begin with.
+    settings:
+        What counts for global N+1 and soft limits, in groups whose tags ask for it
+        something of their own; None: no N+1, and soft limits as `rules` say.
     """
 
     def __init__(
@@ -61,7 +66,9 @@ class BalanceOptions:
         max_cpu: float | None = None,
         min_disk: float = 0.0,
         tag_prefix: str = "iallocator:",
+        settings: Settings | None = None,
     ) -> None:
+        self.settings = settings
         self.tag_prefix = tag_prefix
         self.limits = limits
         self.group = group
@@ -72,6 +79,17 @@ class BalanceOptions:
         self.max_cpu = max_cpu
         self.min_disk = min_disk
         self.rules = rules
+
+    def rules_for(self, group: Group) -> MoveRules:
+        """Which moves are allowed in `group`."""
+        if self.settings is None:
+            return self.rules
+        own = self.settings.by_group.get(group.index, self.settings)
+        return self.rules.minding_soft_limits(own.ignore_soft_errors)
+
+    def n1_of(self, group: Group) -> str:
+        """How global N+1 is judged in `group`."""
+        return "off" if self.settings is None else mode_of(self.settings, group)
 
 
 class GroupPlan:
@@ -152,6 +170,7 @@ def _balance_groups(
     for group in _groups(before, wishes):
         arena = _arena(state, group, wishes, relations)
         plan = balance(arena, wishes.limits, progress)
+        _hold_to(arena, plan)
         note_broken(state, plan.moves, relations)
         found = GroupPlan(group, plan, [])
         if wishes.all_groups:
@@ -163,6 +182,21 @@ def _balance_groups(
         if plan.interrupted or (plan.moves and not wishes.all_groups):
             break
         replay(state, plan.moves)
+
+
+def _hold_to(arena: BalanceProblem, plan: Plan) -> None:
+    """Take the last moves of `plan` back until every failure can be survived that must be."""
+    survival, state = arena.survival, arena.state
+    if survival is None:
+        return
+    with state.trial():
+        replay(state, plan.moves)
+        problem = survival.problem(state)
+        while plan.moves and survival.lost(state):
+            move = plan.moves.pop()
+            state.remove(move.instance, move.after)
+            state.place(move.instance, move.before)
+            plan.reason = problem
 
 
 def _known(cluster: Cluster, wishes: BalanceOptions) -> None:
@@ -198,4 +232,7 @@ def _arena(
     if relations is not None and relations.stuck:
         instances = [i for i in instances if i.name not in relations.stuck]
     scope = in_order(group.nodes, wishes.rules.like_hbal)
-    return BalanceProblem(state, scope, fixed, instances, wishes.rules, ties_of(relations))
+    mode = wishes.n1_of(group)
+    survival = None if mode == "off" else Survival(state, group, mode, relations)
+    rules = wishes.rules_for(group)
+    return BalanceProblem(state, scope, fixed, instances, rules, ties_of(relations), survival)

@@ -5,6 +5,9 @@ move as one unit (`units.py`), whose score counts once all have moved.  Where no
 helps, `StopCriteria.lookahead` lets two instances move together.  With
 a traffic limit, moves are chosen by what they gain, and once more by what they gain
 per MiB; the plan that ends lower is kept.
+
+A plan that in the end loses the survival of a failure is made again, and then no step may
+lose it: of moves that would, the next best is taken.
 """
 
 from __future__ import annotations
@@ -14,6 +17,7 @@ from iallocator.planners.balance.scan.neighbourhood import MoveScan
 from iallocator.planners.eligible import score_of
 from iallocator.planners.plan import Plan, PlannedMove, traffic
 from iallocator.planners.stop_criteria import lowest_score
+from iallocator.planners.survival import FailureGuard
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -26,6 +30,7 @@ if TYPE_CHECKING:
     from iallocator.planners.balance.scan.neighbourhood import FoundMove, Measure
     from iallocator.planners.balance.units import UnitMove, UnitMoves
     from iallocator.planners.stop_criteria import StopCriteria
+    from iallocator.planners.survival import Survival
 
     Progress = Callable[[Plan], None]
 
@@ -46,6 +51,9 @@ TRIED, PAIRED = 24, 16
 PATIENCE = 4
 """How many of those are tried out in vain once an exchange is found."""
 
+FOLLOWERS = 4
+"""How many second moves are looked at for one that keeps global N+1."""
+
 INFINITE = float("inf")
 
 EXCHANGE_GAIN = 0.001
@@ -56,7 +64,8 @@ class BalanceProblem:
     """What is balanced: the nodes of `scope` in `state`, `instances` that may move.
 
     `fixed` holds the capacities of every node of the cluster, `ties` the bonds between
-    instances.  The order of `scope` and `instances` decides between equals.
+    instances, `survival` the failures that must be survivable in the end.  The order of
+    `scope` and `instances` decides between equals.
     """
 
     def __init__(
@@ -67,8 +76,10 @@ class BalanceProblem:
         instances: Sequence[Instance],
         rules: MoveRules,
         ties: Ties | None = None,
+        survival: Survival | None = None,
     ) -> None:
         self.state = state
+        self.survival = survival
         self.ties = ties
         self.scope = scope
         self.fixed = fixed
@@ -81,13 +92,13 @@ class BalanceProblem:
         scan.set_prices(traffic)
         return scan
 
-    def unit_moves(self) -> UnitMoves | None:
+    def unit_moves(self, guard: FailureGuard | None) -> UnitMoves | None:
         """The moves of those that must be together; None where nothing binds instances."""
         if self.ties is None:
             return None
         from iallocator.planners.balance.units import UnitMoves
 
-        return UnitMoves(self, self.ties)
+        return UnitMoves(self, self.ties, guard)
 
     def relaxed(self) -> MoveScan:
         """All moves, those that only soft limits or bonds forbid among them."""
@@ -98,15 +109,23 @@ class BalanceProblem:
 class GreedyBalancer:
     """Makes one plan, changing the state as it goes; `plan` is always what is found so far."""
 
-    def __init__(self, arena: BalanceProblem, limits: StopCriteria, progress: Progress) -> None:
+    def __init__(
+        self,
+        arena: BalanceProblem,
+        limits: StopCriteria,
+        progress: Progress,
+        guard: FailureGuard | None = None,
+    ) -> None:
         self._arena = arena
         self._state = arena.state
         self._scan = arena.scan()
-        self._units = arena.unit_moves()
+        self._guard = guard
+        self._units = arena.unit_moves(guard)
         self._limits = limits
         self._floor = limits.min_score + lowest_score(arena.state, arena.scope)
         self._progress = progress
         self._score = self._scan.score()
+        self._barred = self._outdated = False
         self.plan = Plan("balance", self._score)
 
     def run(self, by_value: bool = False) -> Plan:
@@ -120,7 +139,7 @@ class GreedyBalancer:
     def _run(self, by_value: bool) -> None:
         self._mend()
         while not self._stopped():
-            found = self._scan.best(self._measure(by_value), self._budget())
+            found = self._best(by_value)
             helps = found is not None and self._helps(self._score - found.score)
             unit = self._unit(found if helps else None, by_value)
             if unit is not None:
@@ -129,6 +148,31 @@ class GreedyBalancer:
                 self._make(found)
             elif not (self._exchanges() or self._mend()) and not self.plan.reason:
                 self.plan.reason = self._why_not(found)
+
+    def _best(self, by_value: bool) -> FoundMove | None:
+        """The best move; one that helps keeps global N+1, too."""
+        while True:
+            found = self._scan.best(self._measure(by_value), self._budget())
+            if found is None or not self._helps(self._score - found.score):
+                if not self._outdated:
+                    return found
+                self._scan, self._barred, self._outdated = self._arena.scan(), False, False
+            elif self._keeps_n1(found):
+                return found
+            else:
+                self._scan.bar(found)
+                self._barred = True
+
+    def _keeps_n1(self, found: FoundMove, also: FoundMove | None = None) -> bool:
+        """Whether global N+1 is kept after a move; `also` has been made just before."""
+        if self._guard is None:
+            return True
+        touched = {*found.before, found.target}
+        if also is not None:
+            touched |= {*also.before, also.target}
+        with self._state.trial():
+            apply_steps(self._state, found.instance, found.kind.steps(found.before, found.target))
+            return self._guard.keeps(touched)
 
     def _mend(self) -> bool:
         """Make the moves that mend broken musts; whether there were any."""
@@ -184,6 +228,8 @@ class GreedyBalancer:
     def _why_not(self, found: FoundMove | None) -> str:
         if found is not None and self._score - found.score > NOTHING:
             return "no move gains enough"
+        if self._barred:
+            return "no move lowers the score and keeps global N+1"
         return "no move lowers the score"
 
     def _make(self, found: FoundMove) -> None:
@@ -207,6 +253,9 @@ class GreedyBalancer:
         target = self._state.cluster.nodes[found.target].name
         apply_steps(self._state, found.instance, steps)
         self._scan.refresh([*found.before, found.target])
+        self._outdated = self._barred  # what was barred before may do now
+        if self._guard is not None:
+            self._guard.moved((*found.before, found.target))
         self._score = self._scan.score()
         copied = traffic(found.instance, found.kind.letters)
         notation = found.kind.notation(target)
@@ -222,38 +271,46 @@ class GreedyBalancer:
             return False
         start = self._score
         wanted = max(EXCHANGE_GAIN, limits.gain_wanted(start))
-        best: tuple[float, FoundMove] | None = None
-        progress, self._progress = self._progress, lambda plan: None
-        try:
-            since = 0
-            for first in self._promising():
-                if limits.expired() or (best is not None and since >= PATIENCE):
-                    break
-                since += 1
-                if traffic(first.instance, first.kind.letters) > self._budget():
-                    continue
-                found = self._try(first)
-                if found <= start - wanted and (best is None or found < best[0]):
-                    best, since = (found, first), 0
-        finally:
-            self._progress = progress
+        best: tuple[float, FoundMove, FoundMove] | None = None
+        since = 0
+        for first in self._promising():
+            if limits.expired() or (best is not None and since >= PATIENCE):
+                break
+            since += 1
+            if traffic(first.instance, first.kind.letters) > self._budget():
+                continue
+            second = self._follower(first, best[0] if best else start - wanted)
+            if second is not None:
+                best, since = (second.score, first, second), 0
         if best is None:
             return False
-        self._make(best[1])
-        second = self._scan.best(budget=self._budget())
-        assert second is not None
-        self._make(second)
+        made = [self._made(found) for found in best[1:]]
+        self.plan.moves += made
+        self._progress(self.plan)
         return True
 
-    def _try(self, first: FoundMove) -> float:
-        """The lowest score after `first` and a move that follows it; all is as before then."""
+    def _follower(self, first: FoundMove, limit: float) -> FoundMove | None:
+        """The best move after `first`, if the score is below `limit` and N+1 kept after both.
+
+        All is as before then.
+        """
         with self._scan.trial(), self._state.trial():
             steps = first.kind.steps(first.before, first.target)
             apply_steps(self._state, first.instance, steps)
             self._scan.refresh([*first.before, first.target])
             budget = self._budget() - traffic(first.instance, first.kind.letters)
+            return self._second(first, budget, limit)
+
+    def _second(self, first: FoundMove, budget: float, limit: float) -> FoundMove | None:
+        """The same, once `first` is made."""
+        for _ in range(FOLLOWERS):
             second = self._scan.best(budget=budget)
-            return INFINITE if second is None else second.score
+            if second is None or second.score >= limit:
+                break
+            if self._keeps_n1(second, also=first):
+                return second
+            self._scan.bar(second)
+        return None
 
     def _promising(self) -> list[FoundMove]:
         """First moves of exchanges, those first that go best with another.
@@ -276,20 +333,34 @@ def balance(
     """The best plan for `arena`, whose state it leaves as it was."""
     plans: list[Plan] = []
     for by_value in (False,) if limits.cost is None else (False, True):
-        with arena.state.trial():
-            plans.append(_attempt(arena, limits, progress, by_value))
+        plans.append(_plan(arena, limits, progress, by_value))
         if plans[-1].interrupted:
             break
     mended = max(plan.mended for plan in plans)
     return min((p for p in plans if p.mended == mended), key=lambda plan: plan.after)
 
 
+def _plan(arena: BalanceProblem, limits: StopCriteria, progress: Progress, by_value: bool) -> Plan:
+    """One plan; where its end does not keep global N+1, one each of whose steps does."""
+    state, survival = arena.state, arena.survival
+    with state.trial():
+        plan = _attempt(arena, limits, progress, by_value)
+        if survival is None or plan.interrupted or not survival.lost(state):
+            return plan
+    with state.trial():
+        return _attempt(arena, limits, progress, by_value, FailureGuard(survival, state))
+
+
 def _attempt(
-    arena: BalanceProblem, limits: StopCriteria, progress: Progress, by_value: bool
+    arena: BalanceProblem,
+    limits: StopCriteria,
+    progress: Progress,
+    by_value: bool,
+    guard: FailureGuard | None = None,
 ) -> Plan:
     """One plan; an empty one if someone interrupts before the first scan is done."""
     try:
-        return GreedyBalancer(arena, limits, progress).run(by_value)
+        return GreedyBalancer(arena, limits, progress, guard).run(by_value)
     except KeyboardInterrupt:
         plan = Plan("balance", score_of(arena.state, arena.scope))
         plan.stop_at_best()

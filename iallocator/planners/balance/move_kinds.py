@@ -123,6 +123,10 @@ class MoveRules:
         """The same rules for somebody who does not mind soft limits."""
         return self._with(ignore_soft=True)
 
+    def minding_soft_limits(self, ignore: bool) -> MoveRules:
+        """The same rules where soft limits count, or with `ignore` do not."""
+        return self if ignore == self.ignore_soft else self._with(ignore_soft=ignore)
+
     def for_everyone(self) -> MoveRules:
         """The same rules for what is on nodes that are online, too."""
         return self._with(evacuate_only=False)

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from iallocator.planners.balance.greedy import BalanceProblem
     from iallocator.planners.balance.move_kinds import MoveKind, MoveRules
     from iallocator.planners.balance.scan.affinity_table import Tie, Ties
+    from iallocator.planners.survival import FailureGuard
 
     Names = tuple[str, ...]
     Unit = tuple[Names, ...]
@@ -66,7 +67,10 @@ class UnitMoves:
     look at again: only those that may gain most, but all before none is said to gain.
     """
 
-    def __init__(self, problem: BalanceProblem, ties: Ties) -> None:
+    def __init__(
+        self, problem: BalanceProblem, ties: Ties, guard: FailureGuard | None = None
+    ) -> None:
+        self._guard = guard
         self._state = problem.state
         self._scope = problem.scope
         self._fixed = problem.fixed
@@ -115,7 +119,8 @@ class UnitMoves:
                     continue
                 gain = (present - move.score) / (move.copied + 1 if by_value else 1)
                 self._gains[unit] = max(self._gains[unit], gain)
-                if gain > (found[0] if found else max(floor, 0.0)):
+                least = found[0] if found else max(floor, 0.0)
+                if gain > least and self._keeps_n1():
                     found = gain, move
         return found[1] if found else None
 
@@ -137,9 +142,12 @@ class UnitMoves:
                 if move.copied > budget or len(move.moves) > count or not move.broken < now:
                     continue
                 key = len(move.broken) - len(now), round(move.score, DECIMALS)
-                if best is None or key < best[0]:
+                if (best is None or key < best[0]) and self._keeps_n1():
                     best = key, move
         return best[1] if best else None
+
+    def _keeps_n1(self) -> bool:
+        return self._guard is None or self._guard.keeps()
 
     def broken(self) -> set[Tie]:
         """The musts of instances that may move which are broken now."""
@@ -151,7 +159,10 @@ class UnitMoves:
     # Moves of one unit
 
     def _moves(self, unit: Unit) -> Iterator[UnitMove]:
-        """Every move of `unit` that the limits allow and that breaks no further must."""
+        """Every move of `unit` that the limits allow and that breaks no further must.
+
+        Each is made on the state until the next is asked for.
+        """
         rules = self._rules_for(unit)
         if rules is None:
             return

@@ -10,6 +10,7 @@ from iallocator.model.node_view import capacities
 from iallocator.model.state import State
 from iallocator.planners.balance.greedy import BalanceProblem, GreedyBalancer
 from iallocator.planners.balance.move_kinds import MoveRules
+from iallocator.planners.eligible import score_of
 from iallocator.planners.squeeze.headroom_repair import repair
 from iallocator.planners.squeeze.power_state import Switched
 
@@ -43,11 +44,16 @@ class FeasibilityResult:
         The moves, and the score of the group after them with those nodes switched.
     problem:
         Why they do not do; "" if they do.
+    loses_n1:
+        Whether a failure that must be survivable is not, once they are made.
     """
 
-    __slots__ = ("moves", "problem", "score")
+    __slots__ = ("loses_n1", "moves", "problem", "score")
 
-    def __init__(self, moves: Sequence[PlannedMove], score: float, problem: str) -> None:
+    def __init__(
+        self, moves: Sequence[PlannedMove], score: float, problem: str, loses_n1: bool = False
+    ) -> None:
+        self.loses_n1 = loses_n1
         self.moves = moves
         self.score = score
         self.problem = problem
@@ -152,6 +158,13 @@ class Feasibility:
             return found
         return FeasibilityResult(moves, moves[-1].score if moves else near.found().score, "")
 
+    def without_moves(self, on: Collection[int]) -> FeasibilityResult:
+        """What comes of switching the nodes `on` online, and nothing else."""
+        with Switched(self.cluster, on=on):
+            attempt = _Attempt(self, frozenset(), False)
+            attempt.judge(score_of(State(self.cluster), self.scope))
+            return attempt.found()
+
     def hopeless(self, off: Collection[int]) -> str:
         """Why the nodes `off` cannot be freed, if amounts alone say so; "" if they do not."""
         with Switched(self.cluster, off):
@@ -215,7 +228,8 @@ class _Attempt:
 
     def found(self) -> FeasibilityResult:
         """What came of it."""
-        return FeasibilityResult(self.moves, self._score, self.problem)
+        loses_n1 = bool(self.problem) and bool(self._relief.survival.lost(self._state))
+        return FeasibilityResult(self.moves, self._score, self.problem, loses_n1)
 
     def follow(self, way: Sequence[Phase]) -> None:
         """Make the moves of every phase; if not `tidy`, only until they do."""
@@ -229,11 +243,15 @@ class _Attempt:
             if plan.interrupted:
                 raise KeyboardInterrupt
             self.moves += plan.moves
-            self._score = plan.after
             if number == len(way) or not self._tidy:
-                self.problem = self._homeless() or self._lacking() or self._lost()
+                self.judge(plan.after)
                 if not self.problem:
                     return
+
+    def judge(self, score: float) -> None:
+        """Say what is wrong as things are, at this score."""
+        self._score = score
+        self.problem = self._homeless() or self._lacking() or self._lost()
 
     def distance(self) -> tuple[bool, float]:
         """How far it is from what is wanted, for comparison."""

@@ -184,7 +184,7 @@ def _power_on(
             last = found
     if last is not None and not expired():
         found = relief.find(on=standby, tidy=True)
-        search.keep(standby, found)
+        search.keep(standby, relief.without_moves(standby) if found.loses_n1 else found)
 
 
 def _large_enough(relief: Feasibility, index: int) -> bool:

@@ -115,6 +115,11 @@ class MoveScan:
             return 0.0
         return self._ties.penalty(self.state.where, self.table.position)
 
+    def bar(self, move: FoundMove) -> None:
+        """Find `move` no more, until it is evaluated anew because a node of it has changed."""
+        for scan in self._scans:
+            scan.bar(move)
+
     def trial(self) -> Snapshot:
         """A time of changes that are forgotten at its end; the state must be as before then."""
         stores = [store for scan in self._scans for store in scan.stores]
@@ -222,6 +227,7 @@ class _CrowdScan:
         self._rules = rules
         self._migration = migration
         self._order = [order[instance.name] for instance in crowd.instances]
+        self._rows = {instance.name: row for row, instance in enumerate(crowd.instances)}
         self._tagged = tagged
         self._tags: MoveTags | None = None
         count = len(crowd.instances)
@@ -239,6 +245,15 @@ class _CrowdScan:
         everyone = np.arange(count, dtype=np.intp)
         self._locate(everyone)
         self._evaluate_rows(everyone)
+
+    def bar(self, move: FoundMove) -> None:
+        """Forbid `move`, if it is of an instance of the crowd."""
+        row = self._rows.get(move.instance.name)
+        for store in self.stores if row is not None else ():
+            if store.kind is move.kind:
+                target = self._table.position[move.target]
+                column = np.flatnonzero(self._targets == target) if store.kind.targeted else 0
+                store.linear[row, column] = np.inf
 
     def refresh(self, changed: Whole) -> None:
         """Evaluate anew the moves of instances on `changed` nodes, and those to them."""

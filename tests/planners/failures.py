@@ -1,0 +1,31 @@
+"""Which failures of nodes cannot be survived: every one is played through."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from iallocator.model.state import State
+from iallocator.n1.rules import Rules
+from iallocator.n1.simulation import Simulation
+from iallocator.scoring import Kernels
+from iallocator.wire.document import Reading, read_cluster
+
+Json = dict[str, Any]
+
+__all__ = ["unsurvivable", "unsurvivable_in"]
+
+
+def unsurvivable(document: Json) -> set[str]:
+    """Return the online nodes whose failure cannot be survived, by name."""
+    return unsurvivable_in(State(read_cluster(document, Reading())))
+
+
+def unsurvivable_in(state: State) -> set[str]:
+    """Return the same for a state; nothing but the simulation is asked."""
+    nodes = state.cluster.nodes
+    found = set()
+    for group in state.cluster.groups:
+        simulation = Simulation(state, Kernels(state, []), Rules("no-new"), group.nodes)
+        online = [index for index in group.nodes if nodes[index].online]
+        found |= {nodes[index].name for index in online if simulation.fail(index)}
+    return found

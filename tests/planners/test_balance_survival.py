@@ -1,0 +1,173 @@
+"""Balancing keeps global N+1: what could fail before the plan may fail after it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+
+from iallocator.cli import main
+from iallocator.model.state import State
+from iallocator.planners.survival import FailureGuard, Survival, doomed
+from iallocator.wire.document import Reading, read_cluster
+from tests.builders import cluster, instance
+
+from .failures import unsurvivable, unsurvivable_in
+
+Json = dict[str, Any]
+Capture = pytest.CaptureFixture[str]
+
+SEEDS = range(34, 60)
+
+
+def _tight(seed: int) -> Json:
+    """Return a cluster that is so full that the failure of a node is just survived, or not."""
+    rng = Random(f"balance survival/{seed}")
+    names = [f"node{k}" for k in range(1, rng.randint(3, 5) + 1)]
+    free = dict.fromkeys(names, 8000)
+    left = 8000 * (len(names) - 1) * rng.uniform(0.6, 1)
+    sizes = rng.choice(((512, 1024, 2048), (1000, 3000), (700, 1500, 4000)))
+    mirrored = rng.random() < 0.4
+    instances = {}
+    for k in range(60):
+        home, mirror = rng.sample(names, 2)
+        memory = rng.choice(sizes)
+        if min(free[home], left) > memory:
+            free[home] -= memory
+            left -= memory
+            drbd = mirrored and rng.random() < 0.5
+            shared = {} if drbd else {"disk_template": "rbd"}
+            places = (home, mirror) if drbd else (home,)
+            instances[f"i{k}"] = instance(*places, memory=memory, **shared)
+    return cluster(len(names), memory=8000, instances=instances)
+
+
+def _balance(document: Json, folder: Path, capsys: Capture, *options: str) -> Json:
+    path = folder / "cluster.json"
+    path.write_text(json.dumps(document))
+    assert main(["balance", "--json", "--min-gain=0", *options, str(path)]) == 0
+    plan: Json = json.loads(capsys.readouterr().out)
+    return plan
+
+
+def _after(document: Json, plan: Json) -> set[str]:
+    """Return whose failure cannot be survived once a plan is carried out."""
+    world = read_cluster(document, Reading())
+    state = State(world)
+    by_name = {node.name: node.index for node in world.nodes}
+    instances = {one.name: one for one in world.instances}
+    for move in plan["moves"]:
+        one = instances[move["instance"]]
+        state.remove(one, state.where[one.name])
+        state.place(one, tuple(by_name[name] for name in move["to"]))
+    return unsurvivable_in(state)
+
+
+@pytest.mark.parametrize("options", [(), ("--lookahead",), ("--cost=8",)], ids=" ".join)
+def test_balance_leaves_every_failure_survivable_that_was(
+    options: tuple[str, ...], tmp_path: Path, capsys: Capture
+) -> None:
+    """No node is worse off after the plan; with strict nothing moves unless all are safe then."""
+    moves = dict.fromkeys(("no-new", "strict", "off"), 0)
+    broken = 0
+    for seed in SEEDS:
+        document = _tight(seed)
+        before = unsurvivable(document)
+        for mode in moves:
+            plan = _balance(document, tmp_path, capsys, *options, f"--n1={mode}")
+            moves[mode] += len(plan["moves"])
+            after = _after(document, plan)
+            broken += mode == "off" and not after <= before
+            assert mode == "off" or after <= before, (seed, mode)
+            assert mode != "strict" or not plan["moves"] or not after, seed
+    assert broken > 0
+    assert moves["no-new"] > moves["strict"] > 0
+
+
+def test_balance_takes_the_next_best_move_where_the_best_breaks_n1(
+    tmp_path: Path, capsys: Capture
+) -> None:
+    """Fewer moves would be made if a step ended where its best move is refused."""
+    for seed in SEEDS:
+        document = _tight(seed)
+        free = _balance(document, tmp_path, capsys, "--n1=off")["moves"]
+        kept = _balance(document, tmp_path, capsys)["moves"]
+        common = next((k for k, (a, b) in enumerate(zip(free, kept)) if a != b), None)
+        if common is not None:
+            return
+    raise AssertionError("no cluster on which another move takes the place of the best")
+
+
+def test_balance_says_whose_failure_holds_it_back(tmp_path: Path, capsys: Capture) -> None:
+    """With strict the plan is empty, and the reason names the node and the instance."""
+    homes = {"big": (1, 7900), "a": (2, 1000), "b": (2, 1000), "c": (3, 300), "d": (4, 300)}
+    held = {
+        name: instance(f"node{home}", memory=memory, disk_template="rbd")
+        for name, (home, memory) in homes.items()
+    }
+    document = cluster(4, memory=8000, instances=held)
+    assert _balance(document, tmp_path, capsys)["moves"]
+    plan = _balance(document, tmp_path, capsys, "--n1=strict")
+    assert plan["moves"] == []
+    assert "the failure of node1 would not be survived: big is lost" in plan["groups"][0]["reason"]
+
+
+def test_balance_judges_each_group_by_its_own_tags(tmp_path: Path, capsys: Capture) -> None:
+    """A group whose tag says so is balanced without N+1; the other is not."""
+    for seed in SEEDS:
+        document = _tight(seed)
+        free = _balance(document, tmp_path, capsys, "--n1=off")
+        if free["moves"] == _balance(document, tmp_path, capsys)["moves"]:
+            continue
+        (group,) = document["nodegroups"].values()
+        group["tags"] = ["iallocator:n1:off"]
+        assert _balance(document, tmp_path, capsys)["moves"] == free["moves"]
+        assert _balance(document, tmp_path, capsys, "--n1=no-new")["moves"] != free["moves"]
+        return
+    raise AssertionError("N+1 makes no difference anywhere")
+
+
+def test_balance_like_hbal_knows_no_n1(tmp_path: Path, capsys: Capture) -> None:
+    """With --compat hail no move is held back by it, unless --n1 is given."""
+    differs = 0
+    for seed in SEEDS:
+        document = _tight(seed)
+        names = [
+            {move["instance"] for move in _balance(document, tmp_path, capsys, *options)["moves"]}
+            for options in (
+                ("--compat=hail",), ("--compat=hail", "--n1=off"), ("--compat=hail", "--n1=no-new")
+            )
+        ]  # fmt: skip
+        assert names[0] == names[1], seed
+        differs += names[0] != names[2]
+    assert differs > 0
+
+
+def test_failure_guard_agrees_with_the_simulation_after_every_move() -> None:
+    """On random walks what it keeps in mind gives the verdict that looking anew gives."""
+    refused = kept = 0
+    for seed in SEEDS:
+        world = read_cluster(_tight(seed), Reading())
+        state, rng = State(world), Random(seed)
+        survival = Survival(state, world.groups[0], "no-new")
+        guard = FailureGuard(survival, state)
+        for _ in range(30):
+            one = rng.choice(world.instances)
+            before = state.where[one.name]
+            after = tuple(rng.sample(range(len(world.nodes)), len(before)))
+            touched = {*before, *after}
+            state.remove(one, before)
+            state.place(one, after)
+            expected = not doomed(state, world.groups[0], sorted(survival.saved))
+            assert guard.keeps(touched) == guard.keeps() == expected, seed
+            if expected:
+                kept += 1
+                guard.moved(touched)
+            else:
+                refused += 1
+                state.remove(one, after)
+                state.place(one, before)
+    assert min(kept, refused) > 20
