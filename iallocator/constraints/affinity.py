@@ -98,7 +98,7 @@ class Affinity(NoAffinity):
         self, instance: Instance, candidates: Candidates
     ) -> tuple[Candidates, dict[Nodes, float]]:
         rows = [list(candidates.row(number)) for number in range(candidates.rows())]
-        costs = self._costs(instance, {nodes[0] for row in rows for _, nodes in row})
+        costs = self.costs(instance, {nodes[0] for row in rows for _, nodes in row})
         if not costs:
             return candidates, {}
         scores = {nodes: score for row in rows for score, nodes in row}
@@ -108,7 +108,7 @@ class Affinity(NoAffinity):
         ]
         return ListedCandidates(dear, candidates.failures), scores
 
-    def _costs(self, instance: Instance, nodes: Collection[int]) -> dict[int, float]:
+    def costs(self, instance: Instance, nodes: Collection[int]) -> dict[int, float]:
         """What each of `nodes` costs; the wishes of those that come along count too."""
         costs: dict[int, float] = {}
         where = self._state.where
@@ -121,7 +121,28 @@ class Affinity(NoAffinity):
     def broken(self, instance: Instance, node: int) -> list[str]:
         where = self._state.where
         broken = self._relations.broken(instance.name, node, where, self.pending)
-        return [bond.priced for bond in broken if not bond.must]
+        return [bond.priced for bond in broken if not bond.must] + self.unmet_orders(instance)
+
+    def unmet_orders(self, instance: Instance) -> list[str]:
+        home = self._state.cluster.nodes[instance.nodes[0]] if instance.nodes else None
+        if home is not None and home.online:
+            return []  # it runs already
+        wishes = [b for b in self._relations.of(instance.name, ORDER) if b.other and not b.must]
+        return [f"{b.told}: {why}" for b in wishes if (why := self._why_not_running(b.other))]
+
+    def _why_not_running(self, name: str) -> str:
+        """Why `name` does not run after the answer, as far as that is decided; or ""."""
+        if name in self.pending or any(
+            one.name == name and name in self._state.where for one in self._new
+        ):
+            return ""
+        if any(one.name == name for one in self._new):
+            return f"{name} has no place"
+        known = self._state.cluster.instance_named(name)
+        if known is None:
+            return f"there is no {name}"
+        runs = known.running and name in self._state.where
+        return "" if runs else f"{name} does not run"
 
     def unmet(self, instance: Instance) -> str:
         where = self._state.where

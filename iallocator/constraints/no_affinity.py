@@ -61,8 +61,16 @@ class NoAffinity:
         """
         return candidates, {}
 
+    def costs(self, instance: Instance, nodes: Collection[int]) -> dict[int, float]:
+        """What each of `nodes` costs by what `instance` should not do there; 0 is left out."""
+        return {}
+
     def broken(self, instance: Instance, node: int) -> list[str]:
         """What `instance` on `node` should rather not do, for people."""
+        return []
+
+    def unmet_orders(self, instance: Instance) -> list[str]:
+        """After whom `instance` should start, though that one does not run, for people."""
         return []
 
     def unmet(self, instance: Instance) -> str:

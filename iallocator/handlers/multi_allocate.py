@@ -33,6 +33,7 @@ def multi_allocate(context: Context, request: MultiAllocate) -> Reply:
         batch, note = _at_once(context, request, batch)
     if context.settings.optimal:
         batch, note = _best(context, request, batch, note)
+    _tell_unmet_orders(context, batch)
     return batch.reply(note, whole=context.settings.like_hail)
 
 
@@ -110,6 +111,16 @@ def _drop_dependents(context: Context, batch: _Batch) -> None:
             batch.failed.append((instance.name, why))
             entry = next(e for e in batch.entries if e["instance"] == instance.name)
             entry |= {"nodes": [], "reason": why}
+
+
+def _tell_unmet_orders(context: Context, batch: _Batch) -> None:
+    """Add to what entries say is broken what turned out so after they were made."""
+    entries = {entry["instance"]: entry for entry in batch.entries}
+    for instance, _ in batch.placed:
+        known = entries[instance.name].get("broken", [])
+        more = [text for text in context.bonds.unmet_orders(instance) if text not in known]
+        if more:
+            entries[instance.name]["broken"] = [*known, *more]
 
 
 def _place(context: Context, wish: AllocationRequest, wanted: Allocate, batch: _Batch) -> None:

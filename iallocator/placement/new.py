@@ -109,7 +109,7 @@ def place_new(
         from iallocator.ranking import lost_allocations
 
         candidates, scores = lost_allocations.rank(
-            context.state, evaluator.group, instance, candidates
+            context.state, evaluator.group, instance, candidates, context.bonds
         )
     else:
         candidates, scores = context.bonds.priced(instance, candidates)

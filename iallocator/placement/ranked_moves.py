@@ -58,7 +58,7 @@ def rank_moves(
     if not ranks_nodes(strategy):
         from iallocator.ranking.lost_allocations import rank
 
-        return RankedMoves(*rank(working.state, group, instance, candidates))
+        return RankedMoves(*rank(working.state, group, instance, candidates, working.bonds))
     from iallocator.ranking.pairs import order_candidates
 
     ordered = order_candidates(strategy, working, instance, candidates, present, primary_given)

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
     from typing import Any, Protocol
 
     from iallocator.model.cluster import Cluster, Group
@@ -33,6 +33,12 @@ if TYPE_CHECKING:
         stickiness: int
         tag_prefix: str
 
+    class Wishes(Protocol):
+        """What is known of bonds between instances."""
+
+        def costs(self, instance: Instance, nodes: Collection[int]) -> Mapping[int, float]:
+            """What each of `nodes` costs by what `instance` should not do there."""
+
     class WorkingSet(Protocol):
         """What a strategy sees of a request; see `iallocator.placement.context.Context`."""
 
@@ -42,6 +48,10 @@ if TYPE_CHECKING:
         remarks: list[str]
         coming: Sequence[Instance]
         turn: ScheduledInstance | None
+
+        @property
+        def bonds(self) -> Wishes:
+            """The bonds between instances."""
 
         @property
         def settings(self) -> RankSettings:
@@ -106,6 +116,13 @@ class RankQuery:
         self.present = present
         self.role = role
         self.beside = beside
+
+    def costs(self, nodes: Collection[int]) -> Mapping[int, float]:
+        """What each of `nodes` costs by what the instance should not do there, if anything.
+
+        All shoulds are about the node where an instance runs: no secondary costs anything.
+        """
+        return {} if self.role == "secondary" else self.context.bonds.costs(self.instance, nodes)
 
     def second(self, primary: int | None = None) -> RankQuery:
         """The same for the secondary, beside `primary` if that is known."""

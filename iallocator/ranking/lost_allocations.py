@@ -26,12 +26,13 @@ from iallocator.scoring.candidates import Candidates
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from iallocator.model.cluster import Group, Node
     from iallocator.model.instance import Instance
     from iallocator.model.policy import Spec
     from iallocator.model.state import State
+    from iallocator.ranking.base import Wishes
     from iallocator.scoring.candidates import Placement
 
 __all__ = ["rank", "shown"]
@@ -41,21 +42,29 @@ Lost = tuple[tuple[int, ...], float]
 
 
 def rank(
-    state: State, group: Group, instance: Instance, candidates: Candidates
+    state: State, group: Group, instance: Instance, candidates: Candidates, bonds: Wishes
 ) -> tuple[Candidates, dict[tuple[int, ...], float]]:
     """`candidates` ranked by what they lose, and the cluster score of each.
+
+    Of equals who breaks less of what `bonds` say that the instance should do comes first.
 
     Cost: the losses of each node once in each role, and once more of a secondary for each
     of its peers; a sum for each candidate that is looked at.
     """
-    return _ByLoss(candidates, _Losses(state, group, instance)), _Scores(candidates)
+    losses, costs = _Losses(state, group, instance), bonds.costs(instance, group.nodes)
+    return _ByLoss(candidates, losses, costs), _Scores(candidates)
 
 
 class _ByLoss(Candidates):
-    """The candidates of another rank, by what they lose; of equals the first by node."""
+    """The candidates of another rank, by what they lose; of equals the first by node.
 
-    def __init__(self, candidates: Candidates, losses: _Losses) -> None:
+    `costs`: node → what the instance should not do there costs, which comes before the node.
+    """
+
+    def __init__(self, candidates: Candidates, losses: _Losses, costs: Mapping[int, float]) -> None:
         self._candidates = candidates
+        self._costs = costs
+        self._numbers = self._row_numbers()
         self._losses = losses
         self._order: list[int] = []  # all nodes as secondaries, those that lose least first
         self.failures = candidates.failures
@@ -64,10 +73,20 @@ class _ByLoss(Candidates):
     def rows(self) -> int:
         return self._candidates.rows()
 
+    def _row_numbers(self) -> Sequence[int]:
+        """The rows of the candidates, those first whose primaries break less."""
+        numbers, costs = range(self._candidates.rows()), self._costs
+        if not costs:
+            return numbers
+        firsts = {number: self._candidates.open(number)[0] for number in numbers}
+        return sorted(numbers, key=lambda k: costs.get(firsts[k][0], 0.0) if firsts[k] else 0.0)
+
     def row(self, number: int) -> Iterator[Placement]:
-        prefix, lasts = self._candidates.open(number)
+        prefix, lasts = self._candidates.open(self._numbers[number])
         if not prefix:
-            return iter(sorted((self._losses.primary[last], (last,)) for last in lasts))
+            losses, costs = self._losses.primary, self._costs
+            lasts = sorted(lasts, key=lambda last: (losses[last], costs.get(last, 0.0), last))
+            return iter([(losses[last], (last,)) for last in lasts])
         beside = self._losses.beside.get(prefix[0], {})
         return heapq.merge(
             self._pairs(prefix[0], [last for last in self._usual(lasts) if last not in beside]),

@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import TypeVar
+
+    Score = TypeVar("Score", int, float)
+
 __all__ = ["INFINITY", "add", "read_integer", "read_score", "shown"]
 
 INFINITY = 1_000_000
@@ -36,7 +42,7 @@ def read_integer(text: str) -> int:
     return -size if text[0] == "-" else size
 
 
-def add(one: int, other: int) -> int:
+def add(one: Score, other: Score) -> Score:
     """The sum; minus infinity wins over plus infinity, and that over every number."""
     for infinite in (-INFINITY, INFINITY):
         if infinite in (one, other):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from iallocator.constraints.no_affinity import NoAffinity
 from iallocator.model.cluster import Cluster
 from iallocator.model.instance import Instance
 from iallocator.model.node_view import capacities
@@ -50,7 +51,7 @@ def test_rank_of_every_candidate_is_what_it_loses(seed: int) -> None:
             if pair
             else kernel.singles(instance, nodes, {})
         )
-        ranked, scores = rank(state, group, instance, found)
+        ranked, scores = rank(state, group, instance, found, NoAffinity())
         assert ranked.rows() == found.rows()
         for number in range(found.rows()):
             expected = sorted((lost(cluster, instance, n), n) for _, n in found.row(number))

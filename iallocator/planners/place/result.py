@@ -90,6 +90,9 @@ def place_anew(
     before = State(cluster)
     places = place_cluster(context, strategy, instances, wanted)
     placed = Placed(strategy, before, places, [i.name for i in (*instances, *new)])
+    for place in places:
+        if place.node is not None:
+            place.broken = context.bonds.broken(place.instance, place.node)
     placed.after = context.state
     placed.remarks = context.remarks
     aims = {
@@ -125,7 +128,9 @@ def _moves(placed: Placed) -> list[PlannedMove]:
         )
         score = score_of(state, group.nodes)
         copied = traffic(place.instance, letters)
-        moves.append(PlannedMove(place.instance, place.before, steps, notation, score, copied))
+        move = PlannedMove(place.instance, place.before, steps, notation, score, copied)
+        move.broken = place.broken
+        moves.append(move)
     return moves
 
 

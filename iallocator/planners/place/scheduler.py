@@ -49,9 +49,11 @@ class ScheduleResult:
         What decided, for people.
     runs:
         Whether it runs now.
+    broken:
+        What it should rather not do there, for people.
     """
 
-    __slots__ = ("before", "instance", "nodes", "runs", "why")
+    __slots__ = ("before", "broken", "instance", "nodes", "runs", "why")
 
     def __init__(self, instance: Instance, before: tuple[int, ...], runs: bool) -> None:
         self.instance = instance
@@ -59,6 +61,7 @@ class ScheduleResult:
         self.runs = runs
         self.nodes: tuple[int, ...] | None = None
         self.why = ""
+        self.broken: list[str] = []
 
     @property
     def node(self) -> int | None:
@@ -277,7 +280,7 @@ class SchedulingPass:
         home = self.homes.get(place.instance.name)
         choice = choose_for(
             self.kind, self.context.cluster, self.facts, self.weigher, self.ledger,
-            unit, position, possible, home,
+            unit, position, possible, home, self._costs(unit.members[position:], possible),
         )  # fmt: skip
         for index in choice.ranked:
             judge = self.survival.judge(index)
@@ -288,6 +291,14 @@ class SchedulingPass:
                 refused[index] = "FailN1"
         place.why = _refusal(choice, refused)
         return None
+
+    def _costs(self, members: Sequence[Instance], nodes: Sequence[int]) -> dict[int, float]:
+        """What each of `nodes` costs by what `members` should not do there."""
+        sums: dict[int, float] = {}
+        for member in members:
+            for index, cost in self.context.bonds.costs(member, nodes).items():
+                sums[index] = sums.get(index, 0) + cost
+        return sums
 
     def refusal(self, place: ScheduleResult, nodes: tuple[int, ...]) -> str | None:
         """Why an instance that is off the state may not come to `nodes`, ranks and N+1 aside.

@@ -46,6 +46,7 @@ def _entry(placed: Placed, place: ScheduleResult) -> Json:
         "to": names(place.nodes or ()),
         "runs": place.runs,
         "why": place.why,
+        **({"broken": place.broken} if place.broken else {}),
     }
 
 
@@ -66,6 +67,8 @@ def placed_lines(placed: Placed) -> Iterator[str]:
     widths = [max(map(len, column)) for column in zip(*rows)]
     for row in rows:
         yield "  " + " ".join(cell.ljust(w) for cell, w in zip(row, widths)).rstrip()
+    for place in placed.places:
+        yield from (f"  {place.instance.name} should be {text}" for text in place.broken)
     before, after = placed.scores
     out = sum(1 for place in placed.places if place.nodes is None)
     yield f"{len(placed.moves)} instances move, {out} stay out"

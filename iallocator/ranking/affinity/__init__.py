@@ -7,7 +7,8 @@
 4. System rounds: the affinity of the system keys must be above a threshold that falls
    from round to round; the earlier the round, the better the node.
 5. Customer round: within a round the higher affinity of the customer keys wins, then
-   the name, or with ``--seed`` chance.
+   who breaks the least of what the instance should do, then the name, or with ``--seed``
+   chance.
 6. The sticky keys of the chosen node are told, as tags for the instance.
 
 Both affinities follow from the node and the instance alone, so that nodes of several
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
 __all__ = ["order"]
 
 Tie = tuple[bytes, int]
+
+BROKEN = "cost of what it should not do"
 
 
 def order(task: RankQuery, nodes: Sequence[int]) -> NodeRanking:
@@ -115,12 +118,13 @@ class _Rules:
 class _KeyOrder(NodeRanking):
     """The order of nodes by placement keys."""
 
-    __slots__ = ("_rules", "_standings", "_task", "_ties")
+    __slots__ = ("_costs", "_rules", "_standings", "_task", "_ties")
 
     def __init__(self, rules: _Rules, task: RankQuery, nodes: Sequence[int]) -> None:
         self._rules = rules
         self._task = task
         self._ties: dict[int, Tie] = {}
+        self._costs = task.costs(nodes)
         standings = {index: rules.standing(index) for index in nodes}
         self._standings = standings
         passed = [index for index, found in standings.items() if found.round is not None]
@@ -128,11 +132,11 @@ class _KeyOrder(NodeRanking):
         refused = {i: found.refusal for i, found in standings.items() if found.round is None}
         super().__init__(passed, refused)
 
-    def _rank(self, index: int) -> tuple[float, float, Tie]:
+    def _rank(self, index: int) -> tuple[float, float, float, Tie]:
         """The threshold, not the number of its round: groups may have rounds of their own."""
         standing = self._standings[index]
         threshold = self._rules.limits(index)[1][standing.round or 0]
-        return -threshold, -standing.customer, self._tie(index)
+        return -threshold, -standing.customer, self._costs.get(index, 0.0), self._tie(index)
 
     def _tie(self, index: int) -> Tie:
         """What decides between equals: the name, after what the seed makes of it."""
@@ -163,6 +167,7 @@ class _KeyOrder(NodeRanking):
             rows = [
                 ("system round", f"{number + 1} of {len(steps)}, above {above}"),
                 ("customer affinity", f"{standing.customer:.10g}"),
+                *([(BROKEN, f"{self._costs.get(index, 0.0):.10g}")] if self._costs else []),
                 ("system affinity", f"{standing.system:.10g}"),
             ]
         for kind, wanted, found in (
@@ -177,8 +182,9 @@ class _KeyOrder(NodeRanking):
         return rows
 
     def decided(self, first: int, second: int) -> str:
-        """The first of the two rules at which nodes differ; the others explain these two."""
-        for (rule, mine), (_, other) in zip(self.told(first)[:2], self.told(second)[:2]):
+        """The first of the three rules at which nodes differ; the others explain these."""
+        count = 3 if self._costs else 2
+        for (rule, mine), (_, other) in zip(self.told(first)[:count], self.told(second)[:count]):
             if mine != other:
                 return f"{rule}: {mine} against {other}"
         seed = self._seed(first)

@@ -58,8 +58,9 @@ def order(task: RankQuery, nodes: Sequence[int]) -> Choice:
     ledger = Ledger(facts, context.state, nodes)
     kind = kind_of(task.strategy)
     choice = choose_for(
-        kind, context.cluster, facts, weigher, ledger, unit, position, allowed, None
-    )
+        kind, context.cluster, facts, weigher, ledger, unit, position, allowed, None,
+        task.costs(allowed),
+    )  # fmt: skip
     refused = dict(choice.refused)
     for index in nodes:
         if not facts.usable[index]:

@@ -7,7 +7,7 @@ from iallocator.tags.pacemaker import lacking
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from iallocator.model.cluster import Cluster
     from iallocator.ranking.pacemaker.colocation_sets import ColocationSet
@@ -29,11 +29,12 @@ def choose_for(
     position: int,
     nodes: Sequence[int],
     home: int | None,
+    costs: Mapping[int, float] | None = None,
 ) -> Choice:
     """The order of `nodes` for the member at `position` of `unit`, which runs on `home`.
 
     `nodes` are those that hard limits leave, and, for a member that is not the first,
-    that the one before it allows.
+    that the one before it allows.  `costs`: node → what it should not do there costs.
     """
     possible = [False] * len(facts.usable)
     for index in nodes:
@@ -58,6 +59,7 @@ def choose_for(
         home,
         at_home=home is None or facts.weights[home] >= 0,
         preferred=preferred,
+        costs=costs,
     )
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from iallocator.ranking.base import NodeRanking
 from iallocator.tags.pacemaker import lacking
-from iallocator.tags.pacemaker_scores import shown
+from iallocator.tags.pacemaker_scores import add, shown
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -40,11 +40,13 @@ class Choice(NodeRanking):
         The node that a whole group of instances wants most, if none can hold it all.
     stays:
         Whether rule 5 put the present node first.
+    costs:
+        Node → what the instance should not do there costs, off its score.
     """
 
     __slots__ = (
-        "_cluster", "_count", "_free", "_ledger", "_wins", "kind", "preferred", "present",
-        "stays", "weights",
+        "_cluster", "_count", "_free", "_ledger", "_wins", "costs", "kind", "preferred",
+        "present", "stays", "weights",
     )  # fmt: skip
 
     def __init__(
@@ -56,6 +58,7 @@ class Choice(NodeRanking):
         self.present: int | None = None
         self.preferred: int | None = None
         self.stays = False
+        self.costs: Mapping[int, float] = {}
         self._cluster = cluster
         self._ledger = ledger
         self._free: dict[int, Amounts] = {}
@@ -68,6 +71,11 @@ class Choice(NodeRanking):
         self._count = {index: self._ledger.count[index] for index in nodes}
         self._wins = wins
 
+    def rank(self, index: int) -> tuple[float, float]:
+        """Its score, less what wishes cost; of equals who breaks less; lower is better."""
+        cost = self.costs.get(index, 0)
+        return -add(self.weights[index], -cost), cost
+
     def node_name(self, index: int) -> str:
         """The name of node `index`."""
         return self._cluster.nodes[index].name
@@ -76,13 +84,17 @@ class Choice(NodeRanking):
         """The criteria of rule 4 in their order, with the figures of node `index`."""
         free = ", ".join(f"{name} {amount:.12g}" for name, amount in self._free[index].items())
         criteria = {
-            "score": shown(self.weights[index]),
+            "score": self._score(index),
             "free capacity": free or "none",
             "instances": str(self._count[index]),
             "present node": YES_NO[index == self.present],
             "name": self._cluster.nodes[index].name,
         }
         return [(name, criteria[name]) for name in ("score", *CRITERIA[self.kind], "name")]
+
+    def _score(self, index: int) -> str:
+        score, cost = shown(self.weights[index]), self.costs.get(index)
+        return f"{score} less {cost:g} for what it should not do" if cost else score
 
     def decided(self, first: int, second: int) -> str:
         """The first rule at which the two nodes differ, with both figures."""
@@ -171,13 +183,16 @@ def choose(
     present: int | None = None,
     at_home: bool = True,
     preferred: int | None = None,
+    costs: Mapping[int, float] | None = None,
 ) -> Choice:
     """Rank those of `nodes` that rule 3 leaves, and say why of the others.
 
     `at_home` says whether the present node has no negative weight of its own, without
-    which rule 5 does not hold it there.
+    which rule 5 does not hold it there.  `costs`: what it should not do on each node costs;
+    no node is left out for that.
     """
     choice = Choice(kind, cluster, ledger, weights)
+    choice.costs = costs or {}
     choice.present = present
     refused: dict[int, str] = {}
     eligible: list[int] = []
@@ -195,11 +210,11 @@ def choose(
     choice.refused = refused
     ranked, wins = in_order(choice, eligible)
     if ranked:
-        best = weights[ranked[0]]
+        best = choice.rank(ranked[0])
         first = None
-        if preferred in eligible and weights[preferred] >= best:
+        if preferred in eligible and choice.rank(preferred) <= best:
             first = choice.preferred = preferred
-        elif best > 0 and present in eligible and at_home and weights[present] == best:
+        elif best[0] < 0 and present in eligible and at_home and choice.rank(present) == best:
             first = present
             choice.stays = present != ranked[0]
         if first is not None:
@@ -216,13 +231,13 @@ def in_order(choice: Choice, nodes: Sequence[int]) -> tuple[list[int], dict[int,
     Cost: for ``balanced`` with two attributes or more the square of the nodes that share a
     score, else one sort.
     """
-    weights = choice.weights
+    ranks = {index: choice.rank(index) for index in nodes}
     if choice.kind != "balanced":
-        return sorted(nodes, key=lambda i: (-weights[i], *choice.tie(i))), {}
+        return sorted(nodes, key=lambda i: (*ranks[i], *choice.tie(i))), {}
     wins: dict[int, int] = {}
     ranked: list[int] = []
-    for score in sorted({weights[i] for i in nodes}, reverse=True):
-        same = sorted((i for i in nodes if weights[i] == score), key=choice.tie)
+    for rank in sorted(set(ranks.values())):
+        same = sorted((i for i in nodes if ranks[i] == rank), key=choice.tie)
         count = _wins_in_arrays if len(same) >= MANY else _wins
         found = count(choice, same)
         wins.update(zip(same, found))

@@ -1,0 +1,144 @@
+"""Shoulds count under every strategy: by their price where it has scores, else among equals."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from iallocator.cli import answer
+from iallocator.commands import run_command
+from tests import builders
+
+Json = dict[str, Any]
+
+PACEMAKER = tuple(f"pacemaker-{kind}" for kind in ("default", "utilization", "balanced", "minimal"))
+STRATEGIES = ("score", "lost-allocations", "affinity", *PACEMAKER)
+
+APART = "iallocator:separate:should:web"
+
+
+def _world(nodes: int = 3, **members: Any) -> Json:
+    """Return a cluster of equal nodes, the first of which runs `old`, the others others."""
+    instances = {
+        name: builders.instance(
+            f"node{k}", disk_template="rbd", memory=1024, tags=[APART] if name == "old" else [],
+            **members,
+        )
+        for k, name in enumerate(["old", "b", "c", "d"][:nodes], start=1)
+    }  # fmt: skip
+    return builders.cluster(nodes, memory=16384, instances=instances)
+
+
+def _asked(document: Json, *options: str) -> Json:
+    response: Json = json.loads(answer(builders.as_bytes(document), ["--n1=off", *options]))
+    return response
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_should_decides_among_equals_under_every_strategy(strategy: str) -> None:
+    """node1 is the first by name; only what the new one should keep apart from is there."""
+    new = builders.allocate(_world(), disk_template="rbd", memory=512)
+    option = f"--strategy={strategy}"
+    assert _asked(new, option)["result"] == ["node1"]
+    new["request"]["tags"] = [APART]
+    assert _asked(new, option)["result"] == ["node2"]
+    assert "broken" not in _asked(new, option)["solutions"][0]
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_should_that_no_node_meets_refuses_none_and_is_reported(strategy: str) -> None:
+    """On a single node the new one goes there all the same, and is told what it breaks."""
+    new = builders.allocate(_world(1), disk_template="rbd", memory=512, tags=[APART])
+    response = _asked(new, f"--strategy={strategy}")
+    assert response["result"] == ["node1"]
+    (broken,) = response["solutions"][0]["broken"]
+    assert broken.startswith("apart from old")
+
+
+@pytest.mark.parametrize("strategy", PACEMAKER)
+@pytest.mark.parametrize(("price", "expected"), [(4, "node1"), (6, "node2")])
+def test_should_is_weighed_against_scores_of_pacemaker(
+    strategy: str, price: int, expected: str
+) -> None:
+    """node1 has a score of 5: a wish of 6 outweighs it, one of 4 does not."""
+    document = _world()
+    document["nodes"]["node1"]["tags"] = ["iallocator:score:5"]
+    document["instances"]["old"]["tags"] = [f"{APART}:{price}"]
+    tags = [f"{APART}:{price}"]
+    new = builders.allocate(document, disk_template="rbd", memory=512, tags=tags)
+    assert _asked(new, f"--strategy={strategy}")["result"] == [expected]
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_should_counts_for_moves(strategy: str) -> None:
+    """Evacuated, it goes to the node without the other one."""
+    document = _world(4)
+    document["instances"]["d"]["tags"] = [APART]
+    document["request"] = {"type": "node-evacuate", "evac_mode": "all", "instances": ["d"]}
+    response = _asked(document, f"--strategy={strategy}")
+    assert response["result"][0][0][2] == ["node2"]
+
+
+@pytest.mark.parametrize("strategy", PACEMAKER)
+def test_should_counts_in_place(
+    strategy: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Both that should be apart stay at home only if they are; the rest is as by the rules."""
+    instances = {
+        name: builders.instance("node1", disk_template="rbd", tags=[f"{APART}:9"])
+        for name in ("a", "b")
+    }
+    path = tmp_path / "document.json"
+    path.write_bytes(builders.as_bytes(builders.cluster(2, instances=instances)))
+    assert run_command("place", ["place", "--json", f"--strategy={strategy}", str(path)]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["placement"] == {"a": "node1", "b": "node2"}
+
+
+def test_should_that_place_breaks_is_reported(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Where there is one node only, both name the other; a missing leader is told, too."""
+    tags = {"a": [APART], "b": [APART, "iallocator:order:should-after:nobody"]}
+    document = builders.cluster(1)
+    request = builders.allocate(document, disk_template="rbd", memory=512)["request"]
+    del request["type"]
+    wanted = [request | {"name": name, "tags": tags[name]} for name in tags]
+    document["request"] = {"type": "multi-allocate", "instances": wanted}
+    path = tmp_path / "document.json"
+    path.write_bytes(builders.as_bytes(document))
+    assert run_command("place", ["place", "--json", "--strategy=minimal", str(path)]) == 0
+    found = {e["instance"]: e for e in json.loads(capsys.readouterr().out)["instances"]}
+    assert [text.split(" (")[0] for text in found["a"]["broken"]] == ["apart from b"]
+    assert [text.split(" (")[0] for text in found["b"]["broken"]] == [
+        "apart from a", "starts after nobody",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("strategy", ["score", "pacemaker-minimal"])
+@pytest.mark.parametrize(
+    ("base", "why"),
+    [("nobody", "there is no nobody"), ("down", "down does not run"), ("big", "big has no place")],
+)
+def test_should_after_something_that_does_not_run_is_reported(
+    strategy: str, base: str, why: str
+) -> None:
+    """Misspelt, stopped, or failed in the same batch: the new one is placed, and it is told."""
+    instances = {"down": builders.instance("node1", disk_template="rbd", admin_state="down")}
+    document = builders.cluster(2, instances=instances)
+    request = builders.allocate(document, disk_template="rbd", memory=512)["request"]
+    del request["type"]
+    tags = [f"iallocator:order:should-after:{base}"]
+    wanted = [
+        request | {"name": "app", "tags": [*tags, "iallocator:priority:9"]},
+        request | {"name": "big", "memory": 99999},
+    ]
+    document["request"] = {"type": "multi-allocate", "instances": wanted}
+    response = _asked(document, f"--strategy={strategy}")
+    entry = next(e for e in response["solutions"] if e["instance"] == "app")
+    assert entry["nodes"]
+    (broken,) = entry["broken"]
+    assert broken.endswith(why)
