@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from iallocator.constraints.no_affinity import NoAffinity
 from iallocator.model.constraint import ORDER, TOGETHER
+from iallocator.model.units import items_of
 from iallocator.scoring.candidates import DECIMALS, ListedCandidates
 
 TYPE_CHECKING = False
@@ -55,6 +56,18 @@ class Affinity(NoAffinity):
             left = [index for index in nodes if index not in refusals]
             refusals |= {i: REASON for i in left if not self._room_for_all(companions, i)}
         return refusals
+
+    def units(self, instances: Sequence[Instance]) -> list[list[Instance]]:
+        return items_of(instances, self._relations.units())
+
+    def refused_passing(self, instance: Instance, nodes: Iterable[int]) -> dict[int, str]:
+        where = self._state.where
+        return {
+            index: REASON
+            for index in nodes
+            for bond in self._relations.broken(instance.name, index, where, self.pending)
+            if bond.must and bond.kind != TOGETHER
+        }
 
     def refused_mirrors(self, instance: Instance, nodes: Iterable[int]) -> dict[int, str]:
         locations = self._relations.locations

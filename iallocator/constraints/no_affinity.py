@@ -44,6 +44,17 @@ class NoAffinity:
         """
         return {}
 
+    def units(self, instances: Sequence[Instance]) -> list[list[Instance]]:
+        """`instances`, those that must be on one node together where the first of them stands."""
+        return [[instance] for instance in instances]
+
+    def refused_passing(self, instance: Instance, nodes: Iterable[int]) -> dict[int, str]:
+        """Those of `nodes` where `instance` must not even run on its way to another.
+
+        Those that it must be together with may be elsewhere for so long.
+        """
+        return {}
+
     def refused_mirrors(self, instance: Instance, nodes: Iterable[int]) -> dict[int, str]:
         """Those of `nodes` that must not become the secondary of `instance`, with the reason."""
         return {}

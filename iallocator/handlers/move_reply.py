@@ -46,7 +46,7 @@ class MoveReport:
     def failed(self, instance: Instance, message: str, entry: dict[str, Any]) -> None:
         """Count an instance that stays where it is."""
         unkept = self._context.bonds.unmet(instance)
-        message += f"; it {unkept}" if unkept else ""
+        message += f"; it {unkept}" if unkept and unkept not in message else ""
         self._failed.append([instance.name, message])
         self._solutions.append(entry)
 

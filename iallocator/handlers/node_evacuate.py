@@ -13,6 +13,7 @@ from iallocator.placement.moves import (
     move_pair,
     move_secondary,
 )
+from iallocator.placement.sequence import in_turn
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -42,17 +43,38 @@ def node_evacuate(context: Context, request: NodeEvacuate) -> Reply:
     for instance, outcome in made:
         if outcome.best is not None:
             report.moved(instance, outcome.best, move_entry(context, instance, outcome))
-    for instance, outcome in made:
-        if outcome.best is not None:
-            continue
-        entry = move_entry(context, instance, outcome)
-        move = _elsewhere(context, instance, entry) if instance.mirrored else None
-        if move is None:
-            report.failed(instance, outcome.message + _hint(entry), entry)
-        else:
-            apply_steps(context.state, instance, move.steps)
-            report.moved(instance, move, entry)
+    failed = {i.name: outcome for i, outcome in made if outcome.best is None}
+    for unit in context.bonds.units([i for i, _ in made if i.name in failed]):
+        remote = _elsewhere(context, unit)
+        for instance in unit:
+            outcome = failed[instance.name]
+            _report_failed(context, report, instance, outcome, remote.get(instance.name))
     return report.reply(note)
+
+
+def _report_failed(
+    context: Context,
+    report: MoveReport,
+    instance: Instance,
+    outcome: MoveResult,
+    remote: MoveResult | None,
+) -> None:
+    """Tell of an instance that its group cannot take; make the move to another if asked to."""
+    entry = move_entry(context, instance, outcome)
+    move = None
+    if remote is not None and remote.best is not None:
+        entry["remote"] = {
+            key: value
+            for key, value in move_entry(context, instance, remote).items()
+            if key not in ("instance", "failures")
+        }
+        local = context.cluster.group_of(instance)
+        move = remote.best if context.settings_of(local).inter_group == "yes" else None
+    if move is None:
+        report.failed(instance, outcome.message + _hint(entry), entry)
+    else:
+        apply_steps(context.state, instance, move.steps)
+        report.moved(instance, move, entry)
 
 
 def _task(context: Context, instance: Instance, mode: str, left: Collection[int]) -> MoveTask:
@@ -131,24 +153,24 @@ def evacuate(
     return move_anywhere(context, evaluator, instance, targets)
 
 
-def _elsewhere(context: Context, instance: Instance, entry: dict[str, Any]) -> Any:
-    """Look for a place in the other groups; note it in `entry`, return it if asked to use it.
+def _elsewhere(context: Context, unit: Sequence[Instance]) -> dict[str, MoveResult]:
+    """Places in the other groups for all of `unit`, which must be together, by name; or none.
 
     Not attempted where the document holds the local group only, and not in hail's way.
     """
-    local = context.cluster.group_of(instance)
-    others = [group for group in context.cluster.groups if group is not local and group.nodes]
-    if not others or context.settings.like_hail:
-        return None
-    outcome = move_to_group(context, instance, others)
-    if outcome.best is None:
-        return None
-    entry["remote"] = {
-        key: value
-        for key, value in move_entry(context, instance, outcome).items()
-        if key not in ("instance", "failures")
-    }
-    return outcome.best if context.settings_of(local).inter_group == "yes" else None
+    found: dict[str, MoveResult] = {}
+    with context.state.trial():
+        for position in in_turn(context, unit):
+            instance = unit[position]
+            local = context.cluster.group_of(instance)
+            others = [g for g in context.cluster.groups if g is not local and g.nodes]
+            if not (instance.mirrored and others) or context.settings.like_hail:
+                continue
+            outcome = move_to_group(context, instance, others)
+            if outcome.best is not None:
+                found[instance.name] = outcome
+                apply_steps(context.state, instance, outcome.best.steps)
+    return found if len(found) == len(unit) else {}
 
 
 def _hint(entry: dict[str, Any]) -> str:

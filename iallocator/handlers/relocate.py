@@ -30,6 +30,8 @@ def relocate(context: Context, request: Relocate) -> Reply:
     outcome = move(context, evaluator, instance, evaluator.online_nodes())
     solutions = [move_entry(context, instance, outcome)]
     if outcome.best is None:
-        return Reply(False, outcome.message, [], solutions)
+        unmet = "" if instance.template == "drbd" else context.bonds.unmet(instance)
+        message = outcome.message + (f"; it {unmet}" if unmet else "")
+        return Reply(False, message, [], solutions)
     names = context.cluster.node_names(outcome.best.nodes)
     return Reply(True, "success", [names[-1]], solutions)

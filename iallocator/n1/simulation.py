@@ -18,7 +18,8 @@ from iallocator.limits.node import (
     checks_for,
 )
 from iallocator.model.columns import MEMORY
-from iallocator.n1.units import combined, items_of
+from iallocator.model.units import items_of
+from iallocator.n1.units import combined
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

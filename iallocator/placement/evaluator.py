@@ -409,6 +409,18 @@ class Evaluator:
             self._working.trace.exchanged(self, instance, present, found)
         return found
 
+    def passage_refusal(self, instance: Instance, present: Nodes) -> Refusal | None:
+        """The same for one that goes on at once: those it must be with may be elsewhere."""
+        from iallocator.limits.refusal import Refusal, migration_refusal
+
+        bonds, after = self._working.bonds, present[::-1]
+        reason = bonds.refused_passing(instance, after[:1]).get(after[0])
+        if reason is not None:
+            return Refusal(reason, bonds.told(instance, after[:1])[after[0]], after[0])
+        return migration_refusal(self._working.cluster, *present) or self._limit_refusal(
+            instance, present, after
+        )
+
     def refusal(self, instance: Instance, before: Nodes, after: Nodes) -> Refusal | None:
         """Why `instance` may not go from `before`, where it is, to `after` in the group.
 

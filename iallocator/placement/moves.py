@@ -178,7 +178,7 @@ def move_pair(
     if not cluster.nodes[old].online:
         if not _may_take_over(context, mirror):
             return _no_pair(f"its secondary {cluster.nodes[mirror].name} is not online", {})
-        refusal = evaluator.failover_refusal(instance, present)
+        refusal = evaluator.passage_refusal(instance, present)
         if refusal is not None:
             why = f"Failing over to the secondary: {refusal.reason}"
             return _no_pair(why, {refusal.reason: 1})

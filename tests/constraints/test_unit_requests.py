@@ -1,0 +1,89 @@
+"""Requests that move instances which must be together: all of them, or none with the reason."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from iallocator.cli import answer
+from tests import builders
+
+Json = dict[str, Any]
+
+PAIR = ["iallocator:colocate:must:web"]
+BOND = "must be together with b (tag iallocator:colocate:must:web)"
+
+
+def shared(node: str, memory: int = 1024, tags: list[str] | None = None) -> Json:
+    """Return an instance on shared storage, by default one of the pair."""
+    tags = PAIR if tags is None else tags
+    return builders.instance(node, memory=memory, disk_template="rbd", tags=tags)
+
+
+def drbd(primary: str, secondary: str) -> Json:
+    """Return a mirrored instance of the pair."""
+    return builders.instance(primary, secondary, memory=1024, disk_template="drbd", tags=PAIR)
+
+
+def evacuated(document: Json, mode: str, *options: str) -> tuple[dict[str, str], list[Any]]:
+    """Return the new primaries of those that moved, and those that failed."""
+    names = ["a", "b"]
+    document["request"] = {"type": "node-evacuate", "instances": names, "evac_mode": mode}
+    reply = json.loads(answer(builders.as_bytes(document), options))
+    moved, failed, _ = reply["result"]
+    return {name: nodes[0] for name, _, nodes in moved}, failed
+
+
+@pytest.mark.parametrize("mirrors", [("node2", "node2"), ("node2", "node3")])
+def test_evacuation_through_secondaries_keeps_a_unit_together_in_the_end(
+    mirrors: tuple[str, str],
+) -> None:
+    """Their node is offline: each passes through its secondary, wherever the other is then."""
+    instances = {name: drbd("node1", mirror) for name, mirror in zip("ab", mirrors)}
+    document = builders.cluster(5, instances=instances)
+    document["nodes"]["node1"]["offline"] = True
+    homes, failed = evacuated(document, "all")
+    assert failed == []
+    assert homes["a"] == homes["b"] not in ("node1", *mirrors)
+
+
+def crowded() -> Json:
+    """Return two groups; in the pair's own no other node has room for it."""
+    instances = {"a": shared("node1"), "b": shared("node1"), "full": shared("node2", 7000, [])}
+    return builders.cluster({"here": 2, "there": 2}, instances=instances)
+
+
+def test_evacuation_to_another_group_takes_all_of_a_unit() -> None:
+    """Asked for, they go to one node there; else both are told of it and stay."""
+    homes, failed = evacuated(crowded(), "primary-only", "--inter-group=yes")
+    assert failed == []
+    assert homes["a"] == homes["b"] in ("node3", "node4")
+    homes, failed = evacuated(crowded(), "primary-only")
+    assert homes == {}
+    assert all("group there could take it on" in why for _, why in failed)
+
+
+def test_evacuation_to_another_group_takes_nothing_of_a_unit_that_does_not_fit() -> None:
+    """There is room for one of them only."""
+    document = crowded()
+    for number in (3, 4):
+        document["instances"][f"other{number}"] = shared(f"node{number}", 6500, [])
+    for node in ("node3", "node4"):
+        document["nodes"][node]["free_memory"] -= 6500
+    homes, failed = evacuated(document, "primary-only", "--inter-group=yes")
+    assert homes == {}
+    assert len(failed) == 2
+
+
+def test_relocation_of_one_of_a_unit_is_refused_with_the_bond() -> None:
+    """The protocol moves one instance: the bond to the one that stays is named."""
+    document = builders.cluster(3, instances={"a": shared("node1"), "b": shared("node1")})
+    document["request"] = {"type": "relocate", "name": "a", "relocate_from": ["node1"]}
+    reply = json.loads(answer(builders.as_bytes(document)))
+    assert not reply["success"]
+    assert reply["info"].endswith(f"it {BOND}")
+    document["instances"]["b"] = shared("node2")
+    reply = json.loads(answer(builders.as_bytes(document)))
+    assert reply["result"] == ["node2"]
