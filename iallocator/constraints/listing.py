@@ -17,10 +17,10 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from iallocator.constraints.node_constraints import ListedSettings
     from iallocator.constraints.relations import Relations
     from iallocator.model.cluster import Cluster
     from iallocator.model.instance import Instance
-    from iallocator.options import Settings
     from iallocator.requests import Request
 
 __all__ = ["constraints_of", "wanted_by"]
@@ -34,7 +34,7 @@ def constraints_of(
     cluster: Cluster,
     wanted: Sequence[Allocate],
     relations: Relations | None,
-    settings: Settings,
+    settings: ListedSettings,
     problems: list[str],
 ) -> Iterator[Constraint]:
     """All constraints: of nodes, then instance by instance; those of `wanted` new ones last.
@@ -93,7 +93,7 @@ def _roles(cluster: Cluster, instance: Instance) -> Iterator[Constraint]:
         )
 
 
-def _whitelist(request: Allocate, settings: Settings) -> Iterator[Constraint]:
+def _whitelist(request: Allocate, settings: ListedSettings) -> Iterator[Constraint]:
     name = request.instance.name
     if settings.restrict_allocation_to is not None:
         nodes = ", ".join(settings.restrict_allocation_to)
@@ -140,7 +140,7 @@ def _sharing(instances: Sequence[Instance]) -> dict[str, list[str]]:
 
 
 def _exclusions(
-    instance: Instance, sharing: dict[str, list[str]], settings: Settings
+    instance: Instance, sharing: dict[str, list[str]], settings: ListedSettings
 ) -> Iterator[Constraint]:
     """Instances with an exclusion tag in common: a new place must not join them."""
     strength = SHOULD if settings.ignore_soft_errors else MUST

@@ -18,10 +18,19 @@ from iallocator.tags.pacemaker_scores import INFINITY, shown
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from typing import Protocol
 
     from iallocator.model.cluster import Cluster, Node
     from iallocator.model.instance import Instance
-    from iallocator.options import Settings
+
+    class ListedSettings(Protocol):
+        """The settings that are listed as constraints, or say how; see `iallocator.options`."""
+
+        ignore_soft_errors: bool
+        restrict_allocation_to: list[str] | None
+        stickiness: int
+        tag_prefix: str
+
 
 __all__ = ["Listed"]
 
@@ -29,7 +38,7 @@ __all__ = ["Listed"]
 class Listed:
     """The constraints of nodes and of single instances that are no relations."""
 
-    def __init__(self, cluster: Cluster, facts: PacemakerTags, settings: Settings) -> None:
+    def __init__(self, cluster: Cluster, facts: PacemakerTags, settings: ListedSettings) -> None:
         self._cluster = cluster
         self._facts = facts
         self._settings = settings

@@ -5,7 +5,8 @@ from __future__ import annotations
 from iallocator.handlers.change_group import move_to_group
 from iallocator.handlers.move_reply import MoveReport, move_entry
 from iallocator.model.moves import apply_steps
-from iallocator.placement.move_all import MoveTask, move_all
+from iallocator.placement.move_all import move_all
+from iallocator.placement.move_task import MoveTask
 from iallocator.placement.moves import (
     MoveResult,
     fail_over,

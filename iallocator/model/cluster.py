@@ -8,9 +8,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from iallocator.model.instance import Instance
+    from iallocator.model.instance import Instance, Pool
     from iallocator.model.keys import PlacementKey
-    from iallocator.model.storage import Pool, Storage
+    from iallocator.model.storage import Storage
 
 __all__ = ["Cluster", "Group", "Node"]
 
@@ -194,10 +194,23 @@ class Cluster:
         return None if self.storage is None else self.storage.nodes_for(instance)
 
     def partitions(self) -> dict[Pool, list[Group]]:
-        """Storage pool -> the groups with a node that reaches it."""
-        from iallocator.model.storage import partitions
+        """Every pool that nodes name or instances use -> the groups with a node that reaches it.
 
-        return partitions(self)
+        Pools by name, groups in their order.  Where nodes do not say what they have, the
+        pool ``internal/lvm`` is among them.
+        """
+        from iallocator.model.storage import LVM, Storage, pools_of
+
+        storage = self.storage or Storage([None] * len(self.nodes))
+        pools = {pool for instance in self.instances for pool in pools_of(instance)}
+        pools |= storage.named
+        if any(node.has_internal for node in self.nodes):
+            pools.add(LVM)
+        found: dict[Pool, list[Group]] = {}
+        for pool in sorted(pools):
+            nodes = storage.nodes_of(pool)
+            found[pool] = [group for group in self.groups if not nodes.isdisjoint(group.nodes)]
+        return found
 
     def dedicated(self, group: Group, online: bool = True) -> bool:
         """Whether all nodes of `group`, or all `online` ones, have exclusive storage."""

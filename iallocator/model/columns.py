@@ -10,11 +10,7 @@ are not sums and are kept beside it.
 
 from __future__ import annotations
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from iallocator.model.instance import Instance
-
-__all__ = ["COLUMNS", "primary_vector", "secondary_vector"]
+__all__ = ["COLUMNS"]
 
 COLUMNS = (
     "memory",  # free memory, MiB
@@ -44,61 +40,3 @@ COLUMNS = (
     MEMORY_LATER, DISK_LATER, FREE_SPINDLES_LATER, SPINDLES_LATER, CPUS_LATER,
     CONFLICTS, MISPLACED,
 ) = range(len(COLUMNS))  # fmt: skip
-
-
-def primary_vector(i: Instance) -> tuple[float, ...]:
-    """Amounts that instance `i` adds to its primary, in the order of `COLUMNS`."""
-    disk = i.own_disk
-    spindles = i.spindle_use if i.local else 0
-    own_spindles = i.spindles or 0
-    cpus = 0 if i.admin_offline else i.vcpus
-    now = 0 if i.forthcoming else 1
-    cpu_load, memory_load, disk_load, net_load = i.load
-    return (
-        -i.memory if i.uses_memory else 0,
-        -disk * now,
-        -own_spindles * now,
-        spindles * now,
-        cpus * now,
-        now,
-        0,
-        cpu_load * now,
-        memory_load * now,
-        disk_load * now,
-        net_load * now,
-        -i.memory,
-        -disk,
-        -own_spindles,
-        spindles,
-        cpus,
-        0,
-        0,
-    )
-
-
-def secondary_vector(i: Instance) -> tuple[float, ...]:
-    """Amounts that instance `i` adds to its secondary, in the order of `COLUMNS`."""
-    disk = i.own_disk
-    spindles = i.spindle_use if i.local else 0
-    own_spindles = i.spindles or 0
-    now = 0 if i.forthcoming else 1
-    return (
-        0,
-        -disk * now,
-        -own_spindles * now,
-        spindles * now,
-        0,
-        0,
-        now,
-        0,
-        0,
-        i.load[2] * now,
-        0,
-        0,
-        -disk,
-        -own_spindles,
-        spindles,
-        0,
-        0,
-        0,
-    )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from iallocator.model.columns import primary_vector, secondary_vector
 from iallocator.model.policy import LOCAL_TEMPLATES, SHARED_TEMPLATES
 
 TYPE_CHECKING = False
@@ -11,9 +10,11 @@ if TYPE_CHECKING:
     from typing import Any
 
     from iallocator.model.keys import PlacementKey
-    from iallocator.model.storage import Pool
 
-__all__ = ["NO_LOAD", "UNIT_LOAD", "Instance"]
+    Pool = tuple[str, str]
+    """A storage pool: its type and its name."""
+
+__all__ = ["NO_LOAD", "UNIT_LOAD", "Instance", "primary_vector", "secondary_vector"]
 
 UNIT_LOAD = (1.0, 1.0, 1.0, 1.0)
 """Dynamic utilisation (cpu, memory, disk, net) of an instance of which nothing is known."""
@@ -241,3 +242,61 @@ class Instance:
             twin.keep_in(self.pools, self.draws, False)
             twin.restricted = self.restricted
         return twin
+
+
+def primary_vector(i: Instance) -> tuple[float, ...]:
+    """Amounts that instance `i` adds to its primary, in the order of `COLUMNS`."""
+    disk = i.own_disk
+    spindles = i.spindle_use if i.local else 0
+    own_spindles = i.spindles or 0
+    cpus = 0 if i.admin_offline else i.vcpus
+    now = 0 if i.forthcoming else 1
+    cpu_load, memory_load, disk_load, net_load = i.load
+    return (
+        -i.memory if i.uses_memory else 0,
+        -disk * now,
+        -own_spindles * now,
+        spindles * now,
+        cpus * now,
+        now,
+        0,
+        cpu_load * now,
+        memory_load * now,
+        disk_load * now,
+        net_load * now,
+        -i.memory,
+        -disk,
+        -own_spindles,
+        spindles,
+        cpus,
+        0,
+        0,
+    )
+
+
+def secondary_vector(i: Instance) -> tuple[float, ...]:
+    """Amounts that instance `i` adds to its secondary, in the order of `COLUMNS`."""
+    disk = i.own_disk
+    spindles = i.spindle_use if i.local else 0
+    own_spindles = i.spindles or 0
+    now = 0 if i.forthcoming else 1
+    return (
+        0,
+        -disk * now,
+        -own_spindles * now,
+        spindles * now,
+        0,
+        0,
+        now,
+        0,
+        0,
+        i.load[2] * now,
+        0,
+        0,
+        -disk,
+        -own_spindles,
+        spindles,
+        0,
+        0,
+        0,
+    )

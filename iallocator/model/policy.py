@@ -5,8 +5,21 @@ from __future__ import annotations
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from typing import Protocol
 
-    from iallocator.model.instance import Instance
+    class Sized(Protocol):
+        """What a policy looks at of an instance; see `iallocator.model.instance.Instance`."""
+
+        template: str
+        memory: int
+        vcpus: int
+        spindles: int | None
+        spindle_use: int
+
+        @property
+        def disk_sizes(self) -> Sequence[int]:
+            """MiB of each disk."""
+
 
 __all__ = ["ALL_TEMPLATES", "LOCAL_TEMPLATES", "SHARED_TEMPLATES", "Interval", "Policy", "Spec"]
 
@@ -56,7 +69,7 @@ class Interval:
         self.low = low
         self.high = high
 
-    def refuses(self, instance: Instance, exclusive: bool) -> str | None:
+    def refuses(self, instance: Sized, exclusive: bool) -> str | None:
         """Say why `instance` lies outside, or None.
 
         The minimum is tested first, then the maximum, each in the order memory,
@@ -105,7 +118,7 @@ class Policy:
         self.vcpu_ratio = vcpu_ratio
         self.spindle_ratio = spindle_ratio
 
-    def refuses(self, instance: Instance, exclusive: bool) -> str | None:
+    def refuses(self, instance: Sized, exclusive: bool) -> str | None:
         """Say why the policy does not admit `instance`, or None.
 
         Its size must lie in at least one interval (the reason is that of the first),

@@ -15,14 +15,11 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from iallocator.model.cluster import Cluster, Group
-    from iallocator.model.instance import Instance
-
-    Pool = tuple[str, str]
+    from iallocator.model.instance import Instance, Pool
 
 __all__ = [
     "EXTERNAL", "FILE", "INTERNAL", "LVM", "Access", "PoolSpace", "Storage", "partition_of",
-    "partitions", "pool_name", "pools_of", "presumed",
+    "pool_name", "pools_of", "presumed",
 ]  # fmt: skip
 
 INTERNAL, EXTERNAL = "internal", "external"
@@ -250,21 +247,3 @@ class PoolSpace:
                     f"{free[pool]:.12g} free, and some must remain"
                 )
         return ""
-
-
-def partitions(cluster: Cluster) -> dict[Pool, list[Group]]:
-    """Every pool that nodes name or instances use -> the groups with a node that reaches it.
-
-    Pools by name, groups in their order.  Where nodes do not say what they have, the
-    pool ``internal/lvm`` is among them.
-    """
-    storage = cluster.storage or Storage([None] * len(cluster.nodes))
-    pools = {pool for instance in cluster.instances for pool in pools_of(instance)}
-    pools |= storage.named
-    if any(node.has_internal for node in cluster.nodes):
-        pools.add(LVM)
-    found: dict[Pool, list[Group]] = {}
-    for pool in sorted(pools):
-        nodes = storage.nodes_of(pool)
-        found[pool] = [group for group in cluster.groups if not nodes.isdisjoint(group.nodes)]
-    return found

@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 
     from iallocator.model.instance import Instance
     from iallocator.model.state import State
-    from iallocator.n1.pool_bounds import Share
     from iallocator.n1.rules import Rules
+    from iallocator.n1.share import Share
 
 __all__ = [
     "INFINITE", "LOST", "SAFE", "UNKNOWN", "Demand", "Room", "demand_of", "verdict",
@@ -225,7 +225,8 @@ def verdict(
     if demand.shares is not None:
         from iallocator.n1.pool_bounds import judge_shares
 
-        return judge_shares(state, demand, [t for t in targets if t != node])
+        others = [t for t in targets if t != node]
+        return judge_shares(state, demand.shares, failovers, others)
     need = demand.largest
     if room is not None and not (refused or failovers or demand.plain) and node in room.members:
         largest, total, closing = room.without(node, need)

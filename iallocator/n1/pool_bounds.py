@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from iallocator.model.columns import DISK, MEMORY
 from iallocator.model.storage import LVM, pools_of
+from iallocator.n1.share import Share
 from iallocator.n1.verdicts import INFINITE, LOST, SAFE, UNKNOWN, share_of
 
 TYPE_CHECKING = False
@@ -20,46 +21,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from iallocator.model.cluster import Cluster
-    from iallocator.model.instance import Instance
+    from iallocator.model.instance import Instance, Pool
     from iallocator.model.state import State
-    from iallocator.model.storage import Pool
-    from iallocator.n1.bounds import Demand
 
-__all__ = ["Share", "judge_shares", "shares_of"]
-
-
-class Share:
-    """Instances that need a new node, may go to the same nodes, and need room in the same pool.
-
-    Attributes
-    ----------
-    reach:
-        The nodes that they may go to; None: all.
-    pool:
-        Where they need disk space; `LVM` for the nodes' free disk, None: nowhere.
-    moved, largest:
-        MiB of memory of them all, and of the largest.
-    space, largest_space:
-        MiB that they need in the pool, and the largest of them.
-    """
-
-    __slots__ = ("largest", "largest_space", "moved", "pool", "reach", "space")
-
-    def __init__(self, reach: frozenset[int] | None, pool: Pool | None) -> None:
-        self.reach = reach
-        self.pool = pool
-        self.moved = 0
-        self.largest = 0
-        self.space = 0
-        self.largest_space = 0
-
-    def add(self, instance: Instance, space: int) -> None:
-        """Count one more instance."""
-        memory = instance.memory if instance.uses_memory else 0
-        self.moved += memory
-        self.largest = max(self.largest, memory)
-        self.space += space
-        self.largest_space = max(self.largest_space, space)
+__all__ = ["judge_shares", "shares_of"]
 
 
 def shares_of(cluster: Cluster, movers: Iterable[Instance]) -> list[Share] | None:
@@ -85,12 +50,14 @@ def _space(instance: Instance) -> tuple[Pool | None, int | None]:
     return instance.draws[0]
 
 
-def judge_shares(state: State, demand: Demand, targets: Sequence[int]) -> tuple[int, float]:
-    """As `iallocator.n1.bounds.verdict`, with `demand` in shares.
+def judge_shares(
+    state: State, shares: Sequence[Share], failovers: Mapping[int, float], targets: Sequence[int]
+) -> tuple[int, float]:
+    """As `iallocator.n1.bounds.verdict`, of a demand in `shares`.
 
-    Cost: the square of the number of shares times the targets.
+    `failovers`: node -> MiB that fail over to it.  Cost: the square of the number of
+    shares times the targets.
     """
-    shares, failovers = demand.shares or [], demand.failovers
     memory = state.columns[MEMORY]
     capacity = {t: memory[t] - failovers.get(t, 0) - 1 for t in targets}
     nodes = [

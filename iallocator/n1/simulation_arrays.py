@@ -21,6 +21,7 @@ from iallocator.scoring.score_delta import Totals, node_counts, terms, values
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from typing import Protocol
 
     from numpy.typing import NDArray
 
@@ -28,7 +29,15 @@ if TYPE_CHECKING:
     from iallocator.model.instance import Instance
     from iallocator.model.state import State
     from iallocator.n1.rules import Rules
-    from iallocator.n1.simulation import Simulation
+
+    class Steps(Protocol):
+        """What comes before moves are chosen; see `iallocator.n1.simulation.Simulation`."""
+
+        def failovers_fail(self, node: int) -> object:
+            """Carry out the failovers of `node`; whatever is true if one finds no room."""
+
+        def movers(self, node: int) -> list[list[Instance]]:
+            """The instances of `node` that move, in their order; one item of those together."""
 
     Floats = NDArray[np.float64]
 
@@ -48,7 +57,7 @@ def suits(state: State, group: Group, rules: Rules) -> bool:
 
 
 def lost_failures(
-    simulation: Simulation,
+    simulation: Steps,
     state: State,
     fixed: Sequence[tuple[float, ...]],
     rules: Rules,
@@ -69,7 +78,7 @@ class _Batch:
 
     def __init__(
         self,
-        simulation: Simulation,
+        simulation: Steps,
         state: State,
         fixed: Sequence[tuple[float, ...]],
         rules: Rules,

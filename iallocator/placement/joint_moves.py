@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from iallocator.model.instance import Instance
     from iallocator.placement.context import Context
-    from iallocator.placement.move_all import Made, MoveTask, Nodes
+    from iallocator.placement.move_task import Made, MoveTask, Nodes
     from iallocator.placement.moves import MoveResult
     from iallocator.solver.problem import Problem
 

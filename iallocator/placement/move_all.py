@@ -8,44 +8,14 @@ from iallocator.placement.sequence import in_turn
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Sequence
 
     from iallocator.model.instance import Instance
     from iallocator.placement.context import Context
-
-    Nodes = tuple[int, ...]
-    Made = list[tuple[Instance, MoveResult]]
-
-__all__ = ["MoveTask", "move_all"]
+    from iallocator.placement.move_task import Made, MoveTask, Nodes
 
 
-class MoveTask:
-    """An instance that is to move.
-
-    Attributes
-    ----------
-    best:
-        Makes the best outcome of moving it, as the state is then.
-    places:
-        Lists, with its score, every place it may have, on a state that none of the
-        instances is in.
-    exactly:
-        Makes the outcome of moving it to just these nodes, as the state is then.
-    """
-
-    __slots__ = ("best", "exactly", "instance", "places")
-
-    def __init__(
-        self,
-        instance: Instance,
-        best: Callable[[], MoveResult],
-        places: Callable[[], Iterable[tuple[float, Nodes]]],
-        exactly: Callable[[Nodes], MoveResult],
-    ) -> None:
-        self.instance = instance
-        self.best = best
-        self.places = places
-        self.exactly = exactly
+__all__ = ["move_all"]
 
 
 def move_all(context: Context, tasks: Sequence[MoveTask]) -> tuple[str, Made]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from iallocator.model.columns import primary_vector, secondary_vector
+from iallocator.model.instance import primary_vector, secondary_vector
 from iallocator.model.node_view import capacities
 from iallocator.scoring.scalar import ScalarKernel
 

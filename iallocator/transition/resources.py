@@ -14,9 +14,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from iallocator.model.instance import Instance
+    from iallocator.model.instance import Instance, Pool
     from iallocator.model.state import State
-    from iallocator.model.storage import Pool
 
     Key = tuple[int, str]
     """The index of a node, and a dimension."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from iallocator.limits.node import FORCED_LIMITS, PRIMARY, SECONDARY, checks_for
-from iallocator.model.columns import primary_vector
+from iallocator.model.instance import primary_vector
 from iallocator.model.node_view import NodeView, capacities
 from iallocator.transition.resources import room, told
 from iallocator.transition.step import FENCE, MIGRATE, ONLINE

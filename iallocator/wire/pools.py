@@ -38,8 +38,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
 
     from iallocator.model.cluster import Cluster, Group, Node
-    from iallocator.model.instance import Instance
-    from iallocator.model.storage import Pool
+    from iallocator.model.instance import Instance, Pool
     from iallocator.wire.fields import Raw
 
 __all__ = ["read_pools", "settle_pools"]

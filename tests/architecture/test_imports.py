@@ -66,10 +66,19 @@ MAY_IMPORT = {
 UPWARD = {("ganeti", "transition"), ("planners", "render"), ("explain", "render")}
 """Directions that point up, to be turned round."""
 
-FOR_TYPES_ONLY = {
-    ("constraints", "options"),  # some of the constraints listed are options
-}
-"""Directions that only the type checker may go, beyond `MAY_IMPORT`."""
+CIRCULAR_FOR_TYPES = {
+    # a trace hears of all that is decided, and those who decide know that there is one
+    "placement.context", "placement.evaluator", "placement.groups", "placement.moves",
+    "placement.new", "placement.ranked_moves", "placement.trace", "placement.working",
+    # to be untied
+    "ganeti.jobs", "transition.transition",
+    "planners.balance.greedy", "planners.balance.units",
+    "planners.balance.scan.move_pairs", "planners.balance.scan.neighbourhood",
+    "planners.balance.scan.node_table", "planners.balance.scan.pools",
+    "transition.planning.cycle_breaking", "transition.planning.planner",
+    "transition.planning.unstoppable",
+}  # fmt: skip
+"""Modules in circles of which only the type checker knows."""
 
 MAY_PRINT = {"process", "cli", "commands", "render"}
 """The rooms that write to stdout or stderr."""
@@ -101,8 +110,7 @@ def test_imports_between_rooms_go_only_where_the_table_allows() -> None:
         str(found)
         for found in imports()
         if found.imported.split(".")[0] == "iallocator"
-        and (way := (room_of(found.module), room_of(found.imported))) not in allowed
-        and not (found.typing and way in FOR_TYPES_ONLY)
+        and (room_of(found.module), room_of(found.imported)) not in allowed
     ]
     assert not wrong, "\n".join(wrong)
 
@@ -130,11 +138,22 @@ def test_imports_at_run_time_form_no_cycle() -> None:
     assert not cycles, f"in a cycle: {', '.join(cycles)}"
 
 
-def _graph(late: bool) -> dict[str, set[str]]:
-    """Module -> the modules of the package that it imports; `late`: inside functions, too."""
+def test_imports_for_types_form_no_cycle_but_those_that_are_known() -> None:
+    """A type that two modules need stands below both; who is known gets fewer, never more."""
+    graph = _graph(late=True, typing=True)
+    reached = {module: _reachable(graph, module) for module in graph}
+    circular = {module for module in graph if module in reached[module]}
+    assert circular == {f"iallocator.{module}" for module in CIRCULAR_FOR_TYPES}
+
+
+def _graph(late: bool, typing: bool = False) -> dict[str, set[str]]:
+    """Module -> the modules of the package that it imports.
+
+    `late`: inside functions, too.  `typing`: for the type checker, too.
+    """
     graph: dict[str, set[str]] = {module: set() for module in sources()}
     for found in imports():
-        if found.imported in graph and not found.typing and (late or not found.late):
+        if found.imported in graph and (typing or not found.typing) and (late or not found.late):
             graph[found.module].add(found.imported)
     return graph
 

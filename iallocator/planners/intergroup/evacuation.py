@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from iallocator.placement.move_all import MoveTask
+from iallocator.placement.move_task import MoveTask
 from iallocator.planners.intergroup.context import OutOfTimeError
 from iallocator.planners.intergroup.moving import immovable, planned
 from iallocator.planners.plan import mark_units

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from iallocator.model.storage import EXTERNAL, partitions, pool_name, pools_of
+from iallocator.model.storage import EXTERNAL, pool_name, pools_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
     from iallocator.model.cluster import Cluster, Group
-    from iallocator.model.instance import Instance
-    from iallocator.model.storage import Pool
+    from iallocator.model.instance import Instance, Pool
 
 __all__ = ["Peers"]
 
@@ -25,7 +24,7 @@ class Peers:
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
-        self.partitions = partitions(cluster)
+        self.partitions = cluster.partitions()
         self._of_pools: dict[tuple[Pool, ...], list[Group]] = {}
 
     def pools_of(self, group: Group) -> list[Pool]:

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from iallocator.model.instance import Instance
-    from iallocator.model.storage import Pool, PoolSpace
+    from iallocator.model.instance import Instance, Pool
+    from iallocator.model.storage import PoolSpace
     from iallocator.planners.balance.scan.node_table import Floats, InstanceBatch, Whole
 
     Truths = NDArray[np.bool_]
