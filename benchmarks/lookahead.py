@@ -15,9 +15,10 @@ from pathlib import Path
 from time import process_time
 from typing import Any, NamedTuple
 
-from iallocator.planners.balance.balance import Balanced, BalanceOptions, balance_cluster
+from iallocator.planners.balance.balance import BalanceOptions, balance_cluster
 from iallocator.planners.balance.move_kinds import MoveRules
 from iallocator.planners.plan import traffic
+from iallocator.planners.result import GroupPlans
 from iallocator.planners.stop_criteria import StopCriteria
 from iallocator.sources.text import read_text
 from iallocator.wire.document import Reading
@@ -47,7 +48,7 @@ class Compared(NamedTuple):
     """(MiB allowed, our score, MiB that we copy, score of hbal's cut plan)."""
 
 
-def balanced(path: Path, group: str, **limits: Any) -> Balanced:
+def balanced(path: Path, group: str, **limits: Any) -> GroupPlans:
     """Our plan for a group of the cluster in a text file."""
     cluster = read_text(path.read_bytes(), str(path), Reading(static_kvm_memory=0)).cluster
     return balance_cluster(

@@ -22,6 +22,13 @@ class UsageError(IallocatorError):
     """The command line cannot be understood."""
 
 
+class NotFoundError(UsageError):
+    """An option names a node, an instance or a group that the cluster does not have.
+
+    Not a `LookupError`: one of those that reaches the top is a bug of ours.
+    """
+
+
 class RequestError(IallocatorError):
     """The document cannot be understood.
 

@@ -1,12 +1,12 @@
 """``iallocator balance-groups``: which instances to move so that groups carry their share.
 
 Exit status 0: there is a plan, if only an empty one; 130: interrupted, what was found
-until then is printed; 1: ``--verify-plan`` found something wrong.
+until then is printed; 1: the plan did not stand the test, see `run_plan`.
 """
 
 from __future__ import annotations
 
-from iallocator.commands.shared import intergroup
+from iallocator.commands.shared import between_groups, run_plan
 from iallocator.commands.shared.balance_options import read_loads
 from iallocator.options import Option, amount, file_name, whole
 
@@ -21,7 +21,7 @@ __all__ = ["OPTIONS", "USAGE", "Settings", "run"]
 USAGE = "[OPTIONS] [FILE]"
 
 
-class Settings(intergroup.Settings):
+class Settings(between_groups.Settings):
     """The settings of this command."""
 
     dynu_file: str = ""
@@ -31,7 +31,7 @@ class Settings(intergroup.Settings):
 
 
 OPTIONS = (
-    *intergroup.OPTIONS,
+    *between_groups.OPTIONS,
     Option("--dynu-file -U", "dynu_file",
            "dynamic utilisation: lines of instance, cpu, memory, disk, net", file_name, "FILE"),
     Option("--max-length -l", "max_length", "moves at most", whole, "N"),
@@ -41,26 +41,30 @@ OPTIONS = (
 )  # fmt: skip
 
 
+class _LoadBalancing(between_groups.BetweenGroups):
+    """Balances groups by the loads that a file may say."""
+
+    def __init__(self, settings: Settings) -> None:
+        from iallocator.planners.intergroup.balance_groups import (
+            Bounds,
+            balance_groups,
+            check_group_balance,
+        )  # fmt: skip
+
+        cost = None if settings.cost is None else settings.cost * 1024
+        bounds = Bounds(settings.max_length, cost, settings.min_gain)
+        super().__init__(settings, lambda c: balance_groups(c, bounds), check_group_balance)
+        self._settings = settings
+
+    def adjust(self, source: Source) -> None:
+        """Take dynamic utilisation from a file."""
+        from iallocator.planners.eligible import set_loads
+
+        super().adjust(source)
+        if self._settings.dynu_file and not self._settings.ignore_dynu:
+            set_loads(source.cluster, read_loads(self._settings.dynu_file))
+
+
 def run(settings: Settings, positional: Sequence[str]) -> int:
     """Balance the groups of the cluster in the file (- or none: stdin), print the plan."""
-    from iallocator.planners.eligible import set_loads
-    from iallocator.planners.intergroup.balance_groups import (
-        Bounds,
-        balance_groups,
-        check_group_balance,
-    )  # fmt: skip
-
-    cost = None if settings.cost is None else settings.cost * 1024
-    bounds = Bounds(settings.max_length, cost, settings.min_gain)
-
-    def adjust(source: Source) -> None:
-        if settings.dynu_file and not settings.ignore_dynu:
-            set_loads(source.cluster, read_loads(settings.dynu_file))
-
-    return intergroup.plan_between(
-        settings,
-        positional,
-        lambda context: balance_groups(context, bounds),
-        check_group_balance,
-        adjust,
-    )
+    return run_plan.run_planner(settings, positional, _LoadBalancing(settings))

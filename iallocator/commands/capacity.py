@@ -178,7 +178,7 @@ def _show_states(found: CapacityReport, source: Source, settings: Settings) -> N
 
 def _write(found: CapacityReport, settings: Settings) -> None:
     """The answer in the form that was asked for."""
-    from iallocator.planners.capacity.telling import study_document
+    from iallocator.planners.capacity.report import study_document
     from iallocator.render.capacity import allocation_map, capacity_page
 
     document = study_document(found)

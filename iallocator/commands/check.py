@@ -15,7 +15,6 @@ from iallocator.commands.shared.plan_output import (
     say_progress,
     show_state_of,
 )
-from iallocator.errors import UsageError
 from iallocator.options import Option
 
 TYPE_CHECKING = False
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from iallocator.model.state import State
-    from iallocator.planners.balance.balance import Balanced
+    from iallocator.planners.result import GroupPlans
     from iallocator.render.checkup import Checkup
 
 __all__ = ["OPTIONS", "USAGE", "Settings", "run"]
@@ -68,15 +67,12 @@ def run(settings: Settings, positional: Sequence[str]) -> int:
     wanted = balance_options.wishes_of(settings, settled(settings, source))
     if settings.no_simulation:
         wanted.limits.max_length = 0
-    try:
-        balance_options.adjust(source.cluster, settings)
-        done = balance_cluster(source.cluster, wanted, progress())
-    except LookupError as error:
-        raise UsageError(str(error.args[0])) from None
+    balance_options.adjust(source.cluster, settings)
+    done = balance_cluster(source.cluster, wanted, progress())
     say_progress("")
     found = _checkup(done, settings)
     show_state_of(done.before, source, settings, "Initial", "original")
-    after = done.after if found.moves else done.before
+    after = done.after() if found.moves else done.before
     show_state_of(after, source, settings, "Final", "balanced")
     _write(done, found, settings)
     if done.interrupted:
@@ -93,7 +89,7 @@ def _follow_hcheck(settings: Settings) -> None:
         settings.n1 = "strict"
 
 
-def _checkup(done: Balanced, settings: Settings) -> Checkup:
+def _checkup(done: GroupPlans, settings: Settings) -> Checkup:
     """The health before and after balancing; hcheck balances only what is not healthy."""
     from iallocator.constraints.affinity_factory import relations_of
     from iallocator.planners.check.health import examine
@@ -109,22 +105,19 @@ def _checkup(done: Balanced, settings: Settings) -> Checkup:
     now = health(done.before)
     if settings.machine_readable and not now.hcheck_needs:
         return now
-    moves = sum(len(one.plan.moves) for one in done.plans)
-    then = health(done.after) if moves else now
+    moves = len(done.moves)
+    then = health(done.after()) if moves else now
     return Checkup(now.before, then.before, moves, now.capacity_checks)
 
 
-def _write(done: Balanced, found: Checkup, settings: Settings) -> None:
+def _write(done: GroupPlans, found: Checkup, settings: Settings) -> None:
     """What was found, in the form that was asked for."""
     if settings.machine_readable:
         print("\n".join(found.hcheck_lines()))
     elif settings.json:
         import json
 
-        from iallocator.planners.balance.telling import plan_document
-
-        plan = plan_document(done.cluster, done.plans, "check")
-        document = {**plan, **found.document()}
+        document = {**done.document(), "command": "check", **found.document()}
         print(json.dumps(document, ensure_ascii=False, indent=2))
     else:
         from iallocator.render.table import Page, wants_colour

@@ -1,12 +1,12 @@
 """``iallocator compress``: which whole groups could be emptied, and the moves that empty one.
 
 Exit status 0: there is a plan, if only an empty one; 130: interrupted, what was found
-until then is printed; 1: ``--verify-plan`` found something wrong.
+until then is printed; 1: the plan did not stand the test, see `run_plan`.
 """
 
 from __future__ import annotations
 
-from iallocator.commands.shared import intergroup
+from iallocator.commands.shared import between_groups, run_plan
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -16,13 +16,14 @@ __all__ = ["OPTIONS", "USAGE", "Settings", "run"]
 
 USAGE = "[OPTIONS] [FILE]"
 
-Settings = intergroup.Settings
+Settings = between_groups.Settings
 
-OPTIONS = intergroup.OPTIONS
+OPTIONS = between_groups.OPTIONS
 
 
-def run(settings: intergroup.Settings, positional: Sequence[str]) -> int:
+def run(settings: between_groups.Settings, positional: Sequence[str]) -> int:
     """Compress the cluster in the file (- or none: stdin), print the plan."""
     from iallocator.planners.intergroup.compress import check_compression, compress
 
-    return intergroup.plan_between(settings, positional, compress, check_compression)
+    planner = between_groups.BetweenGroups(settings, compress, check_compression)
+    return run_plan.run_planner(settings, positional, planner)

@@ -1,12 +1,12 @@
 """``iallocator redistribute``: which instances to move to other groups so that all are healthy.
 
 Exit status 0: there is a plan, if only an empty one; 130: interrupted, what was found
-until then is printed; 1: ``--verify-plan`` found something wrong.
+until then is printed; 1: the plan did not stand the test, see `run_plan`.
 """
 
 from __future__ import annotations
 
-from iallocator.commands.shared import intergroup
+from iallocator.commands.shared import between_groups, run_plan
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -16,13 +16,14 @@ __all__ = ["OPTIONS", "USAGE", "Settings", "run"]
 
 USAGE = "[OPTIONS] [FILE]"
 
-Settings = intergroup.Settings
+Settings = between_groups.Settings
 
-OPTIONS = intergroup.OPTIONS
+OPTIONS = between_groups.OPTIONS
 
 
-def run(settings: intergroup.Settings, positional: Sequence[str]) -> int:
+def run(settings: between_groups.Settings, positional: Sequence[str]) -> int:
     """Redistribute the cluster in the file (- or none: stdin), print the plan."""
     from iallocator.planners.intergroup.redistribute import check_redistribution, redistribute
 
-    return intergroup.plan_between(settings, positional, redistribute, check_redistribution)
+    planner = between_groups.BetweenGroups(settings, redistribute, check_redistribution)
+    return run_plan.run_planner(settings, positional, planner)

@@ -1,36 +1,24 @@
 """``iallocator squeeze``: which nodes to power down, or which standby nodes to power on.
 
 Exit status 0: there is a plan, if only to do nothing; 130: interrupted, what was found
-until then is printed; 1: ``--verify-plan`` found something wrong.
+until then is printed; 1: the plan did not stand the test, see `run_plan`.
 """
 
 from __future__ import annotations
 
 import sys
 
-from iallocator import options
-from iallocator.commands.shared.plan_output import (
-    COMMANDS_OPTION,
-    GRAPH_OPTION,
-    INTERRUPTED,
-    JSON_OPTION,
-    VERIFY_OPTION,
-    clock,
-    progress,
-    say_progress,
-    show_state_of,
-    write_graph,
-    write_plan,
-)  # fmt: skip
-from iallocator.errors import UsageError
+from iallocator.commands.shared import run_plan
+from iallocator.commands.shared.plan_output import clock, progress
 from iallocator.options import Option, amount, name_list
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from iallocator import options
+    from iallocator.planners.result import PlanResult
     from iallocator.planners.squeeze.options import SqueezeOptions
-    from iallocator.planners.squeeze.result import SqueezeResult
     from iallocator.sources import Source
 
 __all__ = ["OPTIONS", "USAGE", "Settings", "run"]
@@ -38,11 +26,9 @@ __all__ = ["OPTIONS", "USAGE", "Settings", "run"]
 USAGE = "[OPTIONS] [FILE]"
 
 
-class Settings(options.Settings):
+class Settings(run_plan.Settings):
     """The settings of this command."""
 
-    json: bool = False
-    commands: str | None = None
     target_resources: float = 2.0
     minimal_resources: float = 2.0
     master: str = ""
@@ -51,14 +37,10 @@ class Settings(options.Settings):
     drbd: bool = False
     all_instances: bool = False
     group: str = ""
-    graph: str | None = None
-    verify_plan: bool = False
 
 
 OPTIONS = (
-    JSON_OPTION,
-    COMMANDS_OPTION,
-    GRAPH_OPTION,
+    *run_plan.OPTIONS,
     Option("--target-resources", "target_resources",
            "standard instances that every node can still take, powered down (default 2)", amount,
            "X"),
@@ -71,36 +53,48 @@ OPTIONS = (
     Option("--drbd", "drbd", "move drbd instances, too"),
     Option("--all", "all_instances", "move every instance that can be moved"),
     Option("--group -G", "group", "look at this group only (name or uuid)", str, "GROUP"),
-    VERIFY_OPTION,
 )  # fmt: skip
+
+
+class _Squeezing(run_plan.Planner):
+    """Finds nodes to power down, or on."""
+
+    suffix = "squeezed"
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+
+    def plan(self, source: Source, settings: options.Settings) -> PlanResult:
+        """Plan what to switch, and the moves around it."""
+        from iallocator.planners.squeeze.squeeze import squeeze_cluster
+
+        wanted = _wanted(self._settings, source, settings)
+        done = squeeze_cluster(source.cluster, source.policy, wanted, progress())
+        done.remarks = _doubts(wanted, done.remarks, done.action)
+        return done
+
+    def broken_promises(
+        self, source: Source, settings: options.Settings, done: PlanResult
+    ) -> list[str]:
+        """The reserve of the nodes that stay."""
+        from iallocator.planners.squeeze.result import SqueezeResult
+
+        assert isinstance(done, SqueezeResult)
+        return done.short()
+
+    def warn(self, done: PlanResult) -> None:
+        """Say on stderr what a person should know, and who says it."""
+        for remark in done.remarks:
+            print(f"iallocator: {remark}", file=sys.stderr)
+
+    def master(self, source: Source) -> str:
+        """The master node; "": unknown."""
+        return self._settings.master or source.master
 
 
 def run(settings: Settings, positional: Sequence[str]) -> int:
     """Squeeze the cluster in the file (- or none: stdin), print what to do."""
-    from iallocator.commands.shared.source import load_source, settled
-    from iallocator.planners.squeeze.squeeze import squeeze_cluster
-
-    source = load_source(settings, positional)
-    wanted = _wanted(settings, source, settled(settings, source))
-    try:
-        done = squeeze_cluster(
-            source.cluster, source.policy, wanted, progress(), settings.verify_plan
-        )
-    except LookupError as error:
-        raise UsageError(str(error.args[0])) from None
-    except KeyboardInterrupt:  # before the search began
-        return INTERRUPTED
-    say_progress("")
-    _warn(done, wanted)
-    show_state_of(done.before, source, settings, "Initial", "original", wanted.master)
-    wrong = _write(done, settings)
-    show_state_of(done.settle(), source, settings, "Final", "squeezed", wanted.master)
-    problems = [problem for one in done.plans for problem in one.problems] + wrong
-    for problem in problems:
-        print(f"iallocator: {problem}", file=sys.stderr)
-    if any(one.plan.interrupted for one in done.plans):
-        return INTERRUPTED
-    return 1 if problems else 0
+    return run_plan.run_planner(settings, positional, _Squeezing(settings))
 
 
 def _wanted(settings: Settings, source: Source, whole: options.Settings) -> SqueezeOptions:
@@ -125,10 +119,10 @@ def _wanted(settings: Settings, source: Source, whole: options.Settings) -> Sque
     )
 
 
-def _warn(done: SqueezeResult, wanted: SqueezeOptions) -> None:
-    """What a person should know, on stderr."""
-    remarks = list(done.remarks)
-    if not wanted.master and done.action != "online":
+def _doubts(wanted: SqueezeOptions, remarks: Sequence[str], action: str) -> list[str]:
+    """`remarks`, and what is doubtful about what is wanted."""
+    remarks = list(remarks)
+    if not wanted.master and action != "online":
         remarks.append(
             "warning: the master node is unknown and may be among the nodes to power down; "
             "name it with --master"
@@ -138,31 +132,4 @@ def _warn(done: SqueezeResult, wanted: SqueezeOptions) -> None:
             "warning: --target-resources is less than --minimal-resources: "
             "what is powered down now may be powered on the next time"
         )
-    for remark in remarks:
-        print(f"iallocator: {remark}", file=sys.stderr)
-
-
-def _write(done: SqueezeResult, settings: Settings) -> list[str]:
-    """The plan in the form that was asked for; what is wrong with its steps, if that is asked."""
-    from iallocator.planners.squeeze.telling import (
-        squeeze_commands,
-        squeeze_document,
-        squeeze_lines,
-        squeeze_transition,
-    )
-    from iallocator.render.steps import lines
-
-    transition = squeeze_transition(done)
-    steps = transition.document()
-    write_plan(
-        settings,
-        lambda: squeeze_document(done, steps),
-        lambda: (*squeeze_lines(done), *lines(steps)),
-        lambda: squeeze_commands(done),
-    )
-    write_graph(settings.graph, steps)
-    if not settings.verify_plan:
-        return []
-    from iallocator.transition.verify import check
-
-    return check(done.before, transition)
+    return remarks

@@ -1,103 +1,112 @@
-"""Moves as the ``gnt-instance`` commands that carry them out."""
+"""Steps of a transition as the ``gnt-*`` commands that carry them out."""
 
 from __future__ import annotations
 
-from iallocator.model.moves import FAILOVER, FAILOVER_TO, REPLACE_SECONDARY
+from iallocator.ganeti.jobs import chains
+from iallocator.ganeti.step_opcodes import opcodes_of
+from iallocator.model.moves import FAILOVER, REPLACE_SECONDARY
+from iallocator.transition import step as kinds
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from iallocator.model.cluster import Cluster
-    from iallocator.model.instance import Instance
-    from iallocator.model.moves import ElementaryMove
+    from iallocator.transition.step import Step
     from iallocator.transition.transition import ScheduledStep, Transition
 
-__all__ = ["gnt_commands", "script", "step_command", "transition_script"]
+    JobSets = Sequence[Sequence[Sequence[ScheduledStep]]]
+    """Sets one after the other, of jobs side by side, of steps one after the other."""
 
-
-def gnt_commands(
-    cluster: Cluster, instance: Instance, steps: Sequence[ElementaryMove]
-) -> list[str]:
-    """One command per step; running instances migrate, others fail over."""
-    verb = "migrate" if instance.running else "failover"
-    commands = []
-    for kind, target in steps:
-        to = f" -n {_quoted(cluster.nodes[target].name)}"
-        if kind == REPLACE_SECONDARY:
-            words = f"replace-disks{to}"
-        else:
-            words = f"{verb} -f{to if kind == FAILOVER_TO else ''}"
-        commands.append(f"gnt-instance {words} {_quoted(instance.name)}")
-    return commands
-
-
-def _quoted(name: str) -> str:
-    from shlex import quote
-
-    return quote(name)
-
-
-def script(
-    cluster: Cluster,
-    moves: Sequence[tuple[Instance, Sequence[ElementaryMove]]],
-    job_sets: Sequence[Sequence[int]],
-) -> list[str]:
-    """Lines for a shell: the job sets in order, the jobs of each, the commands of each job."""
-    lines: list[str] = []
-    for number, job_set in enumerate(job_sets, start=1):
-        lines.append(f"echo jobset {number}, {len(job_set)} jobs")
-        for job, position in enumerate(job_set, start=1):
-            lines.append(f"  echo job {number}/{job}")
-            lines += (f"  {line}" for line in gnt_commands(cluster, *moves[position]))
-    return lines
-
+__all__ = ["job_sets_of_moves", "job_sets_of_steps", "script", "step_command"]
 
 _NODE_WORDS = {
-    "fence": "gnt-node power -f off",
-    "power-off": "gnt-node power -f off",
-    "power-on": "gnt-node power -f on",
-    "drain": "gnt-node modify -D yes",
-    "offline": "gnt-node modify -O yes",
-    "online": "gnt-node modify -O no",
-    "tag": "gnt-node add-tags",
-    "untag": "gnt-node remove-tags",
+    kinds.FENCE: "power -f off",
+    kinds.POWER_OFF: "power -f off",
+    kinds.POWER_ON: "power -f on",
+    kinds.DRAIN: "modify --drained=yes --auto-promote",
+    kinds.OFFLINE: "modify --offline=yes",
+    kinds.ONLINE: "modify --offline=no",
+    kinds.TAG: "add-tags",
+    kinds.UNTAG: "remove-tags",
 }
 
 
-def step_command(step: ScheduledStep, cluster: Cluster) -> str:
-    """The command that carries out one step of a transition; a comment where it takes a hand."""
-    task = step.task
+def step_command(task: Step, cluster: Cluster) -> str:
+    """The command that carries out one step; where it takes a hand, one that waits for that."""
     if task.node is not None:
-        if not step.opcodes:
-            return f"# by hand: {task.kind} {cluster.nodes[task.node].name}"
-        words = [_quoted(cluster.nodes[task.node].name), *map(_quoted, task.tags)]
-        return " ".join([_NODE_WORDS[task.kind], *words])
-    name = _quoted(task.name)
-    if task.kind == "create":
+        name = cluster.nodes[task.node].name
+        if not opcodes_of(cluster, task):
+            return _by_hand(f"{task.kind} {name}")
+        return _command(f"gnt-node {_NODE_WORDS[task.kind]}", [name, *task.tags])
+    if task.kind == kinds.CREATE:
         assert task.after is not None
-        nodes = _quoted(":".join(cluster.node_names(task.after.nodes)))
-        return f"# to be created: gnt-instance add ... -n {nodes} {name}"
-    if task.kind == "start":
-        return f"gnt-instance startup {name}"
-    if task.kind == "stop":
-        return f"gnt-instance shutdown {name}"
+        nodes = ":".join(cluster.node_names(task.after.nodes))
+        return _by_hand(f"gnt-instance add ... -n {nodes} {task.name}")
+    if task.kind == kinds.START:
+        return _command("gnt-instance startup", [task.name])
+    if task.kind == kinds.STOP:
+        return _command("gnt-instance shutdown", [task.name])
     assert task.move is not None
     kind, target = task.move
-    to = "" if kind == FAILOVER else f" -n {_quoted(cluster.nodes[target].name)}"
-    verb = "replace-disks" if kind == REPLACE_SECONDARY else f"{task.kind} -f"
-    if step.opcodes[0].get("ignore_consistency"):
-        verb += " --ignore-consistency"
-    return f"gnt-instance {verb}{to} {name}"
+    words = "replace-disks" if kind == REPLACE_SECONDARY else f"{task.kind} -f"
+    if any(code.get("ignore_consistency") for code in opcodes_of(cluster, task)):
+        words += " --ignore-consistency"
+    if kind != FAILOVER:
+        words += f" -n {_line([cluster.nodes[target].name])}"
+    return _command(f"gnt-instance {words}", [task.name])
 
 
-def transition_script(transition: Transition) -> list[str]:
-    """Lines for a shell: level by level, the steps of each side by side."""
+def _by_hand(what: str) -> str:
+    """Says what is to be done, and goes on only when somebody has pressed Enter."""
+    return f"echo {_line([f'by hand, then press Enter: {what}'])} && read -r answer"
+
+
+def _command(words: str, names: Sequence[str]) -> str:
+    """A command line; names that look like options are told apart from them."""
+    apart = " --" if any(name.startswith("-") for name in names) else ""
+    return f"{words}{apart} {_line(names)}"
+
+
+def _line(names: Iterable[str]) -> str:
+    from shlex import quote
+
+    return " ".join(map(quote, names))
+
+
+def script(cluster: Cluster, sets: JobSets) -> list[str]:
+    """Lines for a shell: the job sets in order, the jobs of each, the commands of each job."""
     lines: list[str] = []
-    for level in range(1, transition.longest + 1):
-        steps = [step for step in transition.steps if step.level == level]
-        lines.append(f"echo jobset {level}, {len(steps)} jobs")
-        for job, step in enumerate(steps, start=1):
-            lines.append(f"  echo job {level}/{job}")
-            lines.append(f"  {step_command(step, transition.cluster)}")
+    for number, jobs in enumerate(sets, start=1):
+        lines.append(f"echo jobset {number}, {len(jobs)} jobs")
+        for job, steps in enumerate(jobs, start=1):
+            lines.append(f"  echo job {number}/{job}")
+            lines += (f"  {step_command(step.task, cluster)}" for step in steps)
     return lines
+
+
+def job_sets_of_steps(transition: Transition) -> JobSets:
+    """Every job as early as the waits allow: as soon as a set has all that it waits for."""
+    by_number = {step.number: step for step in transition.steps}
+    level: dict[int, int] = {}
+    sets: list[list[list[ScheduledStep]]] = []
+    for chain in chains(transition.steps):
+        first = 1 + max((level[number] for number in by_number[chain[0]].after), default=-1)
+        level.update(dict.fromkeys(chain, first))
+        sets += [[] for _ in range(first + 1 - len(sets))]
+        sets[first].append([by_number[number] for number in chain])
+    return sets
+
+
+def job_sets_of_moves(
+    transition: Transition, moves: Sequence[tuple[str, int]], sets: Sequence[Sequence[int]]
+) -> JobSets:
+    """The same steps in given `sets` of positions in `moves`: (instance, number of steps)."""
+    steps: dict[str, list[ScheduledStep]] = {}
+    for step in transition.steps:
+        steps.setdefault(step.task.name, []).append(step)
+    jobs = []
+    for name, count in moves:
+        jobs.append(steps[name][:count])
+        del steps[name][:count]
+    return [[jobs[position] for position in one] for one in sets]

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from iallocator.ganeti.step_opcodes import opcodes_of
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from typing import Any
 
     from iallocator.transition.transition import ScheduledStep, Transition
 
     Json = dict[str, Any]
 
-__all__ = ["jobs_of", "link_jobs"]
+__all__ = ["chains", "jobs_of", "link_jobs"]
 
 
 def jobs_of(transition: Transition) -> list[Json]:
@@ -23,16 +25,15 @@ def jobs_of(transition: Transition) -> list[Json]:
     ``by_hand`` lists the numbers of those that must be done before the job is submitted.
     """
     steps = {step.number: step for step in transition.steps}
-    chains = _chains(transition.steps)
+    codes = {n: opcodes_of(transition.cluster, step.task) for n, step in steps.items()}
     job_of: dict[int, int] = {}
     jobs: list[Json] = []
-    for chain in chains:
-        first = steps[chain[0]]
-        opcodes = [opcode for number in chain for opcode in steps[number].opcodes]
+    for chain in chains(transition.steps):
+        opcodes = [opcode for number in chain for opcode in codes[number]]
         if not opcodes:
             continue
         by_hand: set[int] = set()
-        before = _before(first, steps, by_hand)
+        before = _before(chain[0], steps, codes, by_hand)
         waits = sorted({job_of[number] for number in before}, reverse=True)
         for number in chain:
             job_of[number] = len(jobs)
@@ -43,35 +44,40 @@ def jobs_of(transition: Transition) -> list[Json]:
     return jobs
 
 
-def _before(step: ScheduledStep, steps: dict[int, ScheduledStep], by_hand: set[int]) -> list[int]:
-    """The steps with opcodes that `step` waits for, also through those done by hand."""
+def _before(
+    number: int,
+    steps: Mapping[int, ScheduledStep],
+    codes: Mapping[int, list[Json]],
+    by_hand: set[int],
+) -> list[int]:
+    """The steps with opcodes that a step waits for, also through those done by hand."""
     found = []
-    for number in step.after:
-        if steps[number].opcodes:
-            found.append(number)
+    for other in steps[number].after:
+        if codes[other]:
+            found.append(other)
         else:
-            by_hand.add(number)
-            found += _before(steps[number], steps, by_hand)
+            by_hand.add(other)
+            found += _before(other, steps, codes, by_hand)
     return found
 
 
-def _chains(steps: Sequence[ScheduledStep]) -> list[list[int]]:
+def chains(steps: Sequence[ScheduledStep]) -> list[list[int]]:
     """Steps of one instance in a row that only wait for each other, in the order of numbers."""
     followers: dict[int, int] = {}
     for step in steps:
         for number in step.after:
             followers[number] = followers.get(number, 0) + 1
     by_number = {step.number: step for step in steps}
-    chains: dict[int, list[int]] = {}
+    made: dict[int, list[int]] = {}
     for step in steps:
         last = step.after[0] if len(step.after) == 1 else 0
         same = last and step.task.name and by_number[last].task.name == step.task.name
         if same and followers[last] == 1:
-            chains[last].append(step.number)
-            chains[step.number] = chains[last]
+            made[last].append(step.number)
+            made[step.number] = made[last]
         else:
-            chains[step.number] = [step.number]
-    return [chain for number, chain in chains.items() if chain[0] == number]
+            made[step.number] = [step.number]
+    return [chain for number, chain in made.items() if chain[0] == number]
 
 
 def _depending(opcodes: Sequence[Json], position: int, waits: Sequence[int]) -> list[Json]:

@@ -20,7 +20,7 @@ __all__ = ["opcodes_of"]
 _POWER = {kinds.FENCE: "power-off", kinds.POWER_OFF: "power-off", kinds.POWER_ON: "power-on"}
 _TAGS = {kinds.TAG: "OP_TAGS_SET", kinds.UNTAG: "OP_TAGS_DEL"}
 _FLAGS = {
-    kinds.DRAIN: {"drained": True},
+    kinds.DRAIN: {"drained": True, "auto_promote": True},
     kinds.OFFLINE: {"offline": True},
     kinds.ONLINE: {"offline": False},
 }
@@ -29,9 +29,9 @@ _FLAGS = {
 def opcodes_of(cluster: Cluster, task: Step) -> list[Opcode]:
     """The opcodes that carry out one step.
 
-    Empty for power and fencing of a node that Ganeti has no program to reach out of band:
-    someone must do it by hand.  A new instance has the members that placement decides;
-    of the rest what the request says.
+    Empty where someone must do it by hand: power of a node that is known to have no program
+    for that, and fencing of one that is not known to have it.  A new instance has the
+    members that placement decides; of the rest what the request says.
     """
     instance = task.instance
     if instance is None:
@@ -96,7 +96,7 @@ def _of_node(cluster: Cluster, task: Step) -> list[Opcode]:
     if task.kind in _TAGS:
         tags = list(task.tags)
         return [{"OP_ID": _TAGS[task.kind], "kind": "node", "name": node.name, "tags": tags}]
-    if not node.oob_program:
+    if not node.oob_program and (task.kind == kinds.FENCE or node.oob_program is not None):
         return []
     return [
         {

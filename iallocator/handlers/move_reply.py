@@ -69,6 +69,7 @@ class MoveReport:
 
     def _transition(self) -> dict[str, Any]:
         """The steps of the moves and what they wait for; the jobs are tied accordingly."""
+        from iallocator.ganeti.document import transition_document
         from iallocator.ganeti.jobs import link_jobs
         from iallocator.transition.assemble import transition_of_moves
         from iallocator.transition.planning.reorder import arrange
@@ -84,7 +85,7 @@ class MoveReport:
             if demands and any(instance.name in demands.stuck for instance, _ in self._made):
                 transition = self._around_stuck(demands)
                 link_jobs(transition, self._jobs, [instance.name for instance, _ in self._made])
-                return transition.document()
+                return transition_document(transition)
         moves = [(instance, instance.nodes, move.steps) for instance, move in self._made]
         orders = demands.orders if demands else ()
         if orders:
@@ -93,7 +94,7 @@ class MoveReport:
             self._take(positions)
         transition = transition_of_moves(cluster, left, moves, orders=orders)
         link_jobs(transition, self._jobs, [instance.name for instance, _ in self._made])
-        return transition.document()
+        return transition_document(transition)
 
     def _take(self, positions: Sequence[int]) -> None:
         """Go on with these of the moves, in this order."""

@@ -120,7 +120,7 @@ class Node:
         exclusive_storage: bool = False,
         cpu_speed: float = 1.0,
         tags: Sequence[str] = (),
-        oob_program: str = "",
+        oob_program: str | None = None,
         load: float = 0,
     ) -> None:
         self.name = name

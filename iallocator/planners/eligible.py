@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from iallocator.errors import NotFoundError
 from iallocator.model.instance import primary_vector, secondary_vector
 from iallocator.model.node_view import capacities
 from iallocator.scoring.scalar import ScalarKernel
@@ -30,12 +31,12 @@ def set_offline(cluster: Cluster, names: Collection[str]) -> None:
 
     Raises
     ------
-    LookupError
+    NotFoundError
         Naming those that are unknown.
     """
     unknown = set(names) - {node.name for node in cluster.nodes}
     if unknown:
-        raise LookupError(f"unknown nodes: {', '.join(sorted(unknown))}")
+        raise NotFoundError(f"unknown nodes: {', '.join(sorted(unknown))}")
     for node in cluster.nodes:
         if node.name in names:
             node.offline = True

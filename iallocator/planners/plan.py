@@ -6,14 +6,17 @@ from iallocator.model.moves import apply_steps, places_after
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
+    from iallocator.constraints.relations import Relations
     from iallocator.model.cluster import Cluster
     from iallocator.model.instance import Instance
     from iallocator.model.moves import ElementaryMove
     from iallocator.model.state import State
 
-__all__ = ["Plan", "PlannedMove", "ends_of_units", "mark_units", "replay", "traffic"]
+__all__ = [
+    "Plan", "PlannedMove", "ends_of_units", "mark_units", "note_broken", "replay", "traffic",
+]  # fmt: skip
 
 
 def traffic(instance: Instance, letters: Sequence[str]) -> int:
@@ -41,7 +44,7 @@ class PlannedMove:
     copied:
         MiB that travel between nodes; see `traffic`.
     broken:
-        What the instance should rather not do there, for people; see `plans.broken`.
+        What the instance should rather not do there, for people; see `note_broken`.
     unit:
         The names of all that move together with it, itself among them, because they must be
         together; () if it moves alone.  Their moves are consecutive, and only after the
@@ -193,3 +196,18 @@ def replay(state: State, moves: Sequence[PlannedMove]) -> None:
     """Carry out `moves` on `state`."""
     for move in moves:
         apply_steps(state, move.instance, move.steps)
+
+
+def note_broken(state: State, moves: Iterable[PlannedMove], relations: Relations | None) -> None:
+    """Tell every move which wishes its instance breaks after it, as the others are then.
+
+    The moves begin at `state`, which is left as it is.
+    """
+    if relations is None:
+        return
+    with state.trial():
+        for move in moves:
+            name = move.instance.name
+            apply_steps(state, move.instance, move.steps)
+            broken = relations.broken(name, state.where[name][0], state.where)
+            move.broken = [bond.priced for bond in broken if not bond.must]

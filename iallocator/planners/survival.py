@@ -56,7 +56,8 @@ def _rules(relations: Relations | None) -> Rules:
 class Survival:
     """The failures in `group` that a plan, which begins at `state`, must leave survivable.
 
-    ``no-new``: those of the online nodes that could be survived before it.  ``strict``: those
+    ``no-new``: those of the online nodes that could be survived before it; none where only one
+    node is online, which nobody could take over from.  ``strict``: those
     of all nodes that are online in the end.  ``off``: none.  Nodes that the plan powers down
     or on are judged as they are when one asks.
 
@@ -75,8 +76,8 @@ class Survival:
         self.group = group
         self._mode = mode
         self.saved: frozenset[int] = frozenset()
-        if mode != "off":
-            online = self.online(state)
+        online = self.online(state)
+        if mode != "off" and len(online) > 1:
             self.saved = frozenset(online).difference(doomed(state, group, online, relations))
 
     def online(self, state: State) -> list[int]:

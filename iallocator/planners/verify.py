@@ -1,117 +1,253 @@
-"""Executing a plan on the model, step by step: no step may break a hard limit."""
+"""The one verifier: executes a plan, or its transition, on the model against every limit.
+
+It knows nothing of how the plan was found.  What holds at every step (nodes, hard limits,
+pools, networks, migration tags) is `iallocator.transition.execution`; after every move, or the
+last of those that belong together, soft limits and musts; in the end what
+`iallocator.planners.outcome` compares with the beginning.
+"""
 
 from __future__ import annotations
 
-from iallocator.limits.node import FORCED_LIMITS, PRIMARY, SECONDARY, checks_for
-from iallocator.model.moves import places_after
-from iallocator.model.node_view import NodeView, capacities
+from iallocator.limits.node import ALL_LIMITS, PRIMARY, SECONDARY, checks_for
+from iallocator.planners.outcome import Outcome
 from iallocator.planners.plan import ends_of_units
+from iallocator.transition.execution import Execution, view_of
+from iallocator.transition.paths import chain
+from iallocator.transition.resources import Place
+from iallocator.transition.step import FENCE, STOP
+from iallocator.transition.verify import check
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Collection, Iterator, Sequence
 
     from iallocator.constraints.relations import Relations
+    from iallocator.model.cluster import Group
     from iallocator.model.instance import Instance
     from iallocator.model.state import State
+    from iallocator.options import Settings
     from iallocator.planners.plan import PlannedMove
+    from iallocator.transition.transition import ScheduledStep, Transition
 
     Where = dict[str, tuple[int, ...]]
 
-__all__ = ["verify"]
+__all__ = ["PlanLimits", "Problem", "verify_moves", "verify_transition"]
 
 
-def verify(
-    state: State,
-    moves: Iterable[PlannedMove],
-    split: bool = False,
-    relations: Relations | None = None,
-) -> list[str]:
-    """What is wrong with a plan that begins at `state`; an empty list if nothing is.
+STUCK = "cannot be stopped, and must not be by force"
 
-    After each elementary step every node with a new role must be online (but for the
-    old primary of a failover) and within its hard limits; disks that were on the node
-    before ask for nothing.  `split`: on the way, not at the end, an instance may have its
-    nodes in two groups.  After each move, of a unit after the last of its moves, every must
-    of `relations` holds that held before.  `state` is left as it is.
+
+class PlanLimits:
+    """What a plan is held to.
+
+    Attributes
+    ----------
+    settings:
+        Those that count, with the groups' own: N+1, soft limits.
+    relations:
+        What binds instances to each other; None if nothing does.
+    between_groups:
+        Whether instances may change their group.
+    leaving, coming:
+        Indices of nodes that are empty and off in the end, and that are powered on at first.
+    min_disk:
+        Share of every node's disk that stays free.
     """
-    problems: list[str] = []
-    moves = list(moves)
-    unit: list[PlannedMove] = []
-    held = dict(state.where)
+
+    __slots__ = (
+        "between_groups", "coming", "leaving", "min_disk", "relations", "settings",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        settings: Settings,
+        relations: Relations | None = None,
+        *,
+        between_groups: bool = False,
+        leaving: Collection[int] = (),
+        coming: Collection[int] = (),
+        min_disk: float = 0.0,
+    ) -> None:
+        self.settings = settings
+        self.relations = relations
+        self.between_groups = between_groups
+        self.leaving = frozenset(leaving)
+        self.coming = frozenset(coming)
+        self.min_disk = min_disk
+
+    def of(self, group: Group) -> Settings:
+        """The settings of a group."""
+        return self.settings.by_group.get(group.index, self.settings)
+
+    def forced(self, state: State, before: Sequence[int], target: int) -> bool:
+        """Whether soft limits do not hold a move from the nodes `before` to the node `target`."""
+        nodes = state.cluster.nodes
+        if self.of(nodes[target].group).ignore_soft_errors:
+            return True
+        if self.settings.like_hail and not self.leaving.isdisjoint(before):
+            return True  # hsqueeze takes nodes that it frees for dead
+        return any(not nodes[index].online for index in before)
+
+
+class Problem:
+    """Something wrong: the number of the move or step from which on it is, and what it is."""
+
+    __slots__ = ("noun", "number", "text")
+
+    def __init__(self, noun: str, number: int, text: str) -> None:
+        self.noun = noun
+        self.number = number
+        self.text = text
+
+    def __str__(self) -> str:
+        return f"{self.noun} {self.number}: {self.text}"
+
+
+def verify_moves(state: State, moves: Sequence[PlannedMove], limits: PlanLimits) -> list[Problem]:
+    """What is wrong with moves that begin at `state`, made one after the other; [] if nothing is.
+
+    `state` is left as it is.  Cost: a few dozen checks per move, and N+1 twice for every
+    group that is touched.
+    """
+    problems: list[Problem] = []
+    outcome = Outcome(state, [(m.instance.name, (*m.before, *m.after)) for m in moves], limits)
     with state.trial():
+        execution = Execution(state, limits.leaving, limits.coming)
+        unit: list[str] = []
+        held = dict(state.where)
         for number, (move, last) in enumerate(zip(moves, ends_of_units(moves)), start=1):
-            instance = move.instance
-            if state.where.get(instance.name) != move.before:
-                problems.append(f"move {number}: {instance.name} is not where the plan has it")
-                break
-            for left, step in zip(range(len(move.steps) - 1, -1, -1), move.steps):
-                before = state.where[instance.name]
-                after = places_after(before, [step])
-                problems += (
-                    f"move {number}: {instance.name}: {problem}"
-                    for problem in _execute(state, instance, before, after, split and left > 0)
-                )
-            unit.append(move)
-            if last and relations is not None:
-                problems += (
-                    f"move {number}: {one.instance.name}: must be {broken}"
-                    for one in unit
-                    for broken in _newly_broken(state, one, held, relations)
-                )
-            if last:
+            found = list(_made(state, execution, move, limits))
+            problems += (Problem("move", number, text) for text in found)
+            if state.where.get(move.instance.name) != move.after:
+                return problems  # whatever follows begins elsewhere
+            unit.append(move.instance.name)
+            if last and limits.relations is not None:
+                broken = _newly_broken(state, unit, held, limits.relations)
+                problems += (Problem("move", number, text) for text in broken)
                 unit, held = [], dict(state.where)
+        ends = [*outcome.of_instances(state), *outcome.of_nodes(state)]
+    final = {move.instance.name: number for number, move in enumerate(moves, start=1)}
+    problems += (Problem("move", final.get(name, len(moves)), text) for name, text in ends)
+    problems += _losses(state, moves, outcome)
+    told = {str(problem): problem for problem in problems}
+    return sorted(told.values(), key=lambda one: one.number)
+
+
+def _made(
+    state: State, execution: Execution, move: PlannedMove, limits: PlanLimits
+) -> Iterator[str]:
+    """Carry out a move; say what is wrong with it."""
+    instance, relations = move.instance, limits.relations
+    if relations is not None and instance.name in relations.stuck:
+        yield f"{instance.name}: {STUCK}"
+    start = Place(move.before, instance.uses_memory)
+    for step in chain(instance, start, move.steps, state.cluster):
+        yield from execution.carry_out(step)
+    if state.where.get(instance.name) == move.after:
+        yield from (f"{instance.name}: {text}" for text in _soft(state, move, limits))
+
+
+def _newly_broken(
+    state: State, names: Sequence[str], held: Where, relations: Relations
+) -> Iterator[str]:
+    """The musts of `names` that are broken, and were not while everybody was at `held`."""
+    for name in names:
+        was = relations.broken(name, held[name][0], held)
+        for bond in relations.broken(name, state.where[name][0], state.where):
+            if bond.must and bond not in was:
+                yield f"{name}: must be {bond.told}"
+
+
+def _soft(state: State, move: PlannedMove, limits: PlanLimits) -> Iterator[str]:
+    """The soft limits that an instance breaks where it came to, as things are after the move."""
+    instance, before, after = move.instance, move.before, move.after
+    if before == after or limits.forced(state, before, after[0]):
+        return
+    full = {index: view_of(state, index, limits.min_disk) for index in after}
+    with state.trial():
+        state.remove(instance, after)
+        empty = {index: view_of(state, index, limits.min_disk) for index in after}
+    for role, index in enumerate(after):
+        here = index in before
+        if before[role : role + 1] == (index,) or (here and role == 1):
+            continue  # it had this role, or is the mirror that a failover leaves behind
+        for one in checks_for(SECONDARY if role else PRIMARY, instance, ALL_LIMITS):
+            if one.forced or (here and one.local):
+                continue  # looked at step by step; its disks were there
+            if one.fails(empty[index], full[index], instance):
+                name = state.cluster.nodes[index].name
+                yield f"{name}: {one.numbers(empty[index], full[index], instance)}"
+
+
+def _losses(state: State, moves: Sequence[PlannedMove], outcome: Outcome) -> list[Problem]:
+    """N+1 broken in the end, each with the first move after which it is."""
+    with state.trial():
+        _carry(state, moves)
+        lost = outcome.lost(state)
+    if not lost:
+        return []
+    first: dict[int, int] = {}
+    with state.trial():
+        for number, move in enumerate(moves, start=1):
+            _carry(state, [move])
+            for node in outcome.lost(state):
+                if node in lost:
+                    first.setdefault(node, number)
+    return [Problem("move", first[node], text) for node, text in lost.items()]
+
+
+def _carry(state: State, moves: Sequence[PlannedMove]) -> None:
+    for move in moves:
+        if state.where.get(move.instance.name) == move.before:
+            state.remove(move.instance, move.before)
+            state.place(move.instance, move.after)
+
+
+def verify_transition(
+    state: State, transition: Transition, limits: PlanLimits, rounds: int = 10
+) -> list[str]:
+    """What is wrong with a transition that begins at `state`; [] if nothing is.
+
+    It is executed in the order of its numbers and in `rounds` random ones that its waits
+    allow; where they all end must be as good as where the plan has to end.
+    """
+    problems = check(state, transition, rounds)
+    steps = [step for step in transition.steps if step.task.instance is not None]
+    moved = [(s.task.name, (*_nodes(s.task.before), *_nodes(s.task.after))) for s in steps]
+    outcome = Outcome(state, moved, limits)
+    with state.trial():
+        execution = Execution(state)
+        for step in transition.steps:
+            execution.carry_out(step.task)
+        problems += (f"in the end: {text}" for _, text in outcome.of_instances(state))
+        problems += (f"in the end: {text}" for _, text in outcome.of_nodes(state))
+        problems += (f"in the end: {text}" for _, text in outcome.soft(state))
+        problems += (f"in the end: {text}" for text in outcome.lost(state).values())
+    if limits.relations is not None:
+        problems += _stopped(state, transition.steps, limits.relations)
     return problems
 
 
-def _newly_broken(state: State, move: PlannedMove, held: Where, relations: Relations) -> list[str]:
-    """The musts between instances that `move`, and those made since `held`, broke."""
-    name, where = move.instance.name, state.where
-    was = relations.broken(name, held[name][0], held)
-    now = relations.broken(name, where[name][0], where)
-    return [bond.told for bond in now if bond.must and bond not in was]
+def _nodes(place: Place | None) -> tuple[int, ...]:
+    return place.nodes if place else ()
 
 
-def _execute(
-    state: State,
-    instance: Instance,
-    before: tuple[int, ...],
-    after: tuple[int, ...],
-    split: bool = False,
-) -> Iterator[str]:
-    """Carry out one step; say what is wrong then."""
-    nodes = state.cluster.nodes
-    state.remove(instance, before)
-    empty = {index: _view(state, index) for index in after}
-    barred = {index: _barred(state, instance, index, index in before) for index in after}
-    state.place(instance, after)
-    for role, index in enumerate(after):
-        node = nodes[index]
-        if before[role : role + 1] == (index,):
-            continue  # it has this role already
-        was_here = index in before
-        if not node.online and not (was_here and role == 1):
-            yield f"{node.name} is not online"
-        if barred[index]:
-            yield f"{node.name}: {barred[index]}"
-        full = _view(state, index)
-        for check in checks_for(SECONDARY if role else PRIMARY, instance, FORCED_LIMITS):
-            if check.pools or (was_here and check.local):
-                continue  # looked at before; its disks are there already
-            if check.fails(empty[index], full, instance):
-                yield f"{node.name}: {check.numbers(empty[index], full, instance)}"
-    if not split and len({nodes[index].group.index for index in after}) > 1:
-        yield "its nodes are in two groups"
+def _stopped(state: State, steps: Sequence[ScheduledStep], relations: Relations) -> Iterator[str]:
+    """Steps that stop what must keep running, or that move what cannot be stopped."""
+    fenced: set[int | None] = set()
+    for step in steps:
+        task, instance = step.task, step.task.instance
+        if task.kind == FENCE:
+            fenced.add(task.node)
+        if instance is None or not _runs(instance, task.before):
+            continue
+        if task.kind == STOP and instance.name in relations.keep_running:
+            yield f"step {step.number}: {instance.name}: is to keep running, and is stopped"
+        home = _nodes(task.before)[0]
+        leaves = task.after is None or task.after.nodes[0] != home or task.kind == STOP
+        if instance.name in relations.stuck and leaves and home not in fenced:
+            yield f"step {step.number}: {instance.name}: {STUCK}"
 
 
-def _barred(state: State, instance: Instance, index: int, here: bool) -> str:
-    """Why storage pools keep an instance that is on no node away from this one; or ""."""
-    pools = state.pools
-    if pools is None or not pools.bars(index, instance, here):
-        return ""
-    return pools.why(index, instance)
-
-
-def _view(state: State, index: int) -> NodeView:
-    node = state.cluster.nodes[index]
-    return NodeView(state.row(index), capacities(node), state.reserved[index])
+def _runs(instance: Instance, place: Place | None) -> bool:
+    return place is not None and place.running

@@ -114,4 +114,5 @@ def transition_of_moves(
         sequence = [*fences(cluster, sequence), *sequence]
     transition = number(cluster, sequence, left)
     transition.remarks += arranged.remarks
+    transition.sequence = list(arranged.positions)
     return transition

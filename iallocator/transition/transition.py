@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-from iallocator.ganeti.jobs import jobs_of
-from iallocator.ganeti.step_opcodes import opcodes_of
 from iallocator.transition.planning.dependencies import find_waits
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from typing import Any
 
     from iallocator.model.cluster import Cluster
-    from iallocator.transition.resources import Amounts, Place
+    from iallocator.transition.resources import Amounts
     from iallocator.transition.step import Step
-
-    Json = dict[str, Any]
 
 __all__ = ["ScheduledStep", "Transition", "number"]
 
@@ -36,13 +31,11 @@ class ScheduledStep:
         is left out.
     because:
         Per number in `after`, why, for people.
-    opcodes:
-        Ganeti's; none where someone must lend a hand.
     position:
         In the legal sequence from which the transition was made.
     """
 
-    __slots__ = ("after", "because", "level", "number", "opcodes", "position", "task")
+    __slots__ = ("after", "because", "level", "number", "position", "task")
 
     def __init__(self, task: Step, position: int, level: int) -> None:
         self.task = task
@@ -51,25 +44,6 @@ class ScheduledStep:
         self.number = 0
         self.after: list[int] = []
         self.because: list[str] = []
-        self.opcodes: list[Json] = []
-
-    def document(self, cluster: Cluster) -> Json:
-        """As plain data; see ``schemas/plan.schema.json``."""
-        task = self.task
-        entry: Json = {"number": self.number, "kind": task.kind}
-        if task.instance is not None:
-            entry["instance"] = task.instance.name
-            entry["from"] = _names(cluster, task.before)
-            entry["to"] = _names(cluster, task.after)
-        if task.node is not None:
-            entry["node"] = cluster.nodes[task.node].name
-        if task.tags:
-            entry["tags"] = list(task.tags)
-        return entry | {
-            "after": self.after,
-            "because": self.because,
-            "opcodes": self.opcodes,
-        }
 
 
 class Transition:
@@ -85,9 +59,12 @@ class Transition:
         How many steps wait for how many others, directly or not: the less the better.
     remarks:
         What else is worth knowing: a wish of order that was not met, a way round.
+    sequence:
+        Of a transition made of moves: their positions, in an order in which they can be
+        made one after the other.
     """
 
-    __slots__ = ("cluster", "left", "pairs", "remarks", "steps")
+    __slots__ = ("cluster", "left", "pairs", "remarks", "sequence", "steps")
 
     def __init__(self, cluster: Cluster, steps: Sequence[ScheduledStep]) -> None:
         self.cluster = cluster
@@ -95,6 +72,7 @@ class Transition:
         self.pairs = 0
         self.left: list[tuple[str, str]] = []
         self.remarks: list[str] = []
+        self.sequence: list[int] = []
 
     @property
     def waits(self) -> int:
@@ -105,21 +83,6 @@ class Transition:
     def longest(self) -> int:
         """How many steps come one after the other in the longest chain."""
         return max((step.level for step in self.steps), default=0)
-
-    def document(self) -> Json:
-        """As plain data; see ``schemas/plan.schema.json``."""
-        return {
-            "steps": [step.document(self.cluster) for step in self.steps],
-            "waits": self.waits,
-            "longest": self.longest,
-            "left": [{"name": name, "reason": reason} for name, reason in self.left],
-            "remarks": self.remarks,
-            "jobs": jobs_of(self),
-        }
-
-
-def _names(cluster: Cluster, place: Place | None) -> list[str]:
-    return cluster.node_names(place.nodes) if place else []
 
 
 def number(cluster: Cluster, sequence: Sequence[Step], room: Amounts) -> Transition:
@@ -136,7 +99,6 @@ def number(cluster: Cluster, sequence: Sequence[Step], room: Amounts) -> Transit
     ordered = sorted(steps, key=lambda step: (step.level, step.position))
     for value, step in enumerate(ordered, start=1):
         step.number = value
-        step.opcodes = opcodes_of(cluster, step.task)
     for step, needs in zip(steps, found.needs):
         by_number = sorted((steps[source].number, why) for source, why in needs.items())
         step.after = [value for value, _ in by_number]

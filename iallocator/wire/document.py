@@ -261,7 +261,7 @@ def _node(name: str, raw: Raw, groups: dict[str, Group], node_memory: int, like_
         exclusive = boolean(parameters, "exclusive_storage", False)
         spindle_count = integer(parameters, "spindle_count", 1)
         speed = factor(parameters, "cpu_speed", 1.0)
-        oob_program = text(parameters, "oob_program", "")
+        oob_program: str | None = text(parameters, "oob_program", None)
     except RequestError as error:
         raise error.below("ndparams") from None
     return Node(

@@ -21,8 +21,8 @@ MAY_IMPORT = {
     "limits": "model",  # what a node lacks follows from the model alone
     "scoring": "model limits",  # a candidate is checked where it is scored
     "n1": "model limits scoring",  # a failure is played through with kernel and checks
+    "transition": "model limits scoring",  # steps follow from places
     "ganeti": "model transition",  # what Ganeti is told of steps
-    "transition": "model limits scoring ganeti",  # steps follow from places
     "constraints": "model tags requests limits scoring transition",
     # ^ what tags, options and requests ask for, of places and of steps
     "ranking": "model tags scoring",  # a strategy ranks what the kernel found feasible
@@ -38,8 +38,8 @@ MAY_IMPORT = {
     "handlers": "options model requests reply limits transition ganeti placement",
     # ^ a request each
     "planners": (
-        "deadline options model tags requests limits transition ganeti scoring ranking n1 "
-        "constraints solver placement handlers render"
+        "deadline errors options model tags requests limits transition ganeti scoring ranking n1 "
+        "constraints solver placement handlers"
     ),
     # ^ many moves instead of one, by the same means
     "engine": (
@@ -54,6 +54,7 @@ MAY_IMPORT = {
     "replay": "errors files options engine",  # answers many documents, compares
     "commands": (
         "__init__ deadline errors files options model requests constraints wire sources transition "
+        "ganeti "
         "planners settings engine explain render replay"
     ),
     # ^ one command: read, say
@@ -63,7 +64,7 @@ MAY_IMPORT = {
 }
 """Room -> the rooms that it may import, at run time or for types."""
 
-UPWARD = {("ganeti", "transition"), ("planners", "render"), ("explain", "render")}
+UPWARD = {("explain", "render")}
 """Directions that point up, to be turned round."""
 
 CIRCULAR_FOR_TYPES = {

@@ -21,7 +21,7 @@ MAY_READ = {
     "engine": "asks whether any setting is a tag, to leave `settings` unloaded",
     "transition.step": "tags to be added or removed are steps",
     "ganeti.step_opcodes": "and opcodes",
-    "transition.transition": "and entries",
+    "ganeti.document": "and entries",
     "ganeti.commands": "and commands",
     "render.nodes": "a column of that name",
     "placement.joint": "instances with the same tags can be exchanged, whatever these mean",

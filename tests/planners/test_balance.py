@@ -10,15 +10,18 @@ import pytest
 
 from iallocator.cli import main
 from iallocator.model.state import State
+from iallocator.options import Settings
 from iallocator.planners.balance.greedy import balance
 from iallocator.planners.plan import Plan, replay
 from iallocator.planners.stop_criteria import StopCriteria
-from iallocator.planners.verify import verify
+from iallocator.planners.verify import PlanLimits, verify_moves
 from iallocator.scoring.scalar import ScalarKernel
 from tests.builders import cluster as build
 from tests.builders import instance
 
 from .worlds import arena, worlds
+
+LIMITS = PlanLimits(Settings())
 
 
 def snapshot(state: State) -> tuple[object, ...]:
@@ -33,7 +36,7 @@ def test_balance_plan_executed_on_the_model_breaks_no_limit() -> None:
     for name, cluster, group in worlds(range(400, 430)):
         place = arena(cluster, group)
         plan = balance(place, StopCriteria())
-        assert verify(place.state, plan.moves) == [], name
+        assert verify_moves(place.state, plan.moves, LIMITS) == [], name
         moves += len(plan.moves)
     assert moves > 100
 
@@ -67,7 +70,7 @@ def test_balance_with_lookahead_ends_no_higher() -> None:
         greedy = balance(place, StopCriteria())
         ahead = balance(place, StopCriteria(lookahead=True))
         assert ahead.after <= greedy.after + 1e-9, name
-        assert verify(place.state, ahead.moves) == [], name
+        assert verify_moves(place.state, ahead.moves, LIMITS) == [], name
         lower += ahead.after < greedy.after - 1e-9
     assert lower
 

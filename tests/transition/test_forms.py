@@ -7,7 +7,8 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from iallocator.ganeti.commands import transition_script
+from iallocator.ganeti.commands import job_sets_of_steps, script
+from iallocator.ganeti.document import transition_document
 from iallocator.model.state import State
 from iallocator.render.steps import dot, label, lines
 from iallocator.render.svg import svg
@@ -36,7 +37,7 @@ def transition(seed: int) -> Transition:
 def test_jobs_depend_as_steps_wait(seed: int) -> None:
     """A job begins when all that its first step waits for is in jobs that have ended."""
     found = transition(seed)
-    document = found.document()
+    document = transition_document(found)
     waits = {step["number"]: step["after"] for step in document["steps"]}
     job_of = {n: k for k, job in enumerate(document["jobs"]) for n in job["steps"]}
     assert sorted(job_of) == sorted(waits)
@@ -55,7 +56,7 @@ def test_jobs_depend_as_steps_wait(seed: int) -> None:
 @pytest.mark.parametrize("seed", SEEDS)
 def test_lines_tell_every_step_and_wait(seed: int) -> None:
     """One line each, numbered, with what it waits for."""
-    document = transition(seed).document()
+    document = transition_document(transition(seed))
     heading, *rows = lines(document)
     assert heading.startswith(f"Transition: {len(document['steps'])} steps")
     for row, step in zip(rows, document["steps"]):
@@ -68,7 +69,7 @@ def test_lines_tell_every_step_and_wait(seed: int) -> None:
 @pytest.mark.parametrize("seed", SEEDS)
 def test_dot_has_a_box_per_step_and_an_arrow_per_wait(seed: int) -> None:
     """Quotes in names are escaped."""
-    document = transition(seed).document()
+    document = transition_document(transition(seed))
     text = dot(document)
     arrows = re.findall(r"^  s(\d+) -> s(\d+) \[label=\"(?:[^\"\\]|\\.)*\"\];$", text, re.M)
     boxes = re.findall(r"^  s(\d+) \[label=\"(?:[^\"\\]|\\.)*\"(?:, style=dashed)?\];$", text, re.M)
@@ -81,7 +82,7 @@ def test_dot_has_a_box_per_step_and_an_arrow_per_wait(seed: int) -> None:
 @pytest.mark.parametrize("seed", SEEDS)
 def test_svg_has_a_box_per_step_and_a_curve_per_wait(seed: int) -> None:
     """Boxes do not overlap, stand within the drawing, and right of what they wait for."""
-    document = transition(seed).document()
+    document = transition_document(transition(seed))
     root = ET.fromstring(svg(document))
     width, height = (float(root.attrib[key]) for key in ("width", "height"))
     boxes: dict[int, tuple[float, float, float, float]] = {}
@@ -110,8 +111,9 @@ def test_script_has_the_steps_level_by_level() -> None:
     """Commands of a level need nothing of each other."""
     held = [machine("a", (0,), 8), machine("b", (1,), 7)]
     one = make_cluster(2, held)
-    script = transition_script(plan_transition(State(one), {"a": (1,), "b": (0,)}))
-    assert [line.strip() for line in script if "gnt" in line] == [
+    found = plan_transition(State(one), {"a": (1,), "b": (0,)})
+    shell = script(one, job_sets_of_steps(found))
+    assert [line.strip() for line in shell if "gnt" in line] == [
         "gnt-instance shutdown b",
         "gnt-instance migrate -f -n node2 a",
         "gnt-instance failover -f -n node1 b",

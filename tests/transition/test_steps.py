@@ -6,6 +6,8 @@ from collections.abc import Sequence
 
 import pytest
 
+from iallocator.ganeti.document import transition_document
+from iallocator.ganeti.step_opcodes import opcodes_of
 from iallocator.model.cluster import Cluster
 from iallocator.model.instance import Instance
 from iallocator.model.state import State
@@ -155,7 +157,7 @@ def test_offline_node_is_fenced_for_what_ran_there_only() -> None:
     assert [s.task.name for s in found.steps if fence.number in s.after] == ["ran"]
     ran = next(step for step in found.steps if step.task.name == "ran")
     assert ran.task.kind == "failover"
-    assert ran.opcodes[0]["ignore_consistency"] is True
+    assert opcodes_of(cluster, ran.task)[0]["ignore_consistency"] is True
 
 
 @pytest.mark.parametrize(("program", "codes"), [("", []), ("/oob", ["OP_OOB_COMMAND"])])
@@ -165,8 +167,8 @@ def test_fencing_is_by_hand_without_a_program(program: str, codes: list[str]) ->
     cluster.nodes[0].offline, cluster.nodes[0].online = True, False
     cluster.nodes[0].oob_program = program
     found = plan(cluster, {"a": (1,)})
-    assert [code["OP_ID"] for code in found.steps[0].opcodes] == codes
-    assert found.document()["jobs"][-1].get("by_hand", []) == ([] if codes else [1])
+    assert [code["OP_ID"] for code in opcodes_of(cluster, found.steps[0].task)] == codes
+    assert transition_document(found)["jobs"][-1].get("by_hand", []) == ([] if codes else [1])
 
 
 def test_order_must_holds_the_second_back() -> None:
@@ -222,7 +224,7 @@ def test_new_instance_waits_for_the_room_it_needs() -> None:
     cluster = make_cluster(2, [machine("a", (0,), 8)])
     found = plan(cluster, {"a": (1,), "new": (0,)}, [machine("new", (), 6)])
     assert lines(found) == [("migrate", "a", []), ("create", "new", [1])]
-    assert found.steps[1].opcodes[0]["pnode"] == "node1"
+    assert opcodes_of(cluster, found.steps[1].task)[0]["pnode"] == "node1"
 
 
 def test_stuck_instance_has_its_node_fenced_after_all_others_left() -> None:

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from iallocator.constraints.affinity_factory import relations_of
 from iallocator.constraints.transition_requirements import demands_of
+from iallocator.errors import NotFoundError
 from iallocator.model.node_view import capacities
 from iallocator.model.state import State
 from iallocator.planners.balance.greedy import BalanceProblem, balance
 from iallocator.planners.balance.move_kinds import MoveRules
 from iallocator.planners.balance.scan.affinity_compiler import ties_of
-from iallocator.planners.broken import note_broken
 from iallocator.planners.eligible import in_order, movable, set_offline, set_vcpu_ratio, worst_first
 from iallocator.planners.plan import replay
+from iallocator.planners.result import GroupPlan, GroupPlans
 from iallocator.planners.survival import Survival, mode_of
-from iallocator.planners.verify import verify
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,9 +24,8 @@ if TYPE_CHECKING:
     from iallocator.options import Settings
     from iallocator.planners.plan import Plan
     from iallocator.planners.stop_criteria import StopCriteria
-    from iallocator.transition.requirements import Demands
 
-__all__ = ["BalanceOptions", "Balanced", "GroupPlan", "MoveRules", "balance_cluster"]
+__all__ = ["BalanceOptions", "MoveRules", "balance_cluster"]
 
 
 class BalanceOptions:
@@ -92,55 +91,19 @@ class BalanceOptions:
         return "off" if self.settings is None else mode_of(self.settings, group)
 
 
-class GroupPlan:
-    """The plan for one group, and what is wrong with it (nothing, it is to be hoped)."""
-
-    def __init__(self, group: Group, plan: Plan, problems: list[str]) -> None:
-        self.group = group
-        self.plan = plan
-        self.problems = problems
-
-
-class Balanced:
-    """The plans for one group or several, and the states of the cluster around them.
-
-    ``interrupted`` says whether someone did not want to wait for all of it, ``demands``
-    what is asked of the order of the steps.
-    """
-
-    def __init__(
-        self,
-        cluster: Cluster,
-        plans: list[GroupPlan],
-        before: State,
-        interrupted: bool,
-        demands: Demands | None = None,
-    ) -> None:
-        self.cluster = cluster
-        self.demands = demands
-        self.plans = plans
-        self.before = before
-        self.interrupted = interrupted or any(one.plan.interrupted for one in plans)
-        self.after = State(cluster)
-        for one in plans:
-            replay(self.after, one.plan.moves)
-
-
 def balance_cluster(
     cluster: Cluster,
     wishes: BalanceOptions,
     progress: Callable[[Plan], None] = lambda plan: None,
-    check: bool = False,
-) -> Balanced:
+) -> GroupPlans:
     """Balance one group, or all.
 
     A cluster of several groups has its worst group balanced that can be improved.
-    `check`: execute every plan on the model.  A KeyboardInterrupt ends the work, and
-    what was found until then is returned.
+    A KeyboardInterrupt ends the work, and what was found until then is returned.
 
     Raises
     ------
-    LookupError
+    NotFoundError
         If a node, an instance or the group is unknown.
     """
     _known(cluster, wishes)
@@ -151,17 +114,16 @@ def balance_cluster(
     demands = demands_of(relations_for(cluster, wishes))
     plans: list[GroupPlan] = []
     try:
-        _balance_groups(before, wishes, progress, check, plans)
+        _balance_groups(before, wishes, progress, plans)
     except KeyboardInterrupt:
-        return Balanced(cluster, plans, before, True, demands)
-    return Balanced(cluster, plans, before, False, demands)
+        return GroupPlans("balance", before, plans, True, demands)
+    return GroupPlans("balance", before, plans, False, demands)
 
 
 def _balance_groups(
     before: State,
     wishes: BalanceOptions,
     progress: Callable[[Plan], None],
-    check: bool,
     plans: list[GroupPlan],
 ) -> None:
     """Fill `plans`; what is in there counts if someone interrupts."""
@@ -171,14 +133,11 @@ def _balance_groups(
         arena = _arena(state, group, wishes, relations)
         plan = balance(arena, wishes.limits, progress)
         _hold_to(arena, plan)
-        note_broken(state, plan.moves, relations)
-        found = GroupPlan(group, plan, [])
+        found = GroupPlan(group, plan)
         if wishes.all_groups:
             plans.append(found)
         elif plan.moves or not plans:
             plans[:] = [found]
-        if check:
-            found.problems += verify(state, plan.moves, relations=relations)
         if plan.interrupted or (plan.moves and not wishes.all_groups):
             break
         replay(state, plan.moves)
@@ -203,7 +162,7 @@ def _known(cluster: Cluster, wishes: BalanceOptions) -> None:
     names = {instance.name for instance in cluster.instances}
     unknown = {*(wishes.selected or ()), *wishes.excluded} - names
     if unknown:
-        raise LookupError(f"unknown instances: {', '.join(sorted(unknown))}")
+        raise NotFoundError(f"unknown instances: {', '.join(sorted(unknown))}")
 
 
 def _groups(state: State, wishes: BalanceOptions) -> list[Group]:
@@ -213,9 +172,9 @@ def _groups(state: State, wishes: BalanceOptions) -> list[Group]:
     for group in state.cluster.groups:
         if wishes.group in (group.name, group.uuid):
             if not group.nodes:
-                raise LookupError(f"group {wishes.group} has no nodes")
+                raise NotFoundError(f"group {wishes.group} has no nodes")
             return [group]
-    raise LookupError(f"unknown group: {wishes.group}")
+    raise NotFoundError(f"unknown group: {wishes.group}")
 
 
 def relations_for(cluster: Cluster, wishes: BalanceOptions) -> Relations | None:

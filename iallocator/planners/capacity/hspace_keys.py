@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from iallocator.limits.node import REASONS
-from iallocator.planners.capacity.telling import tiers
+from iallocator.planners.capacity.report import tiers
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

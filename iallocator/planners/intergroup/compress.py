@@ -10,11 +10,10 @@ from __future__ import annotations
 
 from iallocator.planners.intergroup.context import OutOfTimeError, forbidden
 from iallocator.planners.intergroup.evacuation import Evacuation, evacuate
-from iallocator.planners.intergroup.health import survived
 from iallocator.planners.intergroup.moving import Mover, immovable
 from iallocator.planners.intergroup.partitions import Peers
 from iallocator.planners.intergroup.resources import KINDS, free_of, plus, total_of, used_by
-from iallocator.planners.intergroup.result import GroupRow, SuperPlan
+from iallocator.planners.intergroup.result import IntergroupResult
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -23,11 +22,9 @@ if TYPE_CHECKING:
     from iallocator.model.cluster import Group
     from iallocator.model.instance import Instance
     from iallocator.planners.intergroup.context import Working
-    from iallocator.planners.intergroup.resources import Resources
+    from iallocator.planners.result import GroupRow
 
 __all__ = ["check_compression", "compress"]
-
-SCORE = "instances in the chosen group"
 
 LARGE = 20_000
 """Instances × nodes from which on equal instances are placed by one ranking."""
@@ -35,13 +32,13 @@ LARGE = 20_000
 NEVER = "the plan ended before it was tried"
 
 
-def compress(context: Working) -> SuperPlan:
+def compress(context: Working) -> IntergroupResult:
     """Empty the best group of the cluster of `context` that can be emptied.
 
     Scores are counts: instances in the chosen group.  A KeyboardInterrupt, or the end of
     the time, leaves the best of the groups that were tried until then.
     """
-    done = SuperPlan("compress", context.cluster, SCORE, "used", "free", "share free", "evacuable")
+    done = IntergroupResult("compress", context.cluster)
     work = _Compression(context, done)
     try:
         work.run()
@@ -57,7 +54,7 @@ def compress(context: Working) -> SuperPlan:
 class _Compression:
     """One compression."""
 
-    def __init__(self, context: Working, done: SuperPlan) -> None:
+    def __init__(self, context: Working, done: IntergroupResult) -> None:
         self.context = context
         self.mover = Mover(context)
         self.peers = Peers(context.cluster)
@@ -175,12 +172,6 @@ class _Compression:
                 "share_free": self.share(row.group),
                 "evacuable": can,
             }
-            row.cells = (
-                _words(self.used[index]),
-                _words(self.free[index]),
-                f"{self.share(row.group):.4f}",
-                "yes" if can else "no",
-            )
             if not can:
                 row.reason = row.reason or done.plan.reason
         names = [group.name for group in self.evacuable]
@@ -191,27 +182,16 @@ def _unit(kind: str) -> str:
     return "" if kind == "cpu" else " MiB"
 
 
-def _words(amounts: Resources) -> str:
-    memory, disk, cpu = amounts
-    return f"{memory / 1024:.1f}G/{disk / 1024:.1f}G/{cpu:.12g}"
+def check_compression(context: Working, done: IntergroupResult) -> list[str]:
+    """What is wrong with the end of a plan: the chosen group must be empty.
 
-
-def check_compression(context: Working, done: SuperPlan) -> list[str]:
-    """What is wrong with the end of a plan: the chosen group must be empty, N+1 must hold.
-
-    `context` has the state before the plan, and is left with the state after it.
+    `context` has the state before the plan.
     """
-    mover, state = Mover(context), context.state
-    groups = [row.group for row in done.groups if row.group.name != done.members["chosen"]]
-    before = survived(mover, groups)
-    for move in done.moves:
-        mover.put(move.instance, move.after)
-    problems = [
+    state = done.after()
+    return [
         f"{state.cluster.nodes[index].name} is not empty"
         for row in done.groups
         if row.group.name == done.members["chosen"]
         for index in row.group.nodes
         if any(state.instances_on(index))
     ]
-    lost = sorted(before - survived(mover, groups))
-    return problems + [f"{state.cluster.nodes[i].name}: N+1 held and is broken" for i in lost]

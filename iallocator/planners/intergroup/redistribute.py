@@ -13,7 +13,7 @@ from iallocator.planners.intergroup.evacuation import evacuate
 from iallocator.planners.intergroup.health import HEALTHY, Health, examine, stranding
 from iallocator.planners.intergroup.moving import Mover, immovable
 from iallocator.planners.intergroup.partitions import Peers
-from iallocator.planners.intergroup.result import SuperPlan
+from iallocator.planners.intergroup.result import IntergroupResult
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -26,16 +26,14 @@ if TYPE_CHECKING:
 
 __all__ = ["check_redistribution", "redistribute"]
 
-SCORE = "instances on offline nodes and nodes that fail N+1"
 
-
-def redistribute(context: Working) -> SuperPlan:
+def redistribute(context: Working) -> IntergroupResult:
     """Repair the unhealthy groups of the cluster of `context`, in their order.
 
     Scores are counts: instances on offline nodes, plus nodes that fail N+1.  A
     KeyboardInterrupt, or the end of the time, leaves the groups repaired until then.
     """
-    done = SuperPlan("redistribute", context.cluster, SCORE, "state", "repaired")
+    done = IntergroupResult("redistribute", context.cluster)
     work = _Redistribution(context, done)
     try:
         work.run()
@@ -51,7 +49,7 @@ def redistribute(context: Working) -> SuperPlan:
 class _Redistribution:
     """One redistribution, group by group."""
 
-    def __init__(self, context: Working, done: SuperPlan) -> None:
+    def __init__(self, context: Working, done: IntergroupResult) -> None:
         self.context = context
         self.mover = Mover(context)
         self.peers = Peers(context.cluster)
@@ -213,7 +211,6 @@ class _Redistribution:
             health = self.health[row.group.index]
             repaired = row.group.index in self.repaired
             row.members = {"state": health.state, "repaired": repaired}
-            row.cells = (health.state, "yes" if repaired else "no")
             told = health.told(nodes)
             stopped = "" if health.state == HEALTHY else self.done.plan.reason
             row.reason = ": ".join(filter(None, (told, row.reason or stopped)))
@@ -232,7 +229,7 @@ def _nothing_to_do(
     return "" if healthy else "no group is healthy"
 
 
-def check_redistribution(context: Working, done: SuperPlan) -> list[str]:
+def check_redistribution(context: Working, done: IntergroupResult) -> list[str]:
     """What is wrong with the end of a plan: repaired groups must be healthy, and stay so others.
 
     `context` has the state before the plan, and is left with the state after it.

@@ -2,32 +2,37 @@
 
 from __future__ import annotations
 
+from iallocator.ganeti.jobs import chains
 from iallocator.model.moves import FAILOVER, FAILOVER_TO, REPLACE_SECONDARY, apply_steps
 from iallocator.model.state import State
 from iallocator.placement.context import Context
 from iallocator.planners.eligible import score_of
 from iallocator.planners.place.whole import place_cluster
 from iallocator.planners.plan import PlannedMove, traffic
+from iallocator.planners.result import PlanResult
 from iallocator.transition.assemble import plan_transition
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from typing import Any
 
     from iallocator.model.cluster import Cluster
     from iallocator.model.instance import Instance
-    from iallocator.model.moves import ElementaryMove
     from iallocator.options import Settings
     from iallocator.planners.place.scheduler import ScheduleResult
     from iallocator.requests import Allocate
+    from iallocator.transition.requirements import Demands
     from iallocator.transition.transition import Transition
 
-__all__ = ["Placed", "in_document_order", "place_anew", "steps_between"]
+    Json = dict[str, Any]
+
+__all__ = ["PlaceResult", "in_document_order", "place_anew"]
 
 LETTERS = {FAILOVER: "f", REPLACE_SECONDARY: "r", FAILOVER_TO: "fa"}
 
 
-class Placed:
+class PlaceResult(PlanResult):
     """What came of placing a cluster anew.
 
     Attributes
@@ -36,34 +41,72 @@ class Placed:
         In the order in which instances chose.
     names:
         The instances in the order of the document, new ones last.
-    moves:
-        Of the instances that change their nodes, in the order of the transition.
-    transition:
-        The steps, and what each waits for.
-    before, after:
-        The state of the cluster then.
-    remarks:
-        What is worth knowing besides, for stderr.
     """
 
+    in_turn = False
+
     def __init__(
-        self, strategy: str, before: State, places: Sequence[ScheduleResult], names: Sequence[str]
+        self,
+        strategy: str,
+        before: State,
+        places: Sequence[ScheduleResult],
+        names: Sequence[str],
+        new: Sequence[Instance],
+        demands: Demands | None,
     ) -> None:
-        self.strategy = strategy
-        self.cluster: Cluster = before.cluster
-        self.before = before
+        super().__init__("place", before, demands)
         self.places = places
-        self.names = names
-        self.after = before
-        self.moves: list[PlannedMove] = []
-        self.transition: Transition
-        self.remarks: list[str] = []
+        self.strategy = strategy
+        self._names = names
+        self.new_instances = new
+        self.add(_moves(self))
 
     @property
     def scores(self) -> tuple[float, float]:
         """Of all nodes, before and after; lower is better."""
         scope = range(len(self.cluster.nodes))
-        return score_of(self.before, scope), score_of(self.after, scope)
+        return score_of(self.before, scope), score_of(self.after(), scope)
+
+    def _ordered(self) -> Transition:
+        aims = {
+            place.instance.name: place.nodes
+            for place in self.places
+            if place.nodes != place.before and (place.nodes or place.runs)
+        }
+        created = [instance for instance in self.new_instances if instance.name in aims]
+        return plan_transition(self.before, aims, created, self.demands)
+
+    def after(self) -> State:
+        """The state once everybody is where the strategy wants them."""
+        state = State(self.cluster)
+        for place in self.places:
+            if place.before:
+                state.remove(place.instance, place.before)
+            if place.nodes:
+                state.place(place.instance, place.nodes)
+        return state
+
+    def document(self) -> Json:
+        """All but the transition as plain data."""
+        by_name = {place.instance.name: place for place in self.places}
+        nodes = self.cluster.nodes
+        found = super().document() | {"strategy": self.strategy}
+        found["placement"] = {
+            name: None if (node := by_name[name].node) is None else nodes[node].name
+            for name in self._names
+        }
+        return found | {"instances": [self._entry(place) for place in self.places]}
+
+    def _entry(self, place: ScheduleResult) -> Json:
+        names = self.cluster.node_names
+        return {
+            "instance": place.instance.name,
+            "from": names(place.before),
+            "to": names(place.nodes or ()),
+            "runs": place.runs,
+            "why": place.why,
+            **({"broken": place.broken} if place.broken else {}),
+        }
 
 
 def in_document_order(cluster: Cluster, names: Sequence[str] | None) -> list[Instance]:
@@ -83,71 +126,42 @@ def place_anew(
     strategy: str,
     instances: Sequence[Instance],
     wanted: Sequence[Allocate],
-) -> Placed:
+) -> PlaceResult:
     """Place `instances` and then the new ones in `wanted` by one of Pacemaker's strategies."""
     new = [one.instance for one in wanted]
     context = Context(cluster, settings, coming=new)
     before = State(cluster)
     places = place_cluster(context, strategy, instances, wanted)
-    placed = Placed(strategy, before, places, [i.name for i in (*instances, *new)])
     for place in places:
         if place.node is not None:
             place.broken = context.bonds.broken(place.instance, place.node)
-    placed.after = context.state
-    placed.remarks = context.remarks
-    aims = {
-        place.instance.name: place.nodes
-        for place in places
-        if place.nodes != place.before and (place.nodes or place.runs)
-    }
-    created = [instance for instance in new if instance.name in aims]
-    placed.transition = plan_transition(before, aims, created, context.bonds.demands())
-    placed.moves = _moves(placed)
-    return placed
+    names = [i.name for i in (*instances, *new)]
+    done = PlaceResult(strategy, before, places, names, new, context.bonds.demands())
+    done.remarks = context.remarks
+    return done
 
 
-def _moves(placed: Placed) -> list[PlannedMove]:
-    """One move per instance that changes its nodes, in the order of their first steps."""
-    first: dict[str, int] = {}
-    for step in placed.transition.steps:
-        if step.task.instance is not None:
-            first.setdefault(step.task.instance.name, step.number)
-    changed = [p for p in placed.places if p.before and p.nodes and p.nodes != p.before]
-    changed.sort(key=lambda place: first.get(place.instance.name, 0))
-    state = State(placed.cluster)
+def _moves(done: PlaceResult) -> list[PlannedMove]:
+    """The ways of the instances that change their nodes, cut where they wait for others."""
+    steps = {step.number: step.task for step in done.transition.steps}
+    broken = {place.instance.name: place.broken for place in done.places}
+    state, names = State(done.cluster), done.cluster.nodes
     moves = []
-    for place in changed:
-        assert place.nodes is not None
-        steps = steps_between(place.before, place.nodes)
-        apply_steps(state, place.instance, steps)
-        group = placed.cluster.nodes[place.nodes[0]].group
-        letters = [LETTERS[kind] for kind, _ in steps]
-        names = placed.cluster.node_names([target for _, target in steps])
+    for chain in chains(done.transition.steps):
+        tasks = [steps[number] for number in chain if steps[number].move is not None]
+        if not tasks or tasks[0].instance is None or tasks[0].before is None:
+            continue
+        instance, before = tasks[0].instance, tasks[0].before.nodes
+        made = [task.move for task in tasks if task.move is not None]
+        apply_steps(state, instance, made)
+        group = names[state.where[instance.name][0]].group
         notation = " ".join(
-            letter if letter == "f" else f"{letter}:{name}" for letter, name in zip(letters, names)
+            "f" if kind == FAILOVER else f"{LETTERS[kind]}:{names[target].name}"
+            for kind, target in made
         )
+        copied = traffic(instance, [LETTERS[kind] for kind, _ in made])
         score = score_of(state, group.nodes)
-        copied = traffic(place.instance, letters)
-        move = PlannedMove(place.instance, place.before, steps, notation, score, copied)
-        move.broken = place.broken
+        move = PlannedMove(instance, before, made, notation, score, copied)
+        move.broken = broken[instance.name]
         moves.append(move)
     return moves
-
-
-def steps_between(before: tuple[int, ...], after: tuple[int, ...]) -> list[ElementaryMove]:
-    """The elementary moves that bring an instance from `before` to `after`, primary first."""
-    if before == after:
-        return []
-    if len(before) == 1:
-        return [(FAILOVER_TO, after[0])]
-    primary, secondary = after
-    steps: list[ElementaryMove] = []
-    now = before
-    if primary != now[0]:
-        if primary != now[1]:
-            steps.append((REPLACE_SECONDARY, primary))
-        steps.append((FAILOVER, primary))
-        now = (primary, now[0])
-    if secondary != now[1]:
-        steps.append((REPLACE_SECONDARY, secondary))
-    return steps

@@ -2,16 +2,27 @@
 
 from __future__ import annotations
 
+from iallocator.ganeti.commands import job_sets_of_steps, script
 from iallocator.model.state import State
 from iallocator.planners.plan import Plan, replay
+from iallocator.planners.result import GroupPlans
 from iallocator.planners.squeeze.power_state import Switched
 from iallocator.tags.standby import AUTO, retag, standby_tags
+from iallocator.transition.assemble import transition_of_moves
+from iallocator.transition.requirements import Demands
+from iallocator.transition.resources import room
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+    from typing import Any
+
     from iallocator.model.cluster import Cluster
-    from iallocator.planners.balance.balance import GroupPlan
+    from iallocator.planners.squeeze.headroom import Headroom
     from iallocator.planners.squeeze.node_selection import Search
+    from iallocator.transition.transition import Transition
+
+    Json = dict[str, Any]
 
 __all__ = ["SqueezePlan", "SqueezeResult"]
 
@@ -34,7 +45,7 @@ class SqueezePlan(Plan):
         return self._after
 
 
-class SqueezeResult:
+class SqueezeResult(GroupPlans):
     """What is to be done.
 
     Attributes
@@ -43,24 +54,33 @@ class SqueezeResult:
         ``offline``, ``online`` or ``none``.
     nodes:
         Indices of the nodes to power down or on, group by group in the order of choice.
-    plans:
-        One per group.
     kept:
         Node -> why it is not switched, of those that come into question.
-    remarks:
-        What a person should know.
-    before:
-        The state of the cluster as it is.
+    reserves:
+        Index of a group -> what every online node of it must be able to take when nodes
+        of it have been freed.
     """
 
     def __init__(self, cluster: Cluster, action: str) -> None:
-        self.cluster = cluster
-        self.before = State(cluster)
+        super().__init__("squeeze", State(cluster))
         self.action = action
         self.nodes: list[int] = []
-        self.plans: list[GroupPlan] = []
         self.kept: dict[int, str] = {}
-        self.remarks: list[str] = []
+        self.reserves: dict[int, Headroom] = {}
+
+    @property
+    def leaving(self) -> Collection[int]:
+        """The nodes to power down."""
+        return self.nodes if self.action == "offline" else ()
+
+    @property
+    def coming(self) -> Collection[int]:
+        """The nodes to power on."""
+        return self.nodes if self.action == "online" else ()
+
+    def keep(self, count: int, reason: str) -> bool:
+        """Not where nodes are to be freed: they cannot be powered down if they are not empty."""
+        return not self.leaving and super().keep(count, reason)
 
     @property
     def added(self) -> dict[int, list[str]]:
@@ -82,14 +102,57 @@ class SqueezeResult:
             return Switched(self.cluster, off=self.nodes)
         return Switched(self.cluster, on=self.nodes)
 
-    def settle(self) -> State:
-        """Carry everything out on the cluster; return the state then."""
+    def _ordered(self) -> Transition:
+        moves = [(move.instance, move.before, move.steps) for move in self.moves]
+        nodes = Demands(
+            power_on=list(self.coming),
+            power_off=list(self.leaving),
+            add_tags=self.added,
+            remove_tags=self.removed,
+        )
+        left, orders = room(self.before), self.demands.orders if self.demands else ()
+        with Switched(self.cluster, on=self.coming):  # nothing runs there that needs fencing
+            return transition_of_moves(self.cluster, left, moves, orders=orders, around=nodes)
+
+    def short(self) -> list[str]:
+        """What the nodes that stay online lack of their reserve in the end."""
+        freed = {self.cluster.nodes[index].group.index for index in self.leaving}
+        found: list[str] = []
+        with self.switched():
+            state = State(self.cluster)
+            replay(state, self.moves)
+            for group in self.cluster.groups:
+                if group.index in freed:
+                    missing = self.reserves[group.index].missing(state, group.nodes)
+                    found += (f"{self.cluster.nodes[i].name} {why}" for i, why in missing.items())
+        return found
+
+    def document(self) -> Json:
+        """All but the transition as plain data."""
+        names = self.cluster.node_names
+        return super().document() | {
+            "action": self.action,
+            "nodes": names(self.nodes),
+            "kept": [
+                {"node": self.cluster.nodes[index].name, "reason": reason}
+                for index, reason in self.kept.items()
+            ],
+            "tags": {"add": self._by_name(self.added), "remove": self._by_name(self.removed)},
+            "commands": self._commands(),
+        }
+
+    def _commands(self) -> list[str]:
+        lines = script(self.cluster, job_sets_of_steps(self.transition))
+        return [line.strip() for line in lines if not line.strip().startswith("echo ")]
+
+    def _by_name(self, tags: Mapping[int, list[str]]) -> Json:
+        return {self.cluster.nodes[index].name: some for index, some in tags.items()}
+
+    def after(self) -> State:
+        """The state once everything is carried out, which is done on the cluster itself."""
         added, removed = self.added, self.removed
         self.switched().__enter__()
         for index in self.nodes:
             node = self.cluster.nodes[index]
             retag(node, added.get(index, ()), removed.get(index, ()))
-        state = State(self.cluster)
-        for one in self.plans:
-            replay(state, one.plan.moves)
-        return state
+        return super().after()

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from iallocator.constraints.affinity_factory import relations_of
+from iallocator.constraints.transition_requirements import demands_of
+from iallocator.errors import NotFoundError
 from iallocator.model.state import State
-from iallocator.planners.balance.balance import GroupPlan
 from iallocator.planners.balance.scan.affinity_compiler import ties_of
-from iallocator.planners.broken import note_broken
 from iallocator.planners.eligible import in_order, movable, score_of
-from iallocator.planners.plan import replay
+from iallocator.planners.result import GroupPlan
 from iallocator.planners.squeeze.feasibility import Feasibility
 from iallocator.planners.squeeze.headroom import Headroom
 from iallocator.planners.squeeze.node_selection import power_down, power_on
@@ -16,7 +16,6 @@ from iallocator.planners.squeeze.options import ALL, SHARED
 from iallocator.planners.squeeze.power_state import size_like
 from iallocator.planners.squeeze.result import SqueezePlan, SqueezeResult
 from iallocator.planners.survival import Survival
-from iallocator.planners.verify import verify
 from iallocator.solver.budget import Budget
 from iallocator.tags.standby import is_standby, wake_rank
 
@@ -39,22 +38,20 @@ def squeeze_cluster(
     policy: Policy,
     wanted: SqueezeOptions,
     progress: Callable[[Plan], None] = lambda plan: None,
-    check: bool = False,
 ) -> SqueezeResult:
     """Find the nodes to power down; or to power on, if an online node has less than the minimum.
 
-    `policy` is that of the whole cluster, which has the standard size.  `check`:
-    execute every plan on the model.
+    `policy` is that of the whole cluster, which has the standard size.
 
     Raises
     ------
-    LookupError
+    NotFoundError
         If a node or the group is unknown.
     """
     named = {*wanted.prefer, *wanted.avoid, *([wanted.master] if wanted.master else [])}
     unknown = named - {node.name for node in cluster.nodes}
     if unknown:
-        raise LookupError(f"unknown nodes: {', '.join(sorted(unknown))}")
+        raise NotFoundError(f"unknown nodes: {', '.join(sorted(unknown))}")
     groups = _groups(cluster, wanted.group)
     work = _Work(cluster, policy, wanted, progress)
     state = State(cluster)
@@ -62,37 +59,17 @@ def squeeze_cluster(
         group for group in groups if work.reserve(group, wanted.minimal).missing(state, group.nodes)
     ]
     done = work.wake(groups, short) if short else work.free(groups)
-    for one in done.plans:
-        note_broken(state, one.plan.moves, work.relations)
-        replay(state, one.plan.moves)
-    if check:
-        _verify(done, work)
+    done.before = State(cluster)  # sizes that nobody told are known by now
+    done.demands = demands_of(work.relations)
+    done.reserves = {group.index: work.reserve(group, wanted.target) for group in groups}
     return done
 
 
 def _groups(cluster: Cluster, wanted: str) -> list[Group]:
     found = [g for g in cluster.groups if g.nodes and wanted in ("", g.name, g.uuid)]
     if not found:
-        raise LookupError(f"unknown group: {wanted}" if wanted else "there are no nodes")
+        raise NotFoundError(f"unknown group: {wanted}" if wanted else "there are no nodes")
     return found
-
-
-def _verify(done: SqueezeResult, work: _Work) -> None:
-    """Execute the plans; then freed nodes must be empty, and the others have the reserve."""
-    nodes = done.cluster.nodes
-    with done.switched():
-        state = State(done.cluster)
-        for one in done.plans:
-            one.problems += verify(state, one.plan.moves, relations=work.relations)
-            replay(state, one.plan.moves)
-            for index in set(one.group.nodes).intersection(done.nodes):
-                if done.action == "offline" and any(state.instances_on(index)):
-                    one.problems.append(f"{nodes[index].name} is not empty")
-            if done.action == "offline":
-                reserve = work.reserve(one.group, work.wanted.target)
-                freed = not set(one.group.nodes).isdisjoint(done.nodes)
-                missing = reserve.missing(state, one.group.nodes) if freed else {}
-                one.problems += (f"{nodes[i].name} {reason}" for i, reason in missing.items())
 
 
 class _Work:
@@ -157,7 +134,7 @@ class _Work:
             done.nodes += search.chosen
             done.kept.update(search.refused)
             reason = search.stopped or stranded or "no further node can be freed"
-            done.plans.append(GroupPlan(group, SqueezePlan(before, search, reason), []))
+            done.plans.append(GroupPlan(group, SqueezePlan(before, search, reason)))
             if search.interrupted:
                 break
         if not done.nodes:
@@ -228,7 +205,7 @@ class _Work:
             done.nodes += search.chosen
             done.kept.update(search.refused)
             reason = search.stopped or self._verdict(search)
-            done.plans.append(GroupPlan(group, SqueezePlan(before, search, reason), []))
+            done.plans.append(GroupPlan(group, SqueezePlan(before, search, reason)))
             if search.interrupted:
                 break
         if not done.nodes:

@@ -1,0 +1,82 @@
+"""What the commands that plan between groups have in common."""
+
+from __future__ import annotations
+
+from iallocator.commands.shared import run_plan
+from iallocator.commands.shared.plan_output import say_progress
+from iallocator.options import Option
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from iallocator import options
+    from iallocator.planners.intergroup.context import Working
+    from iallocator.planners.intergroup.result import IntergroupResult
+    from iallocator.planners.result import PlanResult
+    from iallocator.sources import Source
+
+    Find = Callable[[Working], IntergroupResult]
+    Check = Callable[[Working, IntergroupResult], list[str]]
+
+__all__ = ["OPTIONS", "BetweenGroups", "Settings"]
+
+
+class Settings(run_plan.Settings):
+    """The settings of every command that plans between groups."""
+
+    offline: Sequence[str] = ()
+
+
+OPTIONS = (
+    *run_plan.OPTIONS,
+    Option("--offline -O", "offline", "treat this node as offline; may repeat", str, "NODE",
+           repeats=True),
+)  # fmt: skip
+
+
+class BetweenGroups(run_plan.Planner):
+    """A planner that `find` and `check` describe.
+
+    `check` says what is wrong with the end of the plan, on a context with the state before it.
+    """
+
+    def __init__(self, settings: Settings, find: Find, check: Check) -> None:
+        self._offline = settings.offline
+        self._find = find
+        self._check = check
+
+    def adjust(self, source: Source) -> None:
+        """Treat some nodes as offline."""
+        from iallocator.planners.eligible import set_offline
+
+        set_offline(source.cluster, self._offline)
+
+    def plan(self, source: Source, settings: options.Settings) -> PlanResult:
+        """Plan between the groups."""
+        return self._find(_working(source, settings))
+
+    def broken_promises(
+        self, source: Source, settings: options.Settings, done: PlanResult
+    ) -> list[str]:
+        """What the check says."""
+        from iallocator.planners.intergroup.result import IntergroupResult
+
+        assert isinstance(done, IntergroupResult)
+        return self._check(_working(source, settings), done)
+
+
+def _working(source: Source, settings: options.Settings) -> Working:
+    from iallocator.planners.intergroup.context import Working
+
+    return Working(source.cluster, settings, _remaining(settings.time_limit), say_progress)
+
+
+def _remaining(seconds: float | None) -> Callable[[], float | None]:
+    """Says how many of `seconds` are left; None for None."""
+    if seconds is None:
+        return lambda: None
+    from time import monotonic
+
+    end = monotonic() + seconds
+    return lambda: end - monotonic()

@@ -1,0 +1,193 @@
+"""What every command does that plans: read, plan, verify, show.
+
+A plan is executed on the model against all limits before anything of it is printed.  Where
+that finds something wrong, the plan ends before the first move that is; or, where it would
+be worth nothing without the rest, it is refused.  Either way the reason is on stderr and the
+exit status is 1.
+"""
+
+from __future__ import annotations
+
+import sys
+
+from iallocator import options
+from iallocator.commands.shared.plan_output import (
+    COMMANDS_OPTION,
+    GRAPH_OPTION,
+    INTERRUPTED,
+    JSON_OPTION,
+    VERIFY_OPTION,
+    say_progress,
+    show_state_of,
+    write_graph,
+    write_plan,
+)
+from iallocator.commands.shared.source import load_source
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from typing import Any
+
+    from iallocator.planners.result import PlanResult
+    from iallocator.planners.verify import PlanLimits
+    from iallocator.sources import Source
+    from iallocator.transition.transition import Transition
+
+__all__ = ["OPTIONS", "Planner", "Settings", "run_planner"]
+
+OPTIONS = (JSON_OPTION, COMMANDS_OPTION, GRAPH_OPTION, VERIFY_OPTION)
+
+
+class Settings(options.Settings):
+    """The settings of every command that plans."""
+
+    json: bool = False
+    commands: str | None = None
+    graph: str | None = None
+    verify_plan: bool = False
+
+
+class Planner:
+    """What one command brings to the run; every method may be left as it is but `plan`.
+
+    Attributes
+    ----------
+    suffix:
+        Of the file with the state after the plan.
+    """
+
+    suffix = "planned"
+
+    def asked(self, source: Source) -> Mapping[str, Any]:
+        """The settings that the document asks for."""
+        return {}
+
+    def adjust(self, source: Source) -> None:
+        """Change the cluster before anything else."""
+
+    def plan(self, source: Source, settings: options.Settings) -> PlanResult:
+        """Plan; `settings` are those that count."""
+        raise NotImplementedError
+
+    def broken_promises(
+        self, source: Source, settings: options.Settings, done: PlanResult
+    ) -> list[str]:
+        """What the plan does not keep in the end of what it is for."""
+        return []
+
+    def warn(self, done: PlanResult) -> None:
+        """Say on stderr what a person should know."""
+        for remark in done.remarks:
+            print(remark, file=sys.stderr)
+
+    def master(self, source: Source) -> str:
+        """The master node; "": unknown."""
+        return source.master
+
+    def min_disk(self) -> float:
+        """The share of every node's disk that stays free."""
+        return 0.0
+
+
+def run_planner(settings: Settings, positional: Sequence[str], planner: Planner) -> int:
+    """Load the cluster, plan, verify, show the plan; the exit status."""
+    from iallocator.engine import settle
+    from iallocator.planners.plan import note_broken
+
+    try:
+        source = load_source(settings, positional)
+        planner.adjust(source)
+        doubts: list[str] = []
+        effective = settle(source.cluster, planner.asked(source), settings, doubts)
+        for doubt in doubts:
+            print(doubt, file=sys.stderr)
+        done = planner.plan(source, effective)
+    except KeyboardInterrupt:  # before anything was found
+        return INTERRUPTED
+    say_progress("")
+    planner.warn(done)
+    master = planner.master(source)
+    show_state_of(done.before, source, settings, "Initial", "original", master)
+    limits = _limits(done, effective, planner.min_disk())
+    if done.in_turn:
+        note_broken(done.before, done.moves, limits.relations)
+    problems, sound = _verified(done, limits, 10 if settings.verify_plan else 0)
+    promises = planner.broken_promises(source, effective, done) if sound and not problems else []
+    if promises or not sound:
+        problems += promises
+        print("iallocator: the plan is refused, for it does not stand the test", file=sys.stderr)
+    else:
+        _write(done, settings)
+        show_state_of(done.after(), source, settings, "Final", planner.suffix, master)
+    for problem in problems:
+        print(f"iallocator: {problem}", file=sys.stderr)
+    if done.interrupted:
+        return INTERRUPTED
+    return 1 if problems else 0
+
+
+def _limits(done: PlanResult, settings: options.Settings, min_disk: float) -> PlanLimits:
+    """What the plan is held to."""
+    from iallocator.constraints.affinity_factory import relations_of
+    from iallocator.planners.verify import PlanLimits
+
+    relations = None
+    if not settings.like_hail:
+        relations = relations_of(done.cluster, done.new_instances, settings.tag_prefix)
+    return PlanLimits(
+        settings,
+        relations,
+        between_groups=done.between_groups,
+        leaving=done.leaving,
+        coming=done.coming,
+        min_disk=min_disk,
+    )
+
+
+def _verified(done: PlanResult, limits: PlanLimits, rounds: int) -> tuple[list[str], bool]:
+    """What is wrong with a plan, and whether what is left of it may be printed.
+
+    A plan that bears it is cut before the first move that is wrong, as often as it takes.
+    """
+    from iallocator.planners.verify import verify_moves, verify_transition
+
+    told: list[str] = []
+    while True:
+        problems = verify_moves(done.before, done.moves, limits) if done.in_turn else []
+        if not problems:
+            break
+        told += map(str, problems)
+        first = problems[0]
+        reason = f"move {first.number} does not stand the test: {first.text}"
+        if not done.keep(first.number - 1, reason):
+            return told, False
+    wrong = verify_transition(done.before, done.transition, limits, rounds)
+    return told + wrong, not wrong
+
+
+def _write(done: PlanResult, settings: Settings) -> None:
+    """The plan in the form that was asked for."""
+    from iallocator.ganeti.document import transition_document
+    from iallocator.render.plan import plan_lines
+
+    steps = transition_document(done.transition)
+    plan = {**done.document(), "transition": steps}
+    group_of = {node.name: node.group.name for node in done.cluster.nodes}
+    write_plan(
+        settings,
+        lambda: plan,
+        lambda: plan_lines(plan, group_of),
+        lambda: _commands(done, done.transition, settings.like_hail),
+    )
+    write_graph(settings.graph, steps)
+
+
+def _commands(done: PlanResult, transition: Transition, like_hail: bool) -> list[str]:
+    """Lines for a shell that carry the plan out; where hbal is followed, in its job sets."""
+    from iallocator.ganeti.commands import job_sets_of_moves, job_sets_of_steps, script
+
+    if like_hail and done.in_turn and not (done.leaving or done.coming):
+        moves = [(move.instance.name, len(move.steps)) for move in done.moves]
+        return script(done.cluster, job_sets_of_moves(transition, moves, done.job_sets()))
+    return script(done.cluster, job_sets_of_steps(transition))

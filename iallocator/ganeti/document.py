@@ -1,0 +1,52 @@
+"""Transitions as plain data, with the opcodes and jobs that carry them out."""
+
+from __future__ import annotations
+
+from iallocator.ganeti.jobs import jobs_of
+from iallocator.ganeti.step_opcodes import opcodes_of
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from iallocator.model.cluster import Cluster
+    from iallocator.transition.resources import Place
+    from iallocator.transition.transition import ScheduledStep, Transition
+
+    Json = dict[str, Any]
+
+__all__ = ["transition_document"]
+
+
+def transition_document(transition: Transition) -> Json:
+    """A transition as responses and plans hold it; see ``schemas/plan.schema.json``."""
+    return {
+        "steps": [_step(step, transition.cluster) for step in transition.steps],
+        "waits": transition.waits,
+        "longest": transition.longest,
+        "left": [{"name": name, "reason": reason} for name, reason in transition.left],
+        "remarks": transition.remarks,
+        "jobs": jobs_of(transition),
+    }
+
+
+def _step(step: ScheduledStep, cluster: Cluster) -> Json:
+    task = step.task
+    entry: Json = {"number": step.number, "kind": task.kind}
+    if task.instance is not None:
+        entry["instance"] = task.instance.name
+        entry["from"] = _names(cluster, task.before)
+        entry["to"] = _names(cluster, task.after)
+    if task.node is not None:
+        entry["node"] = cluster.nodes[task.node].name
+    if task.tags:
+        entry["tags"] = list(task.tags)
+    return entry | {
+        "after": step.after,
+        "because": step.because,
+        "opcodes": opcodes_of(cluster, task),
+    }
+
+
+def _names(cluster: Cluster, place: Place | None) -> list[str]:
+    return cluster.node_names(place.nodes) if place else []

@@ -1,0 +1,161 @@
+"""Where a plan ends, compared with where it begins: what must not have become worse."""
+
+from __future__ import annotations
+
+from iallocator.limits.node import ALL_LIMITS, PRIMARY, SECONDARY, checks_for
+from iallocator.planners.squeeze.power_state import Switched
+from iallocator.planners.survival import Survival
+from iallocator.transition.execution import view_of
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from iallocator.model.constraint import Constraint
+    from iallocator.model.instance import Instance
+    from iallocator.model.state import State
+    from iallocator.planners.verify import PlanLimits
+
+    Found = tuple[str, str]
+    """The instance that it is about, "" for none, and what is wrong."""
+
+__all__ = ["Outcome"]
+
+
+class Outcome:
+    """What the end of a plan is compared with; made where it begins.
+
+    `touched`: per move or step the name of the instance, and the nodes that it concerns.
+    The methods look at the state at the end.
+    """
+
+    def __init__(
+        self,
+        state: State,
+        touched: Iterable[tuple[str, Sequence[int]]],
+        limits: PlanLimits,
+    ) -> None:
+        self._limits = limits
+        self._nodes = state.cluster.nodes
+        touched = list(touched)
+        names = dict.fromkeys(name for name, _ in touched)
+        self._before = {name: state.where.get(name, ()) for name in names}
+        self._broken = self._broken_musts(state)
+        concerned = {self._nodes[index].group.index for _, nodes in touched for index in nodes}
+        concerned |= {self._nodes[index].group.index for index in limits.leaving}
+        groups = [g for g in state.cluster.groups if g.index in concerned]
+        self._rows = {
+            index: view_of(state, index, limits.min_disk)
+            for group in groups
+            for index in group.nodes
+        }
+        self._survivals: list[Survival] = []
+        if not limits.settings.like_hail:  # hbal and hsqueeze never look at it
+            self._survivals = [Survival(state, g, limits.of(g).n1) for g in groups]
+
+    def of_instances(self, state: State) -> Iterator[Found]:
+        """Groups and policy of those that moved; musts that held at first and do not in the end."""
+        known = {i.name: i for index in self._rows for i in state.instances_on(index)}
+        for name, before in self._before.items():
+            after = state.where.get(name, ())
+            if after == before or not after:
+                continue
+            instance = known[name]
+            texts = [
+                *self._of_group(instance, before, after),
+                *self._of_mirrors(name, before, after),
+            ]
+            yield from ((name, f"{name}: {text}") for text in texts)
+        for name, bonds in self._broken_musts(state).items():
+            for bond in bonds:
+                if bond not in self._broken.get(name, ()):
+                    mover = name if name in self._before else bond.other
+                    yield mover, f"{name}: must be {bond.told}"
+
+    def _broken_musts(self, state: State) -> dict[str, list[Constraint]]:
+        relations = self._limits.relations
+        if relations is None:
+            return {}
+        names = dict.fromkeys([*self._before, *(bond.instance for bond in relations.constraints)])
+        return {
+            name: [b for b in relations.broken(name, nodes[0], state.where) if b.must]
+            for name in names
+            if (nodes := state.where.get(name))
+        }
+
+    def _of_group(
+        self, instance: Instance, before: Sequence[int], after: Sequence[int]
+    ) -> Iterator[str]:
+        left = [self._nodes[index].group for index in before]
+        home = self._nodes[after[0]].group
+        if any(self._nodes[index].group is not home for index in after) and len(set(left)) < 2:
+            yield "its nodes are in two groups"
+        if home in left:
+            return
+        if left and not self._limits.between_groups:
+            yield f"goes to group {home.name}, and is not to change its group"
+        exclusive = self._nodes[after[0]].exclusive_storage
+        reason = home.policy.refuses(instance, exclusive)
+        if reason is not None:
+            yield f"the policy of group {home.name} refuses it: {reason}"
+        if left and home.alloc_policy == "unallocable":
+            yield f"group {home.name} is unallocable"
+
+    def _of_mirrors(self, name: str, before: Sequence[int], after: Sequence[int]) -> Iterator[str]:
+        relations = self._limits.relations
+        if relations is None or relations.locations is None:
+            return
+        forbidden = relations.locations.forbidden(name)
+        for index in after[1:]:
+            if index not in before and index in forbidden:
+                yield f"its mirror must be {forbidden[index].told}"
+
+    def of_nodes(self, state: State) -> Iterator[Found]:
+        """Nodes that the plan frees must be empty."""
+        for index in sorted(self._limits.leaving):
+            for instance in state.instances_on(index):
+                yield "", f"{self._nodes[index].name} is not empty: {instance.name}"
+
+    def soft(self, state: State) -> Iterator[Found]:
+        """Soft limits that a node keeps at first and breaks in the end, by what came there.
+
+        For plans whose steps stand in no order in which one could look after each.  A node
+        that something was forced to is left out.
+        """
+        come: dict[int, list[tuple[Instance, int]]] = {}
+        forced: set[int] = set()
+        for name, before in self._before.items():
+            for role, index in enumerate(state.where.get(name, ())):
+                if before[role : role + 1] == (index,):
+                    continue
+                if self._limits.forced(state, before, index):
+                    forced.add(index)
+                holders = (state.secondaries if role else state.primaries)[index]
+                come.setdefault(index, []).append((holders[name], role))
+        for index, arrived in come.items():
+            if index not in forced:
+                yield from self._soft_at(state, index, arrived)
+
+    def _soft_at(
+        self, state: State, index: int, arrived: Sequence[tuple[Instance, int]]
+    ) -> Iterator[Found]:
+        first, last = self._rows[index], view_of(state, index, self._limits.min_disk)
+        for instance, role in arrived:
+            here = index in self._before[instance.name]
+            if here and role == 1:
+                continue
+            for check in checks_for(SECONDARY if role else PRIMARY, instance, ALL_LIMITS):
+                if check.forced or check.later or (here and check.local):
+                    continue  # looked at step by step; not yet there; its disks were there
+                if check.fails(first, last, instance) and not check.fails(first, first, instance):
+                    text = check.numbers(first, last, instance)
+                    yield instance.name, f"{instance.name}: {self._nodes[index].name}: {text}"
+
+    def lost(self, state: State) -> dict[int, str]:
+        """Nodes whose failure must be survivable in the end, and is not; with the reason."""
+        found: dict[int, str] = {}
+        with Switched(state.cluster, off=self._limits.leaving, on=self._limits.coming):
+            for survival in self._survivals:
+                for index in survival.lost(state):
+                    found[index] = f"the failure of {self._nodes[index].name} would not be survived"
+        return found

@@ -1,0 +1,336 @@
+"""The verifier against plans that are wrong on purpose: each breaks one limit, and that is said."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from iallocator.constraints.affinity_factory import relations_of
+from iallocator.model.cluster import Cluster
+from iallocator.model.moves import FAILOVER, FAILOVER_TO, REPLACE_SECONDARY
+from iallocator.model.state import State
+from iallocator.options import Settings
+from iallocator.planners.plan import PlannedMove
+from iallocator.planners.verify import PlanLimits, verify_moves, verify_transition
+from iallocator.transition.assemble import plan_transition, transition_of_moves
+from iallocator.transition.requirements import Demands
+from iallocator.transition.resources import room
+from iallocator.wire.document import Reading, read_cluster
+from tests import builders
+
+Json = dict[str, Any]
+Move = tuple[str, str]
+"""An instance, and its elementary moves: ``f r:node3``, ``fa:node2``."""
+
+KINDS = {"f": FAILOVER, "r": REPLACE_SECONDARY, "fa": FAILOVER_TO}
+
+
+def rbd(node: str, **members: Any) -> Json:
+    """Return an instance on shared storage."""
+    return builders.instance(node, **{"disk_template": "rbd", **members})
+
+
+def drbd(*nodes: str, **members: Any) -> Json:
+    """Return a mirrored instance."""
+    return builders.instance(*nodes, **members)
+
+
+class Plan:
+    """A cluster, and a plan on it that nobody has checked."""
+
+    def __init__(self, document: Json, *moves: Move, **settings: Any) -> None:
+        self.cluster: Cluster = read_cluster(document, Reading(static_kvm_memory=0))
+        self.state = State(self.cluster)
+        self.settings = Settings()
+        for name, value in settings.items():
+            setattr(self.settings, name, value)
+        where = dict(self.state.where)
+        self.moves = [self._move(where, *move) for move in moves]
+
+    def _move(self, where: dict[str, tuple[int, ...]], name: str, letters: str) -> PlannedMove:
+        index = {node.name: node.index for node in self.cluster.nodes}
+        instance = self.cluster.instance_named(name)
+        assert instance is not None
+        before = nodes = where[name]
+        steps = []
+        for word in letters.split():
+            letter, _, target = word.partition(":")
+            steps.append((KINDS[letter], index[target] if target else nodes[1]))
+            nodes = (nodes[1], nodes[0]) if letter == "f" else nodes
+        move = PlannedMove(instance, before, steps, letters, 0.0, 0)
+        where[name] = move.after
+        return move
+
+    def problems(self, **limits: Any) -> str:
+        """What the verifier says of the moves, in one text."""
+        relations = relations_of(self.cluster)
+        held = PlanLimits(self.settings, relations, **limits)
+        return "\n".join(map(str, verify_moves(self.state, self.moves, held)))
+
+    def of_steps(self, demands: Demands | None = None, **limits: Any) -> str:
+        """The same of the transition."""
+        moves = [(move.instance, move.before, move.steps) for move in self.moves]
+        made = transition_of_moves(self.cluster, room(self.state), moves, around=demands)
+        held = PlanLimits(self.settings, relations_of(self.cluster), **limits)
+        return "\n".join(verify_transition(self.state, made, held))
+
+
+TAGGED = ("htools:iextags:service", "htools:migration:hv")
+
+
+def world(
+    instances: Mapping[str, Json],
+    changes: Mapping[str, Json] | None = None,
+    nodes: int | Mapping[str, int] = 3,
+    **members: Any,
+) -> Json:
+    """Return a cluster whose tags exclude by service, and restrict migration by hypervisor."""
+    return builders.cluster(nodes, instances=instances, changes=changes, tags=TAGGED, **members)
+
+
+def small(group: str, document: Json, **members: Any) -> Json:
+    """Return `document` with `members` in a group."""
+    document["nodegroups"][f"uuid-{group}"] |= members
+    return document
+
+
+STUCK = ("cannot-stop", "no-force-stop")
+TWO = {"east": 2, "west": 2}
+LITTLE = builders.policy(high=builders.spec(512, 1, 1024, 1, 1))
+BIG = {"memory": 5000}
+
+FRAGMENTING = {
+    "a": rbd("node1", memory=4500), "b": rbd("node2", memory=3000),
+    "c": rbd("node3", memory=3000), "d": rbd("node1"), "e": rbd("node1"),
+}  # fmt: skip
+"""Two small ones leave the node of a large one, which then fits on neither of the others."""
+
+WRONG: dict[str, tuple[Plan, str]] = {
+    "offline": (
+        Plan(world({"i": rbd("node1")}, {"node2": {"offline": True}}), ("i", "fa:node2")),
+        "node2 is not online",
+    ),
+    "drained": (
+        Plan(world({"i": rbd("node1")}, {"node2": {"drained": True}}), ("i", "fa:node2")),
+        "node2 is not online",
+    ),
+    "not vm_capable": (
+        Plan(world({"i": rbd("node1")}, {"node2": {"vm_capable": False}}), ("i", "fa:node2")),
+        "node2 is not online",
+    ),
+    "memory": (
+        Plan(world({"i": rbd("node1", **BIG), "j": rbd("node2", **BIG)}), ("i", "fa:node2")),
+        "node2: needs 5000 MiB memory, 3192 free",
+    ),
+    "memory on the way": (
+        Plan(world({"i": drbd("node1", "node2", **BIG), "j": rbd("node2", **BIG)}),
+             ("i", "f r:node3 f")),
+        "node2: needs 5000 MiB memory",
+    ),
+    "disk": (
+        Plan(world({"i": drbd("node1", "node2", disk=1024)}, {"node3": {"free_disk": 900}}),
+             ("i", "r:node3")),
+        "node3: needs 1152 MiB disk, 900 free",
+    ),
+    "cpu ratio": (
+        Plan(world({"i": rbd("node1", vcpus=5), "j": rbd("node2", vcpus=4)}, cpus=2),
+             ("i", "fa:node2")),
+        "node2: virtual cpus in use would be 9",
+    ),
+    "memory kept for failovers": (
+        Plan(world({"i": rbd("node1", memory=4000), "j": drbd("node3", "node2", memory=5000)}),
+             ("i", "fa:node2")),
+        "are reserved for failovers",
+    ),
+    "exclusion tags": (
+        Plan(world({"i": rbd("node1", tags=["service:a"]), "j": rbd("node2", tags=["service:a"])}),
+             ("i", "fa:node2")),
+        "exclusion tags (service:a)",
+    ),
+    "migration tags": (
+        Plan(world({"i": rbd("node1")}, {"node1": {"tags": ["hv:new"]}}), ("i", "fa:node2")),
+        "node2 does not take what comes from node1: migration tag hv:new",
+    ),
+    "migration tags of a failover": (
+        Plan(world({"i": drbd("node1", "node2")}, {"node1": {"tags": ["hv:new"]}}), ("i", "f")),
+        "does not take what comes from node1",
+    ),
+    "together": (
+        Plan(world({n: rbd("node1", tags=["iallocator:colocate:must:web"]) for n in "ij"}),
+             ("i", "fa:node2")),
+        "must be together with",
+    ),
+    "apart": (
+        Plan(world({n: rbd(f"node{k}", tags=["iallocator:separate:must:db"])
+                    for k, n in ((1, "i"), (2, "j"))}),
+             ("i", "fa:node2")),
+        "must be apart from",
+    ),
+    "apart on the way": (
+        Plan(world({n: rbd(f"node{k}", tags=["iallocator:separate:must:db"])
+                    for k, n in ((1, "i"), (2, "j"))}),
+             ("i", "fa:node2"), ("j", "fa:node3")),
+        "move 1: i: must be apart from",
+    ),
+    "hard score": (
+        Plan(world({"i": rbd("node1", tags=["iallocator:score:node2:-INFINITY"])}),
+             ("i", "fa:node2")),
+        "must be not on node2",
+    ),
+    "hard score of a mirror": (
+        Plan(world({"i": drbd("node1", "node2", tags=["iallocator:score:node3:-INFINITY"])}),
+             ("i", "r:node3")),
+        "its mirror must be not on node3",
+    ),
+    "into maintenance": (
+        Plan(world({"i": rbd("node1")}, {"node2": {"tags": ["iallocator:maintenance"]}}),
+             ("i", "fa:node2")),
+        "must be not on node2",
+    ),
+    "out of maintenance": (
+        Plan(world({"i": rbd("node1")}, {"node1": {"tags": ["iallocator:maintenance"]}}),
+             ("i", "fa:node2")),
+        "must be on node1",
+    ),
+    "cannot be stopped": (
+        Plan(world({"i": rbd("node1", tags=[f"iallocator:{mark}" for mark in STUCK])}),
+             ("i", "fa:node2")),
+        "i: cannot be stopped",
+    ),
+    "another group": (
+        Plan(world({"i": rbd("node1")}, nodes=TWO), ("i", "fa:node3")),
+        "is not to change its group",
+    ),
+    "N+1 on shared storage": (
+        Plan(world(FRAGMENTING), ("d", "fa:node2"), ("e", "fa:node3")),
+        "move 2: the failure of node1 would not be survived",
+    ),
+}  # fmt: skip
+"""What is wrong -> the plan, and a part of what is said of it."""
+
+
+@pytest.mark.parametrize("case", WRONG)
+def test_verify_moves_that_break_one_limit_names_it(case: str) -> None:
+    """Whatever made the plan, the verifier says what is wrong with it."""
+    plan, words = WRONG[case]
+    assert words in plan.problems()
+
+
+def test_verify_moves_that_begin_elsewhere_ends_there() -> None:
+    """What follows cannot be judged."""
+    plan = Plan(world({"i": rbd("node1")}), ("i", "fa:node2"), ("i", "fa:node3"))
+    assert plan.problems() == ""
+    plan.moves.reverse()
+    assert plan.problems() == "move 1: i: is not where the step begins"
+
+
+BETWEEN: dict[str, tuple[Plan, str]] = {
+    "networks": (
+        Plan(small("east", world({"i": rbd("node1", nics=[{"network": "lan"}])}, nodes=TWO),
+                   networks=["lan"]), ("i", "fa:node3")),
+        "group west is not connected to lan",
+    ),
+    "policy": (
+        Plan(small("west", world({"i": rbd("node1")}, nodes=TWO), ipolicy=LITTLE),
+             ("i", "fa:node3")),
+        "the policy of group west refuses it: FailMem",
+    ),
+    "unallocable": (
+        Plan(small("west", world({"i": rbd("node1")}, nodes=TWO), alloc_policy="unallocable"),
+             ("i", "fa:node3")),
+        "group west is unallocable",
+    ),
+    "split": (
+        Plan(world({"i": drbd("node1", "node2")}, nodes=TWO), ("i", "r:node3")),
+        "its nodes are in two groups",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", BETWEEN)
+def test_verify_moves_between_groups_names_what_the_group_refuses(case: str) -> None:
+    """Where instances may change their group, the new one must take them."""
+    plan, words = BETWEEN[case]
+    assert words in plan.problems(between_groups=True)
+
+
+def test_verify_moves_between_groups_by_way_of_both_is_right() -> None:
+    """A mirror in another group is on the way there."""
+    plan = Plan(world({"i": drbd("node1", "node2")}, nodes=TWO), ("i", "r:node3 f r:node4"))
+    assert plan.problems(between_groups=True) == ""
+
+
+def test_verify_moves_that_leave_something_on_a_freed_node_says_so() -> None:
+    """What is to be powered down must be empty, and takes nothing any more."""
+    plan = Plan(world({"i": rbd("node1"), "j": rbd("node2")}), ("i", "fa:node2"))
+    assert plan.problems(leaving=[0]) == ""
+    assert "node2 is to be left, nothing may come to it" in plan.problems(leaving=[1])
+    assert "node2 is not empty: i" in plan.problems(leaving=[1])
+
+
+def test_verify_moves_to_a_node_that_is_powered_on_first_is_right() -> None:
+    """It is offline now only."""
+    plan = Plan(world({"i": rbd("node1")}, {"node2": {"offline": True}}), ("i", "fa:node2"))
+    assert plan.problems(coming=[1]) == ""
+
+
+def test_verify_moves_off_a_dead_node_may_break_soft_limits() -> None:
+    """They are forced; hard limits hold all the same."""
+    tagged = {"i": rbd("node1", tags=["service:a"]), "j": rbd("node2", tags=["service:a"])}
+    dead = {"node1": {"offline": True}}
+    assert Plan(world(tagged, dead), ("i", "fa:node2")).problems() == ""
+    assert Plan(world(tagged), ("i", "fa:node2"), ignore_soft_errors=True).problems() == ""
+    full = {"i": rbd("node1", **BIG), "j": rbd("node2", **BIG)}
+    assert "needs 5000 MiB" in Plan(world(full, dead), ("i", "fa:node2")).problems()
+
+
+SPREAD = (("d", "fa:node2"), ("e", "fa:node3"))
+
+
+@pytest.mark.parametrize(("mode", "lost"), [("no-new", True), ("strict", True), ("off", False)])
+def test_verify_moves_judges_n1_in_the_mode_that_counts(mode: str, lost: bool) -> None:
+    """The second move takes the last room for the large instance."""
+    found = Plan(world(FRAGMENTING), *SPREAD, n1=mode).problems()
+    assert ("the failure of node1" in found) is lost
+
+
+def test_verify_moves_with_n1_of_a_group_overrides_that_of_the_rest() -> None:
+    """Settings of groups count where their nodes are."""
+    plan = Plan(world(FRAGMENTING), *SPREAD)
+    lenient = Settings()
+    lenient.n1 = "off"
+    plan.settings.by_group = {0: lenient}
+    assert plan.problems() == ""
+
+
+def test_verify_transition_says_what_its_end_breaks() -> None:
+    """Steps are held to the same musts and soft limits as moves, where they end."""
+    for case in ("exclusion tags", "together", "apart", "hard score", "another group"):
+        plan, words = WRONG[case]
+        assert words in plan.of_steps(), case
+    for case in ("migration tags", "memory", "offline"):
+        plan, words = WRONG[case]
+        assert words in plan.of_steps(), case
+
+
+def test_verify_transition_that_stops_what_keeps_running_says_so() -> None:
+    """A way that stops an instance for a while is none for those that are to keep running."""
+    full = {"a": rbd("node1", memory=6000), "b": rbd("node2", memory=6000)}
+    both = {n: {**one, "tags": ["iallocator:keep-running"]} for n, one in full.items()}
+    plan = Plan(world(both, nodes=2))
+    made = plan_transition(plan.state, {"a": (1,), "b": (0,)})
+    assert any(step.task.kind == "stop" for step in made.steps)
+    held = PlanLimits(plan.settings, relations_of(plan.cluster))
+    told = "\n".join(verify_transition(plan.state, made, held))
+    assert "is to keep running, and is stopped" in told
+
+
+def test_verify_transition_to_a_drained_node_says_so() -> None:
+    """Nothing may come to a node once it is drained."""
+    plan = Plan(world({"i": rbd("node1")}), ("i", "fa:node2"))
+    assert plan.of_steps() == ""
+    made = plan_transition(plan.state, {"i": (1,)}, demands=Demands(drain=[1]))
+    held = PlanLimits(plan.settings)
+    assert "node2 is to be left" in "\n".join(verify_transition(plan.state, made, held))
