@@ -120,7 +120,7 @@ class Outcome:
         """Soft limits that a node keeps at first and breaks in the end, by what came there.
 
         For plans whose steps stand in no order in which one could look after each.  A node
-        that something was forced to is left out.
+        that something was forced to is left out, or that got something that takes nothing yet.
         """
         come: dict[int, list[tuple[Instance, int]]] = {}
         forced: set[int] = set()
@@ -128,10 +128,10 @@ class Outcome:
             for role, index in enumerate(state.where.get(name, ())):
                 if before[role : role + 1] == (index,):
                     continue
-                if self._limits.forced(state, before, index):
+                instance = (state.secondaries if role else state.primaries)[index][name]
+                if instance.forthcoming or self._limits.forced(state, before, index):
                     forced.add(index)
-                holders = (state.secondaries if role else state.primaries)[index]
-                come.setdefault(index, []).append((holders[name], role))
+                come.setdefault(index, []).append((instance, role))
         for index, arrived in come.items():
             if index not in forced:
                 yield from self._soft_at(state, index, arrived)
@@ -147,6 +147,8 @@ class Outcome:
             for check in checks_for(SECONDARY if role else PRIMARY, instance, ALL_LIMITS):
                 if check.forced or check.later or (here and check.local):
                     continue  # looked at step by step; not yet there; its disks were there
+                if check.reason == "FailTags" and not instance.exclusion:
+                    continue  # somebody else's conflict
                 if check.fails(first, last, instance) and not check.fails(first, first, instance):
                     text = check.numbers(first, last, instance)
                     yield instance.name, f"{instance.name}: {self._nodes[index].name}: {text}"

@@ -114,6 +114,11 @@ class PlanResult:
         return ()
 
     @property
+    def left_out(self) -> Collection[str]:
+        """Instances that do not run in the end."""
+        return ()
+
+    @property
     def transition(self) -> Transition:
         """The steps, and what each waits for; made when first asked for."""
         if self._transition is None:

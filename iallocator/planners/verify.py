@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
     from iallocator.constraints.relations import Relations
     from iallocator.model.cluster import Group
-    from iallocator.model.instance import Instance
     from iallocator.model.state import State
     from iallocator.options import Settings
     from iallocator.planners.plan import PlannedMove
@@ -50,12 +49,15 @@ class PlanLimits:
         Whether instances may change their group.
     leaving, coming:
         Indices of nodes that are empty and off in the end, and that are powered on at first.
+    left_out:
+        Names of instances that do not run in the end, wherever they are: nothing is judged
+        by them.
     min_disk:
         Share of every node's disk that stays free.
     """
 
     __slots__ = (
-        "between_groups", "coming", "leaving", "min_disk", "relations", "settings",
+        "between_groups", "coming", "leaving", "left_out", "min_disk", "relations", "settings",
     )  # fmt: skip
 
     def __init__(
@@ -66,6 +68,7 @@ class PlanLimits:
         between_groups: bool = False,
         leaving: Collection[int] = (),
         coming: Collection[int] = (),
+        left_out: Collection[str] = (),
         min_disk: float = 0.0,
     ) -> None:
         self.settings = settings
@@ -73,6 +76,7 @@ class PlanLimits:
         self.between_groups = between_groups
         self.leaving = frozenset(leaving)
         self.coming = frozenset(coming)
+        self.left_out = left_out
         self.min_disk = min_disk
 
     def of(self, group: Group) -> Settings:
@@ -219,6 +223,8 @@ def verify_transition(
         execution = Execution(state)
         for step in transition.steps:
             execution.carry_out(step.task)
+        for name in limits.left_out:
+            execution.take_out(name)
         problems += (f"in the end: {text}" for _, text in outcome.of_instances(state))
         problems += (f"in the end: {text}" for _, text in outcome.of_nodes(state))
         problems += (f"in the end: {text}" for _, text in outcome.soft(state))
@@ -239,7 +245,7 @@ def _stopped(state: State, steps: Sequence[ScheduledStep], relations: Relations)
         task, instance = step.task, step.task.instance
         if task.kind == FENCE:
             fenced.add(task.node)
-        if instance is None or not _runs(instance, task.before):
+        if instance is None or not _runs(task.before):
             continue
         if task.kind == STOP and instance.name in relations.keep_running:
             yield f"step {step.number}: {instance.name}: is to keep running, and is stopped"
@@ -249,5 +255,5 @@ def _stopped(state: State, steps: Sequence[ScheduledStep], relations: Relations)
             yield f"step {step.number}: {instance.name}: {STUCK}"
 
 
-def _runs(instance: Instance, place: Place | None) -> bool:
+def _runs(place: Place | None) -> bool:
     return place is not None and place.running

@@ -52,6 +52,13 @@ class Execution:
             self._switch(step.kind, step.node)
         return []
 
+    def take_out(self, name: str) -> None:
+        """Count with the instance no more, wherever it is."""
+        instance = self._held.get(name) or self._state.cluster.instance_named(name)
+        where = self._state.where.get(name)
+        if instance is not None and where is not None:
+            self._state.remove(instance, where)
+
     def _switch(self, kind: str, node: int) -> None:
         if kind == ONLINE:
             self._opened.add(node)

@@ -103,6 +103,8 @@ def footprint(instance: Instance, place: Place | None) -> Amounts:
         if not role:
             held[index, MEMORY] = instance.memory if place.running else 0
         for name, column, sign in _COLUMNS:
+            if name == OWN_SPINDLES and not instance.local:
+                continue  # no limit asks them of others
             if vector[column] or (name == DISK and instance.counts_disk):
                 held[index, name] = sign * vector[column]
         for pool, amount in instance.draws:

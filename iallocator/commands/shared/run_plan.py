@@ -141,6 +141,7 @@ def _limits(done: PlanResult, settings: options.Settings, min_disk: float) -> Pl
         between_groups=done.between_groups,
         leaving=done.leaving,
         coming=done.coming,
+        left_out=done.left_out,
         min_disk=min_disk,
     )
 

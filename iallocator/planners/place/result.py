@@ -14,7 +14,7 @@ from iallocator.transition.assemble import plan_transition
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
     from typing import Any
 
     from iallocator.model.cluster import Cluster
@@ -66,6 +66,11 @@ class PlaceResult(PlanResult):
         """Of all nodes, before and after; lower is better."""
         scope = range(len(self.cluster.nodes))
         return score_of(self.before, scope), score_of(self.after(), scope)
+
+    @property
+    def left_out(self) -> Collection[str]:
+        """Those that have no place."""
+        return [place.instance.name for place in self.places if place.nodes is None]
 
     def _ordered(self) -> Transition:
         aims = {
