@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from iallocator.limits.node import ALL_LIMITS, PRIMARY, SECONDARY, checks_for
 from iallocator.planners.squeeze.power_state import Switched
-from iallocator.planners.survival import Survival
+from iallocator.planners.survival import Survival, mode_of
 from iallocator.transition.execution import view_of
 
 TYPE_CHECKING = False
@@ -49,9 +49,10 @@ class Outcome:
             for group in groups
             for index in group.nodes
         }
-        self._survivals: list[Survival] = []
-        if not limits.settings.like_hail:  # hbal and hsqueeze never look at it
-            self._survivals = [Survival(state, g, limits.of(g).n1) for g in groups]
+        self._survivals = [
+            Survival(state, group, mode_of(limits.settings, group), limits.relations)
+            for group in groups
+        ]
 
     def of_instances(self, state: State) -> Iterator[Found]:
         """Groups and policy of those that moved; musts that held at first and do not in the end."""
