@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from iallocator.model.constraint import Constraint
     from iallocator.model.instance import Instance
     from iallocator.model.state import State
-    from iallocator.planners.verify import PlanLimits
+    from iallocator.planners.plan_limits import PlanLimits
 
     Found = tuple[str, str]
     """The instance that it is about, "" for none, and what is wrong."""

@@ -19,78 +19,20 @@ from iallocator.transition.verify import check
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     from iallocator.constraints.relations import Relations
-    from iallocator.model.cluster import Group
     from iallocator.model.state import State
-    from iallocator.options import Settings
     from iallocator.planners.plan import PlannedMove
+    from iallocator.planners.plan_limits import PlanLimits
     from iallocator.transition.transition import ScheduledStep, Transition
 
     Where = dict[str, tuple[int, ...]]
 
-__all__ = ["PlanLimits", "Problem", "verify_moves", "verify_transition"]
+__all__ = ["Problem", "verify_moves", "verify_transition"]
 
 
 STUCK = "cannot be stopped, and must not be by force"
-
-
-class PlanLimits:
-    """What a plan is held to.
-
-    Attributes
-    ----------
-    settings:
-        Those that count, with the groups' own: N+1, soft limits.
-    relations:
-        What binds instances to each other; None if nothing does.
-    between_groups:
-        Whether instances may change their group.
-    leaving, coming:
-        Indices of nodes that are empty and off in the end, and that are powered on at first.
-    left_out:
-        Names of instances that do not run in the end, wherever they are: nothing is judged
-        by them.
-    min_disk:
-        Share of every node's disk that stays free.
-    """
-
-    __slots__ = (
-        "between_groups", "coming", "leaving", "left_out", "min_disk", "relations", "settings",
-    )  # fmt: skip
-
-    def __init__(
-        self,
-        settings: Settings,
-        relations: Relations | None = None,
-        *,
-        between_groups: bool = False,
-        leaving: Collection[int] = (),
-        coming: Collection[int] = (),
-        left_out: Collection[str] = (),
-        min_disk: float = 0.0,
-    ) -> None:
-        self.settings = settings
-        self.relations = relations
-        self.between_groups = between_groups
-        self.leaving = frozenset(leaving)
-        self.coming = frozenset(coming)
-        self.left_out = left_out
-        self.min_disk = min_disk
-
-    def of(self, group: Group) -> Settings:
-        """The settings of a group."""
-        return self.settings.by_group.get(group.index, self.settings)
-
-    def forced(self, state: State, before: Sequence[int], target: int) -> bool:
-        """Whether soft limits do not hold a move from the nodes `before` to the node `target`."""
-        nodes = state.cluster.nodes
-        if self.of(nodes[target].group).ignore_soft_errors:
-            return True
-        if self.settings.like_hail and not self.leaving.isdisjoint(before):
-            return True  # hsqueeze takes nodes that it frees for dead
-        return any(not nodes[index].online for index in before)
 
 
 class Problem:

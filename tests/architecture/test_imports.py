@@ -72,7 +72,6 @@ CIRCULAR_FOR_TYPES = {
     "placement.context", "placement.evaluator", "placement.groups", "placement.moves",
     "placement.new", "placement.ranked_moves", "placement.trace", "placement.working",
     # to be untied
-    "ganeti.jobs", "transition.transition",
     "planners.balance.greedy", "planners.balance.units",
     "planners.balance.scan.move_pairs", "planners.balance.scan.neighbourhood",
     "planners.balance.scan.node_table", "planners.balance.scan.pools",

@@ -13,7 +13,8 @@ from iallocator.model.moves import FAILOVER, FAILOVER_TO, REPLACE_SECONDARY
 from iallocator.model.state import State
 from iallocator.options import Settings
 from iallocator.planners.plan import PlannedMove
-from iallocator.planners.verify import PlanLimits, verify_moves, verify_transition
+from iallocator.planners.plan_limits import PlanLimits
+from iallocator.planners.verify import verify_moves, verify_transition
 from iallocator.transition.assemble import plan_transition, transition_of_moves
 from iallocator.transition.requirements import Demands
 from iallocator.transition.resources import room

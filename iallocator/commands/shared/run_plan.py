@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import Any
 
+    from iallocator.planners.plan_limits import PlanLimits
     from iallocator.planners.result import PlanResult
-    from iallocator.planners.verify import PlanLimits
     from iallocator.sources import Source
     from iallocator.transition.transition import Transition
 
@@ -130,7 +130,7 @@ def run_planner(settings: Settings, positional: Sequence[str], planner: Planner)
 def _limits(done: PlanResult, settings: options.Settings, min_disk: float) -> PlanLimits:
     """What the plan is held to."""
     from iallocator.constraints.affinity_factory import relations_of
-    from iallocator.planners.verify import PlanLimits
+    from iallocator.planners.plan_limits import PlanLimits
 
     relations = None
     if not settings.like_hail:
