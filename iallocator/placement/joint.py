@@ -56,9 +56,10 @@ def place_together(
         bonds = BondRows(context, [wish.instance for wish in possible], (TOGETHER, ORDER))
         program = _program(context, possible, bonds, budget)
         if program is not None:
-            found.most = Most(bonds.left_out([wish.instance for wish in possible], failed))
+            priorities = {w.instance.name: bonds.priority(w.instance) for w in possible}
+            found.most = most = Most(priorities, failed)
             found.status = find_all_or_most(
-                program, lambda nodes: broken_rules(context, possible, nodes), budget, found.most
+                program, lambda nodes: _checked(context, possible, most, nodes), budget, most
             )
     found.limit = budget.limit
     context.interrupted |= budget.interrupted
@@ -146,22 +147,45 @@ def broken_rules(
 
     Wishes without a place are passed over.
     """
+    return _tried_out(context, wishes, nodes)[1]
+
+
+def _tried_out(
+    context: Context, wishes: Sequence[AllocationRequest], nodes: Mapping[str, Nodes]
+) -> tuple[list[Instance], list[str] | None]:
+    """Who can be placed, whoever fails being passed over; and what `broken_rules` says."""
     state = context.state
-    placed: list[tuple[str, AllocationRequest]] = []
+    placed: list[Instance] = []
+    broken: list[str] | None = None
     try:
         for wish in wishes:
             instance = wish.instance
             if instance.name not in nodes:
                 continue
-            offer = offer_exactly(context, wish, nodes[instance.name])
-            if not offer.placements:
-                return [*(name for name, _ in placed), instance.name]
-            state.place(instance, nodes[instance.name])
-            placed.append((instance.name, wish))
+            if offer_exactly(context, wish, nodes[instance.name]).placements:
+                state.place(instance, nodes[instance.name])
+                placed.append(instance)
+            elif broken is None:
+                broken = [*(one.name for one in placed), instance.name]
     finally:
-        for name, wish in reversed(placed):
-            state.remove(wish.instance, nodes[name])
-    return None
+        for instance in reversed(placed):
+            state.remove(instance, nodes[instance.name])
+    return placed, broken
+
+
+def _checked(
+    context: Context, wishes: Sequence[AllocationRequest], most: Most, nodes: Mapping[str, Nodes]
+) -> list[str] | None:
+    """The same as `broken_rules`; those that can be placed are offered to `most`."""
+    placed, broken = _tried_out(context, wishes, nodes)
+    if broken is not None:
+        names = {instance.name for instance in placed}
+        failed = {wish.instance.name for wish in wishes} - names
+        chains = context.bonds.left_behind(placed, failed, ordered=True)
+        some = {name: nodes[name] for name in names - chains.keys()}
+        if most.better(some) and broken_rules(context, wishes, some) is None:
+            most.offer(some)
+    return broken
 
 
 def offer_exactly(context: Context, wish: AllocationRequest, nodes: Nodes) -> GroupSolution:

@@ -6,7 +6,7 @@ from iallocator.model.constraint import APART, TOGETHER
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
     from typing import Any
 
     from iallocator.model.constraint import Constraint
@@ -42,13 +42,6 @@ class BondRows:
     def priority(self, instance: Instance) -> int:
         """Whose place matters more, where not all can have one: the higher."""
         return self._relations.priorities.get(instance.name, 0) if self._relations else 0
-
-    def left_out(self, instances: Sequence[Instance], failed: Collection[str]) -> dict[int, int]:
-        """Priority -> how many of the `instances` of it failed."""
-        counts = {self.priority(instance): 0 for instance in instances}
-        for instance in instances:
-            counts[self.priority(instance)] += instance.name in failed
-        return counts
 
     def _bonds(self, instance: Instance) -> list[Constraint]:
         """Its musts that bind it to others of the instances."""

@@ -84,8 +84,10 @@ def move_most(
         joint = _JointMove(context, tasks, budget)
         found = joint.result
         if joint.worthwhile(failed):
-            found.most = Most(joint.left_out(failed))
-            found.status = find_all_or_most(joint.program, joint.refused, budget, found.most)
+            found.most = most = joint.most(failed)
+            found.status = find_all_or_most(
+                joint.program, lambda nodes: joint.checked(nodes, most), budget, most
+            )
     if found.places:
         found.moves = joint.moves(found.places)
     if found.most or budget.interrupted:
@@ -119,10 +121,11 @@ class _JointMove:
             return False
         return not names.issubset(self.result.hopeless)
 
-    def left_out(self, failed: Sequence[Instance]) -> dict[int, int]:
-        """Priority -> how many of those that are not hopeless `failed`."""
+    def most(self, failed: Sequence[Instance]) -> Most:
+        """What is known of those that are not hopeless, if these `failed`."""
         instances = [task.instance for task in self._tasks]
-        return self._bonds.left_out(instances, {instance.name for instance in failed})
+        priorities = {one.name: self._bonds.priority(one) for one in instances}
+        return Most(priorities, {instance.name for instance in failed})
 
     def _problem(self, places: Mapping[str, Places]) -> Problem:
         """Each of the tasks with its places, all off their nodes."""
@@ -151,6 +154,22 @@ class _JointMove:
         if len(self.moves(nodes)) == len(nodes):
             return None
         return [task.instance.name for task in self._tasks]
+
+    def checked(self, nodes: Mapping[str, Nodes], most: Most) -> list[str] | None:
+        """The same as `refused`; those that can be moved are offered to `most`."""
+        made = self.moves(nodes)
+        if len(made) == len(nodes):
+            return None
+        some = {instance.name: nodes[instance.name] for instance, _ in made}
+        if most.better(some) and self.refused(some) is None and not self._separates(made):
+            most.offer(some)
+        return [task.instance.name for task in self._tasks]
+
+    def _separates(self, made: Made) -> bool:
+        """Whether one of `made` leaves behind an instance that it must be with."""
+        moved = [instance for instance, _ in made]
+        stay = {task.instance.name for task in self._tasks} - {one.name for one in moved}
+        return bool(self._context.bonds.left_behind(moved, stay, ordered=False))
 
     def moves(self, nodes: Mapping[str, Nodes]) -> Made:
         """The moves to `nodes` in the order in which they can be made."""

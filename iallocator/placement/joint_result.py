@@ -44,7 +44,7 @@ class JointResult:
     @property
     def places(self) -> dict[str, Any]:
         """Instance -> its place, by an answer that is better than the one known; else empty."""
-        return self.most.values or {} if self.most else {}
+        return dict(self.most.values or {}) if self.most else {}
 
     def note(self) -> str:
         """What to add to ``info``."""

@@ -1,7 +1,7 @@
 """What a search may spend: work first, time as the last resort, and nothing after Ctrl-C.
 
 Work is counted, so that what is found follows from the input and not from how busy the
-machine is: branches of the solver's tree, answers tried out, placements looked at.
+machine is: steps of the solver, answers tried out, placements looked at.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 
 __all__ = ["Budget", "Interrupts"]
 
-BRANCHES = 1000
-"""Branches of the solver's tree per second that is allowed: less than a quiet machine does."""
+ITERATIONS = 2000
+"""Steps of the simplex method per second that is allowed: less than a quiet machine does."""
 
-TRIALS = 100
-"""Answers of the solver tried out per second that is allowed."""
+TRIALS = 150
+"""Instances of the solver's answers tried out per second that is allowed."""
 
 PLACEMENTS = 20_000
 """Placements that branch and bound looks at per second that is allowed."""
@@ -72,25 +72,33 @@ class Budget:
 
     Attributes
     ----------
-    branches, trials, placements:
+    iterations, trials, placements:
         Work that is left; see the constants of those names.
     interrupts:
         Who asks the search to end, or None.
     """
 
     __slots__ = (
-        "_end", "_given", "_seconds", "branches", "interrupts", "placements", "trials",
+        "_end",
+        "_given",
+        "_seconds",
+        "interrupts",
+        "iterations",
+        "placements",
+        "trials",
     )  # fmt: skip
 
     def __init__(self, seconds: float, interrupts: Interrupts | None = None) -> None:
         self._end = monotonic() + seconds  # on a clock that nobody sets
         self._seconds = seconds
-        self._give(seconds * BRANCHES, seconds * TRIALS, seconds * PLACEMENTS)
+        self._give(seconds * ITERATIONS, seconds * TRIALS, seconds * PLACEMENTS)
         self.interrupts = interrupts
 
-    def _give(self, branches: float, trials: float, placements: float) -> None:
-        self.branches, self.trials, self.placements = int(branches), int(trials), int(placements)
-        self._given = self.branches, self.trials, self.placements
+    def _give(self, iterations: float, trials: float, placements: float) -> None:
+        self.iterations = int(iterations)
+        self.trials = int(trials)
+        self.placements = int(placements)
+        self._given = self.iterations, self.trials, self.placements
 
     @property
     def left(self) -> float:
@@ -105,7 +113,7 @@ class Budget:
     @property
     def spent(self) -> bool:
         """Whether the search has to end now."""
-        work = min(self.branches, self.trials, self.placements)
+        work = min(self.iterations, self.trials, self.placements)
         return self.interrupted or work <= 0 or self.left <= 0
 
     @property
@@ -120,12 +128,12 @@ class Budget:
         """A budget of that share of what is left; what it spends is to be paid by `pay`."""
         part = Budget(max(0.0, self.left * share), self.interrupts)
         part._seconds = self._seconds
-        part._give(self.branches * share, self.trials * share, self.placements * share)
+        part._give(self.iterations * share, self.trials * share, self.placements * share)
         return part
 
     def pay(self, part: Budget) -> None:
         """Take off what `part` has spent."""
-        branches, trials, placements = part._given
-        self.branches -= branches - part.branches
+        iterations, trials, placements = part._given
+        self.iterations -= iterations - part.iterations
         self.trials -= trials - part.trials
         self.placements -= placements - part.placements

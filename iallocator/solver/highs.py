@@ -22,6 +22,9 @@ __all__ = ["available", "solve"]
 GAP = 0.02
 """How far from the best sum of costs an answer may be, as a share of it."""
 
+ITERATIONS_PER_BRANCH = 20
+"""Steps of the simplex method that a branch takes at least; what can be limited is branches."""
+
 
 def available() -> bool:
     """Whether the solver is installed."""
@@ -45,7 +48,7 @@ def solve(problem: Problem, budget: Budget, gap: float = GAP) -> Answer:
     for name, value in (
         ("output_flag", False),
         ("time_limit", float(budget.left)),
-        ("mip_max_nodes", budget.branches),
+        ("mip_max_nodes", max(1, budget.iterations // ITERATIONS_PER_BRANCH)),
         ("mip_rel_gap", gap),
         ("threads", 1),
         ("random_seed", 0),
@@ -58,7 +61,7 @@ def solve(problem: Problem, budget: Budget, gap: float = GAP) -> Answer:
     solver.cbMipInterrupt += may_go_on
     solver.passModel(model.program(highspy))
     solver.run()
-    budget.branches -= max(0, solver.getInfo().mip_node_count)
+    budget.iterations -= max(0, solver.getInfo().simplex_iteration_count)
     status = solver.getModelStatus()
     values = solver.getSolution().col_value
     proved = status == highspy.HighsModelStatus.kOptimal

@@ -20,7 +20,7 @@ from iallocator.solver.refine import search
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
     from typing import Any
 
     from iallocator.solver.budget import Budget
@@ -49,26 +49,47 @@ class Most:
         Whether no answer is better.
     """
 
-    __slots__ = ("left_out", "proved", "values")
+    __slots__ = ("_priorities", "left_out", "proved", "values")
 
-    def __init__(self, left_out: Mapping[int, int]) -> None:
-        self.left_out = dict(left_out)
-        self.values: dict[str, Any] | None = None
+    def __init__(self, priorities: Mapping[str, int], failed: Collection[str]) -> None:
+        """`priorities` by member; the answer to begin with leaves out `failed`."""
+        self._priorities = priorities
+        self.left_out = self._count(failed)
+        self.values: Mapping[str, Any] | None = None
         self.proved = False
+
+    def _count(self, names: Collection[str]) -> dict[int, int]:
+        counts = dict.fromkeys(sorted(self._priorities.values(), reverse=True), 0)
+        for name, priority in self._priorities.items():
+            counts[priority] += name in names
+        return counts
+
+    def better(self, values: Mapping[str, Any]) -> bool:
+        """Whether `values` leave out fewer, by priority, than the best answer."""
+        return [*self._left_out_by(values).values()] < [*self.left_out.values()]
+
+    def _left_out_by(self, values: Mapping[str, Any]) -> dict[int, int]:
+        return self._count(self._priorities.keys() - values.keys())
+
+    def offer(self, values: Mapping[str, Any]) -> None:
+        """Take an answer that passed the check, if it is better."""
+        if self.better(values):
+            self.left_out, self.values = self._left_out_by(values), values
 
 
 def find_all_or_most(problem: Problem, check: Check, budget: Budget, most: Most) -> str:
     """Find a choice for every member; if there is none, for as many as possible.
 
     The status is that of the search for all.  `most` is improved as far as the budget goes;
-    an interrupt loses nothing.  `check` as for `search`.
+    an interrupt loses nothing.  `check` as for `search`; what passes of an answer that as
+    a whole does not, it may offer to `most`.
     """
     part = budget.part(SHARE_OF_ALL)
     answer = search(problem, check, part)
     budget.pay(part)
     if answer.status == FOUND:
-        most.left_out = dict.fromkeys(most.left_out, 0)
-        most.values, most.proved = answer.values(problem), True
+        most.offer(answer.values(problem))
+        most.proved = True
     elif answer.status != UNAVAILABLE and not budget.spent:
         fewest = 1 if answer.status == IMPOSSIBLE else 0
         _find_most(_counted(problem, fewest), check, budget, most)
@@ -77,7 +98,7 @@ def find_all_or_most(problem: Problem, check: Check, budget: Budget, most: Most)
 
 def _find_most(problem: Problem, check: Check, budget: Budget, most: Most) -> None:
     most.proved = True
-    for priority in sorted(most.left_out, reverse=True):
+    for priority in most.left_out:
         most.proved &= _settle(problem, priority, check, budget, most)
         problem.at_most((*ALL, priority), most.left_out[priority])
     if most.values is not None:
@@ -94,8 +115,7 @@ def _settle(problem: Problem, priority: int, check: Check, budget: Budget, most:
     asked.at_most((*ALL, priority), most.left_out[priority] - 1)
     answer = search(asked, check, budget, gap=0)
     if answer.status == FOUND:
-        most.values = answer.values(problem)
-        most.left_out |= answer.left_out(problem)
+        most.offer(answer.values(problem))
     return answer.status == IMPOSSIBLE or answer.proved
 
 

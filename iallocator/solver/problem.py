@@ -138,14 +138,6 @@ class Answer:
         self.taken = dict(taken or {})
         self.proved = proved
 
-    def left_out(self, problem: Problem) -> dict[int, int]:
-        """Priority -> how many members of it have no choice."""
-        counts: dict[int, int] = {}
-        for number, kind in enumerate(problem.kinds):
-            chosen = sum(self.taken.get((number, k), 0) for k in range(len(kind.choices)))
-            counts[kind.priority] = counts.get(kind.priority, 0) + len(kind.members) - chosen
-        return counts
-
     def values(self, problem: Problem) -> dict[str, Any]:
         """Member -> the value of its choice; those left out are missing."""
         found: dict[str, Any] = {}

@@ -29,8 +29,9 @@ def search(problem: Problem, check: Check, budget: Budget, gap: float = GAP) -> 
         answer = solve(problem, budget, gap)
         if answer.status != FOUND:
             return answer
-        budget.trials -= 1
-        broken = check(answer.values(problem))
+        values = answer.values(problem)
+        budget.trials -= len(values)
+        broken = check(values)
         if broken is None:
             return answer
         problem.cuts.append(_combination(problem, answer, broken))

@@ -54,7 +54,7 @@ def place_exactly(one: SchedulingPass, left_out: Collection[str]) -> JointResult
         rows = _Rows(one, order)
         program = rows.problem(budget)
         if program is not None:
-            found.most = Most(rows.worth(left_out))
+            found.most = Most(rows.priorities(), left_out)
             found.status = find_all_or_most(
                 program, lambda nodes: _broken(one, order, nodes), budget, found.most
             )
@@ -101,12 +101,9 @@ class _Rows:
         first = FIRST if instance.name in keeps and one.places[instance.name].runs else 0
         return one.facts.of(instance).priority + first
 
-    def worth(self, left_out: Collection[str]) -> dict[int, int]:
-        """Priority → how many of those `left_out` have it; 0 for the other priorities."""
-        counts = {self._priority(instance): 0 for instance in self._order}
-        for instance in self._order:
-            counts[self._priority(instance)] += instance.name in left_out
-        return counts
+    def priorities(self) -> dict[str, int]:
+        """Instance -> its priority, where not all can have a place."""
+        return {instance.name: self._priority(instance) for instance in self._order}
 
     def _places(self, instance: Instance) -> Iterator[tuple[float, Nodes]]:
         """Every place that an instance may have if nothing else moves, with what it costs."""
