@@ -61,13 +61,6 @@ class Settings(options.Settings):
     min_disk: float = 0.0
     max_length: int | None = None
 
-    @property
-    def asked_n1(self) -> str:
-        """The N+1 that was asked for; "": none in particular."""
-        if self.chosen & {"n1", "n1_off"}:
-            return self.n1
-        return ""
-
 
 OPTIONS = (
     Option("--json", "json", "write the answer as one JSON document"),
@@ -97,13 +90,19 @@ OPTIONS = (
 def run(settings: Settings, positional: Sequence[str]) -> int:
     """Fill the cluster in the file (- or none: stdin), say what fitted."""
     from iallocator.commands.shared.source import load_source
-    from iallocator.engine import reading_for
+    from iallocator.engine import reading_for, settle
     from iallocator.planners.capacity.capacity import study
 
     source = load_source(settings, positional)
+    remarks: list[str] = []
+    tagged = settle(source.cluster, {}, settings, remarks)
+    for remark in remarks:
+        print(remark, file=sys.stderr)
     try:
         found = study(
-            source.cluster, _wants(settings, source.policy, reading_for(settings).load), _progress()
+            source.cluster,
+            _wants(settings, tagged, source.policy, reading_for(settings).load),
+            _progress(),
         )
     except LookupError as error:
         raise UsageError(str(error.args[0])) from None
@@ -118,7 +117,17 @@ def run(settings: Settings, positional: Sequence[str]) -> int:
     return INTERRUPTED if found.interrupted else 0
 
 
-def _wants(settings: Settings, policy: Policy, load: Load) -> CapacityOptions:
+def _asked_n1(settings: options.Settings) -> str:
+    """The N+1 that was asked for, by the command line or by tags; "": none in particular."""
+    if settings.chosen & {"n1", "n1_off"} or "n1" in settings.origins:
+        return settings.n1
+    return ""
+
+
+def _wants(
+    settings: Settings, tagged: options.Settings, policy: Policy, load: Load
+) -> CapacityOptions:
+    """What is asked; `tagged` are the settings completed from tags."""
     from iallocator.deadline import DEFAULT
     from iallocator.planners.capacity.capacity import CapacityOptions
     from iallocator.planners.capacity.instance_size import Size, largest_size, standard_size
@@ -137,7 +146,7 @@ def _wants(settings: Settings, policy: Policy, load: Load) -> CapacityOptions:
     return CapacityOptions(
         chosen(settings.standard_alloc, standard_size),
         chosen(settings.tiered_alloc, largest_size),
-        n1=settings.asked_n1,
+        n1=_asked_n1(tagged),
         accept_errors=settings.accept_existing_errors,
         independent=settings.independent_groups,
         allowed=settings.restrict_allocation_to,
@@ -145,10 +154,12 @@ def _wants(settings: Settings, policy: Policy, load: Load) -> CapacityOptions:
         max_cpu=settings.max_cpu,
         min_disk=settings.min_disk,
         limit=settings.max_length,
-        ignore_soft=settings.ignore_soft_errors,
+        ignore_soft=tagged.ignore_soft_errors,
         like_hspace=settings.like_hail,
         seconds=DEFAULT if settings.time_limit is None else settings.time_limit,
         tag_prefix=settings.tag_prefix,
+        n1_of={i: own.n1 for i, own in tagged.by_group.items() if "n1" in own.origins},
+        soft_of={i: own.ignore_soft_errors for i, own in tagged.by_group.items()},
     )
 
 

@@ -248,10 +248,7 @@ def unallocable(scene: Scene) -> Iterator[None]:
 @feature("group setting: soft errors", PRIMARIES, expect=HERE)
 def group_soft_errors(scene: Scene) -> Iterator[None]:
     """The group minds no soft errors; wherever the subject goes breaks one."""
-    _excluded_from_best(scene)
-    for name, one in scene.document["instances"].items():
-        if name in ("at-next", "at-keeper", "at-spare"):
-            scene.tag(one, "service:dns")
+    _unwelcome(scene)
     yield
     scene.tag(scene.group_of(BEST), "iallocator:ignore-soft-errors:yes")
 
@@ -259,15 +256,25 @@ def group_soft_errors(scene: Scene) -> Iterator[None]:
 @feature("setting of another group: soft errors", PRIMARIES, split=True)
 def other_group_soft_errors(scene: Scene) -> Iterator[None]:
     """The other group minds no soft errors; in both the subject breaks one."""
-    _excluded_from_best(scene)
-    for name, one in scene.document["instances"].items():
-        if name in ("at-next", "at-keeper", "at-spare"):
-            scene.tag(one, "service:dns")
+    _unwelcome(scene)
     untagged = scene.group_of(BEST)["tags"]
     scene.tag(scene.group_of(BEST), "iallocator:ignore-soft-errors:yes")
     yield
     scene.group_of(BEST)["tags"] = untagged
     scene.tag(scene.group_of(NEXT), "iallocator:ignore-soft-errors:yes")
+
+
+def _unwelcome(scene: Scene) -> None:
+    """Let the subject break a soft limit wherever it goes: of tags, or of cpus if it has none."""
+    if scene.wanted is not None:
+        scene.wanted["vcpus"] = 5
+        for name in (BEST, NEXT, SPARE):
+            scene.node(name)["total_cpus"] = 1
+        return
+    _excluded_from_best(scene)
+    for name, one in scene.document["instances"].items():
+        if name in ("at-next", "at-keeper", "at-spare"):
+            scene.tag(one, "service:dns")
 
 
 def _excluded_from_best(scene: Scene) -> None:

@@ -40,8 +40,7 @@ FORCED = frozenset(name for name, path in PATHS.items() if path.forced)
 NODE_N1 = ("N+1 no-new", "N+1 off", "N+1 strict", "group setting: n1")
 OF_TAGS = (
     "pools", "exclusion tags", "migration tags", "location tags", "together", "apart (node)",
-    "apart (domain)", "should with a price", "hard location score", "group setting: soft errors",
-    "setting of another group: soft errors",
+    "apart (domain)", "should with a price", "hard location score",
 )  # fmt: skip
 
 Rule = tuple[Collection[str], Collection[str], str]

@@ -17,9 +17,9 @@ from iallocator.scoring import Kernels
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
+    from collections.abc import Callable, Collection, Mapping
 
-    from iallocator.model.cluster import Cluster, Group, Node
+    from iallocator.model.cluster import Cluster, Group
     from iallocator.planners.capacity.instance_size import Size
 
 __all__ = ["CapacityOptions", "CapacityReport", "Run", "study"]
@@ -49,6 +49,9 @@ class CapacityOptions:
         For both ways together, half of them for the tiers at most; None: any time.
     tag_prefix:
         What this program's own tags begin with.
+    n1_of, soft_of:
+        Index of a group -> what its tags say of N+1, and of ignoring soft limits, where they
+        say something else than `n1` and `ignore_soft`.
     """
 
     def __init__(
@@ -68,8 +71,12 @@ class CapacityOptions:
         like_hspace: bool = False,
         seconds: float | None = None,
         tag_prefix: str = "iallocator:",
+        n1_of: Mapping[int, str] | None = None,
+        soft_of: Mapping[int, bool] | None = None,
     ) -> None:
         self.tag_prefix = tag_prefix
+        self.n1_of = n1_of or {}
+        self.soft_of = soft_of or {}
         self.standard = standard
         self.largest = largest
         self.n1 = n1
@@ -165,6 +172,8 @@ class _Work:
         like = wants.like_hspace
         relations = None if like else relations_of(cluster, (), wants.tag_prefix)
         self._units = None if relations is None else relations.units()
+        locations = None if relations is None else relations.locations
+        self._closed = frozenset() if locations is None else frozenset(locations.closed)
         state = State(cluster)
         count = len(cluster.nodes)
         pairs = sum(len(g.nodes) ** 2 for g in cluster.groups) * (wants.standard.nodes == 2)
@@ -207,8 +216,7 @@ class _Work:
         """Fill the cluster as it is at first, for so many seconds at most."""
         wants = self._wants
         state = State(self._cluster)
-        rules = CapacityRules(wants.n1 or "strict", bool(wants.n1), watched, self._units)
-        site = self._site(state, groups, rules)
+        site = self._site(state, groups, watched)
         filling = FillResult()
         names = _Names(self._cluster)
         if not self.study.failing and not site.online(size.nodes == 2):
@@ -227,20 +235,29 @@ class _Work:
                 filling.interrupted = not isinstance(stop, TimeIsUp)
                 filling.ended = why_stopped(stop)
                 state = self._again(filling)
-                site = self._site(state, groups, rules)
+                site = self._site(state, groups, watched)
         return Run(size, filling, state, Figures(state, site.score(), wants.min_disk))
 
-    def _site(self, state: State, groups: list[Group], rules: CapacityRules) -> CapacityState:
-        wants, nodes = self._wants, self._cluster.nodes
-        usable = [
-            (group, [i for i in group.nodes if nodes[i].online and self._allows(nodes[i])])
-            for group in groups
-        ]
-        limits = HARD_LIMITS if wants.ignore_soft else ALL_LIMITS
-        return CapacityState(state, usable, self._kernels, rules, limits, wants.like_hspace)
+    def _site(self, state: State, groups: list[Group], watched: list[int]) -> CapacityState:
+        wants = self._wants
+        usable = [(group, [i for i in group.nodes if self._allows(i)]) for group in groups]
+        rules = {
+            mode: CapacityRules(mode or "strict", bool(mode), watched, self._units)
+            for mode in {wants.n1, *wants.n1_of.values()}
+        }
+        soft = {g.index: wants.soft_of.get(g.index, wants.ignore_soft) for g in groups}
+        return CapacityState(
+            state, usable, self._kernels,
+            {group.index: rules[wants.n1_of.get(group.index, wants.n1)] for group in groups},
+            {index: HARD_LIMITS if spared else ALL_LIMITS for index, spared in soft.items()},
+            wants.like_hspace,
+        )  # fmt: skip
 
-    def _allows(self, node: Node) -> bool:
-        return self._wants.allowed is None or node.name in self._wants.allowed
+    def _allows(self, index: int) -> bool:
+        """Whether node `index` may take instances: online, asked for, and closed by no tag."""
+        node, allowed = self._cluster.nodes[index], self._wants.allowed
+        wanted = allowed is None or node.name in allowed
+        return node.online and wanted and index not in self._closed
 
     def _again(self, filling: FillResult) -> State:
         """The state with what is placed for sure: an interruption may have come half way."""

@@ -13,7 +13,7 @@ from iallocator.planners.capacity.slots import Slots
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from iallocator.limits.node import LimitSet
     from iallocator.model.cluster import Group
@@ -82,10 +82,10 @@ class CapacityState:
         Changed by `place`.
     groups:
         Those that take instances, each with the nodes to use.
-    rules:
-        Which N+1 is kept.
-    limits:
-        Which limits of nodes count.
+    rules_of:
+        Index of a group -> which N+1 is kept where an instance comes to it.
+    limits_of:
+        Index of a group -> which limits of its nodes count.
     like_hspace:
         Whether to go about it exactly as hspace does: the newest instances are the first
         to leave a node that fails, and a diskless instance has a disk for the policy.
@@ -96,20 +96,20 @@ class CapacityState:
         state: State,
         groups: Sequence[tuple[Group, list[int]]],
         kernels: Kernels,
-        rules: CapacityRules,
-        limits: LimitSet,
+        rules_of: Mapping[int, CapacityRules],
+        limits_of: Mapping[int, LimitSet],
         like_hspace: bool,
     ) -> None:
         self.state = state
         self._kernels = kernels
-        self._rules = rules
-        self._limits = limits
+        self._rules_of = rules_of
+        self._limits_of = limits_of
         self._like_hspace = like_hspace
         self.groups = groups
         self._scope = range(len(state.cluster.nodes))
         self._kernel: Kernel | None = None
-        self._judge: N1Check | None = None
-        self._slots: Slots | None = None
+        self._judges: dict[CapacityRules, N1Check] = {}
+        self._slots: dict[CapacityRules, Slots] = {}
 
     def online(self, pair: bool) -> bool:
         """Whether there are nodes for an instance at all."""
@@ -169,30 +169,41 @@ class CapacityState:
     def has_room(self, instance: Instance) -> bool:
         """Whether some placement is within the limits of its nodes, policies and N+1 aside."""
         if instance.required_nodes == 1:
-            nodes = sorted(node for _, members in self.groups for node in members)
-            return self.kernel.singles(instance, nodes, {}, self._limits).feasible > 0
+            return any(
+                self.kernel.singles(instance, nodes, {}, limits).feasible > 0
+                for limits, nodes in self._by_limits()
+            )
         return any(
-            self.kernel.pairs(instance, nodes, nodes, {}, self._limits, self._limits).feasible > 0
-            for _, nodes in self.groups
+            self._pairs(instance, group, nodes, {}).feasible > 0
+            for group, nodes in self.groups
             if len(nodes) > 1
         )
+
+    def _by_limits(self) -> list[tuple[LimitSet, list[int]]]:
+        """The nodes of all groups in which the same limits count."""
+        found: dict[LimitSet, list[int]] = {}
+        for group, nodes in self.groups:
+            found.setdefault(self._limits_of[group.index], []).extend(nodes)
+        return [(limits, sorted(nodes)) for limits, nodes in found.items()]
+
+    def _pairs(
+        self, instance: Instance, group: Group, nodes: list[int], refusals: dict[int, str]
+    ) -> Candidates:
+        limits = self._limits_of[group.index]
+        return self.kernel.pairs(instance, nodes, nodes, refusals, limits, limits)
 
     def _offers(self, instance: Instance) -> Iterable[Candidates]:
         """The candidates on which limits of single nodes have had their say."""
         if instance.required_nodes == 2:
             for group, nodes in self.groups:
                 if len(nodes) > 1:
-                    refusals = self._refused(group, instance)
-                    yield self.kernel.pairs(
-                        instance, nodes, nodes, refusals, self._limits, self._limits
-                    )
+                    yield self._pairs(instance, group, nodes, self._refused(group, instance))
             return
         refused: dict[int, str] = {}
-        everywhere: list[int] = []
-        for group, nodes in self.groups:
+        for group, _ in self.groups:
             refused.update(self._refused(group, instance))
-            everywhere += nodes
-        yield self.kernel.singles(instance, sorted(everywhere), refused, self._limits)
+        for limits, nodes in self._by_limits():
+            yield self.kernel.singles(instance, nodes, refused, limits)
 
     def _refused(self, group: Group, instance: Instance) -> dict[int, str]:
         """Where the policy of `group` refuses `instance`; to hspace a diskless one has a disk."""
@@ -215,24 +226,27 @@ class CapacityState:
         return refusals
 
     def _accepts(self, instance: Instance, nodes: tuple[int, ...], every: bool) -> bool:
-        if not (self._rules.judges(instance) or (every and self._rules.mode != "off")):
+        rules = self._rules_of[self.state.cluster.nodes[nodes[0]].group.index]
+        if not (rules.judges(instance) or (every and rules.mode != "off")):
             return True
-        if self._rules.strict:
-            if self._slots is None:
-                self._slots = Slots(self.state, self._rules)
-            verdict = self._slots.accepts(instance, nodes)
+        if rules.strict:
+            if rules not in self._slots:
+                self._slots[rules] = Slots(self.state, rules)
+            verdict = self._slots[rules].accepts(instance, nodes)
             if verdict is not None:
                 return verdict
-        if self._judge is None:
+        if rules not in self._judges:
             from iallocator.n1.check import N1Check
 
-            self._judge = N1Check(self.state, self._kernels, self._rules, self._scope)
-        return self._judge.accepts(instance, nodes)
+            self._judges[rules] = N1Check(self.state, self._kernels, rules, self._scope)
+        return self._judges[rules].accepts(instance, nodes)
 
     def place(self, instance: Instance, nodes: tuple[int, ...]) -> None:
         """Put the new instance there."""
         self.state.place(instance, nodes)
-        self._kernel = self._judge = self._slots = None
+        self._kernel = None
+        self._judges = {}
+        self._slots = {}
 
     def newcomer(self, size: Size, number: int, name: str) -> Instance:
         """New instance number `number`."""
