@@ -39,7 +39,7 @@ class Path:
     judged
         Whether global N+1 counts.
     forced
-        Whether the subject goes to `best` or stays: there is no room for it on `next`.
+        Whether the subject need not go to `next`: there is no room, or it may as well stay.
     """
 
     name: str
@@ -205,6 +205,7 @@ PLANNERS = [
         planners.asking("balance-groups"),
         planners.read_moves,
         judged=True,
+        forced=True,
     ),
     Path(
         "capacity",

@@ -34,7 +34,7 @@ PLANNERS = [
     pytest.param(10, ("squeeze", *ROOM), id="squeeze"),
     pytest.param(10, ("squeeze", "--all", *ROOM), id="squeeze of all"),
     pytest.param(60, ("redistribute",), id="redistribute"),
-    pytest.param(60, ("compress",), id="compress", marks=WRONG),
+    pytest.param(60, ("compress",), id="compress"),
     pytest.param(40, ("balance-groups",), id="balance-groups"),
     pytest.param(12, ("place", "--strategy=pacemaker-balanced"), id="place", marks=WRONG),
     pytest.param(12, ("place", "--strategy=pacemaker-minimal"), id="place minimal", marks=WRONG),
