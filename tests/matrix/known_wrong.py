@@ -4,16 +4,10 @@ from __future__ import annotations
 
 _WRONG: dict[str, list[tuple[str, str]]] = {
     "maintenance tag": [
-        ("capacity", "shared"),
-        ("capacity", "plain"),
         ("detours", "shared"),
     ],
     "cpu ratio": [
         ("detours", "shared"),
-    ],
-    "group setting: n1": [
-        ("capacity", "shared"),
-        ("capacity", "plain"),
     ],
     "exclusion tags": [
         ("detours", "shared"),
@@ -25,9 +19,15 @@ _WRONG: dict[str, list[tuple[str, str]]] = {
         ("detours", "shared"),
     ],
     "hard node score": [
-        ("capacity", "shared"),
-        ("capacity", "plain"),
         ("detours", "shared"),
+    ],
+    "N+1 strict": [
+        ("balance", "shared"),
+        ("balance", "mirror"),
+        ("--cost", "shared"),
+        ("--cost", "mirror"),
+        ("squeeze down", "shared"),
+        ("compress", "shared"),
     ],
 }
 """Feature -> paths and kinds of subject."""
