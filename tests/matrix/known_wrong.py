@@ -21,14 +21,6 @@ _WRONG: dict[str, list[tuple[str, str]]] = {
     "hard node score": [
         ("detours", "shared"),
     ],
-    "N+1 strict": [
-        ("balance", "shared"),
-        ("balance", "mirror"),
-        ("--cost", "shared"),
-        ("--cost", "mirror"),
-        ("squeeze down", "shared"),
-        ("compress", "shared"),
-    ],
 }
 """Feature -> paths and kinds of subject."""
 
