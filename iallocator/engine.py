@@ -95,6 +95,9 @@ def decide(
         remarks.append(f"{summary(cluster)}; request: {request.kind}")
     remarks += doubts
     reply = handler_for(request.kind)(context, request)
+    for name, why in context.bonds.unsupported(coming).items():
+        reply.info += f"; {name} {why}"
+        context.remarks.append(f"Warning: {name} {why}")
     reply.remarks = remarks + context.remarks
     reply.interrupted = context.interrupted
     return reply

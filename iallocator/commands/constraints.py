@@ -5,13 +5,14 @@ from __future__ import annotations
 import sys
 
 from iallocator import options
-from iallocator.model.constraint import KINDS, MUST, SHOULD
+from iallocator.model.constraint import KINDS, MUST, ORDER, SHOULD
 from iallocator.options import Option, choice
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from iallocator.constraints.relations import Relations
     from iallocator.model.constraint import Constraint
 
 __all__ = ["OPTIONS", "USAGE", "Settings", "run"]
@@ -53,7 +54,7 @@ def run(settings: Settings, positional: Sequence[str]) -> int:
     new = [request.instance for request in wanted]
     relations = relations_of(source.cluster, new, settings.tag_prefix)
     problems: list[str] = []
-    every = constraints_of(source.cluster, wanted, relations, settings, problems)
+    every = list(constraints_of(source.cluster, wanted, relations, settings, problems))
     found = [
         c
         for c in every
@@ -62,12 +63,24 @@ def run(settings: Settings, positional: Sequence[str]) -> int:
         and settings.kind in ("", c.kind)
     ]
     unusable = [*(relations.unusable if relations else ())]
+    unusable += _dangling(relations, every, [one.name for one in new])
     unusable += [p.removeprefix("Warning: ") for p in problems if "priority:" not in p]
     if settings.json:
         _write_json(found, unusable)
     else:
         _write_table(found, unusable)
     return 0
+
+
+def _dangling(
+    relations: Relations | None, every: Sequence[Constraint], coming: Sequence[str]
+) -> list[str]:
+    """Orders after something that cannot run: who, through which chain."""
+    if relations is None:
+        return []
+    names = dict.fromkeys(c.instance for c in every if c.kind == ORDER)
+    chains = {name: relations.unsupported(name, coming) for name in names}
+    return [f"{name}: {chain}" for name, chain in chains.items() if chain]
 
 
 def _write_json(found: Sequence[Constraint], unusable: Sequence[str]) -> None:

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Sequence
 
     from iallocator.constraints.relations import Relations
+    from iallocator.model.constraint import Constraint
     from iallocator.model.instance import Instance
     from iallocator.model.state import State
     from iallocator.scoring.candidates import Candidates, Placement
@@ -160,11 +161,26 @@ class Affinity(NoAffinity):
     def unmet(self, instance: Instance) -> str:
         where = self._state.where
         present = where.get(instance.name, ())[:1]
-        nodes = [index for index in range(len(self._state.cluster.nodes)) if index not in present]
+        every = self._state.cluster.nodes
+        nodes = [node.index for node in every if node.online and node.index not in present]
         refused = self._relations.refusals(instance.name, nodes, where, self.pending)
         if not refused or len(refused) < len(nodes):
             return ""
-        return "must be " + " and ".join(dict.fromkeys(bond.told for bond in refused.values()))
+        return "must be " + " and ".join(dict.fromkeys(map(self._because, refused.values())))
+
+    def _because(self, bond: Constraint) -> str:
+        """A must, and what is the matter with the node of the other instance, if that is down."""
+        nodes = self._state.where.get(bond.other)
+        home = self._state.cluster.nodes[nodes[0]] if nodes else None
+        if home is None or home.online:
+            return bond.told
+        state = "offline" if home.offline else "drained" if home.drained else "not vm_capable"
+        return f"{bond.told}, which is on {home.name}, which is {state}"
+
+    def unsupported(self, instances: Sequence[Instance]) -> dict[str, str]:
+        coming = {instance.name for instance in instances}
+        chains = {name: self._relations.unsupported(name, coming) for name in coming}
+        return {one.name: chains[one.name] for one in instances if chains[one.name]}
 
     def left_behind(
         self, done: Sequence[Instance], failed: Collection[str], ordered: bool

@@ -53,11 +53,12 @@ def relations_of(
     from iallocator.tags.affinity import CANNOT_STOP, KEEP_RUNNING, NO_FORCE_STOP, parse
 
     parsed = parse(tagged, prefix)
-    if not (parsed.constraints or parsed.unusable or locations):
+    unusable = [*parsed.unusable, *parsed.lonely]
+    if not (parsed.constraints or unusable or locations):
         return None
     marks = parsed.marks
     return Relations(
-        cluster, parsed.constraints, parsed.priorities, parsed.unusable,
+        cluster, parsed.constraints, parsed.priorities, unusable,
         marks[KEEP_RUNNING], [n for n in marks[CANNOT_STOP] if n in marks[NO_FORCE_STOP]],
         locations,
     )  # fmt: skip

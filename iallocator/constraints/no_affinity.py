@@ -91,6 +91,10 @@ class NoAffinity:
         """
         return ""
 
+    def unsupported(self, instances: Sequence[Instance]) -> dict[str, str]:
+        """New `instances` that start after something that cannot run, each with the chain."""
+        return {}
+
     def left_behind(
         self, done: Sequence[Instance], failed: Collection[str], ordered: bool
     ) -> dict[str, str]:

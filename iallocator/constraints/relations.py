@@ -107,6 +107,35 @@ class Relations:
         }
         return {node: cost for node, cost in sums.items() if cost > 0}
 
+    def unsupported(self, instance: str, coming: Collection[str] = ()) -> str:
+        """Through which musts `instance` starts after something that cannot run; or "".
+
+        That does not exist, does not run, is on a node that is offline, or starts itself
+        after such a thing.  `coming` are instances that the request makes.
+        """
+        return self._unsupported(instance, coming, (instance,))
+
+    def _unsupported(self, instance: str, coming: Collection[str], path: tuple[str, ...]) -> str:
+        for bond in self.of(instance, ORDER):
+            if bond.must and bond.other and bond.other not in path:
+                why = self._hindrance(bond.other, coming, path)
+                if why:
+                    return f"{bond.told}, which {why}"
+        return ""
+
+    def _hindrance(self, name: str, coming: Collection[str], path: tuple[str, ...]) -> str:
+        """Why an instance cannot be waited for, or ""."""
+        if name not in coming:
+            base = next((i for i in self.cluster.instances if i.name == name), None)
+            if base is None:
+                return "does not exist"
+            if not base.running:
+                return "does not run"
+            home = self.cluster.nodes[base.nodes[0]]
+            if home.offline:
+                return f"is on {home.name}, which is offline"
+        return self._unsupported(name, coming, (*path, name))
+
     def sites(self, node: int, domain: str) -> list[str]:
         """The failure domains of that prefix that a node is in; "": itself."""
         return _sites(self.cluster.nodes[node], domain)

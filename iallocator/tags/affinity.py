@@ -71,15 +71,18 @@ class Parsed:
         Mark (`KEEP_RUNNING`, `CANNOT_STOP`, `NO_FORCE_STOP`) -> the instances that have it.
     unusable:
         Tags with our prefix and a known kind that cannot be understood, for people.
+    lonely:
+        Names to be together with that no other instance has, for people: misspelt, perhaps.
     """
 
-    __slots__ = ("constraints", "marks", "priorities", "unusable")
+    __slots__ = ("constraints", "lonely", "marks", "priorities", "unusable")
 
     def __init__(self) -> None:
         self.constraints: list[Constraint] = []
         self.marks: dict[str, list[str]] = {mark: [] for mark in MARKS}
         self.priorities: dict[str, int] = {}
         self.unusable: list[str] = []
+        self.lonely: list[str] = []
 
 
 class _Membership:
@@ -117,6 +120,9 @@ def parse(instances: Iterable[Instance], prefix: str) -> Parsed:
                 )
     for (kind, name), members in named.items():
         parsed.constraints += _pairs(kind, name, members)
+        if kind == "colocate" and len({member.instance for member in members}) == 1:
+            only = members[0]
+            parsed.lonely.append(f"{only.instance}: {only.tag}: no other instance has that name")
     return parsed
 
 

@@ -1,4 +1,4 @@
-"""Which musts of tags an instance breaks where it runs: together, apart, never on a node."""
+"""Which musts of tags an instance breaks where it runs: together, apart, not there, not yet."""
 
 from __future__ import annotations
 
@@ -20,3 +20,6 @@ def broken_musts(state: State, instance: Instance, relations: Relations) -> Iter
         if bond.must:
             home = where.get(bond.other)
             yield f"must be {bond.told}" + (f", which is on {nodes[home[0]].name}" if home else "")
+    chain = relations.unsupported(instance.name) if instance.running else ""
+    if chain:
+        yield f"runs, but {chain}"

@@ -1,0 +1,115 @@
+"""A must whose base does not exist, does not run or has no place: the chain is named."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from iallocator.cli import answer, main
+from tests import builders
+
+Json = dict[str, Any]
+
+AFTER_WEB = "starts after web (tag iallocator:order:after:web)"
+AFTER_DB = "starts after db (tag iallocator:order:after:db)"
+
+
+def shared(node: str, *tags: str, **members: Any) -> Json:
+    """Return an instance on shared storage."""
+    return builders.instance(node, memory=512, disk_template="rbd", tags=list(tags), **members)
+
+
+def world(**changes: Any) -> Json:
+    """Return a cluster where ``web`` starts after ``db``, which `changes` may change."""
+    instances = {
+        "db": shared("node1", **changes),
+        "web": shared("node2", "iallocator:order:after:db"),
+    }
+    return builders.cluster(3, instances=instances)
+
+
+def without_db() -> Json:
+    """Return the same where ``db`` is misspelt."""
+    document = world()
+    document["instances"]["bd"] = document["instances"].pop("db")
+    return document
+
+
+def on_offline() -> Json:
+    """Return the same with ``db`` on a node that is offline."""
+    document = world()
+    document["nodes"]["node1"]["offline"] = True
+    return document
+
+
+BASES = {
+    "misspelt": (without_db(), "does not exist"),
+    "down": (world(admin_state="down"), "does not run"),
+    "offline": (on_offline(), "is on node1, which is offline"),
+}
+
+
+@pytest.mark.parametrize("case", BASES)
+def test_allocation_after_what_cannot_run_names_the_chain(case: str) -> None:
+    """It is placed, since somebody may mend that before it starts; the answer says so."""
+    document, why = BASES[case]
+    tags = ["iallocator:order:after:web"]
+    asked = builders.allocate(document, memory=512, disk_template="rbd", tags=tags)
+    reply = json.loads(answer(builders.as_bytes(asked)))
+    assert reply["success"]
+    name = asked["request"]["name"]
+    assert reply["info"].endswith(f"; {name} {AFTER_WEB}, which {AFTER_DB}, which {why}")
+
+
+def test_allocation_after_what_runs_says_nothing_of_it() -> None:
+    """Nothing is wrong with the chain."""
+    asked = builders.allocate(world(), memory=512, disk_template="rbd",
+                              tags=["iallocator:order:after:web"])  # fmt: skip
+    assert "starts after" not in json.loads(answer(builders.as_bytes(asked)))["info"]
+
+
+@pytest.mark.parametrize("case", BASES)
+def test_check_names_what_runs_though_its_base_cannot(
+    case: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A broken must like any other: exit status 1."""
+    document, why = BASES[case]
+    path = tmp_path / "cluster.json"
+    path.write_bytes(builders.as_bytes(document))
+    assert main(["check", "--json", "--n1=off", str(path)]) == 1
+    found = json.loads(capsys.readouterr().out)["groups"][0]["findings"]
+    musts = [one for one in found if one["kind"] == "musts"]
+    assert [(one["instance"], one["text"]) for one in musts] == [
+        ("web", f"runs, but {AFTER_DB}, which {why}")
+    ]
+
+
+@pytest.mark.parametrize("case", BASES)
+def test_constraints_name_orders_that_cannot_be_kept(
+    case: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Beside the tags that are not understood."""
+    document, why = BASES[case]
+    document["instances"]["web"]["tags"].append("iallocator:colocate:must:wbe")
+    path = tmp_path / "cluster.json"
+    path.write_bytes(builders.as_bytes(document))
+    main(["constraints", "--json", str(path)])
+    assert json.loads(capsys.readouterr().out)["unusable"] == [
+        "web: iallocator:colocate:must:wbe: no other instance has that name",
+        f"web: {AFTER_DB}, which {why}",
+    ]
+
+
+def test_refusal_by_a_bond_names_the_node_of_the_other_that_is_down() -> None:
+    """It must be where the other is, and that node takes nobody."""
+    pair = ["iallocator:colocate:must:web"]
+    document = builders.cluster(3, instances={"a": shared("node1", *pair)})
+    document["nodes"]["node1"]["drained"] = True
+    asked = builders.allocate(document, memory=512, disk_template="rbd", tags=pair)
+    reply = json.loads(answer(builders.as_bytes(asked)))
+    assert not reply["success"]
+    assert "together with a (tag iallocator:colocate:must:web)" in reply["info"]
+    assert reply["info"].endswith("which is on node1, which is drained")
