@@ -116,7 +116,7 @@ def settle(
         from iallocator.settings import effective
 
         settings = effective(settings, cluster, asked, remarks)
-    if not settings.like_hail and (settings.strategy != "score" or settings.by_group):
+    if settings.ways.reads_settings and (settings.strategy != "score" or settings.by_group):
         _advertise(cluster, settings)
     return settings
 

@@ -7,12 +7,15 @@ documentation tests.  The parser is our own for two reasons: Ganeti passes flags
 
 from __future__ import annotations
 
+from iallocator.compat import ways_of
 from iallocator.errors import UsageError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from typing import Any
+
+    from iallocator.compat import Ways
 
 __all__ = ["COMMON", "Option", "Settings", "help_lines", "parse"]
 
@@ -200,9 +203,14 @@ class Settings:
         return self.compat == "hail"
 
     @property
+    def ways(self) -> Ways:
+        """How to answer where programs differ."""
+        return ways_of(self.compat)
+
+    @property
     def searches(self) -> bool:
         """Whether an exact search may follow where placing greedily failed."""
-        return self.exact_search == "yes" and not self.like_hail
+        return self.exact_search == "yes" and self.ways.searches
 
     @property
     def search_seconds(self) -> float:
@@ -371,9 +379,9 @@ def _read(option: Option, name: str, value: str) -> Any:
 
 
 def _adopt_compat(settings: Settings) -> None:
-    """Hail's own N+1 goes with hail's ways, unless something else is asked for."""
-    if settings.like_hail and not settings.chosen & {"n1", "n1_off"}:
-        settings.n1 = "strict"
+    """N+1 is judged as goes with the ways of answering, unless something else is asked for."""
+    if not settings.chosen & {"n1", "n1_off"}:
+        settings.n1 = settings.ways.n1_mode
 
 
 def help_lines(table: Sequence[Option]) -> list[str]:

@@ -68,7 +68,9 @@ class Survey:
         self._breach = ""
         worded = self._worded(present, refusals)
         on_primary = PRIMARY
-        if kind == "mirror" and context.settings.like_hail:  # it tests the primary again
+        if (
+            kind == "mirror" and context.settings.ways.tests_primary_again
+        ):  # it tests the primary again
             motion = Motion("mirror", FORCED_LIMITS, motion.secondary)
         elif kind == "mirror":
             on_primary = ()
@@ -99,7 +101,7 @@ class Survey:
         """
         seats = self._seats
         asked = {*seats.primaries, *(seats.secondaries or ()), *seats.out_as_mirrors}
-        if self._kind == "mirror" and not self._context.settings.like_hail:
+        if self._kind == "mirror" and not self._context.settings.ways.tests_primary_again:
             asked -= set(self._seats.primaries)
         before = {node.name: node for node in earlier.nodes} if earlier else {}
         excluded = {

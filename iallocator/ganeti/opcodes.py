@@ -19,14 +19,17 @@ __all__ = ["job", "opcode"]
 
 
 def job(
-    cluster: Cluster, instance: Instance, steps: Sequence[ElementaryMove], like_hail: bool = False
+    cluster: Cluster,
+    instance: Instance,
+    steps: Sequence[ElementaryMove],
+    migrates_stopped: bool = False,
 ) -> list[Opcode]:
     """The opcodes of one job that carries out `steps` in order.
 
-    Running instances migrate, others fail over.  hail lets all migrate but
+    Running instances migrate, others fail over; with `migrates_stopped` all migrate but
     forthcoming ones.
     """
-    live = instance.running or (like_hail and not instance.forthcoming)
+    live = instance.running or (migrates_stopped and not instance.forthcoming)
     return [opcode(cluster, instance, step, live) for step in steps]
 
 

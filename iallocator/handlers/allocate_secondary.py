@@ -25,12 +25,15 @@ def allocate_secondary(context: Context, request: AllocateSecondary) -> Reply:
     primary = instance.nodes[0]
     mirrored = instance.as_template("drbd")
     judged = mirrored
-    if context.settings.like_hail:  # its N+1 still takes the instance for what it was
+    if (
+        context.settings.ways.judges_by_old_template
+    ):  # its N+1 still takes the instance for what it was
         judged = instance.as_template("drbd")
         judged.template = instance.template
     state.remove(instance, instance.nodes)
     evaluator = context.evaluator(group, context.all_nodes())
-    nodes = group.nodes if context.settings.like_hail else evaluator.online_nodes()
+    every = context.settings.ways.offers_offline_secondaries
+    nodes = group.nodes if every else evaluator.online_nodes()
     others = [index for index in nodes if index != primary]
     offer = GroupSolution(group.name, group.uuid, group.alloc_policy)
     if not others:

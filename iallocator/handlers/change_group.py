@@ -92,7 +92,7 @@ def move_to_group(context: Context, instance: Instance, groups: Sequence[Group])
     offers = collect_offers(context, AllocationRequest(instance, groups, new=False, counted=False))
     if offers.best is None:
         return MoveResult(message=offers.line or "no groups for evacuation: they have no nodes")
-    usable = offers.usable[:1] if context.settings.like_hail else offers.usable
+    usable = offers.usable if context.settings.ways.tries_other_groups else offers.usable[:1]
     outcomes = (_move_into(context, instance, groups, offer.uuid) for offer in usable)
     first = next(outcomes)
     return first if first.best else next((o for o in outcomes if o.best), first)
@@ -111,4 +111,5 @@ def _move_into(
 def mover_into(context: Context, group: Group) -> Evaluator:
     """What decides on moves into `group`; hail ignores soft errors when it chooses that only."""
     evaluator = context.evaluator(group)
-    return evaluator.heeding_soft_limits() if context.settings.like_hail else evaluator
+    spares = context.settings.ways.spares_soft_limits_after_group
+    return evaluator if spares else evaluator.heeding_soft_limits()

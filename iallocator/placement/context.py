@@ -89,7 +89,7 @@ class Context:
 
     def _bonds(self) -> NoAffinity:
         """The bonds between instances; hail knows none."""
-        if self.settings.like_hail:
+        if not self.settings.ways.knows_affinity:
             return NoAffinity()
         return bonds_for(self.state, self.coming, self.settings.tag_prefix, self._fits)
 

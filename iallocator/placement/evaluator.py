@@ -120,9 +120,14 @@ ALL_FORCED = Motions(FORCED_MOVE, FORCED_MOVE)
 
 def motions_for(settings: Settings) -> Motions:
     """Those of a group with these `settings`."""
-    if settings.like_hail:
-        return HAIL_LENIENT if settings.ignore_soft_errors else HAIL_HEEDING
-    return LENIENT if settings.ignore_soft_errors else HEEDING
+    if settings.ignore_soft_errors:
+        return LENIENT if settings.ways.spares_soft_limits_of_secondaries else HAIL_LENIENT
+    return _heeding(settings)
+
+
+def _heeding(settings: Settings) -> Motions:
+    """Those where soft limits count."""
+    return HEEDING if settings.ways.holds_moves_to_n1 else HAIL_HEEDING
 
 
 class ScoreScope:
@@ -216,7 +221,7 @@ class Evaluator:
 
     def heeding_soft_limits(self) -> Evaluator:
         """The same, but that soft limits count, whatever the settings say."""
-        return self._with(HAIL_HEEDING if self.settings.like_hail else HEEDING, self.scope)
+        return self._with(_heeding(self.settings), self.scope)
 
     def for_steps(self, scope: ScoreScope) -> Evaluator:
         """For the steps that lead to a place which was asked for before: all moves are forced."""
@@ -275,7 +280,7 @@ class Evaluator:
         kernel, limits = self.scope.kernel, motion.secondary
         out = self._working.bonds.refused_mirrors(instance, nodes)
         self._tell("mirror", instance, present, present[:1], nodes, {}, out, motion)
-        if self.settings.like_hail:  # hail tests the disk of the primary again
+        if self.settings.ways.tests_primary_again:
             return kernel.pairs(instance, present[:1], nodes, {}, FORCED_LIMITS, limits)
         found = kernel.secondaries(instance, present[0], _but(nodes, out), limits)
         return _counting(found, present[:1], out)
@@ -378,7 +383,7 @@ class Evaluator:
         refusals = mirrors | refusals
         checker = self._working.kernels.checker(state)
         left = self._left_behind(instance, old)
-        if self.settings.like_hail:  # hail tests the primary again that it is on
+        if self.settings.ways.tests_primary_again:
             again = checks_for(PRIMARY, instance, FORCED_LIMITS)
             reason = checker.primary_refusal(instance, old, again)
             if reason is not None:

@@ -114,7 +114,7 @@ def place_new(
     else:
         candidates, scores = context.bonds.priced(instance, candidates)
     accepts: Accepts = evaluator.keeps_n1
-    if by_losses and settings.like_hail:  # where losses decide, hail tests no N+1
+    if by_losses and not settings.ways.asks_n1_by_losses:
         accepts = _anything
     best: list[Placement] = []
     failures = dict(candidates.failures)

@@ -122,7 +122,7 @@ def _describe(greedy: Optimum, best: Optimum, budget: Budget) -> str:
 
 def _obstacle(context: Context, groups: Iterable[Group]) -> str:
     """What to add to ``info`` where there is no score to lower; else ""."""
-    if context.settings.like_hail:
+    if not context.settings.ways.searches:
         return "; no optimum: hail looks for none"
     for group in groups:
         strategy = context.settings_of(group).strategy

@@ -11,6 +11,7 @@ from .imports import Import, imports, room_of, sources
 
 MAY_IMPORT = {
     "__init__": "",  # the version
+    "compat": "",  # how requests are answered where programs differ, as named facts
     "errors": "",  # everything may fail, nothing is needed for that
     "deadline": "",  # an alarm
     "files": "errors",  # a file may be unreadable
@@ -27,7 +28,7 @@ MAY_IMPORT = {
     # ^ what tags, options and requests ask for, of places and of steps
     "ranking": "model tags scoring",  # a strategy ranks what the kernel found feasible
     "solver": "model scoring",  # an integer program knows nodes and amounts, no documents
-    "options": "errors tags ranking",
+    "options": "errors compat tags ranking",
     # ^ a command line may be unusable; scores are written one way; a strategy has a name
     "placement": (
         "options model reply limits scoring n1 constraints ranking solver"

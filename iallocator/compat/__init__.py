@@ -1,0 +1,119 @@
+"""What ``--compat`` changes: each deviation has a name, and whoever deviates asks for it.
+
+`Ways` are our own. A program that we can answer like has ways of its own, which say in
+what it differs; `ways_of` chooses once, from the value of the option.
+"""
+
+from __future__ import annotations
+
+__all__ = ["Ways", "ways_of"]
+
+
+class Ways:
+    """How requests are answered where programs differ; these are our ways."""
+
+    # What of a document and its tags counts
+
+    reads_settings = True
+    """Settings in requests and in tags count."""
+
+    knows_affinity = True
+    """Tags that bind instances to each other count."""
+
+    recreates_in_place = True
+    """What an instance uses whose disks are created anew is free for it, in its group."""
+
+    # Who is asked
+
+    prefers_last_group = False
+    """Of groups that are equal the last is taken."""
+
+    names_unallocable = True
+    """A group that is unallocable says that this is the reason."""
+
+    ranks_losses_per_group = True
+    """Lost allocations rank each dedicated group, not only if all groups are dedicated."""
+
+    keeps_batch_in_first_group = False
+    """Where lost allocations decide, a batch stays in the group of its first instance."""
+
+    tries_other_groups = True
+    """Where the best group cannot be reached step by step, or the own group is full."""
+
+    offers_offline_secondaries = False
+    """An allocate-secondary does not ask whether a node is online."""
+
+    fails_over_to_offline = False
+    """A failover does not ask whether the secondary is online."""
+
+    # What candidates are held to
+
+    spares_soft_limits_of_secondaries = True
+    """Ignoring soft limits is for the secondary of a new instance, too."""
+
+    spares_soft_limits_after_group = True
+    """Ignoring soft limits is for moves into the group that was chosen, too."""
+
+    holds_moves_to_n1 = True
+    """Moves that nobody asked for must keep global N+1."""
+
+    tests_primary_again = False
+    """A new secondary is refused, too, if the primary breaks a limit that no move may break."""
+
+    judges_by_old_template = False
+    """N+1 takes an instance that gets a secondary for one of its old template."""
+
+    asks_n1_by_losses = True
+    """N+1 is asked where lost allocations rank."""
+
+    # What is answered
+
+    fails_batch_whole = False
+    """One instance without a place fails its whole batch."""
+
+    migrates_stopped = False
+    """Stopped instances are migrated, too; Ganeti fails them over then."""
+
+    tells_transition = True
+    """An answer says in which order its steps are safe."""
+
+    searches = True
+    """Exact search may follow where placing greedily failed."""
+
+    n1_mode = "no-new"
+    """How N+1 is judged if nothing else is asked for."""
+
+
+class _HailWays(Ways):
+    """Those of hail 3.0."""
+
+    reads_settings = False
+    knows_affinity = False
+    recreates_in_place = False
+    prefers_last_group = True
+    names_unallocable = False
+    ranks_losses_per_group = False
+    keeps_batch_in_first_group = True
+    tries_other_groups = False
+    offers_offline_secondaries = True
+    fails_over_to_offline = True
+    spares_soft_limits_of_secondaries = False
+    spares_soft_limits_after_group = False
+    holds_moves_to_n1 = False
+    tests_primary_again = True
+    judges_by_old_template = True
+    asks_n1_by_losses = False
+    fails_batch_whole = True
+    migrates_stopped = True
+    tells_transition = False
+    searches = False
+    n1_mode = "strict"
+
+
+_OURS = Ways()
+_BY_NAME: dict[str, Ways] = {"": _OURS, "hail": _HailWays()}
+
+
+def ways_of(compat: str) -> Ways:
+    """The ways that ``--compat`` with this value asks for; "" for our own."""
+    return _BY_NAME[compat]
