@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from iallocator.handlers.move_reply import move_entry
-from iallocator.model.moves import apply_steps
-from iallocator.placement.moves import move_secondary
+from iallocator.handlers.node_evacuate import evacuation_task
+from iallocator.placement.move_all import move_all
 from iallocator.reply import Reply
 
 TYPE_CHECKING = False
@@ -23,17 +23,15 @@ def multi_evacuate(context: Context, request: MultiEvacuate) -> Reply:
     The protocol knows no partial answer: the first that fails, fails the request.
     """
     cluster = context.cluster
+    affected = [i for i in cluster.instances if len(i.nodes) > 1 and i.nodes[1] in request.nodes]
+    tasks = [evacuation_task(context, i, "secondary-only", request.nodes) for i in affected]
+    note, made = move_all(context, tasks)
     result: list[list[Any]] = []
     solutions: list[dict[str, Any]] = []
-    affected = [i for i in cluster.instances if len(i.nodes) > 1 and i.nodes[1] in request.nodes]
-    for instance in affected:
-        evaluator = context.evaluator(cluster.group_of(instance))
-        targets = [i for i in evaluator.online_nodes() if i not in request.nodes]
-        outcome = move_secondary(context, evaluator, instance, targets)
+    for instance, outcome in made:
         solutions.append(move_entry(context, instance, outcome))
         if outcome.best is None:
-            return Reply(False, f"{instance.name}: {outcome.message}", [], solutions)
-        apply_steps(context.state, instance, outcome.best.steps)
+            return Reply(False, f"{instance.name}: {outcome.message}{note}", [], solutions)
         result.append([instance.name, cluster.node_names(outcome.best.nodes[1:])])
-    info = f"0 instances failed to move and {len(result)} were moved successfully"
+    info = f"0 instances failed to move and {len(result)} were moved successfully{note}"
     return Reply(True, info, result, solutions)

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from iallocator.reply import Reply
     from iallocator.requests import NodeEvacuate
 
-__all__ = ["node_evacuate"]
+__all__ = ["evacuation_task", "node_evacuate"]
 
 
 def node_evacuate(context: Context, request: NodeEvacuate) -> Reply:
@@ -38,7 +38,9 @@ def node_evacuate(context: Context, request: NodeEvacuate) -> Reply:
     What the local group cannot take is offered to the others afterwards, see `_elsewhere`.
     """
     left = evacuated_nodes(request)
-    tasks = [_task(context, instance, request.mode, left) for instance in request.instances]
+    tasks = [
+        evacuation_task(context, instance, request.mode, left) for instance in request.instances
+    ]
     note, made = move_all(context, tasks)
     report = MoveReport(context)
     for instance, outcome in made:
@@ -78,7 +80,9 @@ def _report_failed(
         report.moved(instance, move, entry)
 
 
-def _task(context: Context, instance: Instance, mode: str, left: Collection[int]) -> MoveTask:
+def evacuation_task(
+    context: Context, instance: Instance, mode: str, left: Collection[int]
+) -> MoveTask:
     """Moving one instance within its group, as `mode` says."""
     evaluator = context.evaluator(context.cluster.group_of(instance))
     targets = [i for i in evaluator.online_nodes() if i not in left]

@@ -14,8 +14,7 @@ import pytest
 from iallocator import engine
 from iallocator.cli import answer
 from iallocator.handlers.change_group import _task as change_task
-from iallocator.handlers.node_evacuate import _task as evacuate_task
-from iallocator.handlers.node_evacuate import evacuated_nodes
+from iallocator.handlers.node_evacuate import evacuated_nodes, evacuation_task
 from iallocator.model.moves import apply_steps
 from iallocator.options import Settings
 from iallocator.placement.context import Context
@@ -76,7 +75,7 @@ def _group_change(seed: int, template: str, mode: str) -> Json:
 def _tasks(context: Context, request: NodeEvacuate | ChangeGroup) -> list[MoveTask]:
     if isinstance(request, NodeEvacuate):
         left = evacuated_nodes(request)
-        return [evacuate_task(context, i, request.mode, left) for i in request.instances]
+        return [evacuation_task(context, i, request.mode, left) for i in request.instances]
     assert request.targets is not None
     return [change_task(context, i, request.targets) for i in request.instances]
 
@@ -186,3 +185,16 @@ def test_moves_that_do_not_all_fit_are_made_as_far_as_any_sequence_goes(
         proved += proof is not None
         assert proof is None or int(proof[1]) == len(moved)
     assert proved
+
+
+def test_multi_evacuate_succeeds_if_and_only_if_all_can_move() -> None:
+    """The old protocol knows no partial answer; exact search finds places for all, if any do."""
+    together = 0
+    for seed in range(40):
+        document = _evacuation(seed, "drbd", "secondary-only")
+        every = json.loads(answer(builders.as_bytes(document)))
+        document["request"] = {"type": "multi-evacuate", "evac_nodes": ["node1"]}
+        response = json.loads(answer(builders.as_bytes(document)))
+        assert response["success"] == (not every["result"][1]), response["info"]
+        together += "placed together by exact search" in response["info"] and response["success"]
+    assert together

@@ -12,8 +12,7 @@ import pytest
 from iallocator import engine
 from iallocator.cli import answer
 from iallocator.handlers.change_group import _task as change_task
-from iallocator.handlers.node_evacuate import _task as evacuate_task
-from iallocator.handlers.node_evacuate import evacuated_nodes
+from iallocator.handlers.node_evacuate import evacuated_nodes, evacuation_task
 from iallocator.model.moves import apply_steps
 from iallocator.options import Settings
 from iallocator.placement.context import Context
@@ -69,7 +68,7 @@ def _group_change(seed: int, template: str) -> Json:
 def _tasks(context: Context, request: NodeEvacuate | ChangeGroup) -> list[MoveTask]:
     if isinstance(request, NodeEvacuate):
         left = evacuated_nodes(request)
-        return [evacuate_task(context, i, request.mode, left) for i in request.instances]
+        return [evacuation_task(context, i, request.mode, left) for i in request.instances]
     assert request.targets is not None
     return [change_task(context, i, request.targets) for i in request.instances]
 

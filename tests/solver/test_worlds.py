@@ -1,0 +1,172 @@
+"""Exact search, ``--optimal`` and ``--top`` keep to what a single allocation keeps to.
+
+Each world has a third node with room for everything, which some feature forbids; on the
+other two all fit, but not one after the other in the order of the request.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from iallocator.cli import answer
+from tests import builders
+
+pytest.importorskip("highspy")
+
+Json = dict[str, Any]
+
+SIZES = {"medium": 2048, "small": 1024, "large": 3072}
+
+
+def _world(third: str = "default", old_tags: tuple[str, ...] = ()) -> Json:
+    """Return the batch; the third node is in group `third`, with an instance of these tags."""
+    old = {"old": builders.instance("node3", memory=512, disk_template="rbd", tags=list(old_tags))}
+    sizes = {"default": 3} if third == "default" else {"default": 2, third: 1}
+    document = builders.cluster(nodes=sizes, memory=32768, instances=old)
+    document["nodes"]["node1"]["free_memory"] = 2049
+    document["nodes"]["node2"]["free_memory"] = 4097
+    document["cluster_tags"] = ["iallocator:n1:off"]
+    wanted = []
+    for name, memory in SIZES.items():
+        request: Json = builders.allocate(document, name, memory=memory)["request"]
+        del request["type"]
+        wanted.append(request | {"disk_template": "rbd", "required_nodes": 1})
+    return document | {"request": {"type": "multi-allocate", "instances": wanted}}
+
+
+def _each(document: Json, change: Callable[[Json], Any]) -> Json:
+    for wanted in document["request"]["instances"]:
+        change(wanted)
+    return document
+
+
+def _with_node(**members: Any) -> Json:
+    document = _world()
+    document["nodes"]["node3"] |= members
+    return document
+
+
+def _unallocable() -> Json:
+    document = _world("far")
+    document["nodegroups"]["uuid-far"]["alloc_policy"] = "unallocable"
+    return document
+
+
+def _last_resort() -> Json:
+    document = _world("far")
+    document["nodegroups"]["uuid-far"]["alloc_policy"] = "last_resort"
+    return document
+
+
+def _network() -> Json:
+    document = _world("far")
+    document["nodegroups"]["uuid-default"]["networks"] = ["blue"]
+    nics = [{"mac": "aa:00:00:11:22:33", "network": "blue"}]
+    return _each(document, lambda wanted: wanted.update(nics=nics))
+
+
+def _policy() -> Json:
+    document = _world("far")
+    small = builders.policy(high=builders.spec(512, 64, 16777216, 16, 64))
+    document["nodegroups"]["uuid-far"]["ipolicy"] = small
+    return document
+
+
+def _n1_of_the_group() -> Json:
+    document = _world("far")
+    document["nodegroups"]["uuid-far"]["tags"] = ["iallocator:n1:strict"]
+    return document
+
+
+def _restricted() -> Json:
+    nodes = ["node1", "node2"]
+    return _each(_world(), lambda wanted: wanted.update({"restrict-to-nodes": nodes}))
+
+
+def _apart() -> Json:
+    tags = tuple(f"iallocator:separate:must:{name}" for name in SIZES)
+    document = _world(old_tags=tags)
+    return _each(document, lambda w: w.update(tags=[f"iallocator:separate:must:{w['name']}"]))
+
+
+def _exclusion() -> Json:
+    document = _world(old_tags=tuple(f"service:{name}" for name in SIZES))
+    document["cluster_tags"].append("htools:iextags:service")
+    return _each(document, lambda w: w.update(tags=[f"service:{w['name']}"]))
+
+
+def _score() -> Json:
+    tags = ["iallocator:score:node3:-INFINITY"]
+    return _each(_world(), lambda wanted: wanted.update(tags=tags))
+
+
+WORLDS: dict[str, Callable[[], Json]] = {
+    "offline": lambda: _with_node(offline=True),
+    "drained": lambda: _with_node(drained=True),
+    "not vm_capable": lambda: _with_node(vm_capable=False),
+    "unallocable": _unallocable,
+    "last resort": _last_resort,
+    "network": _network,
+    "policy": _policy,
+    "n1 of the group": _n1_of_the_group,
+    "restricted": _restricted,
+    "apart": _apart,
+    "exclusion tags": _exclusion,
+    "hard location score": _score,
+}
+
+every_world = pytest.mark.parametrize("name", WORLDS)
+
+
+def _answer(document: Json, *options: str) -> Json:
+    response: Json = json.loads(answer(builders.as_bytes(document), options))
+    return response
+
+
+@every_world
+def test_exact_search_leaves_out_the_node_that_the_feature_forbids(name: str) -> None:
+    """All are placed, which takes the search, and none where a single one may not be.
+
+    A group of last resort is used greedily for what the preferred one has no room for
+    any more; the search does without.
+    """
+    response = _answer(WORLDS[name]())
+    places = dict(response["result"][0])
+    if name == "last resort":
+        assert set(places) == set(SIZES)
+        return
+    assert places == {"medium": ["node1"], "small": ["node2"], "large": ["node2"]}
+    assert "placed together by exact search" in response["info"]
+
+
+@every_world
+def test_optimal_leaves_out_the_node_that_the_feature_forbids(name: str) -> None:
+    """The forbidden node is the emptiest: the score alone would choose it."""
+    response = _answer(WORLDS[name](), "--optimal")
+    places = dict(response["result"][0])
+    assert places == {"medium": ["node1"], "small": ["node2"], "large": ["node2"]}
+    assert "optimal: score" in response["info"]
+    assert "proved lowest" in response["info"]
+
+
+@every_world
+def test_top_lists_no_place_that_the_feature_forbids(name: str) -> None:
+    """Of each group as many placements as are allowed; of last resort is allowed, after others."""
+    document = WORLDS[name]()
+    document["request"]["instances"] = document["request"]["instances"][:1]
+    (entry,) = _answer(document, "--top=5")["solutions"]
+    assert entry["group"] == "default"
+    listed = [one["nodes"] for group in entry["groups"] for one in group.get("placements", ())]
+    expected = [["node2"], ["node1"]] + ([["node3"]] if name == "last resort" else [])
+    assert sorted(listed) == sorted(expected)
+
+
+def test_the_worlds_without_their_feature_use_the_third_node() -> None:
+    """The features decide: without one, there is no need to search."""
+    response = _answer(_world())
+    assert ["node3"] in dict(response["result"][0]).values()
+    assert "exact search" not in response["info"]
