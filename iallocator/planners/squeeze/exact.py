@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from iallocator.model.cluster import Cluster
     from iallocator.model.instance import Instance
     from iallocator.planners.balance.move_kinds import MoveRules
+    from iallocator.planners.balance.scan.affinity_table import Ties
     from iallocator.planners.squeeze.headroom import Headroom
     from iallocator.planners.survival import Survival
     from iallocator.solver.budget import Budget
@@ -49,7 +50,8 @@ class Arrangement:
 
     In the end every online node has `reserve`, and `survival` finds nothing wrong.  A move is
     held to what every move is held to: all limits and migration tags, or off a node that is
-    neither online nor among ``rules.leaving`` the limits of forced moves.  `evacuate`: nobody may
+    neither online nor among ``rules.leaving`` the limits of forced moves; and it breaks no must
+    of `ties`, so that those that must be together are left where they are.  `evacuate`: nobody may
     stay on a node of `scope` that is not online; otherwise those there are not looked at.
     """
 
@@ -61,7 +63,9 @@ class Arrangement:
         survival: Survival,
         rules: MoveRules,
         evacuate: bool,
+        ties: Ties | None = None,
     ) -> None:
+        self._ties = ties
         self._cluster = cluster
         self._scope = scope
         self._online = [index for index in scope if cluster.nodes[index].online]
@@ -86,7 +90,9 @@ class Arrangement:
         flexible = [
             i
             for i in movable
-            if i.shared and (self._evacuate or nodes[state.where[i.name][0]].online)
+            if i.shared
+            and (self._evacuate or nodes[state.where[i.name][0]].online)
+            and not (self._ties is not None and self._ties.stays(i.name))
         ]
         if self._evacuate and self._stuck(state, flexible):
             return None, False
@@ -121,6 +127,8 @@ class Arrangement:
         for instance in flexible:
             own = instance.nodes[0]
             barred = may_not_receive(self._cluster, own, self._online)
+            if self._ties is not None:
+                barred |= dict.fromkeys(self._ties.forbidden(instance.name), "FailTags")
             limits = FORCED_LIMITS if self._forced(own) else ALL_LIMITS
             found = kernel.singles(instance, self._online, barred, limits)
             moving = MOVING + instance.memory / whole
@@ -175,7 +183,8 @@ class Arrangement:
         with state.trial():
             state.remove(instance, before)
             kernel = self._kernels.make(state, self._scope)
-            return bool(kernel.singles(instance, [target], barred, limits).feasible)
+            fits = bool(kernel.singles(instance, [target], barred, limits).feasible)
+        return fits and not (self._ties and self._ties.broken(instance.name, state.where, target))
 
     def _made(self, state: State, instance: Instance, target: int) -> PlannedMove:
         """Carry out a move."""

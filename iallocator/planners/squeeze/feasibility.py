@@ -142,14 +142,14 @@ class Feasibility:
 
     def _exactly(self, near: _Attempt) -> FeasibilityResult:
         """What exact search finds instead of `near`, where it may be tried."""
-        if self.deadline is None or self.deadline.left <= 0 or self.ties is not None:
+        if self.deadline is None or self.deadline.left <= 0:
             return near.found()
         from iallocator.planners.squeeze.exact import PROVED, Arrangement
 
         movable = self._worlds[0]
         rules = self._whole.while_leaving(near.off)
         moves, proved = Arrangement(
-            self.cluster, self.scope, self.reserve, self.survival, rules, self.evacuate
+            self.cluster, self.scope, self.reserve, self.survival, rules, self.evacuate, self.ties
         ).find(movable, self.deadline)
         if moves is None:
             found = near.found()
