@@ -4,13 +4,15 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 SEEDS ?= 5000
+CASES ?= 20000
+START ?= 100000
 JOBS ?= 2
 DESTDIR ?=
 PLUGINDIR ?= /usr/lib/ganeti/iallocators
 LIBDIR ?= /usr/lib/iallocator
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check lint types conformance bench install-plugin e2e clean
+.PHONY: help demo test check lint types conformance fuzz bench install-plugin e2e clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "%-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -32,6 +34,9 @@ types: $(STAMP) ## mypy --strict
 
 conformance: $(STAMP) ## compare with hail on SEEDS generated documents of each kind
 	$(BIN)/python -m tests.conformance --seeds $(SEEDS) -j $(JOBS)
+
+fuzz: $(STAMP) ## damaged input of every kind: CASES cases from number START on
+	$(BIN)/python -m tests.fuzz --cases $(CASES) --start $(START) -j $(JOBS)
 
 e2e: ## a virtual Ganeti cluster that uses the plugin (root; Debian packages)
 	tests/e2e/make-e2e

@@ -12,12 +12,12 @@ from iallocator.errors import UsageError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from typing import Any
 
     from iallocator.compat import Ways
 
-__all__ = ["COMMON", "Option", "Settings", "help_lines", "parse"]
+__all__ = ["COMMON", "Option", "Settings", "help_lines", "parse", "positional_words"]
 
 
 class Option:
@@ -315,17 +315,50 @@ def parse(
     UsageError
         For an option that is not in `table`, a missing or an unusable value.
     """
-    by_name = {name: option for option in table for name in option.names}
     positional: list[str] = []
     chosen: set[str] = set()
+    for option, name, value in _words(arguments, table):
+        if not name:
+            positional.append(value or "")
+        elif option is None:
+            raise UsageError(refusal(name))
+        elif option.read is None:
+            _set_flag(settings, option, name, value or "")
+        elif value is None:
+            raise UsageError(f"{name} needs a value: {option.metavar}")
+        else:
+            _set_value(settings, option, _read(option, name, value or option.bare or ""))
+        if option is not None:
+            chosen.add(option.target)
+    if getattr(settings, "n1_off", False):
+        settings.n1 = "off"
+        chosen.add("n1")
+    settings.chosen = frozenset(chosen)
+    _adopt_compat(settings)
+    return positional
+
+
+def positional_words(arguments: Sequence[str], table: Sequence[Option] = COMMON) -> list[str]:
+    """What is not an option, nor the value of one in `table`; nothing is complained about."""
+    return [value or "" for _, name, value in _words(arguments, table) if not name]
+
+
+def _words(
+    arguments: Sequence[str], table: Sequence[Option]
+) -> Iterator[tuple[Option | None, str, str | None]]:
+    """Option, its name and its value, one after the other; no name: not an option.
+
+    No option: it is not in `table`; no value: it stands without the one that it needs.
+    """
+    by_name = {name: option for option in table for name in option.names}
     rest = list(arguments)
     while rest:
         word = rest.pop(0)
         if word == "--":
-            positional += rest
-            break
+            yield from ((None, "", later) for later in rest)
+            return
         if word == "-" or not word.startswith("-"):
-            positional.append(word)
+            yield None, "", word
             continue
         name, equals, value = word.partition("=")
         if not word.startswith("--") and len(word) > 2:  # -vv, -j4
@@ -336,23 +369,10 @@ def parse(
             else:
                 equals = "="
         option = by_name.get(name)
-        if option is None:
-            raise UsageError(refusal(name))
-        if option.read is None:
-            _set_flag(settings, option, name, value)
+        if option is not None and option.takes_next and not equals:
+            yield option, name, rest.pop(0) if rest else None
         else:
-            if not equals and option.takes_next:
-                if not rest:
-                    raise UsageError(f"{name} needs a value: {option.metavar}")
-                value = rest.pop(0)
-            _set_value(settings, option, _read(option, name, value or option.bare or ""))
-        chosen.add(option.target)
-    if getattr(settings, "n1_off", False):
-        settings.n1 = "off"
-        chosen.add("n1")
-    settings.chosen = frozenset(chosen)
-    _adopt_compat(settings)
-    return positional
+            yield option, name, value
 
 
 def _set_flag(settings: Settings, option: Option, name: str, value: str) -> None:

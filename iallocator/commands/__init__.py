@@ -13,6 +13,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from iallocator.options import Option
+
 __all__ = ["COMMANDS", "find_command", "run_command"]
 
 COMMANDS = {
@@ -35,17 +37,28 @@ COMMANDS = {
 def find_command(arguments: Sequence[str]) -> str:
     """The command among `arguments`, or "".
 
-    Options may stand before it; the value of an option that takes one is no command.
+    Options may stand before it; the value of an option that takes one is no command.  Which
+    take one, the options of the command itself included, is known only once it is found: a
+    word is the command if its own options leave it where it stands.
     """
+    if not any(word in COMMANDS for word in arguments):
+        return ""
+    from iallocator.options import COMMON, positional_words
+
+    for word in dict.fromkeys(arguments):
+        if word in COMMANDS and word in positional_words(arguments, _table(word)):
+            return word
+    return next((word for word in positional_words(arguments, COMMON) if word in COMMANDS), "")
+
+
+def _table(name: str) -> Sequence[Option]:
+    """Every option that the command `name` may be given, refused ones too."""
+    from importlib import import_module
+
     from iallocator.options import COMMON
 
-    with_value = {name for option in COMMON if option.takes_next for name in option.names}
-    previous = ""
-    for word in arguments:
-        if word in COMMANDS and previous not in with_value:
-            return word
-        previous = word
-    return ""
+    module = import_module(f"iallocator.commands.{name.replace('-', '_')}")
+    return (*module.OPTIONS, *COMMON)
 
 
 def run_command(name: str, arguments: Sequence[str]) -> int:

@@ -153,24 +153,23 @@ class Relations:
         Those that must be on one node follow each other, unless something must start between.
         """
         ranked = sorted(instances, key=lambda i: -self.priorities.get(i.name, 0))
-        names = {instance.name for instance in instances}
-        placed: dict[str, Instance] = {}
-
-        def put(instance: Instance, path: tuple[str, ...]) -> None:
-            if instance.name in placed or instance.name in path:
-                return
-            for constraint in self.of(instance.name, ORDER):
-                if constraint.other in names:
-                    put(by_name[constraint.other], (*path, instance.name))
-            placed[instance.name] = instance
-            for name in units.get(instance.name, ()):
-                if name in names:
-                    put(by_name[name], (*path, instance.name))
-
-        units = self.units()
         by_name = {instance.name: instance for instance in instances}
-        for instance in ranked:
-            put(instance, ())
+        units = self.units()
+        placed: dict[str, Instance] = {}
+        entered: set[str] = set()
+        waiting = [instance.name for instance in reversed(ranked)]
+        while waiting:  # a chain may be as long as the list: no recursion
+            name = waiting[-1]
+            if name not in entered:
+                entered.add(name)
+                follows = [bond.other for bond in self.of(name, ORDER)]
+            else:
+                waiting.pop()
+                if name in placed:
+                    continue
+                placed[name] = by_name[name]
+                follows = list(units.get(name, ()))
+            waiting += [n for n in reversed(follows) if n in by_name and n not in entered]
         return list(placed.values())
 
     def units(self) -> dict[str, tuple[str, ...]]:

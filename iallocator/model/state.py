@@ -218,9 +218,11 @@ class State:
         del self.secondaries[index][instance.name]
         if instance.reserves and instance.memory:
             peers = self.peers[index]
-            peers[primary] -= instance.memory
-            if not peers[primary]:
-                del peers[primary]
+            left = peers.get(primary, 0) - instance.memory
+            if left:
+                peers[primary] = left
+            else:  # those without memory may have been alone there
+                peers.pop(primary, None)
             self.reserved[index] = max(peers.values(), default=0)
 
     def _apply(self, index: int, vector: Row, sign: int) -> None:

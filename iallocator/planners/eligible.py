@@ -75,8 +75,8 @@ def movable(
     chosen = [
         i
         for i in cluster.instances
-        if i.nodes
-        and i.mirrored
+        if i.mirrored
+        and len(i.nodes) == i.required_nodes  # a drbd instance may have lost its mirror
         and (i.auto_balance or unbalanced)
         and all(cluster.nodes[index].group is group for index in i.nodes)
         and (selected is None or i.name in selected)

@@ -16,7 +16,7 @@ from .case import Case, Outcome
 
 __all__ = ["SLOW", "complaints"]
 
-SLOW = 20.0
+SLOW = 60.0
 """Seconds that no small case takes, on however busy a machine."""
 
 STATUSES = (0, 1, 2)
@@ -53,12 +53,9 @@ def complaints(case: Case, done: Outcome) -> list[str]:
         wrong.append(f"exit status {done.status}")
     if done.seconds > SLOW:
         wrong.append(f"took {done.seconds:.1f} s")
-    if done.status == 2 and not done.err.startswith("iallocator: "):
+    last = done.err.rstrip("\n").rsplit("\n", 1)[-1]
+    if done.status == 2 and not last.startswith("iallocator: "):  # warnings may come before it
         wrong.append(f"status 2 without a word: {done.err[:200]!r}")
-    if done.status == 2 and done.err.count("\n") > 1 and "--validate" not in case.arguments:
-        last = done.err.rstrip("\n").rsplit("\n", 1)[-1]
-        if not last.startswith("iallocator: "):
-            wrong.append(f"status 2 with more than one line: {done.err[:300]!r}")
     if CONTROL.search(done.err) or CONTROL.search(done.out.decode("utf-8", "replace")):
         wrong.append("control characters in the output")
     return wrong + _shape(case, done)
