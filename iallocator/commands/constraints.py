@@ -29,6 +29,7 @@ OPTIONS = (
         choice(MUST, SHOULD),
         "must|should",
     ),
+    Option("--all", "all", "also what every instance has anyway: its size, two roles if mirrored"),
     Option("--kind", "kind", "only those of this kind", choice(*KINDS), "|".join(KINDS)),
 )
 
@@ -37,24 +38,34 @@ class Settings(options.Settings):
     """The settings of every request, and what to list."""
 
     json: bool = False
+    all: bool = False
     instance: str = ""
     strength: str = ""
     kind: str = ""
 
 
 def run(settings: Settings, positional: Sequence[str]) -> int:
-    """List the constraints of the document in the file (- or none: stdin)."""
+    """List the constraints of the document in the file (- or none: stdin).
+
+    Of one instance, or of one kind, all that there is; else not what all have anyway.
+    """
     from iallocator.commands.shared.source import load_source
     from iallocator.constraints.affinity_factory import relations_of
     from iallocator.constraints.listing import constraints_of, wanted_by
-    from iallocator.engine import request_in
+    from iallocator.engine import request_in, settle
 
     source = load_source(settings, positional)
-    wanted = wanted_by(request_in(source.document, source.cluster, settings))
+    request = request_in(source.document, source.cluster, settings)
+    remarks: list[str] = []
+    whole = settle(source.cluster, request.asked if request else {}, settings, remarks)
+    for remark in remarks:
+        print(remark, file=sys.stderr)
+    wanted = wanted_by(request)
     new = [request.instance for request in wanted]
     relations = relations_of(source.cluster, new, settings.tag_prefix)
     problems: list[str] = []
-    every = list(constraints_of(source.cluster, wanted, relations, settings, problems))
+    everything = bool(settings.all or settings.instance or settings.kind)
+    every = list(constraints_of(source.cluster, wanted, relations, whole, problems, everything))
     found = [
         c
         for c in every

@@ -6,6 +6,8 @@ limits of nodes are listed per instance, by what it needs.
 
 from __future__ import annotations
 
+from iallocator.constraints.in_force import InForce
+from iallocator.constraints.listed_keys import ListedKeys
 from iallocator.constraints.node_constraints import Listed
 from iallocator.model.constraint import APART, CAPACITY, LOCATION, MUST, SHOULD, Constraint
 from iallocator.model.tags import DESIRED, EXCLUSION, MIGRATION
@@ -17,7 +19,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from iallocator.constraints.node_constraints import ListedSettings
+    from iallocator.constraints.in_force import ListedSettings
     from iallocator.constraints.relations import Relations
     from iallocator.model.cluster import Cluster
     from iallocator.model.instance import Instance
@@ -36,9 +38,12 @@ def constraints_of(
     relations: Relations | None,
     settings: ListedSettings,
     problems: list[str],
+    everything: bool = True,
 ) -> Iterator[Constraint]:
-    """All constraints: of nodes, then instance by instance; those of `wanted` new ones last.
+    """What is in force: of nodes, then instance by instance; of `wanted` new ones last.
 
+    `settings` are those that are in force for the request, completed from tags.
+    `everything`: what every instance has anyway, too: its size, and the roles of a mirrored one.
     Tags that cannot be understood are added to `problems`, in words.
     """
     instances = [*cluster.instances, *(request.instance for request in wanted)]
@@ -46,17 +51,27 @@ def constraints_of(
     asked = {request.instance.name: request for request in wanted}
     new = [request.instance for request in wanted]
     facts = PacemakerTags(cluster, new, problems, settings.tag_prefix)
-    listed = Listed(cluster, facts, settings)
+    force = InForce(cluster, settings)
+    listed = Listed(cluster, facts, settings, force)
+    keys = ListedKeys(cluster, settings, problems) if force.keys() else None
     for node in cluster.nodes:
         yield from listed.of_node(node)
+        if keys is not None and force.keys(node.group):
+            yield from keys.of_node(node)
+    if keys is not None:
+        yield from keys.of_cluster()
     for instance in instances:
-        yield from _capacities(instance)
-        yield from _roles(cluster, instance)
+        if everything:
+            yield from _capacities(instance)
+            yield from _roles(instance)
+        yield from _rooted(cluster, instance)
         if instance.name in asked:
             yield from _whitelist(asked[instance.name], settings)
         yield from listed.of_instance(instance)
-        yield from _locations(cluster, instance)
-        yield from _exclusions(instance, sharing, settings)
+        yield from _locations(cluster, instance, force)
+        yield from _exclusions(instance, sharing, force)
+        if keys is not None and force.keys(instance=instance):
+            yield from keys.of_instance(instance)
         if relations is not None:
             yield from relations.of(instance.name)
 
@@ -78,7 +93,7 @@ def _capacities(instance: Instance) -> Iterator[Constraint]:
             yield Constraint(CAPACITY, MUST, instance.name, what, f"member {name}")
 
 
-def _roles(cluster: Cluster, instance: Instance) -> Iterator[Constraint]:
+def _roles(instance: Instance) -> Iterator[Constraint]:
     """A mirrored instance has two roles, which must be on different nodes of one group."""
     if instance.required_nodes == 2:
         for role, other in (("primary", "secondary"), ("secondary", "primary")):
@@ -86,6 +101,10 @@ def _roles(cluster: Cluster, instance: Instance) -> Iterator[Constraint]:
             yield Constraint(
                 APART, MUST, instance.name, what, "disk template drbd", other=instance.name
             )
+
+
+def _rooted(cluster: Cluster, instance: Instance) -> Iterator[Constraint]:
+    """What is not mirrored stays where its disks are."""
     if instance.nodes and not instance.mirrored:
         home = cluster.nodes[instance.nodes[0]].name
         yield Constraint(
@@ -107,17 +126,19 @@ def _whitelist(request: Allocate, settings: ListedSettings) -> Iterator[Constrai
         )
 
 
-def _locations(cluster: Cluster, instance: Instance) -> Iterator[Constraint]:
+def _locations(cluster: Cluster, instance: Instance, force: InForce) -> Iterator[Constraint]:
     name = instance.name
     for network in instance.networks:
         what = f"in a group with network {network}"
         yield Constraint(LOCATION, MUST, name, what, "member nics")
-    for tag in sorted(instance.desired):
+    scored = force.score(instance=instance)
+    for tag in sorted(instance.desired) if scored else ():
         yield Constraint(
             LOCATION, SHOULD, name, f"on a node tagged {tag}", f"cluster tag {DESIRED}...",
             weight=LOCATION_WEIGHT,
         )  # fmt: skip
-    if instance.required_nodes == 2 and any(tag.startswith(LOCATIONS) for tag in cluster.tags):
+    located = any(tag.startswith(LOCATIONS) for tag in cluster.tags)
+    if scored and instance.required_nodes == 2 and located:
         yield Constraint(
             APART, SHOULD, name, "primary and secondary in different locations",
             f"cluster tag {LOCATIONS}...", other=name, weight=LOCATION_WEIGHT,
@@ -140,10 +161,12 @@ def _sharing(instances: Sequence[Instance]) -> dict[str, list[str]]:
 
 
 def _exclusions(
-    instance: Instance, sharing: dict[str, list[str]], settings: ListedSettings
+    instance: Instance, sharing: dict[str, list[str]], force: InForce
 ) -> Iterator[Constraint]:
     """Instances with an exclusion tag in common: a new place must not join them."""
-    strength = SHOULD if settings.ignore_soft_errors else MUST
+    strength = SHOULD if force.settings_of(instance).ignore_soft_errors else MUST
+    if strength == SHOULD and not force.score(instance=instance):
+        return
     for tag in instance.exclusion:
         for other in sharing[tag]:
             if other != instance.name:

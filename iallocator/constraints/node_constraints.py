@@ -18,19 +18,10 @@ from iallocator.tags.pacemaker_scores import INFINITY, shown
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from typing import Protocol
 
+    from iallocator.constraints.in_force import InForce, ListedSettings
     from iallocator.model.cluster import Cluster, Node
     from iallocator.model.instance import Instance
-
-    class ListedSettings(Protocol):
-        """The settings that are listed as constraints, or say how; see `iallocator.options`."""
-
-        ignore_soft_errors: bool
-        restrict_allocation_to: list[str] | None
-        stickiness: int
-        tag_prefix: str
-
 
 __all__ = ["Listed"]
 
@@ -38,7 +29,10 @@ __all__ = ["Listed"]
 class Listed:
     """The constraints of nodes and of single instances that are no relations."""
 
-    def __init__(self, cluster: Cluster, facts: PacemakerTags, settings: ListedSettings) -> None:
+    def __init__(
+        self, cluster: Cluster, facts: PacemakerTags, settings: ListedSettings, force: InForce
+    ) -> None:
+        self._force = force
         self._cluster = cluster
         self._facts = facts
         self._settings = settings
@@ -52,15 +46,16 @@ class Listed:
             yield Constraint(
                 LOCATION, MUST, EVERY, f"nothing new on {name}", f"node {name}: {state}"
             )
-        elif facts.kept[node.index]:
+        elif facts.maintenance[node.index]:
             yield Constraint(
                 LOCATION, MUST, EVERY, f"nothing new on {name}, what is there stays",
                 self._tag(f"maintenance of {name}"),
             )  # fmt: skip
         weight = facts.weights[node.index]
-        if weight:
+        if weight and (weight <= -INFINITY or self._force.scores(node.group)):
             yield self._score(EVERY, weight, name, self._tag(f"score:{shown(weight)} of {name}"))
-        for attribute, amount in facts.capacity[node.index].items():
+        heeded = self._force.capacities(node.group)
+        for attribute, amount in facts.capacity[node.index].items() if heeded else ():
             yield Constraint(
                 CAPACITY, MUST, EVERY, f"at most {amount:g} of {attribute} on {name}",
                 self._tag(f"utilization:{attribute}:{amount:g} of {name}"),
@@ -71,12 +66,16 @@ class Listed:
         name = instance.name
         yield from self._pools(instance)
         facts = self._facts.of(instance)
-        for attribute, amount in facts.needs.items() if self._facts.tagged else ():
+        heeded = self._facts.tagged and self._force.capacities(instance=instance)
+        for attribute, amount in facts.needs.items() if heeded else ():
             yield Constraint(
                 CAPACITY, MUST, name, f"needs {amount:g} of {attribute}",
                 self._tag(f"utilization:{attribute}:{amount:g}"),
             )  # fmt: skip
+        scored = self._force.scores(instance=instance)
         for index, score in facts.scores.items():
+            if score > -INFINITY and not scored:
+                continue
             node = self._cluster.nodes[index].name
             yield self._score(name, score, node, self._tag(f"score:{node}:{shown(score)}"))
         yield from self._stays(instance, facts.stickiness)
@@ -98,7 +97,7 @@ class Listed:
         if not instance.nodes:
             return
         home = self._cluster.nodes[instance.nodes[0]]
-        if self._facts.kept[home.index]:
+        if self._facts.maintenance[home.index] and instance.running and not home.offline:
             yield Constraint(
                 LOCATION, MUST, instance.name, f"stays on {home.name}",
                 self._tag(f"maintenance of {home.name}"),
@@ -107,7 +106,7 @@ class Listed:
             weight, origin = self._settings.stickiness, "setting stickiness"
         else:
             weight, origin = stickiness, self._tag(f"stickiness:{shown(stickiness)}")
-        if weight:
+        if weight and self._force.scores(instance=instance):
             yield Constraint(
                 LOCATION, SHOULD, instance.name, f"stays on {home.name}, score {shown(weight)}",
                 origin, weight=float(weight),

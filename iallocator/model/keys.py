@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-__all__ = ["CLASSES", "LEVELS", "SPECIAL", "PlacementKey"]
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+__all__ = ["CLASSES", "LEVELS", "SPECIAL", "PlacementKey", "in_force"]
 
 LEVELS = (
     "cluster", "billing entity", "customer product offer", "customer", "image product offer",
@@ -46,3 +50,19 @@ class PlacementKey:
         self.weight = weight
         self.system = system
         self.level = level
+
+
+def in_force(keys: Iterable[PlacementKey], system: bool) -> dict[str, PlacementKey]:
+    """Of the keys of one class the lowest of each name; of one level the last.
+
+    Keys without weight are none.  Customers do not set names that begin with ``#``,
+    nor administrators such that begin with ``_``: nodes have those for the others.
+    """
+    foreign = "_" if system else "#"
+    best: dict[str, PlacementKey] = {}
+    for key in keys:
+        if key.system is system and key.weight and not key.name.startswith(foreign):
+            other = best.get(key.name)
+            if other is None or key.level >= other.level:
+                best[key.name] = key
+    return best

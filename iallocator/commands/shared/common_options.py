@@ -74,8 +74,8 @@ WHERE: dict[str, tuple[frozenset[str], Reasons]] = {
     "time_limit": (REQUESTS | PLANNERS, {"": "it searches nothing"}),
     "tag_prefix": (EVERY - {"capacity"}, {"": "no tag of ours counts for what it places"}),
     "strategy": (
-        REQUESTS | INTERGROUP | {"place"},
-        {"constraints": "constraints hold whatever ranks the nodes", "": BY_SCORE},
+        REQUESTS | INTERGROUP | {"constraints", "place"},
+        {"": BY_SCORE},
     ),
     "stickiness": (REQUESTS | INTERGROUP | {"constraints", "place"}, {"": BY_SCORE}),
     "top": (
@@ -91,7 +91,12 @@ WHERE: dict[str, tuple[frozenset[str], Reasons]] = {
 }
 """Attribute of the settings -> the commands where it acts, and the reasons of the others."""
 
-AFFINITY = ("affinity_overhead", "initial_msav", "final_msav", "msav_steps", "seed")
+WHERE["affinity_overhead"] = (
+    REQUESTS | INTERGROUP | {"constraints"},
+    {"place": "placement keys do not count there", "": BY_SCORE},
+)
+
+AFFINITY = ("initial_msav", "final_msav", "msav_steps", "seed")
 WHERE |= {
     target: (
         REQUESTS | INTERGROUP,

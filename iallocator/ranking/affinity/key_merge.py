@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from iallocator.model.keys import LEVELS
+from iallocator.model.keys import LEVELS, in_force
 from iallocator.tags.placement_keys import ResourceTags
 
 TYPE_CHECKING = False
@@ -60,16 +60,5 @@ class Compiler:
 
 
 def _chosen(keys: Iterable[PlacementKey], system: bool) -> Wanted:
-    """Of the keys of one class the lowest of each name.
-
-    Keys without weight are none.  Customers do not set names that begin with ``#``,
-    nor administrators such that begin with ``_``: nodes have those for the others.
-    """
-    foreign = "_" if system else "#"
-    best: dict[str, PlacementKey] = {}
-    for key in keys:
-        if key.system is system and key.weight and not key.name.startswith(foreign):
-            other = best.get(key.name)
-            if other is None or key.level >= other.level:
-                best[key.name] = key
-    return {name: (key.value, key.weight) for name, key in best.items()}
+    """Value and weight of the keys of one class that count, by name."""
+    return {name: (key.value, key.weight) for name, key in in_force(keys, system).items()}

@@ -1,0 +1,124 @@
+"""``iallocator constraints`` lists what is in force, and hides what everybody has."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+
+from iallocator.cli import main
+from tests import builders
+
+Json = dict[str, Any]
+
+SCHEMA = Path(__file__).parents[2] / "schemas" / "constraints.schema.json"
+
+
+@pytest.fixture
+def whats(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Any:
+    """Return a function that lists a document: (instance, what, strength, weight)."""
+
+    def run(document: Json, *options: str) -> set[tuple[str, str, str, float]]:
+        path = tmp_path / "document.json"
+        path.write_bytes(builders.as_bytes(document))
+        assert main(["constraints", "--json", *options, str(path)]) == 0
+        listed = json.loads(capsys.readouterr().out)
+        jsonschema.Draft202012Validator(json.loads(SCHEMA.read_text())).validate(listed)
+        return {
+            (c["instance"], c["what"], c["strength"], c.get("weight", 0))
+            for c in listed["constraints"]
+        }
+
+    return run
+
+
+def _world() -> Json:
+    """Return a node with tags of all strategies, and an instance with such, mirrored."""
+    tags = [
+        "iallocator:score:node2:7", "iallocator:stickiness:4", "iallocator:utilization:gpu:2",
+        "iallocator:syskey:room:1:50", "iallocator:key:colour:3:-10",
+    ]  # fmt: skip
+    document = builders.cluster(
+        2,
+        instances={"web": builders.instance("node1", "node2", tags=tags)},
+        tags=("iallocator:specialkey:load:0:5", "iallocator:syskey:room:9:1"),
+    )
+    document["nodes"]["node1"]["tags"] = [
+        "iallocator:score:5", "iallocator:utilization:gpu:4", "iallocator:ram-contention:2",
+    ]  # fmt: skip
+    return document
+
+
+PACEMAKER = {
+    ("*", "on node1, score 5", "should", 5.0),
+    ("web", "on node2, score 7", "should", 7.0),
+    ("web", "stays on node1, score 4", "should", 4.0),
+}
+CAPACITIES = {("*", "at most 4 of gpu on node1", "must", 0), ("web", "needs 2 of gpu", "must", 0)}
+KEYS = {
+    ("*", "at most 16384 MiB of memory on node1", "must", 0),
+    ("*", "near 0 of system key #LOAD", "should", 5.0),
+    ("*", "near 9 of system key room", "should", 1.0),
+    ("web", "near 1 of system key room", "should", 50.0),
+    ("web", "near 3 of customer key colour", "should", -10.0),
+}
+ANYWAY = {
+    ("web", "needs 1024 MiB of memory", "must", 0),
+    ("web", "primary on another node than the secondary", "must", 0),
+}
+
+
+@pytest.mark.parametrize(
+    ("strategy", "expected"),
+    [
+        ("score", set()),
+        ("lost-allocations", set()),
+        ("pacemaker-default", PACEMAKER),
+        ("pacemaker-minimal", PACEMAKER | CAPACITIES),
+        ("affinity", KEYS),
+    ],
+)
+def test_listing_has_what_the_strategy_heeds_and_no_more(
+    whats: Any, strategy: str, expected: set[Any]
+) -> None:
+    """By option, by a tag of the cluster, or by one of the group."""
+    assert whats(_world(), f"--strategy={strategy}") == expected
+    document = _world()
+    document["cluster_tags"].append(f"iallocator:strategy:{strategy}")
+    assert whats(document) == expected
+    document = _world()
+    document["nodegroups"]["uuid-default"]["tags"] = [f"iallocator:strategy:{strategy}"]
+    assert whats(document) == expected
+
+
+def test_listing_hides_what_everybody_has_unless_asked(whats: Any) -> None:
+    """--all shows it, and so does asking about one instance or one kind."""
+    assert not ANYWAY & whats(_world())
+    assert whats(_world(), "--all") >= ANYWAY
+    assert whats(_world(), "--instance=web") >= ANYWAY
+    assert ("web", "needs 1024 MiB of memory", "must", 0) in whats(_world(), "--kind=capacity")
+
+
+@pytest.mark.parametrize("strategy", ["score", "affinity", "pacemaker-balanced"])
+def test_listing_has_hard_locations_under_every_strategy(whats: Any, strategy: str) -> None:
+    """They are musts for everybody."""
+    document = _world()
+    document["nodes"]["node2"]["tags"] = ["iallocator:maintenance"]
+    document["instances"]["web"]["tags"] = ["iallocator:score:node1:-INFINITY"]
+    assert whats(document, f"--strategy={strategy}") >= {
+        ("*", "nothing new on node2, what is there stays", "must", 0),
+        ("web", "not on node1", "must", 0),
+    }
+
+
+def test_listing_has_locations_of_the_score_only_where_that_counts(whats: Any) -> None:
+    """Desired locations are part of the score; Pacemaker's strategies do not look at them."""
+    document = builders.cluster(
+        1, instances={"web": builders.instance("node1", disk_template="rbd", tags=["rack:1"])},
+        tags=("htools:desiredlocation:rack",),
+    )  # fmt: skip
+    assert ("web", "on a node tagged rack:1", "should", 1.0) in whats(document)
+    assert not whats(document, "--strategy=minimal")
