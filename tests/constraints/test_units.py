@@ -203,3 +203,20 @@ def test_balance_leaves_what_runs_on_a_node_in_maintenance(tmp_path: Path, capsy
     plan = plan_of(document, tmp_path, capsys)
     assert plan["moves"]
     assert all(move["to"][0] == "node1" for move in plan["moves"])
+
+
+def test_balance_moves_a_unit_of_which_a_must_cannot_be_mended(
+    tmp_path: Path, capsys: Output
+) -> None:
+    """Wherever the pair goes, it shares a rack with what it should not: it leaves all the same."""
+    apart = "iallocator:separate:must:db:rack"
+    document = builders.cluster(
+        nodes=3,
+        instances={"a": shared("node1", tags=[*PAIR, apart]), "b": shared("node1", tags=PAIR),
+                   "c": shared("node2", tags=[apart], auto_balance=False)},
+    )  # fmt: skip
+    for node in document["nodes"].values():
+        node["tags"] = ["rack:0"]
+    document["nodes"]["node1"]["drained"] = True
+    homes = homes_after(document, plan_of(document, tmp_path, capsys))
+    assert homes["a"] == homes["b"] == "node3"

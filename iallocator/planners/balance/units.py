@@ -115,7 +115,7 @@ class UnitMoves:
                 break
             self._gains[unit] = HOPELESS
             for move in self._moves(unit):
-                if move.copied > budget or len(move.moves) > count or move.broken:
+                if move.copied > budget or len(move.moves) > count:
                     continue
                 gain = (present - move.score) / (move.copied + 1 if by_value else 1)
                 self._gains[unit] = max(self._gains[unit], gain)
