@@ -21,6 +21,9 @@ USAGE = "[OPTIONS] [FILE]"
 
 OPTIONS = (
     Option("--json", "json", "write the explanation as one JSON document"),
+    Option("--brief", "brief", "only what was decided, or what came closest"),
+    Option("--instance", "instance", "only the decision about this instance", str, "NAME"),
+    Option("--node", "node", "only what this node says: why it is not the answer", str, "NAME"),
     Option("--graph", "graph", "draw the steps of moves and what they wait for: SVG, or else DOT",
            str, "FILE"),
 )  # fmt: skip
@@ -30,6 +33,9 @@ class Settings(options.Settings):
     """The settings of every request, and the form of the explanation."""
 
     json: bool = False
+    brief: bool = False
+    instance: str | None = None
+    node: str | None = None
     graph: str | None = None
 
 
@@ -43,20 +49,24 @@ def run(settings: Settings, positional: Sequence[str]) -> int:
 
     if len(positional) > 1:
         raise UsageError(f"one request file at most, got {' '.join(positional)}")
-    explanation = explain(read_file(positional[0] if positional else "-"), settings)
-    sys.stdout.buffer.write(_form(explanation, settings.json).encode())
+    if settings.brief and settings.node is not None:
+        raise UsageError("--brief and --node exclude each other")
+    raw = read_file(positional[0] if positional else "-")
+    explanation = explain(raw, settings, settings.instance, settings.node)
+    sys.stdout.buffer.write(_form(explanation, settings).encode())
     sys.stdout.buffer.flush()
     if "transition" in explanation.response:
         write_graph(settings.graph, explanation.response["transition"])
     return 0
 
 
-def _form(explanation: Explanation, as_json: bool) -> str:
-    if as_json:
+def _form(explanation: Explanation, settings: Settings) -> str:
+    if settings.json:
         import json
 
-        return json.dumps(explanation.document(), ensure_ascii=False, indent=2) + "\n"
+        document = explanation.document(settings.brief)
+        return json.dumps(document, ensure_ascii=False, indent=2) + "\n"
     from iallocator.render.table import wants_colour
     from iallocator.render.text import render
 
-    return render(explanation, wants_colour(sys.stdout))
+    return render(explanation, wants_colour(sys.stdout), settings.brief, settings.node or "")

@@ -6,6 +6,7 @@ from iallocator.engine import decide, read
 from iallocator.explain.decisions import decisions_of, left_by
 from iallocator.explain.explanation import Explanation
 from iallocator.explain.facts import Json
+from iallocator.explain.narrow import narrow_to_instance, narrow_to_node
 from iallocator.explain.recorder import Recorder
 
 TYPE_CHECKING = False
@@ -15,15 +16,20 @@ if TYPE_CHECKING:
 __all__ = ["explain"]
 
 
-def explain(raw: bytes, settings: Settings) -> Explanation:
+def explain(
+    raw: bytes, settings: Settings, instance: str | None = None, node: str | None = None
+) -> Explanation:
     """Why the answer to the request document `raw` is what it is.
 
     The request is answered once, as without explanation, with a trace that notes why.
+    Of `instance` only, if that is given; with only what `node` said, if that is given.
 
     Raises
     ------
     RequestError
         If the document cannot be understood.
+    UsageError
+        If the request is not about `instance`, or has no `node`.
     """
     cluster, request = read(raw, settings)
     noted = Recorder(left_by(request))
@@ -34,7 +40,12 @@ def explain(raw: bytes, settings: Settings) -> Explanation:
     if not decisions:
         remarks.append("No instance is concerned: nothing is to be done.")
     chosen = _chosen(noted.context.settings)
-    return Explanation(request.kind, response, chosen, decisions, remarks)
+    found = Explanation(request.kind, response, chosen, decisions, remarks)
+    if instance is not None:
+        narrow_to_instance(found, instance)
+    if node is not None:
+        narrow_to_node(found, cluster, node)
+    return found
 
 
 def _chosen(settings: Settings) -> Json:

@@ -67,9 +67,13 @@ class GroupReport:
         """What the placements were ranked by."""
         return self.strategy or ("lost_allocations" if self.by_losses else "score")
 
-    def document(self) -> Json:
-        """The group as JSON."""
-        found = self._common()
+    def document(self, answer: Placed | None, instance: str, scored: bool) -> Json:
+        """The group as JSON, for `instance`; `scored`: its scores were compared."""
+        from iallocator.explain.rows import node_rows
+
+        found = self._common(scored and self.ranked_by == "score")
+        rows = {row.name: row.document() for row in node_rows(self, answer, instance)}
+        found["nodes"] = [{**node.document(), **rows[node.name]} for node in self.nodes]
         if self.strategy:
             found["order"] = [
                 {"node": name, "criteria": dict(criteria)} for name, criteria in self.ranking
@@ -77,7 +81,7 @@ class GroupReport:
             found["refused_by_strategy"] = self.refused_by_strategy
         return found
 
-    def _common(self) -> Json:
+    def _common(self, scored: bool) -> Json:
         return {
             "group": self.name,
             "group_uuid": self.uuid,
@@ -87,8 +91,8 @@ class GroupReport:
             "ranked_by": self.ranked_by,
             "successes": self.successes,
             "failures": dict(sorted(self.failures.items())),
-            "placements": [placed.document() for placed in self.placements],
-            "nodes": [node.document() for node in self.nodes],
+            "placements": [placed.document(scored) for placed in self.placements],
+            "nodes": [],
             "n1_refused": [refused.document() for refused in self.unsurvived],
             "closest": self.closest,
         }
@@ -158,6 +162,13 @@ class Decision:
                 found.append(("runner-up" if own else f"group {group.name}", others[0]))
         return found
 
+    @property
+    def by_score(self) -> bool:
+        """Whether the answer has the best score, and something it was compared with."""
+        if self.answer is None or not self.groups or self.groups[0].ranked_by != "score":
+            return False
+        return any(rival.where not in self.answer.over for _, rival in self.rivals)
+
     def parts(self) -> Iterator[Decision]:
         """The decision itself and those that are parts of it."""
         yield self
@@ -167,28 +178,49 @@ class Decision:
 
     def document(self) -> Json:
         """The decision as JSON."""
-        from iallocator.explain.contributions import difference_document
-
-        answer = self.answer
+        scored = self.by_score
         return {
             "instance": self.instance,
             "subject": self.subject,
             "notes": self.notes,
             "present": self.present,
-            "answer": {"group": answer.group, **answer.document()} if answer else None,
+            "answer": self._answer_document(scored),
             "steps": [step.document() for step in self.steps],
             "reason": self.reason,
-            "comparisons": [
-                {"decided_by": answer.over[rival.where]} | difference_document(answer, rival, label)
-                if rival.where in answer.over
-                else difference_document(answer, rival, label)
-                for label, rival in self.rivals
-                if answer
-            ],
-            "groups": [group.document() for group in self.groups],
+            "comparisons": [self._comparison(label, rival) for label, rival in self.rivals],
+            "groups": [g.document(self.answer, self.instance, scored) for g in self.groups],
             "choice": self.choice.document() if self.choice else None,
             "elsewhere": self.elsewhere.document() if self.elsewhere else None,
         }
+
+    def brief_document(self) -> Json:
+        """The answer as JSON, or what came closest, and nothing of the nodes."""
+        closest = {group.name: group.closest for group in self.groups if group.closest}
+        return {
+            "instance": self.instance,
+            "answer": self._answer_document(scored=False),
+            "steps": [step.document() for step in self.steps],
+            "reason": self.reason,
+            "closest": closest,
+        }
+
+    def _answer_document(self, scored: bool) -> Json | None:
+        answer = self.answer
+        return {"group": answer.group, **answer.document(scored)} if answer else None
+
+    def _comparison(self, label: str, rival: Placed) -> Json:
+        """The answer beside another placement: by the score only where that decided."""
+        from iallocator.explain.contributions import difference_document
+
+        assert self.answer is not None
+        decided = self.answer.over.get(rival.where)
+        if decided is None and self.groups[0].by_losses and rival.rank:
+            decided = f"lost allocations: {self.answer.rank} against {rival.rank}"
+        if decided is None:
+            return difference_document(self.answer, rival, label)
+        return {
+            "decided_by": decided, "with": label, "group": rival.group, "nodes": rival.nodes,
+        }  # fmt: skip
 
 
 @dataclass(slots=True)
@@ -204,8 +236,16 @@ class Explanation:
     decisions: list[Decision]
     remarks: list[str] = field(default_factory=list)
 
-    def document(self) -> Json:
-        """The explanation as JSON."""
+    def document(self, brief: bool = False) -> Json:
+        """The explanation as JSON; `brief`: only what was decided."""
+        if brief:
+            decisions = [decision.brief_document() for decision in self.decisions]
+            return {
+                "type": self.kind,
+                "info": self.response["info"],
+                "remarks": self.remarks,
+                "decisions": decisions,
+            }
         return {
             "type": self.kind,
             "response": self.response,

@@ -81,12 +81,15 @@ class Placed:
         """The nodes in one word, primary first."""
         return "/".join(self.nodes)
 
-    def document(self) -> Json:
-        """The placement as JSON."""
-        found: Json = {"nodes": self.nodes, "score": round(self.score, DECIMALS)}
+    def document(self, scored: bool) -> Json:
+        """The placement as JSON; `scored`: with its score and what that is made of."""
+        found: Json = {"nodes": self.nodes}
         if self.rank:
             found["rank"] = self.rank
-        return found | {"terms": [term.document() for term in self.terms]}
+        if not scored:
+            return found
+        terms = [term.document() for term in self.terms]
+        return found | {"score": round(self.score, DECIMALS), "terms": terms}
 
 
 @dataclass(frozen=True, slots=True)

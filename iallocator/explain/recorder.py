@@ -142,8 +142,8 @@ class Recorder:
         report.successes, report.failures = found.successes, found.failures
         report.unsurvived = check.obstacles(instance, said.group, said.scores.score)
         ways = [(nodes, found.score((rank, nodes))) for rank, nodes in found.best]
-        if ways and len(ways) < max(AT_LEAST, evaluator.settings.top):
-            ways = [*ways[:1], *self._runner_up(candidates, accepts, instance, ways[0][0], found)]
+        if ways and evaluator.settings.top < AT_LEAST:  # `best` holds one for each primary
+            ways = [ways[0], *self._runner_up(candidates, accepts, instance, ways[0][0], found)]
         self._note(said, ways, found.order, candidates, refused, _scores(found))
         if not found.best:
             nearest = min(((said.scores.score(n), n) for n in refused), default=None)

@@ -44,10 +44,10 @@ def standings(
     alone = candidates.feasible - len(refused) < 2
     names = cluster.node_names(list(best))
     found = {}
-    for name, (lost, rank, nodes) in zip(names, best.values()):
+    for name, (index, (lost, rank, nodes)) in zip(names, best.items()):
         score = None
         if order is not None:
-            told = ", ".join(f"{rule} {value}" for rule, value in order.told(nodes))
+            told = _criteria(order, nodes, index)
         elif isinstance(rank, tuple):
             from iallocator.ranking.lost_allocations import shown
 
@@ -59,6 +59,15 @@ def standings(
             told = _scored(score, rank)
         found[name] = Standing(cluster.node_names(nodes), told, score, lost)
     return found
+
+
+def _criteria(order: OrderedCandidates, nodes: Nodes, index: int) -> str:
+    """What a strategy goes by for node `index` in its role."""
+    if index != nodes[0]:
+        found = order.second(nodes[0]).told(index)
+    else:
+        found = [] if order.first is None else order.first.told(index)
+    return ", ".join(f"{rule} {value}" for rule, value in found if rule != "name")
 
 
 def _scored(score: float, rank: float) -> str:

@@ -6,21 +6,17 @@ from iallocator.explain.facts import Placed
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from iallocator.explain.explanation import GroupReport
     from iallocator.explain.facts import Term
     from iallocator.model.cluster import Cluster
     from iallocator.ranking.base import NodeRanking
     from iallocator.ranking.pairs import OrderedCandidates
-    from iallocator.render.table import Page
 
     Nodes = tuple[int, ...]
 
-__all__ = ["between_groups", "note_order", "placed_by", "tell_strategy"]
-
-SHOWN = 6
-"""How many nodes of an order are told at most."""
+__all__ = ["between_groups", "note_order", "placed_by"]
 
 
 def note_order(report: GroupReport, order: OrderedCandidates, cluster: Cluster) -> None:
@@ -69,27 +65,3 @@ def between_groups(
     index = {node.name: node.index for node in cluster.nodes}
     first, *others = [(g.uuid, index[g.placements[0].nodes[0]]) for g in groups]
     return {uuid: order.decided(first[1], node) for uuid, node in others}
-
-
-def tell_strategy(page: Page, group: GroupReport) -> None:
-    """The order of the nodes, and those that the strategy refuses."""
-    if not group.strategy:
-        return
-    for line in _order(group):
-        page.say(line)
-    by_reason: dict[str, list[str]] = {}
-    for name, why in group.refused_by_strategy.items():
-        by_reason.setdefault(why, []).append(name)
-    for why, names in by_reason.items():
-        page.say(f"{', '.join(names)}: FailStrategy: {why}")
-
-
-def _order(group: GroupReport) -> Iterator[str]:
-    if not group.ranking:
-        return
-    yield f"order of {group.strategy}:"
-    for position, (name, told) in enumerate(group.ranking[:SHOWN], start=1):
-        criteria = ", ".join(f"{rule} {value}" for rule, value in told if rule != "name")
-        yield f"{position}. {name}" + (f": {criteria}" if criteria else "")
-    if len(group.ranking) > SHOWN:
-        yield f"and {len(group.ranking) - SHOWN} more"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from iallocator.render.table import Column, Page, Table
 from iallocator.render.text_nodes import tell_nodes
-from iallocator.render.text_statistics import tell_change, tell_comparison
+from iallocator.render.text_statistics import tell_comparison
 from iallocator.render.transitions import tell_transition
 
 TYPE_CHECKING = False
@@ -17,16 +17,23 @@ if TYPE_CHECKING:
 __all__ = ["render"]
 
 
-def render(explanation: Explanation, colour: bool = False) -> str:
-    """The explanation as lines of text, with terminal colours if `colour`."""
+def render(
+    explanation: Explanation, colour: bool = False, brief: bool = False, node: str = ""
+) -> str:
+    """The explanation as lines of text, with terminal colours if `colour`.
+
+    `brief`: only what was decided; `node`: only that, and what this node says.
+    """
     domain = _common_domain(explanation)
     page = Page(colour, domain=domain)
     for decision in explanation.decisions:
-        _decision(page, decision, explanation.kind)
+        _decision(page, decision, explanation.kind, brief, node)
+    if explanation.remarks:
+        page.blank()
     for remark in explanation.remarks:
         page.say(remark, indent=0)
     end = Page(colour)
-    if "transition" in explanation.response:
+    if "transition" in explanation.response and not (brief or node):
         tell_transition(page, explanation.response["transition"])
     if domain:
         end.say(f"(Names above without {domain})", tone="faint", indent=0)
@@ -47,12 +54,25 @@ def _common_domain(explanation: Explanation) -> str:
     return "." + domains.pop() if len(domains) == 1 and "" not in domains else ""
 
 
-def _decision(page: Page, decision: Decision, kind: str) -> None:
+def _decision(page: Page, decision: Decision, kind: str, brief: bool, node: str) -> None:
     page.heading(f"{kind} {decision.instance}")
     page.say(decision.subject)
     if decision.present:
         page.say(f"Now on {_roles(decision.present)}.")
-    _body(page, decision, "Answer")
+    if brief or node:
+        _answer(page, decision, "Answer")
+        for part in decision.parts() if node else ():
+            _one_node(page, part)
+    else:
+        _body(page, decision, "Answer")
+
+
+def _one_node(page: Page, decision: Decision) -> None:
+    """What the only node says that is left in the groups."""
+    for group in decision.groups:
+        tell_nodes(page, group, decision.answer, decision.instance)
+        if group.verdict:
+            page.say(f"Its group comes later: {group.verdict}.")
 
 
 def _body(page: Page, decision: Decision, word: str) -> None:
@@ -70,20 +90,18 @@ def _body(page: Page, decision: Decision, word: str) -> None:
         _groups(page, decision)
     _comparisons(page, decision)
     for group in decision.groups:
-        tell_nodes(page, group, decision.instance)
+        tell_nodes(page, group, decision.answer, decision.instance)
     if decision.elsewhere is not None:
         page.heading(f"Other groups for {decision.instance}")
         _body(page, decision.elsewhere, "Offer")
 
 
 def _comparisons(page: Page, decision: Decision) -> None:
-    """The answer beside its rivals, or beside what is now if it has none."""
+    """The answer beside its rivals."""
     if decision.answer is None or not decision.groups:
         return
     for label, rival in decision.rivals:
         tell_comparison(page, decision.answer, rival, label)
-    if not decision.rivals and decision.answer in decision.groups[0].placements:
-        tell_change(page, decision.answer)
 
 
 def _roles(nodes: Sequence[str]) -> str:
@@ -106,6 +124,8 @@ def _answer(page: Page, decision: Decision, word: str) -> None:
     if decision.steps:
         steps = [f"{k}. {step.words}" for k, step in enumerate(decision.steps, start=1)]
         page.say(f"Steps: {'; '.join(steps)}" if len(steps) > 1 else f"Step: {steps[0][3:]}")
+    if not decision.by_score:
+        return
     before = sum(term.contribution_before for term in answer.terms)
     over = f" of group {answer.group}" if decision.steps else ""
     page.say(f"Score{over} {answer.score:.8f}, {before:.8f} before; lower is better.")
@@ -114,22 +134,25 @@ def _answer(page: Page, decision: Decision, word: str) -> None:
 def _groups(page: Page, decision: Decision) -> None:
     """One line for every group: what it offers and why it is where it is."""
     page.heading("Groups")
-    titles = ("group", "policy", "best placement", "score", "possible", "refused", "verdict")
+    scored = decision.by_score
+    titles = ["group", "policy", "best placement", "score", "possible", "refused", "verdict"]
     numbers = ("score", "possible", "refused")
-    table = Table(*(Column(title, title in numbers) for title in titles))
+    shown = [title for title in titles if scored or title != "score"]
+    table = Table(*(Column(title, title in numbers) for title in shown))
     for group in decision.groups:
-        _group_row(table, group, decision.answer)
+        _group_row(table, group, decision.answer, scored)
     page.table(table)
 
 
-def _group_row(table: Table, group: GroupReport, answer: Placed | None) -> None:
+def _group_row(table: Table, group: GroupReport, answer: Placed | None, scored: bool) -> None:
     best = group.placements[0] if group.placements else None
     chosen = best is not None and best is answer
+    score = f"{best.score:.8f}" if best and group.ranked_by == "score" else "-"
     table.add(
         group.name,
         group.alloc_policy,
         best.where if best else "-",
-        f"{best.score:.8f}" if best else "-",
+        *([score] if scored else []),
         str(group.successes),
         str(sum(group.failures.values())),
         "the answer" if chosen else _standing(group),

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from iallocator.explain.contributions import differences
-from iallocator.explain.facts import Placed
 from iallocator.render.table import Column, Page, Table
 from iallocator.render.words import STATISTICS
 
@@ -14,8 +11,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from iallocator.explain.contributions import Difference
+    from iallocator.explain.facts import Placed
 
-__all__ = ["tell_change", "tell_comparison"]
+__all__ = ["tell_comparison"]
 
 TELLING = 0.1
 """A statistic is named in a sentence if it makes this share of the difference, or more."""
@@ -26,51 +24,17 @@ SHARE = "contribution = weight × value"
 def tell_comparison(page: Page, answer: Placed, rival: Placed, label: str) -> None:
     """What speaks for the answer and against `rival`."""
     page.heading(f"Answer {answer.where} and {label} {rival.where}")
-    found = differences(answer, rival)
     decided = answer.over.get(rival.where)
     if decided:
-        page.say(f"Decided by {decided}. The score did not count:")
-    page.say(_sentence(answer, rival, found))
-    if answer.rank and rival.rank and not decided:
+        page.say(f"Decided: {decided}.")
+        return
+    if answer.rank and rival.rank:
         page.say(_rank_sentence(answer.rank, rival.rank))
+        return
+    found = differences(answer, rival)
+    page.say(_sentence(answer, rival, found))
     page.table(_statistics(found, label.removeprefix("group ")))
     _zeros(page, found)
-
-
-def tell_change(page: Page, answer: Placed) -> None:
-    """What the only possible answer changes."""
-    page.heading(f"Answer {answer.where}, the only one possible: what it changes")
-    as_now = Placed(answer.group, [], 0, [replace(t, after=t.before) for t in answer.terms])
-    found = differences(as_now, answer)
-    if all(one.nothing for one in found):
-        page.say("Every statistic is 0, before and after.")
-        return
-    table = Table(
-        Column("statistic"),
-        Column("weight", number=True),
-        *(Column(title, True, "value") for title in ("before", "answer")),
-        *(Column(title, True, SHARE) for title in ("before", "answer")),
-        Column("difference", number=True),
-    )
-    for one in found:
-        if not one.nothing:
-            table.add(*_changed(one), tone="" if round(one.amount, 10) else "faint")
-    before = sum(one.mine.contribution_after for one in found)
-    after = sum(one.other.contribution_after for one in found)
-    sums = (_number(before), _number(after), _signed(after - before))
-    table.add("score", "", "", "", *sums, tone="head")
-    page.table(table)
-    _zeros(page, found)
-
-
-def _changed(one: Difference) -> Iterator[str]:
-    """A row of the table of changes: `one` is as it is now, and with the answer."""
-    now, then = one.mine, one.other
-    yield now.name
-    yield f"{now.weight:g}"
-    yield from map(_number, (now.after, then.after))
-    yield from map(_number, (now.contribution_after, then.contribution_after))
-    yield _signed(one.amount)
 
 
 def _zeros(page: Page, found: Sequence[Difference]) -> None:

@@ -87,9 +87,13 @@ def test_explain_statistics_table_has_what_made_the_difference_first() -> None:
 def test_explain_refused_node_gives_reason_role_and_numbers() -> None:
     """A node that cannot take an instance says why, in which role, with the numbers."""
     request = allocate(cluster(changes={"node3": {"free_memory": 3120}}), memory=4096)
-    assert (
-        "node3: FailMem as secondary: could not take over its 4096 MiB memory, 3120 free"
-    ) in lines(request)
+    found = lines(request)
+    assert "FailMem as secondary: could not take over its 4096 MiB memory, 3120 free" in found
+    (row,) = [line for line in found if line.startswith("node3 ")]
+    assert row.split(maxsplit=2)[1:] == [
+        "refused",
+        "FailMem as primary: needs 4096 MiB memory, 3120 free, and some must remain",
+    ]
 
 
 def test_explain_impossible_request_ends_with_success() -> None:
@@ -226,3 +230,102 @@ def test_explain_move_choice_and_offer_have_headings() -> None:
     assert "Other groups for drbd" in found
     assert "Choice of the group for drbd" in found
     assert "Offer: node3 with node4 as secondary, in group spare" in found
+
+
+SCARCE = allocate(
+    cluster(nodes={"default": 3, "spare": 2}, changes={"node3": {"free_memory": 3120}}), memory=4096
+)
+"""Two nodes of the first group can take the new instance, the third cannot."""
+
+
+def test_explain_node_says_why_not_there() -> None:
+    """One row says what the node lacks, in each role, and nothing is told of other nodes."""
+    found = lines(SCARCE, "--node", "node3")
+    rows = [line.split(maxsplit=2) for line in found if line.startswith("node")]
+    assert [row[:2] for row in rows] == [["node", "verdict"], ["node3", "refused"]]
+    assert rows[1][2].startswith("FailMem as primary: needs 4096 MiB memory, 3120 free")
+    (group,) = json.loads(run(SCARCE, "--node=node3", "--json").stdout)["decisions"][0]["groups"]
+    (node,) = group["nodes"]
+    assert (node["name"], node["verdict"]) == ("node3", "refused")
+
+
+def test_explain_node_of_a_later_group_says_what_decided_between_groups() -> None:
+    """A node that could take the instance may be in a group that comes later."""
+    found = lines(SCARCE, "--node=node4")
+    assert any(line.startswith("node4  possible  score ") for line in found)
+    assert any(line.startswith("Its group comes later: ") for line in found)
+
+
+def test_explain_node_of_a_group_that_is_not_asked_says_so() -> None:
+    """Where only one group comes into question, the others were not asked."""
+    named = {**SCARCE, "request": {**SCARCE["request"], "group_name": "default"}}
+    assert "Out: only group default is asked for" in lines(named, "--node=node4")
+    found = lines(request_of("relocate", {"default": 4, "spare": 3}), "--node=node6")
+    assert "Out: node6 is in group spare, which was not asked" in found
+
+
+def test_explain_instance_leaves_its_decision_only() -> None:
+    """Of several instances one is told of, in text and JSON."""
+    request = request_of("node-evacuate", {"default": 4})
+    found = lines(request, "--instance", "plain")
+    assert [line for line in found if line.startswith("node-evacuate ")] == ["node-evacuate plain"]
+    document = json.loads(run(request, "--instance=drbd", "--json").stdout)
+    assert [decision["instance"] for decision in document["decisions"]] == ["drbd"]
+
+
+def test_explain_brief_says_what_was_decided_and_no_more() -> None:
+    """The answer, or what came closest; no tables."""
+    found = lines(SCARCE, "--brief")
+    assert "Answer: node1 with node2 as secondary, in group default" in found
+    assert not any(line.startswith(("Nodes of", "Groups", "Answer node1")) for line in found)
+    scarcer = allocate(cluster(memory=1000), memory=4096)
+    (decision,) = json.loads(run(scarcer, "--brief", "--json").stdout)["decisions"]
+    assert (decision["answer"], list(decision["closest"])) == (None, ["default"])
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--node", "x"], "--node: the document has no node x"),
+        (["--node="], "--node: the document has no node "),
+        (["--instance=x"], "--instance: the request is not about x, but about new"),
+        (
+            ["--brief", "--node=node1"],
+            "--brief and --node exclude each other",
+        ),
+    ],
+)
+def test_explain_of_unknown_names_ends_with_two(words: list[str], said: str) -> None:
+    """One line, and nothing on stdout."""
+    done = run(SCARCE, *words)
+    assert (done.returncode, done.stdout, done.stderr) == (2, "", f"iallocator: {said}\n")
+
+
+@pytest.mark.parametrize(
+    ("request_", "words"),
+    [
+        (SCARCE, ("--strategy=pacemaker-balanced",)),
+        (allocate(cluster(1), disk_template="rbd", memory=64), ("--n1=off",)),
+    ],
+)
+def test_explain_says_nothing_of_scores_where_they_did_not_decide(
+    request_: dict[str, Any], words: tuple[str, ...]
+) -> None:
+    """Another rank decided, or there was only one candidate."""
+    found = lines(request_, *words)
+    end = found.index("Response")
+    assert not any("lower is better" in line or "statistic" in line for line in found[:end])
+    (decision,) = json.loads(run(request_, "--json", *words).stdout)["decisions"]
+    told = [decision["answer"], *decision["comparisons"]]
+    assert not {"score", "terms", "statistics", "difference"} & {key for one in told for key in one}
+
+
+def test_explain_node_that_only_n1_refuses_says_which_failure() -> None:
+    """The row of the node names the failure and the instance that would have no place."""
+    request = allocate(
+        cluster(2, memory=4096, changes={"node2": {"free_memory": 2000}}),
+        memory=3000,
+        disk_template="rbd",
+    )
+    (row,) = [line for line in lines(request) if line.startswith("node1 ")]
+    assert "refused  FailN1: if node1 failed, the new instance itself would have no place" in row

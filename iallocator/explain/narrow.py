@@ -1,0 +1,61 @@
+"""An explanation of one instance, or of what one node said."""
+
+from __future__ import annotations
+
+from iallocator.errors import UsageError
+from iallocator.explain.explanation import GroupReport
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from iallocator.explain.explanation import Decision, Explanation
+    from iallocator.model.cluster import Cluster, Node
+
+__all__ = ["narrow_to_instance", "narrow_to_node"]
+
+NAMED = 5
+"""How many names are told at most where one is wrong."""
+
+
+def narrow_to_instance(found: Explanation, name: str) -> None:
+    """Leave the decision about the instance called `name` only.
+
+    Raises
+    ------
+    UsageError
+        If the request is not about it.
+    """
+    names = [decision.instance for decision in found.decisions]
+    if name not in names:
+        known = ", ".join(names[:NAMED]) + (", ..." if len(names) > NAMED else "")
+        raise UsageError(
+            f"--instance: the request is not about {name}, but about {known or 'none'}"
+        )
+    found.decisions = [decision for decision in found.decisions if decision.instance == name]
+
+
+def narrow_to_node(found: Explanation, cluster: Cluster, name: str) -> None:
+    """Leave of each decision what the node called `name` said only.
+
+    Raises
+    ------
+    UsageError
+        If there is no such node.
+    """
+    node = next((node for node in cluster.nodes if node.name == name), None)
+    if node is None:
+        raise UsageError(f"--node: the document has no node {name}")
+    for decision in found.decisions:
+        for part in decision.parts():
+            part.groups = [_of_group(part, node)]
+
+
+def _of_group(decision: Decision, node: Node) -> GroupReport:
+    """What the group of `node` said about it."""
+    uuid = node.group.uuid
+    group = next((group for group in decision.groups if group.uuid == uuid), None)
+    if group is None:
+        why = f"{node.name} is in group {node.group.name}, which was not asked"
+        return GroupReport(node.group.name, uuid, node.group.alloc_policy, obstacle=why)
+    group.nodes = [one for one in group.nodes if one.name == node.name]
+    group.unsurvived = [one for one in group.unsurvived if node.name in one.nodes]
+    return group

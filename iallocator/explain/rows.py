@@ -1,0 +1,106 @@
+"""One row for each node of a group: its verdict, and what it lacks or how it stands."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from iallocator.explain.explanation import GroupReport
+    from iallocator.explain.facts import Json, NodeReport, Placed, RoleReport, Unsurvived
+
+__all__ = [
+    "ANSWER", "NOT_ASKED", "POSSIBLE", "REFUSED", "VERDICTS", "NodeRow", "failure_words",
+    "node_rows",
+]  # fmt: skip
+
+ANSWER, POSSIBLE, REFUSED, NOT_ASKED = "answer", "possible", "refused", "not asked"
+
+VERDICTS = (ANSWER, POSSIBLE, REFUSED, NOT_ASKED)
+"""In the order in which they are shown."""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeRow:
+    """A node: its name, its verdict, why, and its score if that is what counted, else None."""
+
+    name: str
+    verdict: str
+    why: list[str]
+    score: float | None = None
+
+    def document(self) -> Json:
+        """The row as JSON."""
+        found: Json = {"verdict": self.verdict, "why": self.why}
+        return found if self.score is None else {**found, "score": round(self.score, 10)}
+
+
+def node_rows(group: GroupReport, answer: Placed | None, instance: str) -> list[NodeRow]:
+    """A row for every node of `group` that was looked at; who could take `instance` first."""
+    chosen = answer.nodes if answer is not None and answer in group.placements else []
+    rows = [_row(group, node, chosen, instance) for node in group.nodes]
+    place = {name: k for k, (name, _) in enumerate(group.ranking)}
+    last = len(place)
+
+    def standing(row: NodeRow) -> tuple[int, float, int]:
+        score = row.score if row.score is not None else 0.0
+        return VERDICTS.index(row.verdict), score, place.get(row.name, last)
+
+    return sorted(rows, key=standing)
+
+
+def _row(group: GroupReport, node: NodeReport, chosen: list[str], instance: str) -> NodeRow:
+    if node.excluded:
+        return NodeRow(node.name, NOT_ASKED, [", ".join(node.excluded)])
+    refused = [text for role in node.roles for text in _refusals(role)]
+    if node.name in group.refused_by_strategy:
+        refused.append(f"FailStrategy: {group.refused_by_strategy[node.name]}")
+    standing = group.standings.get(node.name)
+    if standing is None or standing.lost:
+        lost = [failure_words(one, instance) for one in group.unsurvived if node.name in one.nodes]
+        if standing is not None and standing.lost:
+            refused += lost[:1] or ["FailN1: a failure could not be survived"]
+        if refused and (standing is not None or not node.possible):
+            return NodeRow(node.name, REFUSED, refused)
+        verdict = POSSIBLE if node.possible else REFUSED
+        return NodeRow(
+            node.name, verdict, ["by its limits", *refused] if node.possible else refused
+        )
+    told = standing.told
+    if len(standing.nodes) > 1:
+        position = standing.nodes.index(node.name)
+        other = standing.nodes[1 - position]
+        told += f", as {'secondary of' if position else 'primary, with'} {other}"
+    if node.name not in chosen:
+        return NodeRow(node.name, POSSIBLE, [told, *refused], standing.score)
+    if len(chosen) > 1:
+        told = ("as primary", "as secondary")[chosen.index(node.name)]
+    return NodeRow(node.name, ANSWER, [told], standing.score)
+
+
+def _refusals(role: RoleReport) -> Iterator[str]:
+    words = "" if role.role == "only" else f" as {role.role}"
+    for refusal in role.refusals:
+        beside = f" of {refusal.beside}" if refusal.beside else ""
+        where = f" {refusal.step}" if refusal.step else words + beside
+        yield f"{refusal.reason}{where}: {refusal.text}"
+    if role.lonely:
+        other = "secondary" if role.role == "primary" else "primary"
+        yield f"could be {role.role}, but no other node can be {other} beside it"
+
+
+def failure_words(refused: Unsurvived, instance: str) -> str:
+    """The failure that a placement could not survive."""
+    who = f"{refused.instance} ({refused.memory} MiB memory)"
+    if refused.instance == instance:
+        who = "the new instance itself"
+    already = ""
+    if refused.already:
+        already = "; so it is without the new instance, too (--n1 no-new would not count it)"
+    where = f" on {'/'.join(refused.nodes)}" if len(refused.nodes) > 1 else ""
+    return (
+        f"FailN1{where}: if {refused.failing} failed, {who} would have no place: "
+        f"{refused.why}{already}"
+    )
