@@ -6,8 +6,9 @@ the state, which has gone on since.
 
 from __future__ import annotations
 
-from iallocator.explain.explanation import Decision, GroupReport
+from iallocator.explain.explanation import Decision
 from iallocator.explain.facts import NodeReport
+from iallocator.explain.group_report import GroupReport
 from iallocator.explain.groups import choice_of, nowhere
 from iallocator.explain.limits import exclusions
 from iallocator.explain.moves import Moves

@@ -8,94 +8,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from iallocator.explain.facts import Json, NodeReport, Placed, Standing, Unsurvived
+from iallocator.explain.facts import Json, Placed
+from iallocator.explain.group_report import GroupReport
+from iallocator.explain.rows import node_rows
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["Decision", "Explanation", "GroupReport", "StepReport"]
-
-
-@dataclass(slots=True)
-class GroupReport:
-    """A node group: what it offers, and what stands in the way.
-
-    Attributes
-    ----------
-    obstacle:
-        Why the whole group is out; "" if its nodes were looked at.
-    placements:
-        The best ones, best first.
-    successes, failures:
-        As in the response.
-    unsurvived:
-        The best of the placements that global N+1 refused.
-    closest:
-        Where nothing fits: which node came closest and what it lacks.
-    verdict:
-        Why it comes after the group of the answer, or "".
-    strategy:
-        The strategy that ranked its nodes, where one did; else "".
-    ranking:
-        Its order of the nodes, each with the criteria in their order.
-    refused_by_strategy:
-        Node -> why the strategy will not have it.
-    standings:
-        Node -> how it stands, of those that could take the instance by their limits.
-    """
-
-    name: str
-    uuid: str
-    alloc_policy: str
-    obstacle: str = ""
-    by_losses: bool = False
-    strategy: str = ""
-    ranking: list[tuple[str, list[tuple[str, str]]]] = field(default_factory=list)
-    refused_by_strategy: dict[str, str] = field(default_factory=dict)
-    placements: list[Placed] = field(default_factory=list)
-    successes: int = 0
-    failures: dict[str, int] = field(default_factory=dict)
-    nodes: list[NodeReport] = field(default_factory=list)
-    unsurvived: list[Unsurvived] = field(default_factory=list)
-    closest: str = ""
-    verdict: str = ""
-    standings: dict[str, Standing] = field(default_factory=dict)
-
-    @property
-    def ranked_by(self) -> str:
-        """What the placements were ranked by."""
-        return self.strategy or ("lost_allocations" if self.by_losses else "score")
-
-    def document(self, answer: Placed | None, instance: str, scored: bool) -> Json:
-        """The group as JSON, for `instance`; `scored`: its scores were compared."""
-        from iallocator.explain.rows import node_rows
-
-        found = self._common(scored and self.ranked_by == "score")
-        rows = {row.name: row.document() for row in node_rows(self, answer, instance)}
-        found["nodes"] = [{**node.document(), **rows[node.name]} for node in self.nodes]
-        if self.strategy:
-            found["order"] = [
-                {"node": name, "criteria": dict(criteria)} for name, criteria in self.ranking
-            ]
-            found["refused_by_strategy"] = self.refused_by_strategy
-        return found
-
-    def _common(self, scored: bool) -> Json:
-        return {
-            "group": self.name,
-            "group_uuid": self.uuid,
-            "alloc_policy": self.alloc_policy,
-            "obstacle": self.obstacle,
-            "verdict": self.verdict,
-            "ranked_by": self.ranked_by,
-            "successes": self.successes,
-            "failures": dict(sorted(self.failures.items())),
-            "placements": [placed.document(scored) for placed in self.placements],
-            "nodes": [],
-            "n1_refused": [refused.document() for refused in self.unsurvived],
-            "closest": self.closest,
-        }
+__all__ = ["Decision", "Explanation", "StepReport"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,7 +109,7 @@ class Decision:
             "steps": [step.document() for step in self.steps],
             "reason": self.reason,
             "comparisons": [self._comparison(label, rival) for label, rival in self.rivals],
-            "groups": [g.document(self.answer, self.instance, scored) for g in self.groups],
+            "groups": [_group_document(g, self.answer, self.instance, scored) for g in self.groups],
             "choice": self.choice.document() if self.choice else None,
             "elsewhere": self.elsewhere.document() if self.elsewhere else None,
         }
@@ -221,6 +142,36 @@ class Decision:
         return {
             "decided_by": decided, "with": label, "group": rival.group, "nodes": rival.nodes,
         }  # fmt: skip
+
+
+def _group_document(group: GroupReport, answer: Placed | None, instance: str, scored: bool) -> Json:
+    """The group as JSON, for `instance`; `scored`: its scores were compared."""
+    found = _common(group, scored and group.ranked_by == "score")
+    rows = {row.name: row.document() for row in node_rows(group, answer, instance)}
+    found["nodes"] = [{**node.document(), **rows[node.name]} for node in group.nodes]
+    if group.strategy:
+        found["order"] = [
+            {"node": name, "criteria": dict(criteria)} for name, criteria in group.ranking
+        ]
+        found["refused_by_strategy"] = group.refused_by_strategy
+    return found
+
+
+def _common(group: GroupReport, scored: bool) -> Json:
+    return {
+        "group": group.name,
+        "group_uuid": group.uuid,
+        "alloc_policy": group.alloc_policy,
+        "obstacle": group.obstacle,
+        "verdict": group.verdict,
+        "ranked_by": group.ranked_by,
+        "successes": group.successes,
+        "failures": dict(sorted(group.failures.items())),
+        "placements": [placed.document(scored) for placed in group.placements],
+        "nodes": [],
+        "n1_refused": [refused.document() for refused in group.unsurvived],
+        "closest": group.closest,
+    }
 
 
 @dataclass(slots=True)

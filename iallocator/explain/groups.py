@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from iallocator.explain.explanation import Decision, GroupReport
+from iallocator.explain.explanation import Decision
 from iallocator.explain.facts import NodeReport
+from iallocator.explain.group_report import GroupReport
 from iallocator.explain.limits import exclusions
 from iallocator.explain.notes import TOGETHER, wish_notes
 from iallocator.explain.strategy import between_groups

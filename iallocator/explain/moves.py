@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from iallocator.explain.explanation import Decision, GroupReport
+from iallocator.explain.explanation import Decision
 from iallocator.explain.facts import NodeReport
+from iallocator.explain.group_report import GroupReport
 from iallocator.explain.groups import choice_of, nowhere
 from iallocator.explain.limits import exclusions
 from iallocator.explain.notes import (

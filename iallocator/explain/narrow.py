@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from iallocator.errors import UsageError
-from iallocator.explain.explanation import GroupReport
+from iallocator.explain.group_report import GroupReport
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

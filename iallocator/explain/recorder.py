@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from itertools import islice
 
 from iallocator.explain.contributions import Contributions, standing
-from iallocator.explain.explanation import GroupReport
 from iallocator.explain.facts import Placed, Term
+from iallocator.explain.group_report import GroupReport
 from iallocator.explain.limits import possible
 from iallocator.explain.n1 import RecordingN1Check
 from iallocator.explain.standings import standings

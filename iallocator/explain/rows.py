@@ -8,8 +8,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from iallocator.explain.explanation import GroupReport
     from iallocator.explain.facts import Json, NodeReport, Placed, RoleReport, Unsurvived
+    from iallocator.explain.group_report import GroupReport
 
 __all__ = [
     "ANSWER", "NOT_ASKED", "POSSIBLE", "REFUSED", "VERDICTS", "NodeRow", "failure_words",

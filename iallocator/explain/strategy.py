@@ -8,8 +8,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from iallocator.explain.explanation import GroupReport
     from iallocator.explain.facts import Term
+    from iallocator.explain.group_report import GroupReport
     from iallocator.model.cluster import Cluster
     from iallocator.ranking.base import NodeRanking
     from iallocator.ranking.pairs import OrderedCandidates

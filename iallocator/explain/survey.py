@@ -19,7 +19,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
-    from iallocator.explain.explanation import GroupReport
+    from iallocator.explain.group_report import GroupReport
     from iallocator.limits.refusal import Refusal as Reason
     from iallocator.model.instance import Instance
     from iallocator.n1.check import N1Check

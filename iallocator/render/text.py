@@ -11,8 +11,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from iallocator.explain.explanation import Decision, Explanation, GroupReport
+    from iallocator.explain.explanation import Decision, Explanation
     from iallocator.explain.facts import Placed
+    from iallocator.explain.group_report import GroupReport
 
 __all__ = ["render"]
 

@@ -12,7 +12,8 @@ from iallocator.cli import answer
 from iallocator.commands.explain import Settings
 from iallocator.explain.contributions import differences
 from iallocator.explain.explain import explain
-from iallocator.explain.explanation import Decision, Explanation, GroupReport
+from iallocator.explain.explanation import Decision, Explanation
+from iallocator.explain.group_report import GroupReport
 from iallocator.explain.limits import counted
 from iallocator.options import COMMON, parse
 from iallocator.render.words import STATISTICS as WORDS
