@@ -104,8 +104,6 @@ def run(settings: Settings, positional: Sequence[str]) -> int:
             _wants(settings, tagged, source.policy, reading_for(settings).load),
             _progress(),
         )
-    except LookupError as error:
-        raise UsageError(str(error.args[0])) from None
     except KeyboardInterrupt:
         return INTERRUPTED
     say_progress("")

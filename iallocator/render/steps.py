@@ -1,7 +1,6 @@
 """Transitions drawn: as lines for people and as a graph in the DOT language.
 
-Both draw the plain data that `Transition.document` gives, and that responses and plans
-hold.
+Both draw the plain data that responses and plans hold.
 """
 
 from __future__ import annotations

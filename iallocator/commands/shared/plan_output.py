@@ -44,7 +44,9 @@ GRAPH_OPTION = Option(
     "[=FILE]", bare="-",
 )  # fmt: skip
 VERIFY_OPTION = Option(
-    "--verify-plan", "verify_plan", "execute the plan on the model, step by step"
+    "--verify-plan",
+    "verify_plan",
+    "try other orders of the steps on the model, too, and say that all is well",
 )
 
 

@@ -39,6 +39,12 @@ __all__ = ["OPTIONS", "Planner", "Settings", "run_planner"]
 OPTIONS = (JSON_OPTION, COMMANDS_OPTION, GRAPH_OPTION, VERIFY_OPTION)
 
 
+ROUNDS = 10
+"""Other orders of the steps that ``--verify-plan`` tries."""
+
+WELL = "Verified: no order of the steps that was tried breaks a limit"
+
+
 class Settings(options.Settings):
     """The settings of every command that plans."""
 
@@ -112,7 +118,7 @@ def run_planner(settings: Settings, positional: Sequence[str], planner: Planner)
     limits = _limits(done, effective, planner.min_disk())
     if done.in_turn:
         note_broken(done.before, done.moves, limits.relations)
-    problems, sound = _verified(done, limits, 10 if settings.verify_plan else 0)
+    problems, sound = _verified(done, limits, ROUNDS if settings.verify_plan else 0)
     promises = planner.broken_promises(source, effective, done) if sound and not problems else []
     if promises or not sound:
         problems += promises
@@ -178,7 +184,7 @@ def _write(done: PlanResult, settings: Settings) -> None:
     write_plan(
         settings,
         lambda: plan,
-        lambda: plan_lines(plan, group_of),
+        lambda: (*plan_lines(plan, group_of), *([WELL] if settings.verify_plan else ())),
         lambda: _commands(done, done.transition, settings.like_hail),
     )
     write_graph(settings.graph, steps)

@@ -6,6 +6,7 @@ from time import monotonic
 
 from iallocator.constraints.affinity_factory import relations_of
 from iallocator.deadline import TIME_IS_UP, TimeIsUp, alarm, why_stopped
+from iallocator.errors import NotFoundError
 from iallocator.limits.node import ALL_LIMITS, HARD_LIMITS
 from iallocator.model.state import State
 from iallocator.planners.capacity.fill import CapacityState, FillResult, fill
@@ -148,12 +149,12 @@ def study(
 
     Raises
     ------
-    LookupError
+    NotFoundError
         If a node is unknown.
     """
     unknown = set(wants.allowed or ()) - {node.name for node in cluster.nodes}
     if unknown:
-        raise LookupError(f"unknown nodes: {', '.join(sorted(unknown))}")
+        raise NotFoundError(f"unknown nodes: {', '.join(sorted(unknown))}")
     set_offline(cluster, wants.offline)
     if wants.max_cpu is not None:
         set_vcpu_ratio(cluster, wants.max_cpu)
