@@ -111,8 +111,7 @@ class Execution:
                 yield "cannot be migrated, it does not run"
             elif nodes[source].offline and source not in self._opened:
                 yield f"cannot be migrated, {nodes[source].name} is offline"
-        stopped = instance.uses_memory and not before.running  # for a while, to be moved
-        if not stopped and may_not_receive(self._state.cluster, source, [target]):
+        if before.running and may_not_receive(self._state.cluster, source, [target]):
             lacking = sorted(nodes[source].migration - nodes[target].receives)
             yield (
                 f"{nodes[target].name} does not take what comes from {nodes[source].name}: "
