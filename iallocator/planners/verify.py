@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from iallocator.model.state import State
     from iallocator.planners.plan import PlannedMove
     from iallocator.planners.plan_limits import PlanLimits
+    from iallocator.transition.step import Step
     from iallocator.transition.transition import ScheduledStep, Transition
 
     Where = dict[str, tuple[int, ...]]
@@ -159,7 +160,7 @@ def verify_transition(
     """
     problems = check(state, transition, rounds)
     steps = [step for step in transition.steps if step.task.instance is not None]
-    moved = [(s.task.name, (*_nodes(s.task.before), *_nodes(s.task.after))) for s in steps]
+    moved = [(step.task.name, _concerned(step.task)) for step in steps]
     outcome = Outcome(state, moved, limits)
     with state.trial():
         execution = Execution(state)
@@ -174,6 +175,12 @@ def verify_transition(
     if limits.relations is not None:
         problems += _stopped(state, transition.steps, limits.relations)
     return problems
+
+
+def _concerned(task: Step) -> tuple[int, ...]:
+    """The nodes that a step changes for N+1: none where it starts or stops something in place."""
+    before, after = _nodes(task.before), _nodes(task.after)
+    return () if before == after else (*before, *after)
 
 
 def _nodes(place: Place | None) -> tuple[int, ...]:
