@@ -7,6 +7,7 @@ from iallocator.n1.rules import Rules
 from iallocator.n1.simulation import Simulation
 from iallocator.planners.check.musts import broken_musts
 from iallocator.planners.check.policy import policy_breach
+from iallocator.planners.survival import doomed
 from iallocator.scoring import Kernels
 from iallocator.scoring.scalar import ScalarKernel
 
@@ -180,8 +181,12 @@ class _Examination:
         units = None if self._relations is None else self._relations.units()
         group, rules = self._group, Rules(self._n1, units)
         simulation = Simulation(self._state, self._kernels, rules, group.nodes)
-        failing = rules.failing(self._state.cluster, group, group.nodes)
-        for index in simulation.lost(list(failing)):
+        failing = list(rules.failing(self._state.cluster, group, group.nodes))
+        if rules.strict:
+            lost = simulation.lost(failing)
+        else:
+            lost = doomed(self._state, group, failing, self._relations)
+        for index in lost:
             stranded = simulation.fail(index)
             if stranded is None:
                 continue

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from iallocator.planners.survival import doomed
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -115,12 +117,10 @@ def examine(mover: Mover, group: Group) -> Health:
     offline = stranding(state, group)
     online = [i for i in group.nodes if nodes[i].online]
     full = [i for i in online if state.fails_n1(i)]
-    judge = mover.judge(group)
-    doomed: list[int] = []
+    lost: list[int] = []
     if mover.context.evaluator(group).rules.mode != "off":
-        saved = set(judge.survivable(online))
-        doomed = [i for i in online if i not in saved]
-    return Health(group, offline, full, doomed)
+        lost = doomed(state, group, online, mover.context.bonds.relations)
+    return Health(group, offline, full, lost)
 
 
 def survived(mover: Mover, groups: Sequence[Group]) -> set[int]:

@@ -1,0 +1,36 @@
+"""One definition of the health of a group: whoever asks is told the same."""
+
+from __future__ import annotations
+
+import pytest
+
+from iallocator.model.state import State
+from iallocator.options import Settings
+from iallocator.planners.check import health as checked
+from iallocator.planners.intergroup import health as between
+from iallocator.planners.intergroup.context import Working
+from iallocator.planners.intergroup.moving import Mover
+from iallocator.planners.survival import Survival
+
+from .failures import unsurvivable_in
+from .worlds import worlds
+
+
+@pytest.mark.parametrize("mode", ["no-new", "strict"])
+def test_health_of_a_group_is_the_same_for_every_planner(mode: str) -> None:
+    """`check`, `redistribute` and what plans are held to name the same nodes."""
+    found = 0
+    for name, cluster, group in worlds(range(20)):
+        state, settings = State(cluster), Settings()
+        settings.n1 = mode
+        simulated = unsurvivable_in(state)
+        expected = {i for i in group.nodes if cluster.nodes[i].name in simulated}
+        mover = Mover(Working(cluster, settings))
+        assert set(between.examine(mover, group).doomed) == expected, name
+        online = {i for i in group.nodes if cluster.nodes[i].online}
+        assert online - Survival(state, group, mode).saved == expected, name
+        (told,) = [one for one in checked.examine(state, "no-new") if one.group is group]
+        listed = {one.node for one in told.findings if one.kind == "global_n1"}
+        assert listed == {cluster.nodes[i].name for i in expected}, name
+        found += len(expected)
+    assert found > 5
