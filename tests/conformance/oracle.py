@@ -74,6 +74,8 @@ class Answer:
         Per group, in the order of `info`.
     counts
         (failed, done) of a request for several instances.
+    solutions
+        Ours, ranked; hail has none.
     """
 
     status: int
@@ -84,6 +86,7 @@ class Answer:
     selected: str = ""
     verdicts: tuple[Verdict, ...] = ()
     counts: tuple[int, int] | None = None
+    solutions: tuple[Any, ...] = ()
 
 
 def installed() -> bool:
@@ -119,6 +122,7 @@ def read(response: bytes, stderr: str = "") -> Answer:
         selected=selected["name"] if selected else "",
         verdicts=() if counts else _verdicts(info),
         counts=(int(counts[1]), int(counts[2])) if counts else None,
+        solutions=tuple(reply.get("solutions", ())),
     )
 
 
