@@ -44,7 +44,7 @@ MISSING_DISK = 1024
 def reading_for(settings: Settings) -> Reading:
     """How `settings` want documents to be read."""
     return Reading(
-        like_hail=settings.like_hail,
+        ways=settings.ways,
         static_kvm_memory=settings.static_kvm_node_memory,
         ignore_load=settings.ignore_dynu,
     )

@@ -1,18 +1,33 @@
 """What ``--compat`` changes: each deviation has a name, and whoever deviates asks for it.
 
 `Ways` are our own. A program that we can answer like has ways of its own, which say in
-what it differs; `ways_of` chooses once, from the value of the option.
+what it differs; `ways_of` chooses by the value of the option.
 """
 
 from __future__ import annotations
 
-__all__ = ["Ways", "ways_of"]
+__all__ = ["OURS", "Ways", "ways_of"]
 
 
 class Ways:
     """How requests are answered where programs differ; these are our ways."""
 
     # What of a document and its tags counts
+
+    orders_by_name = True
+    """Ties go to the first by name; else to the last in the order of the document."""
+
+    reads_cpu_speed = True
+    """The ``cpu_speed`` of a node counts."""
+
+    reads_auto_balance = True
+    """Whether an instance is balanced automatically counts."""
+
+    reads_pools = True
+    """What nodes and instances say of storage pools counts."""
+
+    reads_groups_of_batch = True
+    """The group and the nodes that an instance of a batch asks for count."""
 
     reads_settings = True
     """Settings in requests and in tags count."""
@@ -84,36 +99,14 @@ class Ways:
     """How N+1 is judged if nothing else is asked for."""
 
 
-class _HailWays(Ways):
-    """Those of hail 3.0."""
-
-    reads_settings = False
-    knows_affinity = False
-    recreates_in_place = False
-    prefers_last_group = True
-    names_unallocable = False
-    ranks_losses_per_group = False
-    keeps_batch_in_first_group = True
-    tries_other_groups = False
-    offers_offline_secondaries = True
-    fails_over_to_offline = True
-    spares_soft_limits_of_secondaries = False
-    spares_soft_limits_after_group = False
-    holds_moves_to_n1 = False
-    tests_primary_again = True
-    judges_by_old_template = True
-    asks_n1_by_losses = False
-    fails_batch_whole = True
-    migrates_stopped = True
-    tells_transition = False
-    searches = False
-    n1_mode = "strict"
-
-
-_OURS = Ways()
-_BY_NAME: dict[str, Ways] = {"": _OURS, "hail": _HailWays()}
+OURS = Ways()
 
 
 def ways_of(compat: str) -> Ways:
     """The ways that ``--compat`` with this value asks for; "" for our own."""
-    return _BY_NAME[compat]
+    if not compat:
+        return OURS
+    from importlib import import_module
+
+    ways: Ways = import_module(f"iallocator.compat.{compat}").WAYS
+    return ways

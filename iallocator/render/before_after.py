@@ -54,11 +54,13 @@ def show_state(state: State, settings: Settings, moment: str) -> None:
     if settings.print_instances:
         from iallocator.render.instances import instance_list
 
-        shown += f"\n{moment} instance map:\n{instance_list(state, settings.like_hail)}"
+        shown += (
+            f"\n{moment} instance map:\n{instance_list(state, not settings.ways.orders_by_name)}"
+        )
     if settings.print_nodes is not None:
         from iallocator.render.nodes import node_list
 
-        nodes = node_list(state, settings.print_nodes, settings.like_hail)
+        nodes = node_list(state, settings.print_nodes, not settings.ways.orders_by_name)
         shown += f"\n{moment} cluster status:\n{nodes}"
     if shown and sys.stderr is not None:
         print(shown, file=sys.stderr)
@@ -70,7 +72,7 @@ def _save(state: State, settings: Settings, moment: str, suffix: str) -> None:
     from iallocator.sources.writer import write_text
 
     path = f"{settings.save_cluster}.{suffix}"
-    write_file(path, write_text(state.cluster, state, like_hail=settings.like_hail))
+    write_file(path, write_text(state.cluster, state, backwards=not settings.ways.orders_by_name))
     if sys.stderr is not None:
         print(
             f"The cluster state {moment} iallocator run has been written to file '{path}'",

@@ -23,13 +23,13 @@ LEFT = 5
 """How many of the columns have their values to the left."""
 
 
-def instance_list(state: State, like_hail: bool = False) -> str:
+def instance_list(state: State, backwards: bool = False) -> str:
     """The instances of `state` as a table, one line each; ``R`` before those that run.
 
-    `like_hail`: whether the cluster was read as hail does: its lists then stand backwards.
+    `backwards`: whether the cluster was read as hail does: its lists then stand backwards.
     """
     found = [instance for held in state.primaries for instance in held.values()]
-    found.sort(key=lambda instance: instance.order, reverse=like_hail)
+    found.sort(key=lambda instance: instance.order, reverse=backwards)
     rows = [_row(instance, state) for instance in found]
     left = [position < LEFT for position in range(len(TITLES))]
     return aligned(TITLES, rows, left)

@@ -133,7 +133,7 @@ LEFT = frozenset({"status", "name", "fqdn", "group", "plist", "slist", "peermap"
 """The fields whose values stand to the left."""
 
 
-def node_list(state: State, wanted: str = "", like_hail: bool = False) -> str:
+def node_list(state: State, wanted: str = "", backwards: bool = False) -> str:
     """The nodes of `state` as a table, one line each.
 
     Parameters
@@ -143,7 +143,7 @@ def node_list(state: State, wanted: str = "", like_hail: bool = False) -> str:
     wanted:
         Names out of `FIELDS` with commas between them, after a ``+`` in addition to
         the `USUAL` ones; "" for these alone.
-    like_hail:
+    backwards:
         Whether the cluster was read as hail does: its lists then stand backwards.
 
     Raises
@@ -153,11 +153,11 @@ def node_list(state: State, wanted: str = "", like_hail: bool = False) -> str:
     """
     names = choose_fields(wanted, USUAL, FIELDS)
     columns = [FIELDS[name] for name in names]
-    rows = [[str(show(row)) for _, show in columns] for row in _rows(state, like_hail)]
+    rows = [[str(show(row)) for _, show in columns] for row in _rows(state, backwards)]
     return aligned([title for title, _ in columns], rows, [name in LEFT for name in names])
 
 
-def _rows(state: State, like_hail: bool) -> Iterable[NodeRow]:
+def _rows(state: State, backwards: bool) -> Iterable[NodeRow]:
     cluster = state.cluster
     missing = [
         node.total_memory - node.reserved_memory - node.reported_memory for node in cluster.nodes
@@ -166,5 +166,5 @@ def _rows(state: State, like_hail: bool) -> Iterable[NodeRow]:
         if instance.nodes and instance.uses_memory:
             missing[instance.nodes[0]] -= instance.memory
     domain = common_domain(cluster)
-    for node in cluster.nodes[:: -1 if like_hail else 1]:
+    for node in cluster.nodes[:: -1 if backwards else 1]:
         yield NodeRow(state, node, missing[node.index], domain)

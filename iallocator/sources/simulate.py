@@ -63,7 +63,7 @@ def simulate(specs: Sequence[str], reading: Reading) -> TextCluster:
         groups.append(group)
         nodes += members
     master = nodes[0].name if nodes else ""
-    if reading.like_hail:
+    if not reading.ways.orders_by_name:
         nodes.reverse()
     else:
         nodes.sort(key=lambda node: node.name)

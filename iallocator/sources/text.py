@@ -100,14 +100,14 @@ def read_text(raw: bytes, path: str, reading: Reading) -> TextCluster:
 
 
 def _ordered(lines: Sequence[Line], what: str, reading: Reading) -> list[Line]:
-    """The lines in the order in which ties are broken, see `Reading.like_hail`."""
+    """The lines in the order in which ties are broken, see `Ways.orders_by_name`."""
     seen: set[str] = set()
     for line in lines:
         name = line.name(0, what)
         if name in seen:
             line.fail(what, f"expected each name once, got {describe(name)} again")
         seen.add(name)
-    if reading.like_hail:
+    if not reading.ways.orders_by_name:
         return list(lines)[::-1]
     return sorted(lines, key=lambda line: line.text(0))
 
@@ -124,7 +124,7 @@ def _groups(
         names.add(name)
         by_uuid[uuid] = line
     order = list(by_uuid)
-    if not reading.like_hail:
+    if reading.ways.orders_by_name:
         order.sort(key=lambda uuid: (by_uuid[uuid].text(0), uuid))
     return {uuid: _group(by_uuid[uuid], index, policies) for index, uuid in enumerate(order)}
 

@@ -26,7 +26,7 @@ def write_text(
     *,
     policy: Policy | None = None,
     master: str = "",
-    like_hail: bool = False,
+    backwards: bool = False,
 ) -> str:
     """The cluster in `state` as text that htools, and we, read to the same score.
 
@@ -36,7 +36,7 @@ def write_text(
         What stays, and who is where.
     policy, master:
         The policy of the whole cluster, and the name of its master node, if known.
-    like_hail:
+    backwards:
         Whether `cluster` was read as hail does: its lists then stand backwards.
 
     Raises
@@ -49,7 +49,7 @@ def write_text(
     The format knows only the sum of an instance's disks, one word for all reasons why
     a node is not online, and no names of clusters.
     """
-    step = -1 if like_hail else 1
+    step = -1 if backwards else 1
     instances = {name: i for held in state.primaries for name, i in held.items()}.values()
     order = sorted(instances, key=lambda instance: instance.order)[::step]
     policies = [policy_line("", policy or default_policy())]

@@ -14,6 +14,7 @@ no capacities          0, for nodes that could not be asked
 
 from __future__ import annotations
 
+from iallocator.compat import OURS
 from iallocator.errors import RequestError
 from iallocator.model.cluster import Cluster, Group, Node
 from iallocator.model.instance import NO_LOAD, UNIT_LOAD, Instance
@@ -51,6 +52,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any
 
+    from iallocator.compat import Ways
     from iallocator.model.keys import PlacementKey
     from iallocator.wire.fields import Raw
 
@@ -73,22 +75,20 @@ class Reading:
 
     Attributes
     ----------
-    like_hail:
-        As hail reads it: ties are broken by the order of the document, the last of
-        equals wins, and ``cpu_speed`` and ``auto_balance`` are not looked at.
-        Otherwise ties are broken by name, the first of equals wins.
+    ways:
+        What of it counts, and how ties are broken.
     static_kvm_memory:
         MiB that a node itself takes where the first hypervisor is kvm; 0: as reported.
     ignore_load:
         Whether instances count without dynamic utilisation.
     """
 
-    __slots__ = ("ignore_load", "like_hail", "static_kvm_memory")
+    __slots__ = ("ignore_load", "static_kvm_memory", "ways")
 
     def __init__(
-        self, like_hail: bool = False, static_kvm_memory: int = 4096, ignore_load: bool = False
+        self, ways: Ways = OURS, static_kvm_memory: int = 4096, ignore_load: bool = False
     ) -> None:
-        self.like_hail = like_hail
+        self.ways = ways
         self.static_kvm_memory = static_kvm_memory
         self.ignore_load = ignore_load
 
@@ -99,13 +99,13 @@ class Reading:
 
     def ordered(self, raw: dict[str, Raw]) -> list[tuple[str, Raw]]:
         """The members of `raw`, those that win ties first."""
-        if self.like_hail:
+        if not self.ways.orders_by_name:
             return list(raw.items())[::-1]
         return sorted(raw.items())
 
     def groups(self, raw: dict[str, Raw]) -> list[tuple[str, Raw]]:
         """The groups in `raw`: as they stand there, or by name."""
-        if self.like_hail:
+        if not self.ways.orders_by_name:
             return list(raw.items())
         return sorted(raw.items(), key=lambda item: (str(item[1].get("name")), item[0]))
 
@@ -113,7 +113,7 @@ class Reading:
         """Give a new instance its place in the order, and the meaning of its tags."""
         from bisect import bisect
 
-        if self.like_hail:
+        if not self.ways.orders_by_name:
             instance.order = -1
         else:
             names = [other.name for other in cluster.instances]
@@ -138,7 +138,7 @@ def read_cluster(document: Raw, reading: Reading) -> Cluster:
     nodes: list[Node] = []
     for name, raw in reading.ordered(members(document, "nodes")):
         try:
-            nodes.append(_node(name, raw, groups, node_memory, reading.like_hail))
+            nodes.append(_node(name, raw, groups, node_memory, reading.ways))
         except RequestError as error:
             raise error.below(f"nodes/{name}") from None
     index = {node.name: position for position, node in enumerate(nodes)}
@@ -157,7 +157,7 @@ def read_cluster(document: Raw, reading: Reading) -> Cluster:
     if "placement_keys" in document:
         cluster.placement_keys = keys_of(document, "cluster")
     interpret_tags(cluster)
-    if not reading.like_hail:
+    if reading.ways.reads_pools:
         _read_pools(document, cluster)
     return cluster
 
@@ -245,7 +245,7 @@ def _spec(raw: Raw, key: str, default: Any) -> Spec:
         raise error.below(key) from None
 
 
-def _node(name: str, raw: Raw, groups: dict[str, Group], node_memory: int, like_hail: bool) -> Node:
+def _node(name: str, raw: Raw, groups: dict[str, Group], node_memory: int, ways: Ways) -> Node:
     uuid = text(raw, "group", DEFAULT_GROUP if DEFAULT_GROUP in groups else absent)
     if uuid not in groups:
         raise RequestError(
@@ -281,7 +281,7 @@ def _node(name: str, raw: Raw, groups: dict[str, Group], node_memory: int, like_
         free_spindles=integer(raw, "free_spindles", 0),
         spindle_count=spindle_count,
         exclusive_storage=exclusive,
-        cpu_speed=1.0 if like_hail else speed,
+        cpu_speed=speed if ways.reads_cpu_speed else 1.0,
         tags=strings(raw, "tags", []),
         oob_program=oob_program,
         load=number(raw, "load", 0),
@@ -296,7 +296,7 @@ def new_instance(raw: Raw, reading: Reading, cluster: Cluster) -> Instance:
     instance = _instance(text(raw, "name"), raw, reading, new=True)
     reading.place(instance, cluster)
     instance.asked = raw
-    if not reading.like_hail and (cluster.storage or instance_speaks_of_pools(raw)):
+    if reading.ways.reads_pools and (cluster.storage or instance_speaks_of_pools(raw)):
         from iallocator.wire.pools import settle_pools
 
         settle_pools(instance, raw, cluster)
@@ -328,7 +328,7 @@ def _instance(name: str, raw: Raw, reading: Reading, new: bool = False) -> Insta
         spindle_use=integer(raw, "spindle_use", 1),
         admin_state="up" if new else _admin_state(raw),
         forthcoming=False if new else boolean(raw, "forthcoming", False),
-        auto_balance=boolean(raw, "auto_balance", True) or reading.like_hail,
+        auto_balance=boolean(raw, "auto_balance", True) or not reading.ways.reads_auto_balance,
         tags=strings(raw, "tags", []),
         networks=_networks(raw),
         load=reading.load,

@@ -34,7 +34,7 @@ MAY_IMPORT = {
         "options model reply limits scoring n1 constraints ranking solver"
     ),  # the one engine: candidates, verdicts, moves
     "settings": "options model requests",  # settings from tags and requests
-    "wire": "errors model requests reply ranking",  # bytes to model, reply to bytes
+    "wire": "errors compat model requests reply ranking",  # bytes to model, reply to bytes
     "sources": "errors files options model wire",  # other places where a cluster may come from
     "handlers": "options model requests reply limits transition ganeti placement",
     # ^ a request each

@@ -192,11 +192,11 @@ def test_instance_list_is_that_of_hbal(tmp_path: Path) -> None:
         if len(cluster.groups) > 1 or not cluster.instances:
             continue
         state = State(cluster)
-        path.write_text(write_text(cluster, state, like_hail=True))
+        path.write_text(write_text(cluster, state, backwards=True))
         command = ["hbal", "-t", str(path), "--print-instances", "-l", "0"]
         done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
         theirs = done.stderr.split("Initial instance map:\n")[1].split("\n\n")[0]
-        assert instance_list(state, like_hail=True) == theirs.rstrip("\n") + "\n", seed
+        assert instance_list(state, backwards=True) == theirs.rstrip("\n") + "\n", seed
         compared += 1
     assert compared >= 5
 

@@ -84,5 +84,5 @@ def test_simulated_cluster_is_the_one_of_hspace(specs: list[str], tmp_path: Path
     subprocess.run(command, capture_output=True, check=False, timeout=60)
     theirs = (tmp_path / "saved.tiered").read_text()
     found = simulate(specs, LIKE_HAIL)
-    ours = write_text(found.cluster, State(found.cluster), master=found.master, like_hail=True)
+    ours = write_text(found.cluster, State(found.cluster), master=found.master, backwards=True)
     assert ours == theirs

@@ -93,7 +93,7 @@ def show_state_of(
             state,
             policy=source.policy,
             master=master or source.master,
-            like_hail=settings.like_hail,
+            backwards=not settings.ways.orders_by_name,
         )
         write_file(f"{settings.save_cluster}.{suffix}", text)
 

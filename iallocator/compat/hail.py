@@ -1,0 +1,41 @@
+"""The ways of hail, Ganeti's own allocator: ``--compat hail``."""
+
+from __future__ import annotations
+
+from iallocator.compat import Ways
+
+__all__ = ["WAYS", "HailWays"]
+
+
+class HailWays(Ways):
+    """Those of hail 3.0."""
+
+    orders_by_name = False
+    reads_cpu_speed = False
+    reads_auto_balance = False
+    reads_pools = False
+    reads_groups_of_batch = False
+    reads_settings = False
+    knows_affinity = False
+    recreates_in_place = False
+    prefers_last_group = True
+    names_unallocable = False
+    ranks_losses_per_group = False
+    keeps_batch_in_first_group = True
+    tries_other_groups = False
+    offers_offline_secondaries = True
+    fails_over_to_offline = True
+    spares_soft_limits_of_secondaries = False
+    spares_soft_limits_after_group = False
+    holds_moves_to_n1 = False
+    tests_primary_again = True
+    judges_by_old_template = True
+    asks_n1_by_losses = False
+    fails_batch_whole = True
+    migrates_stopped = True
+    tells_transition = False
+    searches = False
+    n1_mode = "strict"
+
+
+WAYS = HailWays()
