@@ -110,6 +110,10 @@ class Motions:
         """The motion of an instance that leaves `source`: forced if that is not online."""
         return self._usual if source.online else self._forced
 
+    def unhurried(self) -> Motions:
+        """The same, but that nobody's motion is forced."""
+        return Motions(self.new, self._usual, self._usual)
+
 
 HEEDING = Motions(NEW, MOVE)
 LENIENT = Motions(LENIENT_NEW, LENIENT_MOVE)
@@ -222,6 +226,10 @@ class Evaluator:
     def heeding_soft_limits(self) -> Evaluator:
         """The same, but that soft limits count, whatever the settings say."""
         return self._with(_heeding(self.settings), self.scope)
+
+    def unhurried(self) -> Evaluator:
+        """The same, but that who leaves a node that is not online is held to as much as others."""
+        return self._with(self.motions.unhurried(), self.scope)
 
     def for_steps(self, scope: ScoreScope) -> Evaluator:
         """For the steps that lead to a place which was asked for before: all moves are forced."""

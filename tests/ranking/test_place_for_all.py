@@ -132,6 +132,19 @@ def test_place_stops_nothing_because_its_node_has_too_little(place: Any) -> None
     assert set(found["placement"].values()) == {"node1"}
 
 
+def test_place_ignores_soft_limits_only_for_who_has_nowhere_else_to_go(place: Any) -> None:
+    """Off a dead node: not to one with its exclusion tag, unless that is the only one."""
+    instances = {
+        name: instance(home, disk_template="rbd", tags=["role:a"])
+        for name, home in (("old", "node2"), ("web", "node1"))
+    }
+    given = cluster(3, instances=instances, tags=("htools:iextags:role",))
+    given["nodes"]["node1"]["offline"] = True
+    assert place(given, "minimal")["placement"] == {"old": "node2", "web": "node3"}
+    given["nodes"]["node3"]["drained"] = True
+    assert place(given, "minimal")["placement"] == {"old": "node2", "web": "node2"}
+
+
 def test_creation_has_all_that_ganeti_asks_for(place: Any) -> None:
     """The interfaces, the operating system and the tags of the request; Ganeti loads the opcode."""
     given = allocate(cluster(2), disk_template="rbd", tags=["iallocator:keep-running"])

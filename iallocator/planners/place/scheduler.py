@@ -273,9 +273,26 @@ class SchedulingPass:
     def _choose(
         self, unit: ColocationSet, position: int, place: ScheduleResult, nodes: Sequence[int]
     ) -> tuple[int, ...] | None:
-        """Where the instance goes, of `nodes` as primary; None and the reason in `place.why`."""
+        """Where the instance goes, of `nodes` as primary; None and the reason in `place.why`.
+
+        Who comes off a node that is not online ignores soft limits only if it has to.
+        """
+        online = [self.context.cluster.nodes[index].online for index in place.before[:1]]
+        found = None if all(online) else self._chosen(unit, position, place, nodes, True)
+        return found or self._chosen(unit, position, place, nodes, False)
+
+    def _chosen(
+        self,
+        unit: ColocationSet,
+        position: int,
+        place: ScheduleResult,
+        nodes: Sequence[int],
+        unhurried: bool,
+    ) -> tuple[int, ...] | None:
         usable = [index for index in nodes if self.facts.usable[index]]
-        refused = {i: why for i in usable if (why := self.refusal(place, (i,))) is not None}
+        refused = {
+            i: why for i in usable if (why := self.refusal(place, (i,), unhurried)) is not None
+        }
         possible = [index for index in usable if index not in refused]
         home = self.homes.get(place.instance.name)
         choice = choose_for(
@@ -284,7 +301,7 @@ class SchedulingPass:
         )  # fmt: skip
         for index in choice.ranked:
             judge = self.survival.judge(index)
-            for pair in self._pairs(place, index):
+            for pair in self._pairs(place, index, unhurried):
                 if judge is None or judge.accepts(place.instance, pair):
                     place.why = _reason(choice, index)
                     return pair
@@ -300,15 +317,19 @@ class SchedulingPass:
                 sums[index] = sums.get(index, 0) + cost
         return sums
 
-    def refusal(self, place: ScheduleResult, nodes: tuple[int, ...]) -> str | None:
+    def refusal(
+        self, place: ScheduleResult, nodes: tuple[int, ...], unhurried: bool = False
+    ) -> str | None:
         """Why an instance that is off the state may not come to `nodes`, ranks and N+1 aside.
 
         `nodes` of one that needs two may be the primary alone.  Who is where it was, beside
         nobody new, may stay there even if the node has too little for all of them.
+        `unhurried`: all limits count, even for who leaves a node that is not online.
         """
         instance = place.instance
         context = self.context
         evaluator = context.evaluator(context.cluster.nodes[nodes[0]].group)
+        evaluator = evaluator.unhurried() if unhurried else evaluator
         found = evaluator.arrival_refusal(instance, place.before, nodes)
         if found is None:
             return None
@@ -324,7 +345,7 @@ class SchedulingPass:
             i.nodes[1:] == (index,) for i in state.secondaries[index].values()
         )
 
-    def mirrors(self, place: ScheduleResult, primary: int) -> list[int]:
+    def mirrors(self, place: ScheduleResult, primary: int, unhurried: bool = False) -> list[int]:
         """The nodes that may take the mirror of an instance on `primary`."""
         group = self.context.cluster.nodes[primary].group
         return [
@@ -332,15 +353,15 @@ class SchedulingPass:
             for index in group.nodes
             if index != primary
             and self.facts.usable[index]
-            and self.refusal(place, (primary, index)) is None
+            and self.refusal(place, (primary, index), unhurried) is None
         ]
 
-    def _pairs(self, place: ScheduleResult, primary: int) -> list[tuple[int, ...]]:
+    def _pairs(self, place: ScheduleResult, primary: int, unhurried: bool) -> list[tuple[int, ...]]:
         """The placements with this primary, best first."""
         instance = place.instance
         if instance.required_nodes == 1:
             return [(primary,)]
-        possible = self.mirrors(place, primary)
+        possible = self.mirrors(place, primary, unhurried)
         present = _mirror_now(place.before, primary)
         unit = ColocationSet([instance], [self.weigher.of(instance, present)], present)
         choice = choose_for(
