@@ -220,3 +220,17 @@ def test_balance_moves_a_unit_of_which_a_must_cannot_be_mended(
     document["nodes"]["node1"]["drained"] = True
     homes = homes_after(document, plan_of(document, tmp_path, capsys))
     assert homes["a"] == homes["b"] == "node3"
+
+
+def test_lookahead_exchanges_a_unit_for_another_instance(tmp_path: Path, capsys: Output) -> None:
+    """The pair alone, or `y` alone, would make it worse; both together help."""
+    document = builders.cluster(
+        nodes=2, memory=16384,
+        instances={name: shared("node1", 3072, tags=PAIR) for name in "ab"}
+        | {"w": shared("node1", 2048, auto_balance=False), "y": shared("node2", 3072),
+           "z": shared("node2", 1024, auto_balance=False)},
+    )  # fmt: skip
+    assert plan_of(document, tmp_path, capsys)["moves"] == []
+    plan = plan_of(document, tmp_path, capsys, "--lookahead")
+    assert [move["instance"] for move in plan["moves"]] == ["a", "b", "y"]
+    assert plan["scores"]["after"] < plan["scores"]["before"]

@@ -262,7 +262,40 @@ class GreedyBalancer:
         return PlannedMove(found.instance, found.before, steps, notation, self._score, copied)
 
     def _exchanges(self) -> bool:
-        return self._limits.lookahead and self._exchange()
+        return self._limits.lookahead and (self._exchange() or self._unit_exchange())
+
+    def _unit_exchange(self) -> bool:
+        """Make the moves of a unit and the one after them that help most together."""
+        if not self._units:
+            return False
+        limit = self._score - max(EXCHANGE_GAIN, self._limits.gain_wanted(self._score))
+        best: tuple[UnitMove, FoundMove] | None = None
+        for unit in self._units.promising(TRIED, self._budget(), self._left() - 1):
+            if self._limits.expired():
+                break
+            second = self._after_unit(unit, best[1].score if best else limit)
+            best = best if second is None else (unit, second)
+        if best is None:
+            return False
+        self._make_unit(best[0])
+        self._make(best[1])
+        return True
+
+    def _after_unit(self, unit: UnitMove, limit: float) -> FoundMove | None:
+        """The best move after those of `unit`, if the score is below `limit` and N+1 kept then."""
+        with self._scan.trial(), self._state.trial():
+            for found in unit.moves:
+                self._try_out(found)
+            second = self._scan.best(budget=self._budget() - unit.copied)
+            if second is None or second.score >= limit:
+                return None
+            self._try_out(second)
+            return second if self._guard is None or self._guard.keeps() else None
+
+    def _try_out(self, found: FoundMove) -> None:
+        """Carry out a move in a trial."""
+        apply_steps(self._state, found.instance, found.kind.steps(found.before, found.target))
+        self._scan.refresh([*found.before, found.target])
 
     def _exchange(self) -> bool:
         """Make the two moves of different instances that help most together."""
@@ -295,9 +328,7 @@ class GreedyBalancer:
         All is as before then.
         """
         with self._scan.trial(), self._state.trial():
-            steps = first.kind.steps(first.before, first.target)
-            apply_steps(self._state, first.instance, steps)
-            self._scan.refresh([*first.before, first.target])
+            self._try_out(first)
             budget = self._budget() - traffic(first.instance, first.kind.letters)
             return self._second(first, budget, limit)
 

@@ -124,6 +124,17 @@ class UnitMoves:
                     found = gain, move
         return found[1] if found else None
 
+    def promising(self, most: int, budget: float, count: float) -> list[UnitMove]:
+        """The moves of units that end lowest, `most` of them, whether they gain or not."""
+        self._look_again()
+        found = [
+            move
+            for unit in self._gains
+            for move in self._moves(unit)
+            if move.copied <= budget and len(move.moves) <= count
+        ]
+        return sorted(found, key=lambda move: round(move.score, DECIMALS))[:most]
+
     def mending(self, budget: float, count: float) -> UnitMove | None:
         """The move after which fewest musts are broken, then with the lowest score, if any.
 
