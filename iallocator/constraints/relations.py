@@ -91,6 +91,11 @@ class Relations:
                     refused[node] = first
         return refused
 
+    def may_pass(self, instance: Instance, node: int, where: Where) -> bool:
+        """Whether `instance` may be on `node` on its way: its partners come after it."""
+        broken = self.broken(instance.name, node, where)
+        return all(c.kind == TOGETHER or not c.must for c in broken)
+
     def costs(
         self,
         instance: str,

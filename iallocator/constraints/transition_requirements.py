@@ -13,7 +13,7 @@ __all__ = ["demands_of"]
 
 
 def demands_of(relations: Relations | None) -> Demands:
-    """Orders between instances, and which of them are not to be stopped."""
+    """Orders between instances, which are not to be stopped, and where they may not even pass."""
     if relations is None:
         return Demands()
     orders = [
@@ -25,4 +25,5 @@ def demands_of(relations: Relations | None) -> Demands:
         orders=sorted(dict.fromkeys(orders)),
         keep_running=relations.keep_running,
         stuck=relations.stuck,
+        may_pass=relations.may_pass,
     )

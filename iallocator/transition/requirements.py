@@ -10,13 +10,15 @@ if TYPE_CHECKING:
 
     from iallocator.model.instance import Instance
 
+    Where = Mapping[str, tuple[int, ...]]
+
 __all__ = ["MUST", "SHOULD", "Demands", "anywhere"]
 
 MUST = "must"
 SHOULD = "should"
 
 
-def anywhere(instance: Instance, node: int) -> bool:
+def anywhere(instance: Instance, node: int, where: Where) -> bool:
     """No rule keeps an instance from passing over a node."""
     return True
 
@@ -48,7 +50,8 @@ class Demands:
         The dimensions that must never be overdrawn, of `amounts`: `HARD`, and
         those of `SOFT` that shall be hard, too.
     may_pass:
-        Whether an instance may be on a node for a while; called for ways round.
+        Whether an instance may be on a node for a while, with the others where they are then
+        (name -> nodes, primary first); called for ways round.
     """
 
     __slots__ = (
@@ -78,7 +81,7 @@ class Demands:
         add_tags: Mapping[int, Sequence[str]] | None = None,
         remove_tags: Mapping[int, Sequence[str]] | None = None,
         limits: Collection[str] = HARD,
-        may_pass: Callable[[Instance, int], bool] = anywhere,
+        may_pass: Callable[[Instance, int, Where], bool] = anywhere,
     ) -> None:
         self.orders = orders
         self.keep_running = frozenset(keep_running)

@@ -8,7 +8,6 @@ import pytest
 
 from .features import FAILS_OVER, FEATURES, HERE, STAYS, WAITS, Feature
 from .judge import judged
-from .known_wrong import KNOWN_WRONG
 from .paths import PATHS, Path
 from .planners import read_moves
 from .reasons import RULES, reason, table
@@ -67,13 +66,9 @@ def _holds(what: str, answer: Json) -> bool:
     )
 
 
-def _cell(feature: str, path: str, kind: str) -> object:
-    wrong = pytest.mark.xfail(reason="known to be wrong", strict=True)
-    marks = [wrong] if (feature, path, kind) in KNOWN_WRONG else []
-    return pytest.param(feature, path, kind, id=f"{feature} | {path} | {kind}", marks=marks)
-
-
-@pytest.mark.parametrize(("feature", "path", "kind"), [_cell(*cell) for cell in CELLS])
+@pytest.mark.parametrize(
+    ("feature", "path", "kind"), CELLS, ids=[" | ".join(cell) for cell in CELLS]
+)
 def test_cell_with_the_feature_the_answer_is_another(feature: str, path: str, kind: str) -> None:
     """Where the subject goes follows from the feature, and from nothing else."""
     row, column = FEATURES[feature], PATHS[path]
@@ -109,11 +104,6 @@ def test_rules_all_apply_to_something() -> None:
     """A reason that no pair needs is out of date."""
     used = {reason(*pair) for pair in PAIRS}
     assert [words for _, _, words in RULES if words not in used] == []
-
-
-def test_known_wrong_cells_are_cells() -> None:
-    """What is listed as wrong is tested."""
-    assert set(KNOWN_WRONG) <= set(CELLS)
 
 
 def test_table_tells_every_pair() -> None:

@@ -10,15 +10,17 @@ from itertools import combinations, islice
 
 from iallocator.transition.paths import detours
 from iallocator.transition.requirements import MUST
-from iallocator.transition.resources import Place, footprint
+from iallocator.transition.resources import SOFT, Place, footprint, room
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from iallocator.model.instance import Instance
     from iallocator.transition.planning.planner import TransitionPlanner
     from iallocator.transition.planning.routes import Route
     from iallocator.transition.planning.schedule import ScheduleResult
+    from iallocator.transition.resources import Amounts
 
 __all__ = ["BetterDetour", "CycleBreaker", "Detour"]
 
@@ -71,6 +73,9 @@ class CycleBreaker:
         self._names = sorted({task.name for task in found.left} - {""})
         size = len(found.order) + len(found.left)
         self._trials = max(PAIRED, min(TRIALS, EFFORT // max(size, 1)))
+        self._soft_room = room(settling.state, SOFT)
+        wanted = {name: r.wanted for name, r in settling.routes.items() if r.wanted is not None}
+        self._places = (settling.state.where, wanted)
 
     def best(self) -> BetterDetour:
         """The first ways that let all arrive, or else those that leave fewest behind.
@@ -163,7 +168,10 @@ class CycleBreaker:
                     yield Detour(route.by(steps), f"{name} goes {through}: others need its room")
 
     def _thirds(self, route: Route, present: Place, wanted: tuple[int, ...]) -> list[int]:
-        """Nodes that could take the instance for a while: those first that nobody else wants."""
+        """Nodes that could take the instance for a while.
+
+        First those where it breaks no soft limit, of these those that nobody else wants.
+        """
         settling = self._settling
         cluster, room = settling.state.cluster, self._found.room
         groups = {cluster.nodes[index].group.index for index in (*present.nodes, *wanted)}
@@ -177,15 +185,29 @@ class CycleBreaker:
                 continue
             if reaching is not None and index not in reaching:
                 continue
-            if index in present.nodes or not settling.demands.may_pass(route.instance, index):
+            if index in present.nodes or not self._may_pass(route.instance, index):
                 continue
             if node.exclusive_storage and route.instance.local and route.instance.spindles is None:
                 continue
             held = footprint(route.instance, Place((index,), present.running))
             fits = all(room.get(key, amount) >= amount for key, amount in held.items())
             if fits or (len(wanted) > 1 and index in wanted):
-                found.append((any(key in pending for key in held), node.name, index))
-        return [index for _, _, index in sorted(found)[:THIRDS]]
+                strained = self._strained(route.instance, index, held)
+                found.append((strained, any(key in pending for key in held), node.name, index))
+        return [index for *_, index in sorted(found)[:THIRDS]]
+
+    def _may_pass(self, instance: Instance, index: int) -> bool:
+        """Whether no must is broken there, be the others where they are or where they go."""
+        may_pass = self._settling.demands.may_pass
+        return all(may_pass(instance, index, where) for where in self._places)
+
+    def _strained(self, instance: Instance, index: int, held: Amounts) -> bool:
+        """Whether `instance` would break a soft limit of a node, as that is before all steps."""
+        free = self._soft_room
+        taken = self._settling.state.exclusion[index]
+        return any(tag in taken for tag in instance.exclusion) or any(
+            free.get(key, amount) < amount for key, amount in held.items()
+        )
 
     def _with_stop(self) -> Iterator[Detour]:
         """Stopping: not what must keep running, nor what others must not run without."""
