@@ -33,7 +33,7 @@ Build = Callable[[str, bool], Scene]
 
 
 class RefusedError(Exception):
-    """A command that will not do what is asked, in its words."""
+    """A command that will not do what is asked, or stand by its plan, in its words."""
 
 
 def run(command: str, document: Json, *options: str) -> str:
@@ -47,7 +47,7 @@ def run(command: str, document: Json, *options: str) -> str:
         json.dump(document, file)
         file.flush()
         status = main([command, *options, file.name])
-    if status == 2:
+    if status == 2 or "the plan is refused" in complained.getvalue():
         raise RefusedError(complained.getvalue())
     assert status == 0, complained.getvalue()
     said.seek(0)
