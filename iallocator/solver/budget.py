@@ -22,7 +22,7 @@ ITERATIONS = 2000
 TRIALS = 150
 """Instances of the solver's answers tried out per second that is allowed."""
 
-PLACEMENTS = 20_000
+PLACEMENTS = 10_000
 """Placements that branch and bound looks at per second that is allowed."""
 
 
