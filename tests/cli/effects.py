@@ -1,0 +1,221 @@
+"""For every option of every command a document on which the option changes what is said.
+
+A case is a document, the words that are given anyway, and the option as it is typed.
+``{folder}`` in a word stands for a folder that holds what the case wants to read or write.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tests.builders import allocate, cluster, instance
+
+Json = dict[str, Any]
+
+__all__ = ["EFFECTS", "Effect"]
+
+FIXTURES = Path(__file__).parents[2] / "fixtures"
+
+
+@dataclass(frozen=True)
+class Effect:
+    """An option where it acts.
+
+    Attributes
+    ----------
+    document:
+        What is read; None: nothing, the cluster comes from elsewhere.
+    option:
+        The option, with its value.
+    words:
+        Given with and without it.
+    files:
+        Name -> what stands in that file of the folder.
+    """
+
+    document: Json | None
+    option: str
+    words: tuple[str, ...] = ()
+    files: dict[str, str] = field(default_factory=dict)
+
+
+def stored(case: str, option: str, *words: str) -> Effect:
+    """A stored request on which `option` acts."""
+    return Effect(json.loads((FIXTURES / case / "request.json").read_text()), option, words)
+
+
+def rbd(*nodes: str, **members: Any) -> Json:
+    """An instance on shared storage."""
+    return instance(*nodes, disk_template="rbd", **members)
+
+
+def batch(document: Json, *names: str, **members: Any) -> Json:
+    """`document` with a request for several instances on shared storage."""
+    one = allocate(document, disk_template="rbd", **members)["request"]
+    wanted = [{**one, "name": name} for name in names]
+    return {**document, "request": {"type": "multi-allocate", "instances": wanted}}
+
+
+CROWDED = cluster(
+    4,
+    instances={
+        **{f"d{k}": instance("node1", "node2") for k in range(3)},
+        **{f"r{k}": rbd("node1", memory=512 + 128 * k) for k in range(3)},
+    },
+)
+"""Nearly everything is on the first node."""
+
+TEXT = (FIXTURES / "balance/crowded-pair/cluster.data").read_text()
+
+FEWER = "".join(line for line in TEXT.splitlines(True) if not line.startswith("db1|"))
+
+NEW = allocate(cluster(3, instances={"a": rbd("node1")}), disk_template="rbd")
+
+READ_FROM = {
+    "--text-data": Effect(NEW, "--text-data={folder}/cluster.data", (), {"cluster.data": TEXT}),
+    "--simulate": Effect(NEW, "--simulate=p,5,100g,8g,4"),
+}
+
+CROWDED_NEW = allocate(CROWDED, disk_template="rbd")
+
+KVM = "allocate/kvm-node-memory"
+EXACT = "strategies/pacemaker-balanced-exactly"
+STICKY = "change-group/plain-refused"
+KEYED = "affinity/spreading-by-memory"
+
+ANSWERS = {
+    "--n1": stored("allocate/n1-no-new-refuses", "--n1=off"),
+    "--no-capacity-checks": stored("allocate/n1-no-new-refuses", "--no-capacity-checks"),
+    "--ignore-soft-errors": stored("allocate/exclusion-tag-conflict", "--ignore-soft-errors"),
+    "--ignore-dynu": Effect(NEW, "--ignore-dynu"),
+    "--restrict-allocation-to": Effect(NEW, "--restrict-allocation-to=node1"),
+    "--static-kvm-node-memory": stored(KVM, "--static-kvm-node-memory=0"),
+    "--compat": stored("allocate/tie-of-nodes", "--compat=hail"),
+    "--inter-group": stored("node-evacuate/remote-offer-taken", "--inter-group=yes"),
+    "--exact-search": stored(EXACT, "--exact-search=no", "--strategy=balanced"),
+    "--optimal": Effect(batch(CROWDED, "x", "y"), "--optimal"),
+    "--time-limit": stored(EXACT, "--time-limit=0", "--strategy=balanced"),
+    "--tag-prefix": stored("strategies/strategy-by-tags", "--tag-prefix=other:"),
+    "--strategy": Effect(NEW, "--strategy=pacemaker-minimal"),
+    "--stickiness": stored(STICKY, "--stickiness=100", "--strategy=pacemaker-balanced"),
+    "--top": Effect(NEW, "--top=3"),
+    "--affinity-overhead": stored(KEYED, "--affinity-overhead=50000", "--strategy=affinity"),
+    "--initial-msav": stored(KEYED, "--initial-msav=0", "--strategy=affinity"),
+    "--final-msav": stored("affinity/anti-affinity", "--final-msav=30", "--strategy=affinity"),
+    "--msav-steps": stored(KEYED, "--msav-steps=1", "--strategy=affinity"),
+    "--seed": Effect(NEW, "--seed=3", ("--strategy=affinity",)),
+    **READ_FROM,
+    "--validate": Effect(NEW, "--validate"),
+    "--verbose": Effect(NEW, "--verbose"),
+    "--version": Effect(NEW, "--version"),
+    "--help": Effect(NEW, "--help"),
+}
+
+STATES = {
+    "--save-cluster": "--save-cluster={folder}/saved",
+    "--print-nodes": "--print-nodes",
+    "--print-instances": "--print-instances",
+}
+
+EFFECTS: dict[tuple[str, str], Effect] = {}
+
+
+def _add(command: str, effects: dict[str, Effect]) -> None:
+    EFFECTS.update({(command, name): effect for name, effect in effects.items()})
+
+
+CONFIGURED = {
+    **{name: Effect(NEW, f"{name}={value}") for name, value in {
+        "--n1": "off", "--restrict-allocation-to": "node1", "--static-kvm-node-memory": "0",
+        "--compat": "hail", "--inter-group": "yes", "--exact-search": "no", "--time-limit": "3",
+        "--tag-prefix": "x:", "--strategy": "affinity", "--stickiness": "3", "--top": "3",
+        "--affinity-overhead": "3", "--initial-msav": "3", "--final-msav": "3",
+        "--msav-steps": "3", "--seed": "3",
+    }.items()},
+    **{name: Effect(NEW, name) for name in (
+        "--no-capacity-checks", "--ignore-soft-errors", "--ignore-dynu", "--optimal", "--json",
+        "--validate", "--verbose", "--version", "--help",
+    )},
+    "--text-data": Effect(None, "--text-data={folder}/cluster.data", ("-t", "{folder}/other.data"),
+                          {"cluster.data": TEXT, "other.data": TEXT}),
+    "--simulate": Effect(None, "--simulate=p,5,100g,8g,4", ("--simulate=p,2,1g,1g,1",)),
+}  # fmt: skip
+"""What changes what `config` shows."""
+
+BOUND = cluster(
+    3,
+    instances={
+        "a": rbd("node1", tags=["iallocator:together:must:x", "iallocator:priority:3"]),
+        "b": rbd("node1", tags=["iallocator:together:must:x"]),
+        "c": rbd("node2", tags=["iallocator:apart:should:y:2", "iallocator:apart:should:y"]),
+        "d": rbd("node3", tags=["iallocator:apart:should:y"]),
+    },
+)
+
+LISTED = {
+    "--json": Effect(BOUND, "--json"),
+    "--instance": Effect(BOUND, "--instance=a"),
+    "--strength": Effect(BOUND, "--strength=must"),
+    "--kind": Effect(BOUND, "--kind=together"),
+    "--ignore-soft-errors": stored("allocate/exclusion-tag-conflict", "--ignore-soft-errors"),
+    "--restrict-allocation-to": Effect(NEW, "--restrict-allocation-to=node1"),
+    "--tag-prefix": Effect(BOUND, "--tag-prefix=x:"),
+    "--all": Effect(BOUND, "--all"),
+    "--strategy": stored(KEYED, "--strategy=affinity", "--all"),
+    "--stickiness": Effect(BOUND, "--stickiness=7", ("--all", "--strategy=pacemaker-balanced")),
+    "--affinity-overhead": stored(KEYED, "--affinity-overhead=7", "--all", "--strategy=affinity"),
+    **{name: Effect(BOUND, name) for name in ("--validate", "--verbose", "--version", "--help")},
+    "--text-data": Effect(
+        None,
+        "--text-data={folder}/cluster.data",
+        ("-v", "-t", "{folder}/other.data"),
+        {"cluster.data": TEXT, "other.data": FEWER},
+    ),
+    "--simulate": Effect(None, "--simulate=p,5,100g,8g,4", ("-v", "--simulate=p,2,1g,1g,1")),
+}
+
+SHOWN_ALWAYS = ("--json", "--print-commands", "--graph", "--verbose", "--version", "--help",
+                "--validate", "--print-nodes", "--print-instances")  # fmt: skip
+
+
+def planned(document: Json, *words: str) -> dict[str, Effect]:
+    """What every planner has."""
+    return {
+        **{name: Effect(document, name, words) for name in SHOWN_ALWAYS},
+        "--save-cluster": Effect(document, "--save-cluster={folder}/saved", words),
+        "--text-data": Effect(None, "--text-data={folder}/cluster.data",
+                              ("-v", "-t", "{folder}/other.data", *words),
+                              {"cluster.data": TEXT, "other.data": FEWER}),
+        "--simulate": Effect(None, "--simulate=p,5,100g,8g,4",
+                             ("-v", "--simulate=p,2,10g,4g,1", *words)),
+    }  # fmt: skip
+
+
+TOLD = {
+    "--json": Effect(CROWDED_NEW, "--json"),
+    "--brief": Effect(CROWDED_NEW, "--brief"),
+    "--node": Effect(CROWDED_NEW, "--node=node1"),
+    "--instance": Effect(batch(CROWDED, "x", "y"), "--instance=x"),
+    "--graph": stored("node-evacuate/drbd-all", "--graph={folder}/steps.dot"),
+}
+
+QUICK = {
+    "--ignore-dynu": Effect(CROWDED, "--ignore-dynu"),
+    "--time-limit": Effect(CROWDED, "--time-limit=0"),
+}
+
+_add("", ANSWERS | {name: Effect(NEW, word) for name, word in STATES.items()})
+_add("explain", ANSWERS | TOLD)
+_add("config", CONFIGURED)
+_add("constraints", LISTED)
+for command in ("balance", "squeeze", "balance-groups", "compress", "redistribute"):
+    _add(command, planned(CROWDED))
+_add("place", planned(CROWDED, "--strategy=pacemaker-balanced"))
+for command in ("check", "capacity"):
+    plain = planned(CROWDED)
+    _add(command, {n: e for n, e in plain.items() if n not in ("--print-commands", "--graph")})
+for command in ("balance", "check", "squeeze"):
+    _add(command, QUICK)

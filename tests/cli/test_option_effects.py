@@ -1,0 +1,67 @@
+"""What a command accepts acts: with the option something else is said, or written."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+from iallocator.cli import main
+from iallocator.commands.shared.common_options import table_of
+from iallocator.options import COMMON
+from tests.builders import as_bytes
+
+from .effects import EFFECTS, Effect
+
+Capture = pytest.CaptureFixture[str]
+
+COMPLETE = ("explain", "config", "constraints")
+"""The commands each of whose options stands in the table of effects."""
+
+Said = tuple[int, str, str, dict[str, bytes]]
+
+
+def said_by(
+    command: str, effect: Effect, words: tuple[str, ...], folder: Path, capsys: Capture
+) -> Said:
+    """Status, both streams, and the files that were written."""
+    folder.mkdir()
+    for name, text in effect.files.items():
+        (folder / name).write_text(text)
+    arguments = [command] if command else []
+    if effect.document is not None:
+        (folder / "document.json").write_bytes(as_bytes(effect.document))
+        arguments.append(str(folder / "document.json"))
+    status = main([*arguments, *(word.replace("{folder}", str(folder)) for word in words)])
+    out, err = (text.replace(str(folder), "FOLDER") for text in capsys.readouterr())
+    known = {"document.json", *effect.files}
+    written = {p.name: p.read_bytes() for p in folder.iterdir() if p.name not in known}
+    return status, out, err, written
+
+
+@pytest.mark.parametrize(("command", "option"), sorted(EFFECTS), ids=lambda word: word or "request")
+def test_option_that_is_accepted_changes_what_is_said(
+    command: str, option: str, tmp_path: Path, capsys: Capture
+) -> None:
+    """The same document and words, without the option and with it."""
+    effect = EFFECTS[command, option]
+    assert effect.option.startswith(option)
+    plain = said_by(command, effect, effect.words, tmp_path / "plain", capsys)
+    changed = said_by(command, effect, (*effect.words, effect.option), tmp_path / "with", capsys)
+    assert plain[0] == 0
+    assert changed[0] == 0
+    assert plain != changed
+
+
+def test_table_of_effects_is_complete_for_requests() -> None:
+    """An option that requests take has a document on which it acts."""
+    assert {name for command, name in EFFECTS if not command} == {o.names[0] for o in COMMON}
+
+
+@pytest.mark.parametrize("command", COMPLETE)
+def test_table_of_effects_is_complete(command: str) -> None:
+    """Every option of the command, its own and the common ones, has a document on which it acts."""
+    own = import_module(f"iallocator.commands.{command}").OPTIONS
+    wanted = {option.names[0] for option in (*own, *table_of(command))}
+    assert {name for one, name in EFFECTS if one == command} == wanted
