@@ -219,3 +219,6 @@ for command in ("check", "capacity"):
     _add(command, {n: e for n, e in plain.items() if n not in ("--print-commands", "--graph")})
 for command in ("balance", "check", "squeeze"):
     _add(command, QUICK)
+EFFECTS["capacity", "--tag-prefix"] = Effect(
+    cluster(2, changes={"node1": {"tags": ["iallocator:maintenance"]}}), "--tag-prefix=x:"
+)

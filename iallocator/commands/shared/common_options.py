@@ -72,7 +72,7 @@ WHERE: dict[str, tuple[frozenset[str], Reasons]] = {
     ),
     "optimal": (REQUESTS, {"": "only a request is answered at its optimum"}),
     "time_limit": (REQUESTS | PLANNERS, {"": "it searches nothing"}),
-    "tag_prefix": (EVERY - {"capacity"}, {"": "no tag of ours counts for what it places"}),
+    "tag_prefix": (EVERY, {}),
     "strategy": (
         REQUESTS | INTERGROUP | {"constraints", "place"},
         {"": BY_SCORE},
