@@ -354,6 +354,22 @@ def together(scene: Scene) -> Iterator[None]:
     scene.tag(partner, "iallocator:colocate:must:pair")
 
 
+@feature("together, as one", (SHARED,), rival=True)
+def together_as_one(scene: Scene) -> Iterator[None]:
+    """There is room for both on `next` only, and they go together."""
+    scene.forgo_n1()
+    scene.subject["memory"] = 12000
+    if SOURCE in scene.document["nodes"]:
+        scene.node(SOURCE)["total_memory"] += 12000
+    scene.node(BEST)["total_memory"] = 21000
+    rival = scene.add_rival()
+    rival["memory"] = 10000
+    scene.tag(scene.subject, "iallocator:priority:1")
+    yield
+    scene.tag(scene.subject, "iallocator:colocate:must:pair")
+    scene.tag(rival, "iallocator:colocate:must:pair")
+
+
 @feature("apart (node)", PRIMARIES)
 def apart_node(scene: Scene) -> Iterator[None]:
     """``at-best`` and the subject must not share a node."""

@@ -51,6 +51,7 @@ RULES: list[Rule] = [
             "cpu ratio",
             "exclusion tags",
             "together",
+            "together, as one",
             "apart (node)",
             "apart (domain)",
             "should with a price",
@@ -74,7 +75,7 @@ RULES: list[Rule] = [
         "a property of the group, and the path does not leave it",
     ),
     (
-        ("priority", "order", "order after what fails"),
+        ("priority", "order", "order after what fails", "together, as one"),
         ALONE,
         "it decides between instances of one request or plan, here is one",
     ),
