@@ -72,12 +72,6 @@ CIRCULAR_FOR_TYPES = {
     # a trace hears of all that is decided, and those who decide know that there is one
     "placement.context", "placement.evaluator", "placement.groups", "placement.moves",
     "placement.new", "placement.ranked_moves", "placement.trace", "placement.working",
-    # to be untied
-    "planners.balance.greedy", "planners.balance.units",
-    "planners.balance.scan.move_pairs", "planners.balance.scan.neighbourhood",
-    "planners.balance.scan.node_table", "planners.balance.scan.pools",
-    "transition.planning.cycle_breaking", "transition.planning.planner",
-    "transition.planning.unstoppable",
 }  # fmt: skip
 """Modules in circles of which only the type checker knows."""
 

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from iallocator.model.cluster import Cluster, Group
 from iallocator.model.node_view import capacities
 from iallocator.model.state import State
-from iallocator.planners.balance.greedy import BalanceProblem
 from iallocator.planners.balance.move_kinds import MoveRules
+from iallocator.planners.balance.problem import BalanceProblem
 from iallocator.planners.eligible import movable
 from iallocator.wire.document import Reading, read_cluster
 from tests.conformance.documents import document

@@ -13,7 +13,6 @@ lose it: of moves that would, the next best is taken.
 from __future__ import annotations
 
 from iallocator.model.moves import apply_steps
-from iallocator.planners.balance.scan.neighbourhood import MoveScan
 from iallocator.planners.eligible import score_of
 from iallocator.planners.plan import Plan, PlannedMove, traffic
 from iallocator.planners.stop_criteria import lowest_score
@@ -21,20 +20,17 @@ from iallocator.planners.survival import FailureGuard
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
-    from iallocator.model.instance import Instance
-    from iallocator.model.state import State
-    from iallocator.planners.balance.move_kinds import MoveRules
-    from iallocator.planners.balance.scan.affinity_table import Ties
-    from iallocator.planners.balance.scan.neighbourhood import FoundMove, Measure
+    from iallocator.planners.balance.problem import BalanceProblem
+    from iallocator.planners.balance.scan.found_move import FoundMove
+    from iallocator.planners.balance.scan.neighbourhood import Measure
     from iallocator.planners.balance.units import UnitMove, UnitMoves
     from iallocator.planners.stop_criteria import StopCriteria
-    from iallocator.planners.survival import Survival
 
     Progress = Callable[[Plan], None]
 
-__all__ = ["BalanceProblem", "GreedyBalancer", "balance"]
+__all__ = ["GreedyBalancer", "balance"]
 
 NOTHING = 1e-10
 """A gain below this is rounding."""
@@ -60,52 +56,6 @@ EXCHANGE_GAIN = 0.001
 """The least that an exchange of two instances must gain."""
 
 
-class BalanceProblem:
-    """What is balanced: the nodes of `scope` in `state`, `instances` that may move.
-
-    `fixed` holds the capacities of every node of the cluster, `ties` the bonds between
-    instances, `survival` the failures that must be survivable in the end.  The order of
-    `scope` and `instances` decides between equals.
-    """
-
-    def __init__(
-        self,
-        state: State,
-        scope: Sequence[int],
-        fixed: Sequence[tuple[float, ...]],
-        instances: Sequence[Instance],
-        rules: MoveRules,
-        ties: Ties | None = None,
-        survival: Survival | None = None,
-    ) -> None:
-        self.state = state
-        self.survival = survival
-        self.ties = ties
-        self.scope = scope
-        self.fixed = fixed
-        self.instances = instances
-        self.rules = rules
-
-    def scan(self) -> MoveScan:
-        """All moves, as the state is now."""
-        scan = MoveScan(self.state, self.scope, self.fixed, self.instances, self.rules, self.ties)
-        scan.set_prices(traffic)
-        return scan
-
-    def unit_moves(self, guard: FailureGuard | None) -> UnitMoves | None:
-        """The moves of those that must be together; None where nothing binds instances."""
-        if self.ties is None:
-            return None
-        from iallocator.planners.balance.units import UnitMoves
-
-        return UnitMoves(self, self.ties, guard)
-
-    def relaxed(self) -> MoveScan:
-        """All moves, those that only soft limits or bonds forbid among them."""
-        rules = self.rules.without_soft_limits()
-        return MoveScan(self.state, self.scope, self.fixed, self.instances, rules)
-
-
 class GreedyBalancer:
     """Makes one plan, changing the state as it goes; `plan` is always what is found so far."""
 
@@ -120,7 +70,7 @@ class GreedyBalancer:
         self._state = arena.state
         self._scan = arena.scan()
         self._guard = guard
-        self._units = arena.unit_moves(guard)
+        self._units = _unit_moves(arena, guard)
         self._limits = limits
         self._floor = limits.min_score + lowest_score(arena.state, arena.scope)
         self._progress = progress
@@ -396,3 +346,12 @@ def _attempt(
         plan = Plan("balance", score_of(arena.state, arena.scope))
         plan.stop_at_best()
         return plan
+
+
+def _unit_moves(problem: BalanceProblem, guard: FailureGuard | None) -> UnitMoves | None:
+    """The moves of those that must be together; None where nothing binds instances."""
+    if problem.ties is None:
+        return None
+    from iallocator.planners.balance.units import UnitMoves
+
+    return UnitMoves(problem, problem.ties, guard)

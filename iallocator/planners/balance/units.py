@@ -8,7 +8,7 @@ members may be apart; at the end no must is broken that held before.
 from __future__ import annotations
 
 from iallocator.model.moves import apply_steps
-from iallocator.planners.balance.scan.neighbourhood import FoundMove
+from iallocator.planners.balance.scan.found_move import FoundMove
 from iallocator.planners.balance.unit_steps import kinds_to, possible
 from iallocator.planners.plan import traffic
 from iallocator.scoring.arrays import ArrayKernel, capacity_matrix
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from iallocator.model.instance import Instance
-    from iallocator.planners.balance.greedy import BalanceProblem
     from iallocator.planners.balance.move_kinds import MoveKind, MoveRules
+    from iallocator.planners.balance.problem import BalanceProblem
     from iallocator.planners.balance.scan.affinity_table import Tie, Ties
     from iallocator.planners.survival import FailureGuard
 

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from iallocator.model.node_view import capacities
 from iallocator.model.state import State
-from iallocator.planners.balance.greedy import BalanceProblem, GreedyBalancer
+from iallocator.planners.balance.greedy import GreedyBalancer
 from iallocator.planners.balance.move_kinds import MoveRules
+from iallocator.planners.balance.problem import BalanceProblem
 from iallocator.planners.eligible import score_of
 from iallocator.planners.squeeze.headroom_repair import repair
 from iallocator.planners.squeeze.power_state import Switched

@@ -7,14 +7,14 @@ others have more than that.
 from __future__ import annotations
 
 from iallocator.model.moves import apply_steps
-from iallocator.planners.balance.greedy import BalanceProblem
+from iallocator.planners.balance.problem import BalanceProblem
 from iallocator.planners.plan import PlannedMove, traffic
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from iallocator.planners.balance.scan.neighbourhood import FoundMove
+    from iallocator.planners.balance.scan.found_move import FoundMove
     from iallocator.planners.squeeze.headroom import Headroom
 
 __all__ = ["repair"]

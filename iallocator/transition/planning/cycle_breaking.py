@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from iallocator.model.instance import Instance
-    from iallocator.transition.planning.planner import TransitionPlanner
+    from iallocator.transition.planning.planning_state import PlanningState
     from iallocator.transition.planning.routes import Route
     from iallocator.transition.planning.schedule import ScheduleResult
     from iallocator.transition.resources import Amounts
@@ -67,15 +67,15 @@ class BetterDetour:
 class CycleBreaker:
     """The other ways there are, at the moment when nothing more can be done."""
 
-    def __init__(self, settling: TransitionPlanner, found: ScheduleResult) -> None:
-        self._settling = settling
+    def __init__(self, planning: PlanningState, found: ScheduleResult) -> None:
+        self._planning = planning
         self._found = found
         self._names = sorted({task.name for task in found.left} - {""})
         size = len(found.order) + len(found.left)
         self._trials = max(PAIRED, min(TRIALS, EFFORT // max(size, 1)))
-        self._soft_room = room(settling.state, SOFT)
-        wanted = {name: r.wanted for name, r in settling.routes.items() if r.wanted is not None}
-        self._places = (settling.state.where, wanted)
+        self._soft_room = room(planning.state, SOFT)
+        wanted = {name: r.wanted for name, r in planning.routes.items() if r.wanted is not None}
+        self._places = (planning.state.where, wanted)
 
     def best(self) -> BetterDetour:
         """The first ways that let all arrive, or else those that leave fewest behind.
@@ -102,7 +102,7 @@ class CycleBreaker:
             found = self._go(ways)
             if found.behind < best.behind:
                 best = found
-            if not found.behind or self._settling.tired:
+            if not found.behind or self._planning.tired:
                 break
         return best
 
@@ -120,9 +120,9 @@ class CycleBreaker:
     def _go(self, ways: list[Detour]) -> BetterDetour:
         """What comes of it if some instances go these ways."""
         others = {way.route.instance.name: way.route for way in ways}
-        routes = self._settling.routes | others
+        routes = self._planning.routes | others
         begin = self._found.order
-        return BetterDetour(ways, self._settling.attempt(routes, branches=BRANCHES, begin=begin))
+        return BetterDetour(ways, self._planning.attempt(routes, branches=BRANCHES, begin=begin))
 
     def _members(self) -> list[str]:
         """Those still waiting that hold what others lack; the cheapest to move first."""
@@ -134,7 +134,7 @@ class CycleBreaker:
             for key, amount in task.takes.items()
             if key in room and room[key] < amount
         }
-        routes = self._settling.routes
+        routes = self._planning.routes
         members = []
         for name in self._names:
             route = routes[name]
@@ -153,17 +153,17 @@ class CycleBreaker:
         return instance.memory + (instance.disk if instance.template == "drbd" else 0)
 
     def _around(self) -> Iterator[Detour]:
-        settling = self._settling
+        planning = self._planning
         for name in self._members():
-            route = settling.routes[name]
+            route = planning.routes[name]
             present, wanted = route.present, route.wanted
             assert present is not None
             assert wanted is not None
             thirds = self._thirds(route, present, wanted)
-            for steps in detours(present.nodes, wanted, thirds, settling.online):
-                if not settling.lacks_tags(present, steps):
+            for steps in detours(present.nodes, wanted, thirds, planning.online):
+                if not planning.lacks_tags(present, steps):
                     on_the_way = [n for _, n in steps if n not in (*present.nodes, *wanted)]
-                    nodes = settling.state.cluster.node_names(list(dict.fromkeys(on_the_way)))
+                    nodes = planning.state.cluster.node_names(list(dict.fromkeys(on_the_way)))
                     through = f"through {', '.join(nodes)}" if nodes else "in another order"
                     yield Detour(route.by(steps), f"{name} goes {through}: others need its room")
 
@@ -172,8 +172,8 @@ class CycleBreaker:
 
         First those where it breaks no soft limit, of these those that nobody else wants.
         """
-        settling = self._settling
-        cluster, room = settling.state.cluster, self._found.room
+        planning = self._planning
+        cluster, room = planning.state.cluster, self._found.room
         groups = {cluster.nodes[index].group.index for index in (*present.nodes, *wanted)}
         storage = cluster.storage
         reaching = storage.nodes_for(route.instance) if storage is not None else None
@@ -181,7 +181,7 @@ class CycleBreaker:
         found = []
         for node in cluster.nodes:
             index = node.index
-            if node.group.index not in groups or not settling.online(index):
+            if node.group.index not in groups or not planning.online(index):
                 continue
             if reaching is not None and index not in reaching:
                 continue
@@ -198,24 +198,24 @@ class CycleBreaker:
 
     def _may_pass(self, instance: Instance, index: int) -> bool:
         """Whether no must is broken there, be the others where they are or where they go."""
-        may_pass = self._settling.demands.may_pass
+        may_pass = self._planning.demands.may_pass
         return all(may_pass(instance, index, where) for where in self._places)
 
     def _strained(self, instance: Instance, index: int, held: Amounts) -> bool:
         """Whether `instance` would break a soft limit of a node, as that is before all steps."""
         free = self._soft_room
-        taken = self._settling.state.exclusion[index]
+        taken = self._planning.state.exclusion[index]
         return any(tag in taken for tag in instance.exclusion) or any(
             free.get(key, amount) < amount for key, amount in held.items()
         )
 
     def _with_stop(self) -> Iterator[Detour]:
         """Stopping: not what must keep running, nor what others must not run without."""
-        settling = self._settling
-        demands = settling.demands
+        planning = self._planning
+        demands = planning.demands
         bases = {first for first, _, strength in demands.orders if strength == MUST}
         for name in self._members():
-            route = settling.routes[name]
+            route = planning.routes[name]
             if route.present is None or not route.present.running:
                 continue
             if name in demands.keep_running | demands.stuck | bases:

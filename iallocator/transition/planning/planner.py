@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from iallocator.limits.migration import may_not_receive
 from iallocator.transition.paths import shortest
 from iallocator.transition.planning.cycle_breaking import CycleBreaker
 from iallocator.transition.planning.diagnosis import reasons
 from iallocator.transition.planning.order_graph import circular, without_circles
+from iallocator.transition.planning.planning_state import PlanningState
 from iallocator.transition.planning.routes import Route, build
-from iallocator.transition.planning.schedule import BRANCHES, TASTES, schedule
+from iallocator.transition.planning.schedule import TASTES, schedule
 from iallocator.transition.planning.unstoppable import fence_for_stuck
 from iallocator.transition.requirements import MUST
-from iallocator.transition.resources import Place, room
+from iallocator.transition.resources import Place
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -30,25 +30,12 @@ __all__ = ["TransitionPlanner"]
 RETRIED = 40
 """How many of the instances that were given up are tried once more, one by one."""
 
-ENOUGH = 1_000_000
-"""After so many looks whether a step fits, a few seconds, no other ways are tried."""
-
 MANY = 150
 """For more steps than this, only one sequence is looked for."""
 
 
-class TransitionPlanner:
-    """Finds the way of every instance, and a sequence in which all of them fit.
-
-    Attributes
-    ----------
-    left, remarks:
-        As in `Transition`.
-    routes:
-        The ways, by name of the instance.
-    looks:
-        What the search has cost until now.
-    """
+class TransitionPlanner(PlanningState):
+    """Finds the way of every instance, and a sequence in which all of them fit."""
 
     def __init__(
         self,
@@ -57,66 +44,15 @@ class TransitionPlanner:
         new: Iterable[Instance],
         demands: Demands,
     ) -> None:
-        self.state = state
-        self.demands = demands.copy()
-        self.left: list[tuple[str, str]] = []
-        self.remarks: list[str] = []
-        self.routes: dict[str, Route] = {}
-        self._new = {instance.name: instance for instance in new}
-        self._room = room(state, demands.limits)
-        known = {instance.name: instance for instance in state.cluster.instances} | self._new
+        super().__init__(state, new, demands)
+        known = {instance.name: instance for instance in state.cluster.instances} | self.new
         unknown = sorted(wanted.keys() - known.keys())
         if unknown:
             raise LookupError(f"unknown instances: {', '.join(unknown)}")
         for name in sorted(wanted):
             self._begin(known[name], wanted[name])
-        self._orders = self._sort_orders()
+        self.orders = self._sort_orders()
         self._best: list[Step] = []
-        self.looks = 0
-
-    @property
-    def tired(self) -> bool:
-        """Whether enough ways have been tried: the same for the same input, unlike a clock."""
-        return self.looks > ENOUGH
-
-    def online(self, index: int) -> bool:
-        """Whether something may come to the node, once it is powered on if it is to be."""
-        if index in self.demands.power_on:
-            return True
-        return self.state.cluster.nodes[index].online and index not in self.demands.power_off
-
-    def drop(self, name: str, reason: str) -> None:
-        """Leave an instance as it is, and what cannot start without it."""
-        route = self.routes.pop(name, None)
-        self.left.append((name, reason))
-        if name in self._new or (route is not None and route.wanted is None):
-            self._without(name)
-
-    def _without(self, name: str) -> None:
-        """Give up what must start after an instance that does not run in the end."""
-        for first, second, strength in self.demands.orders:
-            after = self.routes.get(second)
-            if first == name and strength == MUST and after and after.present is None:
-                self.drop(second, f"must start after {name}, which does not start")
-
-    def attempt(
-        self,
-        routes: Mapping[str, Route],
-        orders: Orders | None = None,
-        branches: int = BRANCHES,
-        begin: Sequence[Step] = (),
-    ) -> ScheduleResult:
-        """The longest sequence on these ways; `begin`: one that did not come to its end."""
-        chosen = self._orders if orders is None else orders
-        tasks = build(self.state.cluster, routes, self.demands, chosen)
-        found = schedule(tasks, self._room, branches)
-        self.looks += found.looks
-        if found.left and begin:
-            other = schedule(tasks, self._room, branches, begin)
-            self.looks += other.looks
-            if len(other.left) < len(found.left):
-                return other
-        return found
 
     def settle(self) -> list[list[Step]]:
         """Legal sequences of the same steps; what they leave out is in `left`."""
@@ -142,8 +78,8 @@ class TransitionPlanner:
             return
         for taste in range(len(TASTES)):
             for turned in (False, True):
-                built = build(self.state.cluster, self.routes, self.demands, self._orders)
-                found = schedule(built[::-1] if turned else built, self._room, taste=taste)
+                built = build(self.state.cluster, self.routes, self.demands, self.orders)
+                found = schedule(built[::-1] if turned else built, self.room, taste=taste)
                 if not found.left:
                     yield found.order
 
@@ -178,19 +114,6 @@ class TransitionPlanner:
             return
         self.routes[name] = Route(instance, place, nodes, steps)
 
-    def lacks_tags(self, place: Place, steps: Sequence[tuple[str, int]]) -> bool:
-        """Whether a migration on this way is forbidden by tags."""
-        from iallocator.model.moves import REPLACE_SECONDARY, places_after
-
-        nodes = place.nodes
-        for step in steps:
-            after = places_after(nodes, [step])
-            moved = step[0] != REPLACE_SECONDARY and place.running
-            if moved and may_not_receive(self.state.cluster, nodes[0], after[:1]):
-                return True
-            nodes = after
-        return False
-
     def _sort_orders(self) -> list[tuple[str, str, str]]:
         """The orders that can all be met; instances in circles of musts are left as they are."""
         musts = [order for order in self.demands.orders if order[2] == MUST]
@@ -200,10 +123,10 @@ class TransitionPlanner:
                 if name in self.routes:
                     self.drop(name, f"must start after itself: {words}")
         musts = [o for o in musts if o[0] in self.routes and o[1] in self.routes]
-        gone = [name for name, _ in self.left if name in self._new]
+        gone = [name for name, _ in self.left if name in self.new]
         gone += (name for name, route in self.routes.items() if route.wanted is None)
         for name in sorted(gone):
-            self._without(name)
+            self.without(name)
         shoulds = [order for order in self.demands.orders if order[2] != MUST]
         kept, dropped = without_circles(musts, shoulds)
         self.remarks += (f"{b} does not wait for {a}: a circle of orders" for a, b, _ in dropped)
@@ -211,8 +134,8 @@ class TransitionPlanner:
 
     def _relax(self) -> bool:
         """Drop the wishes of order that stand in the way, the last ones first."""
-        musts = [order for order in self._orders if order[2] == MUST]
-        shoulds = [order for order in self._orders if order[2] != MUST]
+        musts = [order for order in self.orders if order[2] == MUST]
+        shoulds = [order for order in self.orders if order[2] != MUST]
         if not shoulds or self.attempt(self.routes, musts).left:
             return False
         kept = list(musts)
@@ -223,7 +146,7 @@ class TransitionPlanner:
                 )
             else:
                 kept.append(order)
-        self._orders = kept
+        self.orders = kept
         return True
 
     def _way_round(self, found: ScheduleResult) -> bool:
@@ -262,7 +185,7 @@ class TransitionPlanner:
 
     def _lacks_base(self, name: str) -> bool:
         """Whether something that it must start after does not start."""
-        gone = {one for one, _ in self.left if one in self._new}
+        gone = {one for one, _ in self.left if one in self.new}
         return any(
             second == name and strength == MUST and first in gone
             for first, second, strength in self.demands.orders

@@ -13,104 +13,104 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from iallocator.model.instance import Instance
-    from iallocator.transition.planning.planner import TransitionPlanner
+    from iallocator.transition.planning.planning_state import PlanningState
     from iallocator.transition.resources import Amounts
 
 __all__ = ["fence_for_stuck"]
 
 
-def fence_for_stuck(settling: TransitionPlanner) -> None:
+def fence_for_stuck(planning: PlanningState) -> None:
     """Decide what becomes of the instances in `Demands.stuck` that are to go elsewhere.
 
     If something that must keep running depends on it, directly or not, its node is to
     be fenced once everything else has left it; what was to stay there leaves, too.
     Otherwise the instance stays where it is.
     """
-    demands = settling.demands
+    demands = planning.demands
     musts = [order for order in demands.orders if order[2] == MUST]
     for name in sorted(demands.stuck):
-        route = settling.routes.get(name)
+        route = planning.routes.get(name)
         if route is None or route.present is None or not route.present.running:
             continue
         needing = [one for one in dependents(musts, name) if one in demands.keep_running]
         if not needing:
-            settling.drop(
+            planning.drop(
                 name, "cannot be stopped, and nothing that must keep running depends on it"
             )
         else:
-            _fence(settling, name, route.present.nodes[0], needing)
+            _fence(planning, name, route.present.nodes[0], needing)
 
 
-def _fence(settling: TransitionPlanner, name: str, node: int, needing: list[str]) -> None:
+def _fence(planning: PlanningState, name: str, node: int, needing: list[str]) -> None:
     """Have `node` fenced for `name`, and emptied before."""
-    cluster = settling.state.cluster
-    for instance in _staying(settling, node):
-        route = _elsewhere(settling, instance, node)
+    cluster = planning.state.cluster
+    for instance in _staying(planning, node):
+        route = _elsewhere(planning, instance, node)
         if route is None:
-            settling.drop(
+            planning.drop(
                 name,
                 f"cannot be stopped, and {cluster.nodes[node].name} cannot be fenced for "
                 f"{', '.join(needing)}: {instance.name} has no other place",
             )
             return
-        settling.routes[instance.name] = route
-        settling.remarks.append(
+        planning.routes[instance.name] = route
+        planning.remarks.append(
             f"{instance.name} leaves {cluster.nodes[node].name}, which is to be fenced"
         )
-    settling.routes[name].fenced = True
-    settling.remarks.append(
+    planning.routes[name].fenced = True
+    planning.remarks.append(
         f"{cluster.nodes[node].name} is to be fenced: {name} cannot be stopped, and "
         f"{', '.join(needing)} must keep running"
     )
 
 
-def _staying(settling: TransitionPlanner, node: int) -> list[Instance]:
+def _staying(planning: PlanningState, node: int) -> list[Instance]:
     """What would still run on `node` in the end, by name."""
-    held = settling.state.primaries[node]
+    held = planning.state.primaries[node]
     found = []
     for name in sorted(held):
-        route = settling.routes.get(name)
+        route = planning.routes.get(name)
         stays = route is None or (route.wanted is not None and route.wanted[0] == node)
         if held[name].uses_memory and stays:
             found.append(held[name])
     return found
 
 
-def _elsewhere(settling: TransitionPlanner, instance: Instance, node: int) -> Route | None:
+def _elsewhere(planning: PlanningState, instance: Instance, node: int) -> Route | None:
     """A way off `node` to where there is room in the end, the first by name."""
-    if not instance.mirrored or instance.name in settling.demands.stuck:
+    if not instance.mirrored or instance.name in planning.demands.stuck:
         return None
-    final = _final_room(settling)
-    present = Place(settling.state.where[instance.name], True)
-    for nodes in _places(settling, present.nodes, node):
+    final = _final_room(planning)
+    present = Place(planning.state.where[instance.name], True)
+    for nodes in _places(planning, present.nodes, node):
         takes, _ = change(instance, present, Place(nodes, True))
         if all(final.get(key, amount) >= amount for key, amount in takes.items()):
             try:
-                steps = shortest(present.nodes, nodes, settling.online)
+                steps = shortest(present.nodes, nodes, planning.online)
             except LookupError:
                 continue
-            if not settling.lacks_tags(present, steps):
+            if not planning.lacks_tags(present, steps):
                 return Route(instance, present, nodes, steps)
     return None
 
 
 def _places(
-    settling: TransitionPlanner, present: tuple[int, ...], node: int
+    planning: PlanningState, present: tuple[int, ...], node: int
 ) -> Iterator[tuple[int, ...]]:
     """Where an instance could go: its mirror first, then the other nodes of the group."""
     if len(present) > 1:
         yield (present[1], present[0])
-    cluster = settling.state.cluster
+    cluster = planning.state.cluster
     members = cluster.nodes[node].group.nodes
     for index in sorted(members, key=lambda one: cluster.nodes[one].name):
-        if index not in present and settling.online(index):
+        if index not in present and planning.online(index):
             yield (index, *present[1:])
 
 
-def _final_room(settling: TransitionPlanner) -> Amounts:
+def _final_room(planning: PlanningState) -> Amounts:
     """What every node has left once all is where it is wanted."""
-    left = room(settling.state, settling.demands.limits)
-    for route in settling.routes.values():
+    left = room(planning.state, planning.demands.limits)
+    for route in planning.routes.values():
         before = route.present
         running = before.running if before else route.instance.uses_memory
         if route.wanted is not None:

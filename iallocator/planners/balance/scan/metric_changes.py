@@ -28,10 +28,10 @@ if TYPE_CHECKING:
     from iallocator.planners.balance.move_kinds import MoveKind, MoveRules
     from iallocator.planners.balance.scan.equivalent_metrics import Twins
     from iallocator.planners.balance.scan.exclusion import MoveTags
+    from iallocator.planners.balance.scan.instance_batch import InstanceBatch
     from iallocator.planners.balance.scan.node_table import (
         CrowdView,
         Floats,
-        InstanceBatch,
         NodeTable,
         Truths,
         Whole,

@@ -20,7 +20,7 @@ from iallocator.scoring.score_delta import DOMAINS, spread, values
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from iallocator.planners.balance.scan.neighbourhood import FoundMove
+    from iallocator.planners.balance.scan.found_move import FoundMove
     from iallocator.planners.balance.scan.node_table import Floats, NodeTable
 
 __all__ = ["pair_scores"]

@@ -16,9 +16,11 @@ from iallocator.planners.balance.move_kinds import KINDS
 from iallocator.planners.balance.scan.affinity import MoveBonds
 from iallocator.planners.balance.scan.equivalent_metrics import find_twins
 from iallocator.planners.balance.scan.exclusion import MoveTags, tags_matter
+from iallocator.planners.balance.scan.found_move import FoundMove
+from iallocator.planners.balance.scan.instance_batch import InstanceBatch
 from iallocator.planners.balance.scan.metric_changes import Block
 from iallocator.planners.balance.scan.move_bounds import CurrentScore, MoveStore, write_moves
-from iallocator.planners.balance.scan.node_table import InstanceBatch, NodeTable
+from iallocator.planners.balance.scan.node_table import NodeTable
 from iallocator.planners.balance.scan.prefilter import RelevantChecks
 from iallocator.planners.balance.scan.snapshot import Snapshot
 from iallocator.scoring.candidates import DECIMALS
@@ -29,7 +31,7 @@ if TYPE_CHECKING:
 
     from iallocator.model.instance import Instance
     from iallocator.model.state import State
-    from iallocator.planners.balance.move_kinds import MoveKind, MoveRules
+    from iallocator.planners.balance.move_kinds import MoveRules
     from iallocator.planners.balance.scan.affinity_table import Ties
     from iallocator.planners.balance.scan.equivalent_metrics import Twins
     from iallocator.planners.balance.scan.node_table import Floats, Whole
@@ -37,7 +39,7 @@ if TYPE_CHECKING:
     Measure = Callable[[Floats, Floats], Floats]
     _Keyed = tuple[float, tuple[int, int, int], "FoundMove"]
 
-__all__ = ["FoundMove", "MoveScan"]
+__all__ = ["MoveScan"]
 
 BLOCK = 200_000
 """Moves that are evaluated at a time, so that the arrays stay in the cache's reach."""
@@ -47,21 +49,6 @@ GONE, LEAVING, ONLINE = range(3)
 
 SLACK = 1e-9
 """By how much rounding may lift a bound above the score, per unit of score."""
-
-
-class FoundMove:
-    """A move of `instance` (on the nodes `before`) with, or to, the node `target`."""
-
-    __slots__ = ("before", "instance", "kind", "score", "target")
-
-    def __init__(
-        self, score: float, instance: Instance, before: tuple[int, ...], kind: MoveKind, target: int
-    ) -> None:
-        self.score = score
-        self.instance = instance
-        self.before = before
-        self.kind = kind
-        self.target = target
 
 
 class MoveScan:

@@ -1,7 +1,7 @@
 """Nodes and instances as arrays, for scans of many moves at once.
 
-A `NodeTable` holds the nodes over which a score runs, a `InstanceBatch` many instances of one
-kind.  A crowd can stand wherever the formulas of the kernel and the checks of
+A `NodeTable` holds the nodes over which a score runs, an `InstanceBatch` many instances of one
+kind.  A batch can stand wherever the formulas of the kernel and the checks of
 `iallocator.limits` expect one instance: its quantities are columns of a matrix whose
 rows are instances and whose columns are nodes.
 """
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from iallocator.model.instance import Instance
     from iallocator.model.node_view import Quantity
     from iallocator.model.state import State
 
@@ -32,7 +31,7 @@ if TYPE_CHECKING:
     Whole = NDArray[np.intp]
     Vector = Sequence[Floats | None]
 
-__all__ = ["CrowdView", "InstanceBatch", "NodeTable"]
+__all__ = ["CrowdView", "NodeTable"]
 
 PLACES = {name: k for k, name in enumerate(COLUMNS)}
 """Column -> its row in tables and vectors."""
@@ -194,71 +193,3 @@ class NodeTable:
         )
         totals.sums[DOMAINS] = self.state.domain_conflicts(self.group)
         return totals
-
-
-class InstanceBatch:
-    """Instances of one kind, with everything in which they differ as arrays of shape (rows, 1).
-
-    All agree in what decides which checks matter: template, forthcoming, unknown
-    spindles, and whether they reserve memory on their secondaries.
-    """
-
-    __slots__ = (
-        "_amounts", "as_primary", "as_secondary", "barred", "counts_disk", "drbd", "exclusion",
-        "forthcoming", "instances", "less_primary", "less_secondary", "local", "memory",
-        "reserves", "restricted", "spindles", "takeover_memory", "vcpus",
-    )  # fmt: skip
-
-    def __init__(self, instances: Sequence[Instance]) -> None:
-        first = instances[0]
-        self.instances = instances
-        self.drbd = first.template == "drbd"
-        self.local = first.local
-        self.counts_disk = first.counts_disk
-        self.restricted = first.restricted
-        self.barred: Truths | None = None
-        self.forthcoming = first.forthcoming
-        self.reserves = first.reserves
-        self.spindles = first.spindles
-        self.exclusion = first.exclusion
-        self.memory: Floats = np.array([[float(i.memory)] for i in instances])
-        self.takeover_memory: Floats = np.array([[float(i.takeover_memory)] for i in instances])
-        amounts = [i.as_primary + i.as_secondary for i in instances]
-        self._set_amounts(np.array(amounts, dtype=np.float64).T.copy())
-
-    @staticmethod
-    def kind(i: Instance) -> tuple[bool, ...]:
-        """What the instances of a crowd have in common."""
-        return (
-            i.template == "drbd", i.local, i.forthcoming, i.reserves, i.spindles is None,
-            i.counts_disk, i.restricted,
-        )  # fmt: skip
-
-    def take(self, rows: Whole) -> InstanceBatch:
-        """The instances in `rows`."""
-        part: InstanceBatch = object.__new__(InstanceBatch)
-        for name in ("drbd", "local", "forthcoming", "reserves", "spindles", "exclusion",
-                     "counts_disk", "restricted"):  # fmt: skip
-            setattr(part, name, getattr(self, name))
-        part.instances = [self.instances[row] for row in rows.tolist()]
-        part.barred = None
-        part.memory = self.memory[rows]
-        part.takeover_memory = self.takeover_memory[rows]
-        part._set_amounts(self._amounts[:, rows])
-        return part
-
-    def _set_amounts(self, amounts: Floats) -> None:
-        """Take the amounts added in both roles, one after the other, columns × instances."""
-        self._amounts = amounts
-        less = -amounts
-        counts: list[bool] = np.any(amounts, axis=1).tolist()
-        half = len(COLUMNS)
-        self.as_primary: Vector = _upright(amounts[:half], counts[:half])
-        self.as_secondary: Vector = _upright(amounts[half:], counts[half:])
-        self.less_primary: Vector = _upright(less[:half], counts[:half])
-        self.less_secondary: Vector = _upright(less[half:], counts[half:])
-
-
-def _upright(amounts: Floats, counts: Sequence[bool]) -> Vector:
-    """Per column an array of shape (instances, 1), or None where that does not count."""
-    return [row[:, None] if counted else None for row, counted in zip(amounts, counts)]

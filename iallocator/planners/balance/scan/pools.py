@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from iallocator.model.instance import Instance, Pool
     from iallocator.model.storage import PoolSpace
-    from iallocator.planners.balance.scan.node_table import Floats, InstanceBatch, Whole
+    from iallocator.planners.balance.scan.instance_batch import Floats, InstanceBatch, Whole
 
     Truths = NDArray[np.bool_]
 

@@ -16,10 +16,10 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from iallocator.limits.node import Check, LimitSet
+    from iallocator.planners.balance.scan.instance_batch import InstanceBatch
     from iallocator.planners.balance.scan.node_table import (
         CrowdView,
         Floats,
-        InstanceBatch,
         NodeTable,
     )
 

@@ -1,0 +1,56 @@
+"""What is balanced: the nodes, the instances that may move, and the rules for it."""
+
+from __future__ import annotations
+
+from iallocator.planners.balance.scan.neighbourhood import MoveScan
+from iallocator.planners.plan import traffic
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from iallocator.model.instance import Instance
+    from iallocator.model.state import State
+    from iallocator.planners.balance.move_kinds import MoveRules
+    from iallocator.planners.balance.scan.affinity_table import Ties
+    from iallocator.planners.survival import Survival
+
+__all__ = ["BalanceProblem"]
+
+
+class BalanceProblem:
+    """What is balanced: the nodes of `scope` in `state`, `instances` that may move.
+
+    `fixed` holds the capacities of every node of the cluster, `ties` the bonds between
+    instances, `survival` the failures that must be survivable in the end.  The order of
+    `scope` and `instances` decides between equals.
+    """
+
+    def __init__(
+        self,
+        state: State,
+        scope: Sequence[int],
+        fixed: Sequence[tuple[float, ...]],
+        instances: Sequence[Instance],
+        rules: MoveRules,
+        ties: Ties | None = None,
+        survival: Survival | None = None,
+    ) -> None:
+        self.state = state
+        self.survival = survival
+        self.ties = ties
+        self.scope = scope
+        self.fixed = fixed
+        self.instances = instances
+        self.rules = rules
+
+    def scan(self) -> MoveScan:
+        """All moves, as the state is now."""
+        scan = MoveScan(self.state, self.scope, self.fixed, self.instances, self.rules, self.ties)
+        scan.set_prices(traffic)
+        return scan
+
+    def relaxed(self) -> MoveScan:
+        """All moves, those that only soft limits or bonds forbid among them."""
+        rules = self.rules.without_soft_limits()
+        return MoveScan(self.state, self.scope, self.fixed, self.instances, rules)
