@@ -31,7 +31,8 @@ def judged(document: Json, answer: Json, powered: Collection[str] = ()) -> list[
     for name in powered:
         document["nodes"][name]["offline"] = False
     after = _homes(document, answer)
-    case = _Case(document, after)
+    out = {one["instance"] for one in answer.get("instances", ()) if not one["to"]}
+    case = _Case(document, after, out & document["instances"].keys())
     found = [problem for name in after for problem in case.problems(name)]
     found += case.new_conflicts()
     found += case.new_musts()
@@ -77,9 +78,9 @@ def _wanted(document: Json) -> dict[str, Json]:
 
 
 class _Case:
-    """Places before and after, and the questions about them."""
+    """Places before and after, and the questions about them; what is `out` takes nothing."""
 
-    def __init__(self, document: Json, after: Homes) -> None:
+    def __init__(self, document: Json, after: Homes, out: Collection[str]) -> None:
         self.document = document
         self.nodes: Json = document["nodes"]
         self.groups: Json = document["nodegroups"]
@@ -87,6 +88,9 @@ class _Case:
         self.before = {name: one["nodes"] for name, one in document["instances"].items()}
         self.after = self.before | dict(after)
         self.plain = Plain(document)
+        for name in out:
+            self.plain.take(name)
+            self.after[name] = []
         for name, nodes in after.items():
             self.plain.put(name, self.raw[name], nodes)
 
@@ -203,13 +207,18 @@ class _Case:
         return {tag for tag in tags if domain and tag.startswith(domain + ":")} or {node}
 
     def migrations(self, answer: Json) -> Iterator[str]:
-        """Steps, or moves, from one node to another that may not receive from it."""
+        """Steps, or moves, from one node to another that may not receive from it.
+
+        What `place` starts elsewhere without having run is not migrated.
+        """
         steps = answer.get("transition", {}).get("steps", ())
         ways = [(s["instance"], s["from"], s["to"]) for s in steps if s.get("from")]
+        cold = {one["instance"] for one in answer.get("instances", ()) if not one["runs"]}
         for name, source, target in ways or [
             (n, self.before.get(n), self.after[n]) for n in self.after
         ]:
-            if source and source[0] != target[0] and not self._receives(source[0], target[0]):
+            moved = bool(source) and source[0] != target[0] and name not in cold
+            if moved and not self._receives(source[0], target[0]):
                 yield f"{name}: {target[0]} may not receive from {source[0]}"
 
     def _receives(self, source: str, target: str) -> bool:

@@ -25,7 +25,10 @@ REQUESTS = {
 
 ROOM = ("--target-resources=0.5", "--minimal-resources=0.2")
 
-WRONG = pytest.mark.xfail(reason="known to be wrong", strict=True)
+WRONG = pytest.mark.xfail(
+    reason="place promises own spindles that who is left out still holds; its plan is refused",
+    strict=True,
+)
 
 PLANNERS = [
     pytest.param(12, ("balance",), id="balance"),
