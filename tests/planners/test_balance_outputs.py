@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from iallocator.cli import main
+from tests.builders import cluster, instance
 from tests.conformance.documents import document
 
 from .hbal import as_text, hbal, installed
@@ -116,3 +117,16 @@ def test_balance_of_a_super_cluster_takes_the_worst_group_that_improves(
         assert [group["group"] for group in chosen] == [expected["group"]], seed
         compared += bool(improving)
     assert compared >= 5
+
+
+def test_balance_of_a_group_without_online_nodes_plans_nothing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """No statistic counts there, and a mirrored instance has a place to look at all the same."""
+    path = tmp_path / "cluster.json"
+    down = {"node1": {"offline": True}, "node2": {"drained": True}}
+    path.write_text(
+        json.dumps(cluster(2, instances={"a": instance("node1", "node2")}, changes=down))
+    )
+    assert main(["balance", "--json", str(path)]) == 0
+    assert json.loads(capsys.readouterr().out)["moves"] == []

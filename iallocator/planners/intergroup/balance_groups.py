@@ -11,7 +11,7 @@ from __future__ import annotations
 from iallocator.planners.intergroup.context import OutOfTimeError, forbidden
 from iallocator.planners.intergroup.evacuation import evacuate
 from iallocator.planners.intergroup.load_score import LOADS, Loads
-from iallocator.planners.intergroup.moving import Mover, immovable
+from iallocator.planners.intergroup.moving import Mover
 from iallocator.planners.intergroup.partitions import Peers
 from iallocator.planners.intergroup.result import IntergroupResult
 from iallocator.planners.plan import ends_of_units, traffic
@@ -128,7 +128,8 @@ class _Balancing:
         up = [index for index in group.nodes if not nodes[index].offline]
         found = [i for index in up for i in state.primaries[index].values()]
         found.sort(key=lambda i: i.order)
-        single = {i.name: i for i in found if i.external and i.auto_balance and not immovable(i)}
+        free = [i for i in found if i.external and i.auto_balance and not self.mover.immovable(i)]
+        single = {i.name: i for i in free}
         units = self.context.units
         items: dict[str, _Item] = {}
         for name in single:

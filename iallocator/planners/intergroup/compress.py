@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from iallocator.planners.intergroup.context import OutOfTimeError, forbidden
 from iallocator.planners.intergroup.evacuation import Evacuation, evacuate
-from iallocator.planners.intergroup.moving import Mover, immovable
+from iallocator.planners.intergroup.moving import Mover
 from iallocator.planners.intergroup.partitions import Peers
 from iallocator.planners.intergroup.resources import KINDS, free_of, plus, total_of, used_by
 from iallocator.planners.intergroup.result import IntergroupResult
@@ -130,7 +130,7 @@ class _Compression:
         group, mover = row.group, self.mover
         instances = self.held[group.index]
         for instance in instances:
-            hindered = immovable(instance)
+            hindered = self.mover.immovable(instance)
             if hindered:
                 row.reason = f"{instance.name} has to stay: {hindered}"
                 return

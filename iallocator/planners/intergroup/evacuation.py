@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from iallocator.placement.move_task import MoveTask
 from iallocator.planners.intergroup.context import OutOfTimeError
-from iallocator.planners.intergroup.moving import immovable, planned
+from iallocator.planners.intergroup.moving import planned
 from iallocator.planners.plan import mark_units
 from iallocator.solver.problem import FOUND, IMPOSSIBLE, TIME_OUT
 
@@ -112,7 +112,7 @@ def _at_once(
     """
     context, failed = mover.context, done.failed
     assert failed is not None
-    if immovable(failed):
+    if mover.immovable(failed):
         return []
     if not taken or mover.relocate(failed, targets(failed)).best is None:
         if not mover.hasty:

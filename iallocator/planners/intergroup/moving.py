@@ -27,22 +27,13 @@ if TYPE_CHECKING:
 
     Nodes = tuple[int, ...]
 
-__all__ = ["Mover", "immovable", "planned"]
+__all__ = ["Mover", "planned"]
 
 
 PATIENCE = 2
 """Where several are placed by one ranking: after so many refusals by N+1 a group is passed over."""
 
 _LETTERS = {FAILOVER: "f", REPLACE_SECONDARY: "r", FAILOVER_TO: "fa"}
-
-
-def immovable(instance: Instance) -> str:
-    """Why `instance` cannot change its group at all; or ""."""
-    if instance.forthcoming:
-        return "it does not exist yet"
-    if not instance.mirrored:
-        return f"instances of type {instance.template} cannot be moved"
-    return ""
 
 
 def planned(
@@ -93,12 +84,23 @@ class Mover:
 
     # What is found
 
+    def immovable(self, instance: Instance) -> str:
+        """Why `instance` cannot change its group at all; or ""."""
+        relations = self.context.bonds.relations
+        if instance.forthcoming:
+            return "it does not exist yet"
+        if not instance.mirrored:
+            return f"instances of type {instance.template} cannot be moved"
+        if relations is not None and instance.name in relations.stuck:
+            return "it cannot be stopped, and must not be by force"
+        return ""
+
     def relocate(self, instance: Instance, groups: Sequence[Group]) -> MoveResult:
         """The best place for `instance` in one of `groups`, with the steps that lead there.
 
         The state is left as it is.  The instance is on the nodes that the state says.
         """
-        hindered = immovable(instance)
+        hindered = self.immovable(instance)
         if hindered:
             return MoveResult(message=hindered)
         refused = 0
@@ -160,7 +162,7 @@ class Mover:
 
     def places(self, instance: Instance, groups: Sequence[Group]) -> Iterator[tuple[float, Nodes]]:
         """Where an instance that is off the state may go in `groups`, by the limits of nodes."""
-        if immovable(instance):
+        if self.immovable(instance):
             return
         for group in self.ranking.open(instance, groups):
             found = self.ranking.in_group(instance, group)

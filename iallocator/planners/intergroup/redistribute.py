@@ -11,7 +11,7 @@ from __future__ import annotations
 from iallocator.planners.intergroup.context import OutOfTimeError, forbidden
 from iallocator.planners.intergroup.evacuation import evacuate
 from iallocator.planners.intergroup.health import HEALTHY, Health, examine, stranding
-from iallocator.planners.intergroup.moving import Mover, immovable
+from iallocator.planners.intergroup.moving import Mover
 from iallocator.planners.intergroup.partitions import Peers
 from iallocator.planners.intergroup.result import IntergroupResult
 
@@ -173,7 +173,7 @@ class _Redistribution:
     def _hindered(self, instance: Instance) -> str:
         """Why `instance` cannot leave, or one that it must be together with; or ""."""
         for member in self._unit(instance):
-            hindered = immovable(member)
+            hindered = self.mover.immovable(member)
             if hindered and member is not instance:
                 return f"it must be together with {member.name}: {hindered}"
             if hindered:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -9,12 +11,13 @@ from iallocator.options import Settings
 from iallocator.placement.context import Context
 from iallocator.placement.groups import AllocationRequest, collect_offers
 from iallocator.planners.intergroup.context import Working
-from iallocator.planners.intergroup.moving import Mover, immovable
+from iallocator.planners.intergroup.moving import Mover
 from iallocator.planners.intergroup.partitions import Peers
 from iallocator.scoring.arrays import ArrayKernel, capacity_matrix
 from iallocator.wire.document import Reading, read_cluster
+from tests.builders import cluster
 
-from .worlds import Json, random_super_cluster
+from .worlds import Capture, Json, on_shared, plan_of, random_super_cluster
 
 
 def mover_on(document: Json, arrays: bool = False) -> Mover:
@@ -31,7 +34,7 @@ def test_relocation_is_the_best_offer_of_an_allocation(seed: int, arrays: bool) 
     mover = mover_on(random_super_cluster(seed), arrays)
     context, peers = mover.context, Peers(mover.context.cluster)
     for instance in context.cluster.instances[:12]:
-        if immovable(instance):
+        if mover.immovable(instance):
             continue
         targets = peers.of(instance, context.cluster.group_of(instance))
         outcome = mover.relocate(instance, targets)
@@ -77,7 +80,7 @@ def test_equal_instances_share_a_ranking_without_breaking_limits() -> None:
         mover.ranking.twins = True
         context, peers = mover.context, Peers(mover.context.cluster)
         for instance in context.cluster.instances:
-            if immovable(instance):
+            if mover.immovable(instance):
                 continue
             group = context.cluster.group_of(instance)
             outcome = mover.relocate(instance, peers.of(instance, group))
@@ -90,3 +93,17 @@ def test_equal_instances_share_a_ranking_without_breaking_limits() -> None:
             assert all(not context.state.fails_n1(i) for i, held_n1 in zip(nodes, held) if held_n1)
             assert all(context.state.columns[0][index] > 0 for index in nodes[:1])
     assert moved > 30
+
+
+@pytest.mark.parametrize("command", ["redistribute", "compress", "balance-groups"])
+def test_planner_between_groups_leaves_what_cannot_be_stopped(
+    command: str, tmp_path: Path, capsys: Capture
+) -> None:
+    """What can be stopped neither kindly nor by force stays, and the plan stands its test."""
+    tags = ["iallocator:cannot-stop", "iallocator:no-force-stop"]
+    instances = {"stuck": on_shared("node1", memory=1024, tags=tags)}
+    instances |= {f"free{n}": on_shared("node1", memory=1024) for n in range(3)}
+    changes = {"node2": {"offline": True}}
+    document = cluster({"east": 2, "west": 3}, instances=instances, changes=changes)
+    plan = plan_of(command, document, tmp_path, capsys)
+    assert "stuck" not in {move["instance"] for move in plan["moves"]}

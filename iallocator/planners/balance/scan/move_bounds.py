@@ -129,8 +129,8 @@ class MoveStore:
             constant += start
             if tilt:
                 bound = bound + tilt * self.sums[k]
-        linear = slopes @ self.squares.reshape(len(slopes), -1)
-        return bound + (linear.reshape(self.shape) + constant)
+        linear = np.tensordot(slopes, self.squares, axes=1)
+        return bound + (linear + constant)
 
     def _chord(self, j: int, k: int, totals: Totals) -> tuple[float, float, float]:
         """The chord of one term: its slope by squares, its constant, its slope by sums.
