@@ -187,3 +187,17 @@ def test_circle_of_free_capacity_is_told(place: Any) -> None:
     answer = place(allocate(document, disk_template="rbd"))
     assert answer["placement"] == {"new": "node2"}
     assert answer["instances"][0]["why"].startswith("rule 4")
+
+
+def test_place_keeps_what_cannot_be_stopped_in_place(place: Any) -> None:
+    """It is counted where it is, and nobody who must be apart from it comes there."""
+    stuck = ["iallocator:cannot-stop", "iallocator:no-force-stop"]
+    apart = "iallocator:separate:must:web"
+    instances = {
+        "a": instance("node1", disk_template="rbd", tags=[apart, *stuck]),
+        "b": instance("node2", disk_template="rbd", tags=[apart, "iallocator:score:node1:50"]),
+        "c": instance("node1", disk_template="rbd", tags=[*stuck, "iallocator:score:node2:50"]),
+    }
+    plan = place(cluster(2, instances=instances), "minimal")
+    assert plan["placement"] == {"a": "node1", "b": "node2", "c": "node1"}
+    assert plan["moves"] == []

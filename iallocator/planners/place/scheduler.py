@@ -16,6 +16,7 @@ from iallocator.ranking.pacemaker.choose import choose_for
 from iallocator.ranking.pacemaker.colocation_sets import ColocationSet, in_turn, units_of
 from iallocator.ranking.pacemaker.ledger import Ledger
 from iallocator.ranking.pacemaker.node_scores import NodeScores
+from iallocator.transition.planning.unstoppable import stays_for_good
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -110,6 +111,7 @@ class SchedulingPass:
         self.weigher = NodeScores(self.facts, context.settings.stickiness)
         self.survival = Survival(context)
         self.relations = context.bonds.relations
+        self._demands = context.bonds.demands()
         self.places = {
             i.name: ScheduleResult(i, state.where[i.name], _runs(context, i)) for i in instances
         }
@@ -176,6 +178,8 @@ class SchedulingPass:
         if home is not None and self.facts.kept[home]:
             return "its node is in maintenance"
         before = self.places[instance.name].before
+        if home is not None and stays_for_good(self._demands, instance.name):
+            return "it cannot be stopped, and must not be by force"
         if before and not instance.mirrored:
             return f"disks of type {instance.template} are on its node only"
         if len(before) == 1 and instance.required_nodes == 2:

@@ -14,9 +14,10 @@ if TYPE_CHECKING:
 
     from iallocator.model.instance import Instance
     from iallocator.transition.planning.planning_state import PlanningState
+    from iallocator.transition.requirements import Demands
     from iallocator.transition.resources import Amounts
 
-__all__ = ["fence_for_stuck"]
+__all__ = ["fence_for_stuck", "stays_for_good"]
 
 
 def fence_for_stuck(planning: PlanningState) -> None:
@@ -27,18 +28,28 @@ def fence_for_stuck(planning: PlanningState) -> None:
     Otherwise the instance stays where it is.
     """
     demands = planning.demands
-    musts = [order for order in demands.orders if order[2] == MUST]
     for name in sorted(demands.stuck):
         route = planning.routes.get(name)
         if route is None or route.present is None or not route.present.running:
             continue
-        needing = [one for one in dependents(musts, name) if one in demands.keep_running]
+        needing = _needing(demands, name)
         if not needing:
             planning.drop(
                 name, "cannot be stopped, and nothing that must keep running depends on it"
             )
         else:
             _fence(planning, name, route.present.nodes[0], needing)
+
+
+def stays_for_good(demands: Demands | None, name: str) -> bool:
+    """Whether an instance, if it runs, cannot be moved, and nothing asks for fencing its node."""
+    return demands is not None and name in demands.stuck and not _needing(demands, name)
+
+
+def _needing(demands: Demands, name: str) -> list[str]:
+    """What must keep running, and starts after `name`, directly or not."""
+    musts = [order for order in demands.orders if order[2] == MUST]
+    return [one for one in dependents(musts, name) if one in demands.keep_running]
 
 
 def _fence(planning: PlanningState, name: str, node: int, needing: list[str]) -> None:
