@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import sqrt
 
 from iallocator.explain.facts import DECIMALS, Json, Placed, Term
-from iallocator.model.node_view import capacities
 from iallocator.scoring.metrics import STATISTICS
-from iallocator.scoring.scalar import ScalarKernel
-from iallocator.scoring.score_delta import terms
+from iallocator.scoring.state_score import terms_of, terms_with
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -23,11 +20,9 @@ __all__ = ["Contributions", "Difference", "difference_document", "differences", 
 
 def standing(state: State, scope: Sequence[int]) -> list[Term]:
     """The statistics over the nodes in `scope` as `state` is now, before and after alike."""
-    kernel = ScalarKernel(state, scope, [capacities(node) for node in state.cluster.nodes])
-    values = terms(kernel.totals, (), sqrt)
     return [
         Term(s.name, s.weight, value / s.weight, value / s.weight)
-        for s, value in zip(STATISTICS, values)
+        for s, value in zip(STATISTICS, terms_of(state, scope))
     ]
 
 
@@ -44,14 +39,12 @@ class Contributions:
         instance: Instance,
         before: list[Term] | None = None,
     ) -> None:
-        fixed = [capacities(node) for node in state.cluster.nodes]
-        self._kernel = ScalarKernel(state, scope, fixed)
+        self._terms_on = terms_with(state, scope, instance)
         self._before = standing(state, scope) if before is None else before
-        self._instance = instance
 
     def of(self, nodes: tuple[int, ...]) -> list[Term]:
         """Every term of the score once the instance is on `nodes`."""
-        after = self._kernel.terms_of(self._instance, nodes)
+        after = self._terms_on(nodes)
         return [
             Term(old.name, old.weight, old.before, new / old.weight)
             for old, new in zip(self._before, after)
@@ -59,7 +52,7 @@ class Contributions:
 
     def score(self, nodes: tuple[int, ...]) -> float:
         """The score once the instance is on `nodes`."""
-        return float(sum(self._kernel.terms_of(self._instance, nodes)))
+        return float(sum(self._terms_on(nodes)))
 
 
 @dataclass(frozen=True, slots=True)

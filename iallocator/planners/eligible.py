@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from iallocator.errors import NotFoundError
 from iallocator.model.instance import primary_vector, secondary_vector
-from iallocator.model.node_view import capacities
-from iallocator.scoring.scalar import ScalarKernel
+from iallocator.scoring.state_score import score_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -19,8 +18,7 @@ if TYPE_CHECKING:
     Thing = TypeVar("Thing")
 
 __all__ = [
-    "in_order", "movable", "score_of", "set_loads", "set_offline", "set_vcpu_ratio",
-    "worst_first",
+    "in_order", "movable", "set_loads", "set_offline", "set_vcpu_ratio", "worst_first",
 ]  # fmt: skip
 
 Load = tuple[float, float, float, float]
@@ -92,12 +90,6 @@ def in_order(things: Sequence[Thing], like_hbal: bool) -> list[Thing]:
     As read for hail's ways they stand backwards; hbal takes the first of the document.
     """
     return list(things)[::-1] if like_hbal else list(things)
-
-
-def score_of(state: State, scope: Sequence[int]) -> float:
-    """The score of the nodes in `scope`."""
-    fixed = [capacities(node) for node in state.cluster.nodes]
-    return ScalarKernel(state, scope, fixed).score()
 
 
 def worst_first(state: State) -> list[Group]:

@@ -7,10 +7,8 @@ what happens once it is carried out.
 from __future__ import annotations
 
 from iallocator.n1.bounds import LOST, SAFE, Demand, Room, demand_of, verdict
-from iallocator.n1.check import N1Check
+from iallocator.n1.of_group import not_survived, simulation_of
 from iallocator.n1.rules import Rules
-from iallocator.n1.simulation import Simulation
-from iallocator.scoring import Kernels
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -37,15 +35,8 @@ def mode_of(settings: Settings, group: Group) -> str:
 def doomed(
     state: State, group: Group, failing: Sequence[int], relations: Relations | None = None
 ) -> list[int]:
-    """Those of `failing`, nodes of `group`, whose failure could not be survived as `state` is.
-
-    Cost: a few sums per node, and a simulation for each that those do not decide.
-    """
-    if not failing:
-        return []
-    kernels = Kernels(state, [(len(group.nodes), 0)])
-    saved = set(N1Check(state, kernels, _rules(relations), group.nodes).survivable(failing))
-    return [index for index in failing if index not in saved]
+    """Those of `failing`, nodes of `group`, whose failure could not be survived as `state` is."""
+    return not_survived(state, group, _rules(relations), failing)
 
 
 def _rules(relations: Relations | None) -> Rules:
@@ -102,8 +93,7 @@ class Survival:
         lost = self.lost(state)
         if not lost:
             return ""
-        kernels = Kernels(state, [(len(self.group.nodes), 0)])
-        found = Simulation(state, kernels, _rules(self.relations), self.group.nodes).fail(lost[0])
+        found = simulation_of(state, self.group, _rules(self.relations)).fail(lost[0])
         name = state.cluster.nodes[lost[0]].name
         told = f"the failure of {name} would not be survived"
         return f"{told}: {found.instance.name} is lost, {found.why}" if found else told

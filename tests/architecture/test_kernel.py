@@ -27,16 +27,12 @@ MAY_ASK = {
 """Room or module -> why it may."""
 
 TO_BE_TAKEN_OVER = {
-    "explain.contributions": "what each statistic adds to a score",
     "explain.what_if": "renders what the kernel says of single nodes",
     "planners.balance.units": "places of instances that must be together",
     "planners.balance.unit_steps": "steps of instances that must be together",
-    "planners.eligible": "the score of a plan's state",
-    "planners.check.health": "makes kernels for N+1 of one group",
     "planners.intergroup.moving": "places in other groups, one after the other",
     "planners.intergroup.ranking": "places in all other groups in one pass",
     "planners.squeeze.exact": "places for exact search",
-    "planners.survival": "makes kernels for N+1 of one group",
 }
 """Those who still do, and what for: to be made shorter, never longer."""
 

@@ -13,10 +13,10 @@ lose it: of moves that would, the next best is taken.
 from __future__ import annotations
 
 from iallocator.model.moves import apply_steps
-from iallocator.planners.eligible import score_of
 from iallocator.planners.plan import Plan, PlannedMove, traffic
 from iallocator.planners.stop_criteria import lowest_score
 from iallocator.planners.survival import FailureGuard
+from iallocator.scoring.state_score import score_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

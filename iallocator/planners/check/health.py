@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from iallocator.model.node_view import NodeView
+from iallocator.model.node_view import NodeView, capacities
+from iallocator.n1.of_group import simulation_of
 from iallocator.n1.rules import Rules
-from iallocator.n1.simulation import Simulation
 from iallocator.planners.check.musts import broken_musts
 from iallocator.planners.check.policy import policy_breach
 from iallocator.planners.survival import doomed
-from iallocator.scoring import Kernels
-from iallocator.scoring.scalar import ScalarKernel
+from iallocator.scoring.state_score import score_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -134,7 +133,7 @@ class _Examination:
         self._group = group
         self._n1 = n1
         self._nodes = state.cluster.nodes
-        self._kernels = Kernels(state, [(len(group.nodes), 0)], min_disk)
+        self._min_disk = min_disk
 
     def result(self) -> GroupHealth:
         group = self._group
@@ -148,7 +147,7 @@ class _Examination:
             *self._locations(),
             *self._broken_musts(),
         ]
-        score = ScalarKernel(self._state, group.nodes, self._kernels.fixed).score()
+        score = score_of(self._state, group.nodes, self._min_disk)
         offline = sum(1 for index in group.nodes if not self._nodes[index].online)
         return GroupHealth(group, findings, score, offline)
 
@@ -160,7 +159,8 @@ class _Examination:
 
     def _view(self, index: int) -> NodeView:
         state = self._state
-        return NodeView(state.row(index), self._kernels.fixed[index], state.reserved[index])
+        fixed = capacities(self._nodes[index], self._min_disk)
+        return NodeView(state.row(index), fixed, state.reserved[index])
 
     def _name(self, index: int) -> str:
         return self._nodes[index].name
@@ -180,7 +180,7 @@ class _Examination:
             return
         units = None if self._relations is None else self._relations.units()
         group, rules = self._group, Rules(self._n1, units)
-        simulation = Simulation(self._state, self._kernels, rules, group.nodes)
+        simulation = simulation_of(self._state, group, rules, self._min_disk)
         failing = list(rules.failing(self._state.cluster, group, group.nodes))
         if rules.strict:
             lost = simulation.lost(failing)

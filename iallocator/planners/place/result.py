@@ -6,10 +6,10 @@ from iallocator.ganeti.jobs import chains
 from iallocator.model.moves import FAILOVER, FAILOVER_TO, REPLACE_SECONDARY, apply_steps
 from iallocator.model.state import State
 from iallocator.placement.context import Context
-from iallocator.planners.eligible import score_of
 from iallocator.planners.place.whole import place_cluster
 from iallocator.planners.plan import PlannedMove, traffic
 from iallocator.planners.result import PlanResult
+from iallocator.scoring.state_score import score_of
 from iallocator.transition.assemble import plan_transition
 
 TYPE_CHECKING = False

@@ -12,9 +12,9 @@ from iallocator.limits.migration import may_not_receive
 from iallocator.limits.node import ALL_LIMITS, FORCED_LIMITS
 from iallocator.model.moves import FAILOVER_TO, apply_steps
 from iallocator.model.state import State
-from iallocator.planners.eligible import score_of
 from iallocator.planners.plan import PlannedMove, replay, traffic
 from iallocator.scoring import Kernels
+from iallocator.scoring.state_score import score_of
 from iallocator.solver.placement_problem import PlacementProblem
 from iallocator.solver.problem import FOUND, IMPOSSIBLE
 from iallocator.solver.refine import search

@@ -7,7 +7,7 @@ from iallocator.constraints.transition_requirements import demands_of
 from iallocator.errors import NotFoundError
 from iallocator.model.state import State
 from iallocator.planners.balance.scan.affinity_compiler import ties_of
-from iallocator.planners.eligible import in_order, movable, score_of
+from iallocator.planners.eligible import in_order, movable
 from iallocator.planners.result import GroupPlan
 from iallocator.planners.squeeze.feasibility import Feasibility
 from iallocator.planners.squeeze.headroom import Headroom
@@ -16,6 +16,7 @@ from iallocator.planners.squeeze.options import ALL, SHARED
 from iallocator.planners.squeeze.power_state import size_like
 from iallocator.planners.squeeze.result import SqueezePlan, SqueezeResult
 from iallocator.planners.survival import Survival
+from iallocator.scoring.state_score import score_of
 from iallocator.solver.budget import Budget
 from iallocator.tags.standby import is_standby, wake_rank
 

@@ -1,0 +1,41 @@
+"""N+1 of one group as a state stands, for those who only ask which failures are survived."""
+
+from __future__ import annotations
+
+from iallocator.n1.check import N1Check
+from iallocator.n1.simulation import Simulation
+from iallocator.scoring import Kernels
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from iallocator.model.cluster import Group
+    from iallocator.model.state import State
+    from iallocator.n1.rules import Rules
+
+__all__ = ["not_survived", "simulation_of"]
+
+
+def simulation_of(state: State, group: Group, rules: Rules, min_disk: float = 0.0) -> Simulation:
+    """What plays failures of nodes of `group` through on `state`.
+
+    `min_disk` is the share of every node's disk that stays free.
+    """
+    return Simulation(state, _kernels(state, group, min_disk), rules, group.nodes)
+
+
+def not_survived(state: State, group: Group, rules: Rules, failing: Sequence[int]) -> list[int]:
+    """Those of `failing`, nodes of `group`, whose failure could not be survived as `state` is.
+
+    Cost: a few sums per node, and a simulation for each that those do not decide.
+    """
+    if not failing:
+        return []
+    check = N1Check(state, _kernels(state, group), rules, group.nodes)
+    saved = set(check.survivable(failing))
+    return [index for index in failing if index not in saved]
+
+
+def _kernels(state: State, group: Group, min_disk: float = 0.0) -> Kernels:
+    return Kernels(state, [(len(group.nodes), 0)], min_disk)
