@@ -201,3 +201,19 @@ def test_place_keeps_what_cannot_be_stopped_in_place(place: Any) -> None:
     plan = place(cluster(2, instances=instances), "minimal")
     assert plan["placement"] == {"a": "node1", "b": "node2", "c": "node1"}
     assert plan["moves"] == []
+
+
+@pytest.mark.parametrize("exactly", ["yes", "no"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_place_leaves_a_dead_mirror_where_no_other_node_takes_it(
+    place: Any, kind: str, exactly: str
+) -> None:
+    """Nothing stops because its mirror is down, and off a dead node the failover is enough."""
+    down = {"node2": {"offline": True}}
+    instances = {"a": instance("node1", "node2"), "b": instance("node2", "node1")}
+    option = f"--exact-search={exactly}"
+    plan = place(cluster(2, instances=instances, changes=down), kind, option)
+    assert plan["placement"] == {"a": "node1", "b": "node1"}
+    assert [(move["move"], move["to"]) for move in plan["moves"]] == [("f", ["node1", "node2"])]
+    plan = place(cluster(3, instances={"a": instances["a"]}, changes=down), kind, option)
+    assert [move["to"] for move in plan["moves"]] == [["node1", "node3"]]

@@ -332,6 +332,8 @@ class SchedulingPass:
         """
         instance = place.instance
         context = self.context
+        if len(nodes) > 1 and self._dead_mirror(place, nodes[0]) == [nodes[1]]:
+            nodes = nodes[:1]
         evaluator = context.evaluator(context.cluster.nodes[nodes[0]].group)
         evaluator = evaluator.unhurried() if unhurried else evaluator
         found = evaluator.arrival_refusal(instance, place.before, nodes)
@@ -350,15 +352,25 @@ class SchedulingPass:
         )
 
     def mirrors(self, place: ScheduleResult, primary: int, unhurried: bool = False) -> list[int]:
-        """The nodes that may take the mirror of an instance on `primary`."""
+        """The nodes that may take the mirror of an instance on `primary`.
+
+        If none may, an instance that has its disks on `primary` leaves the other half even
+        where nothing may come: that is no reason to stop what runs, or not to fail over.
+        """
         group = self.context.cluster.nodes[primary].group
-        return [
+        found = [
             index
             for index in group.nodes
             if index != primary
             and self.facts.usable[index]
             and self.refusal(place, (primary, index), unhurried) is None
         ]
+        return found or self._dead_mirror(place, primary)
+
+    def _dead_mirror(self, place: ScheduleResult, primary: int) -> list[int]:
+        """The node of the other half, if one is on `primary` and nothing may come to the other."""
+        others = [index for index in place.before if index != primary]
+        return [i for i in others if len(others) == 1 and not self.facts.usable[i]]
 
     def _pairs(self, place: ScheduleResult, primary: int, unhurried: bool) -> list[tuple[int, ...]]:
         """The placements with this primary, best first."""
@@ -366,6 +378,8 @@ class SchedulingPass:
         if instance.required_nodes == 1:
             return [(primary,)]
         possible = self.mirrors(place, primary, unhurried)
+        if possible and not self.facts.usable[possible[0]]:
+            return [(primary, possible[0])]
         present = _mirror_now(place.before, primary)
         unit = ColocationSet([instance], [self.weigher.of(instance, present)], present)
         choice = choose_for(
