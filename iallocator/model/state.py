@@ -177,6 +177,20 @@ class State:
             self._drop_secondary(instance, nodes[1], nodes[0])
         self._drop_primary(instance, nodes[0], nodes[1] if len(nodes) > 1 else None)
 
+    def keep_disks(self, instance: Instance, nodes: tuple[int, ...], sign: int = 1) -> None:
+        """Count the disks that `instance` has on `nodes`, and nothing else of it.
+
+        For one that is stopped and has no place: its disks stay.  `sign` -1 undoes it.
+        """
+        self._changes += 1
+        self.version = self._changes
+        for index in nodes:
+            self._touch(index)
+            for column in (DISK, DISK_LATER, FREE_SPINDLES, FREE_SPINDLES_LATER):
+                self.columns[column][index] += sign * instance.as_primary[column]
+            if self.pools is not None:
+                self.pools.add(instance, index, sign)
+
     def _add_primary(self, instance: Instance, index: int, secondary: int | None) -> None:
         """Make node `index` the primary; `secondary` only matters for location tags."""
         self._touch(index)

@@ -81,6 +81,9 @@ RISING = (SPINDLES, SPINDLES_LATER, CPUS, CPUS_LATER)
 LOCAL = (DISK, DISK_LATER, FREE_SPINDLES, FREE_SPINDLES_LATER, SPINDLES, SPINDLES_LATER)
 """Columns that concern only instances with local disks."""
 
+STORED = (DISK, DISK_LATER, FREE_SPINDLES, FREE_SPINDLES_LATER)
+"""Columns that say what is left for disks, which take it whether their instance runs or not."""
+
 
 class PlacementProblem:
     """Collects instances and their places on `state`, which they are not in yet.
@@ -114,12 +117,14 @@ class PlacementProblem:
         distinct: Any = None,
         priority: int = 0,
         stays: Nodes = (),
+        disks_stay: Nodes = (),
     ) -> None:
         """Let `instance` go to one of `places`, each possible by itself.
 
         A place is its score, lower is better, and its nodes, primary first.  `needs`:
         what else it uses, by nodes.  `distinct`: what else tells it from others of its
-        size.  `priority`: as in `Kind`.  `stays`: where it is if it is left out.
+        size.  `priority`: as in `Kind`.  `stays`: where it is if it is left out; `disks_stay`:
+        where its disks are then, if it is stopped.
         """
         listed = list(places)
         more = needs or {}
@@ -128,6 +133,7 @@ class PlacementProblem:
             instance.shape,
             instance.exclusion,
             stays,
+            disks_stay,
             priority,
             distinct,
             tuple((nodes, *more.get(nodes, {}).items()) for _, nodes in listed),
@@ -135,7 +141,7 @@ class PlacementProblem:
         kind = self._kinds.get(same)
         if kind is None:
             choices = [Choice(nodes, cost, use) for (cost, nodes), use in zip(listed, uses)]
-            remains = self._uses(instance, stays) if stays else {}
+            remains = self._uses(instance, stays) if stays else self._disks(instance, disks_stay)
             kind = self._kinds[same] = Kind([], choices, None, priority, remains)
         kind.members = [*kind.members, instance.name]
 
@@ -176,6 +182,15 @@ class PlacementProblem:
         if self._tags:
             uses |= {("tag", tag, nodes[0]): 1 for tag in instance.exclusion}
         return uses
+
+    def _disks(self, instance: Instance, nodes: Nodes) -> dict[Row, float]:
+        """What the disks of `instance` take on `nodes` while it is stopped, by row."""
+        uses = self._uses(instance, nodes) if nodes else {}
+        return {
+            row: amount
+            for row, amount in uses.items()
+            if row[0] == "pool" or (row[0] == "limit" and row[1] in STORED)
+        }
 
     def _room(self, row: Row) -> float:
         """How much of `row` may be taken, as far as that is one number."""

@@ -39,7 +39,7 @@ PLANNERS = [
     pytest.param(60, ("redistribute",), id="redistribute"),
     pytest.param(60, ("compress",), id="compress"),
     pytest.param(40, ("balance-groups",), id="balance-groups"),
-    pytest.param(12, ("place", "--strategy=pacemaker-balanced"), id="place", marks=WRONG),
+    pytest.param(12, ("place", "--strategy=pacemaker-balanced"), id="place"),
     pytest.param(12, ("place", "--strategy=pacemaker-minimal"), id="place minimal", marks=WRONG),
 ]
 """How many documents, and the command."""

@@ -101,6 +101,56 @@ def test_place_never_leaves_out_what_must_keep_running(place: Any) -> None:
     assert not found["transition"]["steps"]
 
 
+def _stopping(**members: Any) -> Json:
+    """Return nodes whose disks "old" fills; it needs more than any advertises, and is stopped.
+
+    "new" has a higher priority and would rather be where those disks are.
+    """
+    rather = ["iallocator:score:node1:5", "iallocator:score:node2:5", "iallocator:priority:9"]
+    small, large = (f"iallocator:utilization:memory:{amount}" for amount in (512, 9000))
+    disk = {"disk_template": "drbd", "disk": 60000}
+    instances = {
+        "old": instance("node1", "node2", tags=[large], **disk),
+        "new": instance("node3", "node4", tags=[small, *rather], **disk),
+    }
+    given = cluster(4, instances=instances)
+    for node in given["nodes"].values():
+        node["tags"] = ["iallocator:utilization:memory:1024"]
+    return given
+
+
+@pytest.mark.parametrize("search", ["yes", "no"])
+def test_place_counts_the_disks_of_what_it_stops(place: Any, search: str) -> None:
+    """What is left out keeps its disks where they are: nobody else gets that room."""
+    found = place(_stopping(), "utilization", f"--exact-search={search}")
+    homes = {entry["instance"]: entry["to"] for entry in found["instances"]}
+    assert homes == {"old": [], "new": ["node3", "node4"]}
+
+
+def test_exact_search_counts_the_disks_of_what_it_leaves_out(place: Any) -> None:
+    """The rules leave out two, the search one, whose disks stay in the way of the other."""
+    given = _stopping()
+    for name, size in (("small", 256), ("medium", 512)):
+        given["instances"][name] = instance(
+            "node3", disk_template="rbd", tags=[f"iallocator:utilization:memory:{size}"]
+        )
+    found = place(given, "utilization")
+    homes = {entry["instance"]: entry["to"] for entry in found["instances"]}
+    assert homes["old"] == []
+    assert homes["new"] == ["node3", "node4"]
+
+
+def test_place_keeps_a_forthcoming_instance_off_its_exclusion_tags(place: Any) -> None:
+    """It is asked like any other, though it takes nothing yet: nobody with its tag is there."""
+    instances = {
+        name: instance("node1", disk_template="rbd", tags=["role:a", "iallocator:score:node2:5"])
+        for name in ("web", "later")
+    }
+    instances["later"] |= {"forthcoming": True, "nodes": ["node2"]}
+    given = cluster(3, instances=instances, tags=("htools:iextags:role",))
+    assert place(given)["placement"] == {"web": "node2", "later": "node1"}
+
+
 def test_place_creates_nothing_that_starts_after_what_was_left_out(place: Any) -> None:
     """A chain of two behind one that has no room: none of them is created."""
     given = allocate(cluster(2, memory=4096), disk_template="rbd", memory=8192, name="base")

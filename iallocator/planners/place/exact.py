@@ -12,6 +12,7 @@ from itertools import pairwise
 from iallocator.model.constraint import ORDER
 from iallocator.placement.joint_affinity import BondRows
 from iallocator.placement.joint_result import JointResult
+from iallocator.planners.place.scheduler import stopped_disks
 from iallocator.solver.budget import Budget, Interrupts
 from iallocator.solver.most import Most, find_all_or_most
 from iallocator.solver.placement_problem import PlacementProblem
@@ -87,9 +88,11 @@ class _Rows:
                 nodes: {**bonds.get(nodes, {}), **self._uses(instance, nodes)}
                 for _, nodes in places
             }
+            before = one.places[instance.name].before
             collected.add(
-                instance, places, needs, distinct=instance.name, priority=self._priority(instance)
-            )
+                instance, places, needs, distinct=instance.name,
+                priority=self._priority(instance), disks_stay=stopped_disks(instance, before),
+            )  # fmt: skip
         program = collected.problem()
         self._bonds.bound(program)
         program.bounds.update(self._bounds)
@@ -171,18 +174,21 @@ def _broken(
     """Try the places out, one after the other; the first that fails, and who was there before."""
     state = one.context.state
     placed: list[Instance] = []
-    try:
+    idle: list[str] = []
+    with state.trial():
+        for instance in order:
+            disks = stopped_disks(instance, one.places[instance.name].before)
+            if disks and instance.name not in nodes:
+                state.keep_disks(instance, disks)
+                idle.append(instance.name)
         for instance in order:
             taken = nodes.get(instance.name)
             if taken is None:
                 continue
             if not _possible(one, one.places[instance.name], taken):
-                return [*(other.name for other in placed), instance.name]
+                return [*idle, *(other.name for other in placed), instance.name]
             state.place(instance, taken)
             placed.append(instance)
-    finally:
-        for instance in reversed(placed):
-            state.remove(instance, nodes[instance.name])
     return None
 
 

@@ -36,11 +36,7 @@ def drop_followers(one: SchedulingPass) -> None:
         for place in one.places.values():
             why = "" if place.nodes is None else _missing_leader(one, place)
             if why:
-                one.context.state.remove(
-                    place.instance, one.context.state.where[place.instance.name]
-                )
-                place.nodes = None
-                place.why = why
+                one.drop(place, why)
                 dropped = True
 
 

@@ -6,6 +6,7 @@ from iallocator.ganeti.jobs import chains
 from iallocator.model.moves import FAILOVER, FAILOVER_TO, REPLACE_SECONDARY, apply_steps
 from iallocator.model.state import State
 from iallocator.placement.context import Context
+from iallocator.planners.place.scheduler import stopped_disks
 from iallocator.planners.place.whole import place_cluster
 from iallocator.planners.plan import PlannedMove, traffic
 from iallocator.planners.result import PlanResult
@@ -89,6 +90,8 @@ class PlaceResult(PlanResult):
                 state.remove(place.instance, place.before)
             if place.nodes:
                 state.place(place.instance, place.nodes)
+            else:
+                state.keep_disks(place.instance, stopped_disks(place.instance, place.before))
         return state
 
     def document(self) -> Json:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from iallocator.ranking.pacemaker.rules import Choice
     from iallocator.requests import Allocate
 
-__all__ = ["ScheduleResult", "SchedulingPass"]
+__all__ = ["ScheduleResult", "SchedulingPass", "stopped_disks"]
 
 REASONS = frozenset(reason for reason in LIMITS if reason not in ("FailTags", "FailMig"))
 """What a node is refused for that has too little, or would exceed its policy."""
@@ -76,6 +76,8 @@ class SchedulingPass:
     `instances` of the cluster choose in their order, then the new ones in `wanted`; where
     they are now is taken from the state, on which they are in their new places afterwards.
     `kept`: the names of those that must go on running, and therefore stay where they are.
+    `stopped`: the names of those that are expected to be left out: until they find a place,
+    their disks take room where they are; and why they shall have none, "" if they may.
 
     Cost: every limit of every node of its group for each instance; for instances on two
     nodes that again for each primary that is tried.
@@ -101,10 +103,14 @@ class SchedulingPass:
         instances: Sequence[Instance],
         wanted: Sequence[Allocate],
         kept: Collection[str] = (),
+        stopped: Mapping[str, str] | None = None,
     ) -> None:
         cluster, state = context.cluster, context.state
         self.context = context
         self._kept = kept
+        self._stopped = stopped or {}
+        self._left_disks: set[str] = set()
+        self._dropped: set[str] = set()
         self.kind = kind_of(strategy)
         self._wanted = {one.instance.name: one for one in wanted}
         self.facts = facts_of(context)
@@ -129,6 +135,8 @@ class SchedulingPass:
             self.ledger = Ledger(self.facts, state, range(len(cluster.nodes)))
         for name in kept:
             self.count(self.places[name].instance, self.places[name].before)
+        for name in self._stopped:
+            self.leave_disks(self.places[name])
         everybody = [*instances, *(one.instance for one in wanted)]
         units = units_of(
             self.facts, self.weigher, everybody, self.homes, lambda i: bool(self.stuck(i))
@@ -150,6 +158,8 @@ class SchedulingPass:
                 continue
             if name in found:
                 self.put(place, found[name])
+            else:
+                self.leave_disks(place)
             place.why = why if name in found else why_not
 
     @property
@@ -160,6 +170,8 @@ class SchedulingPass:
     def take_back(self) -> None:
         """Have the state as it was before the pass."""
         state = self.context.state
+        for name in list(self._left_disks):
+            self._lift_disks(self.places[name])
         moved = [p for p in self.places.values() if state.where.get(p.instance.name) != p.before]
         for place in moved:
             if place.instance.name in state.where:
@@ -193,6 +205,16 @@ class SchedulingPass:
         if stuck:
             self._stay(place, stuck)
             return
+        place.why = self._stopped.get(instance.name, "")
+        if place.why:
+            return
+        expected = self._lift_disks(place)
+        self._place(unit, position, place)
+        if expected and place.nodes is None:
+            self.leave_disks(place)
+
+    def _place(self, unit: ColocationSet, position: int, place: ScheduleResult) -> None:
+        """Put the instance at this `position` of `unit` where it goes, if there is a place."""
         names = self.context.cluster.nodes
         for field in filter(None, self.fields(place)):
             allowed = field
@@ -229,6 +251,42 @@ class SchedulingPass:
             for place in self.places.values()
             if place.nodes is None and not self.stuck(place.instance)
         ]
+
+    @property
+    def uncounted(self) -> dict[str, str]:
+        """Those that were left out, and whose disks took no room while others chose.
+
+        With the reason if their place was taken from them.
+        """
+        return {
+            place.instance.name: place.why if place.instance.name in self._dropped else ""
+            for place in self.left_out
+            if stopped_disks(place.instance, place.before)
+            and place.instance.name not in self._left_disks
+        }
+
+    def drop(self, place: ScheduleResult, why: str) -> None:
+        """Take an instance's place from it."""
+        name = place.instance.name
+        self.context.state.remove(place.instance, self.context.state.where[name])
+        place.nodes = None
+        place.why = why
+        self._dropped.add(name)
+
+    def leave_disks(self, place: ScheduleResult) -> None:
+        """Count the disks of an instance that is off the state where they are."""
+        nodes = stopped_disks(place.instance, place.before)
+        if nodes:
+            self.context.state.keep_disks(place.instance, nodes)
+            self._left_disks.add(place.instance.name)
+
+    def _lift_disks(self, place: ScheduleResult) -> bool:
+        """Take back `leave_disks`; whether there was something to take back."""
+        if place.instance.name not in self._left_disks:
+            return False
+        self._left_disks.remove(place.instance.name)
+        self.context.state.keep_disks(place.instance, place.before, -1)
+        return True
 
     def _stay(self, place: ScheduleResult, why: str) -> None:
         """Count a pinned instance where it is; one that does not run takes nothing."""
@@ -338,11 +396,21 @@ class SchedulingPass:
         evaluator = evaluator.unhurried() if unhurried else evaluator
         found = evaluator.arrival_refusal(instance, place.before, nodes)
         if found is None:
-            return None
+            return self._later_conflict(instance, nodes[0])
         stays = nodes == place.before[: len(nodes)] and found.reason in REASONS
         if stays and all(self._nobody_new(index) for index in nodes):
             return None
         return found.text if found.reason not in REASONS else found.reason
+
+    def _later_conflict(self, instance: Instance, node: int) -> str | None:
+        """Why a forthcoming instance may not come to `node`: limits hold it to no tags yet.
+
+        Whoever moves to where it is must not have its exclusion tags, in whichever order.
+        """
+        if not instance.forthcoming or not instance.exclusion or node in self.lenient:
+            return None
+        taken = self.context.state.exclusion[node]
+        return "FailTags" if any(taken.get(tag, 0) for tag in instance.exclusion) else None
 
     def _nobody_new(self, index: int) -> bool:
         """Whether everybody on the node has been there all the time, in the same role."""
@@ -387,6 +455,11 @@ class SchedulingPass:
             unit, 0, possible, present,
         )  # fmt: skip
         return [(primary, index) for index in choice.ranked]
+
+
+def stopped_disks(instance: Instance, nodes: tuple[int, ...]) -> tuple[int, ...]:
+    """Those of `nodes` on which an instance keeps disks when it is stopped."""
+    return nodes if instance.local and not instance.forthcoming else ()
 
 
 def _runs(context: Context, instance: Instance) -> bool:

@@ -28,16 +28,22 @@ def place_cluster(
     """Place `instances` of the cluster, in their order, and then the new ones in `wanted`.
 
     Where they are now is taken from the state of `context`, on which they are in their new
-    places afterwards.  The answer is in the order in which they chose.  What is tagged to
-    keep running is never left out; where it would be, it stays where it is, and the others
-    have to do with the rest.
+    places afterwards.  The answer is in the order in which they chose.  The disks of what is
+    left out stay where they are: all choose again until these are counted.  What is tagged
+    to keep running is never left out; where it would be, it stays where it is, and the
+    others have to do with the rest.
     """
 
     def tried(kept: Collection[str]) -> SchedulingPass:
-        one = SchedulingPass(context, strategy, instances, wanted, kept)
-        one.run()
-        drop_followers(one)
-        return one
+        stopped: dict[str, str] = {}
+        while True:
+            one = SchedulingPass(context, strategy, instances, wanted, kept, stopped)
+            one.run()
+            drop_followers(one)
+            if not one.uncounted:
+                return one
+            stopped |= one.uncounted
+            one.take_back()
 
     one = tried(())
     if one.left_out and context.settings.searches:
