@@ -20,9 +20,14 @@ __all__ = ["chain", "creation", "detours", "shortest", "stopped_chain", "stoppin
 
 
 def shortest(
-    present: Nodes, wanted: Nodes, online: Callable[[int], bool] = lambda node: True
+    present: Nodes,
+    wanted: Nodes,
+    online: Callable[[int], bool] = lambda node: True,
+    receives: Callable[[int, int], bool] = lambda source, target: True,
 ) -> list[ElementaryMove]:
     """Elementary moves from `present` to `wanted`: fewest copies of disks, then fewest failovers.
+
+    The primary goes from one node to another only where `receives`.
 
     A primary that is not online fails over first; a node that is not online gets no
     new role but that of the secondary it fails over from.
@@ -48,7 +53,7 @@ def shortest(
         if nodes == wanted:
             return steps
         following: list[ElementaryMove] = []
-        if online(nodes[1]):
+        if online(nodes[1]) and receives(*nodes):
             following.append((moves.FAILOVER, nodes[1]))
         if online(nodes[0]):
             following += (

@@ -215,7 +215,7 @@ class _Case:
         ways = [(s["instance"], s["from"], s["to"]) for s in steps if s.get("from")]
         cold = {one["instance"] for one in answer.get("instances", ()) if not one["runs"]}
         for name, source, target in ways or [
-            (n, self.before.get(n), self.after[n]) for n in self.after
+            (n, self.before.get(n), nodes) for n, nodes in self.after.items() if nodes
         ]:
             moved = bool(source) and source[0] != target[0] and name not in cold
             if moved and not self._receives(source[0], target[0]):

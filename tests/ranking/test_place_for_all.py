@@ -195,6 +195,14 @@ def test_place_ignores_soft_limits_only_for_who_has_nowhere_else_to_go(place: An
     assert place(given, "minimal")["placement"] == {"old": "node2", "web": "node2"}
 
 
+def test_place_keeps_both_copies_of_a_new_instance_on_the_nodes_named(place: Any) -> None:
+    """The mirror is no less restricted than the primary."""
+    given = allocate(cluster(4), disk_template="drbd", name="new")
+    given["request"]["restrict-to-nodes"] = ["node2", "node4"]
+    (new,) = place(given)["instances"]
+    assert sorted(new["to"]) == ["node2", "node4"]
+
+
 def test_creation_has_all_that_ganeti_asks_for(place: Any) -> None:
     """The interfaces, the operating system and the tags of the request; Ganeti loads the opcode."""
     given = allocate(cluster(2), disk_template="rbd", tags=["iallocator:keep-running"])

@@ -140,6 +140,17 @@ def test_drbd_instance_takes_the_shortest_way(wanted: Nodes, kinds: list[str]) -
     assert [after for _, _, after in lines(found)] == [[], [1], [2]][: len(kinds)]
 
 
+def test_drbd_instance_goes_round_a_mirror_that_may_not_receive_it() -> None:
+    """By one copy more, where migration tags forbid the shortest way; in vain if all do."""
+    cluster = make_cluster(3, [machine("a", (0, 1), 4, 4)])
+    cluster.nodes[0].migration = frozenset({"cpu:new"})
+    cluster.nodes[2].receives = frozenset({"cpu:new"})
+    found = plan(cluster, {"a": (2, 1)})
+    assert [kind for kind, _, _ in lines(found)] == ["replace-disks", "migrate", "replace-disks"]
+    cluster.nodes[2].receives = frozenset()
+    assert plan(cluster, {"a": (2, 1)}).left == [("a", "a node on its way lacks a migration tag")]
+
+
 def test_offline_node_is_fenced_for_what_ran_there_only() -> None:
     """Unrelated steps, stopped instances and mirrors do not wait."""
     held = [

@@ -318,8 +318,7 @@ class SchedulingPass:
         if place.before:
             return [list(cluster.nodes[place.before[0]].group.nodes)]
         wanted = self._wanted[instance.name]
-        option = self.context.settings.restrict_allocation_to
-        allowed = wanted.restrict_to if option is None else option
+        allowed = self._restricted(instance)
         groups = [
             group
             for group in cluster.groups
@@ -331,6 +330,14 @@ class SchedulingPass:
             _of([g for g in groups if g.alloc_policy == policy], allowed, cluster.nodes)
             for policy in POLICIES
         ]
+
+    def _restricted(self, instance: Instance) -> Sequence[str] | None:
+        """The names of the nodes that a new instance is restricted to; None: it is not."""
+        wanted = self._wanted.get(instance.name)
+        if wanted is None:
+            return None
+        option = self.context.settings.restrict_allocation_to
+        return wanted.restrict_to if option is None else option
 
     def _choose(
         self, unit: ColocationSet, position: int, place: ScheduleResult, nodes: Sequence[int]
@@ -425,10 +432,10 @@ class SchedulingPass:
         If none may, an instance that has its disks on `primary` leaves the other half even
         where nothing may come: that is no reason to stop what runs, or not to fail over.
         """
-        group = self.context.cluster.nodes[primary].group
+        nodes = self.context.cluster.nodes
         found = [
             index
-            for index in group.nodes
+            for index in _of([nodes[primary].group], self._restricted(place.instance), nodes)
             if index != primary
             and self.facts.usable[index]
             and self.refusal(place, (primary, index), unhurried) is None

@@ -110,8 +110,11 @@ class TransitionPlanner(PlanningState):
             self.drop(name, str(error.args[0]))
             return
         if self.lacks_tags(place, steps):
-            self.drop(name, "a node on its way lacks a migration tag")
-            return
+            try:
+                steps = shortest(present, nodes, self.online, self.receives)
+            except LookupError:
+                self.drop(name, "a node on its way lacks a migration tag")
+                return
         self.routes[name] = Route(instance, place, nodes, steps)
 
     def _sort_orders(self) -> list[tuple[str, str, str]]:

@@ -99,6 +99,10 @@ class PlanningState:
                 return other
         return found
 
+    def receives(self, source: int, target: int) -> bool:
+        """Whether migration tags let something that runs go from one node to the other."""
+        return not may_not_receive(self.state.cluster, source, [target])
+
     def lacks_tags(self, place: Place, steps: Sequence[tuple[str, int]]) -> bool:
         """Whether a migration on this way is forbidden by tags."""
         nodes = place.nodes
