@@ -95,9 +95,11 @@ def transition_of_moves(
     chains: dict[str, list[Step]] = {}
     last: dict[str, Step] = {}
     sequence: list[Step] = []
+    off = around.power_on if around is not None else ()
     for instance, nodes, steps in (moves[k] for k in arranged.positions):
         name = instance.name
-        made = chain(instance, Place(nodes, instance.uses_memory), steps, cluster)
+        live = name in last or nodes[0] not in off  # nothing runs on a node that is off
+        made = chain(instance, Place(nodes, instance.uses_memory), steps, cluster, live)
         if not made:
             continue
         if name in last:

@@ -85,7 +85,7 @@ def node_steps(cluster: Cluster, demands: Demands, tasks: Sequence[Step]) -> lis
         add(POWER_ON, index)
         online = add(ONLINE, index)
         for task in tasks:
-            if task.comes_to(index):
+            if task.comes_to(index) or task.leaves(index):
                 task.needs[online] = f"{cluster.nodes[index].name} is online"
     for index in (*demands.drain, *(n for n in demands.power_off if n not in demands.drain)):
         node = cluster.nodes[index]

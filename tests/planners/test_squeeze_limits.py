@@ -169,3 +169,20 @@ def test_squeeze_like_hsqueeze_knows_no_n1(tmp_path: Path, capsys: Capture) -> N
     assert _squeeze(document, tmp_path, capsys, "--compat=hail")["nodes"] == ["node2"]
     plan = _squeeze(document, tmp_path, capsys, "--compat=hail", "--n1=strict")
     assert plan["nodes"] == []
+
+
+def test_squeeze_moves_what_was_on_a_standby_node_once_that_is_on(
+    tmp_path: Path, capsys: Capture
+) -> None:
+    """It does not run there, so it fails over; nothing moves before the node is online."""
+    full = {f"full{k}": instance("node1", memory=1900, disk_template="rbd") for k in range(4)}
+    left = {f"left{k}": instance("node2", memory=900, disk_template="rbd") for k in range(6)}
+    asleep = {"node2": {"offline": True, "tags": ["htools:standby:auto"]}}
+    document = cluster(2, memory=8192, instances=full | left, changes=asleep)
+    plan = _squeeze(document, tmp_path, capsys, "--target-resources=1", "--minimal-resources=1")
+    assert (plan["action"], plan["nodes"]) == ("online", ["node2"])
+    steps = plan["transition"]["steps"]
+    (online,) = (step["number"] for step in steps if step["kind"] == "online")
+    moved = [step for step in steps if step.get("from") == ["node2"]]
+    assert moved
+    assert all(step["kind"] == "failover" and online < step["number"] for step in moved)
