@@ -198,11 +198,6 @@ class Settings:
     """Index of a group -> settings, for groups whose tags ask for other ones."""
 
     @property
-    def like_hail(self) -> bool:
-        """Whether to answer exactly as hail does."""
-        return self.compat == "hail"
-
-    @property
     def ways(self) -> Ways:
         """How to answer where programs differ."""
         return ways_of(self.compat)

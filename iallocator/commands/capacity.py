@@ -153,7 +153,7 @@ def _wants(
         min_disk=settings.min_disk,
         limit=settings.max_length,
         ignore_soft=tagged.ignore_soft_errors,
-        like_hspace=settings.like_hail,
+        ways=settings.ways,
         seconds=DEFAULT if settings.time_limit is None else settings.time_limit,
         tag_prefix=settings.tag_prefix,
         n1_of={i: own.n1 for i, own in tagged.by_group.items() if "n1" in own.origins},

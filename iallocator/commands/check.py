@@ -95,8 +95,8 @@ def _checkup(done: GroupPlans, settings: Settings) -> Checkup:
     from iallocator.planners.check.health import examine
     from iallocator.render.checkup import Checkup
 
-    like_hail = settings.like_hail
-    relations = None if like_hail else relations_of(done.cluster, (), settings.tag_prefix)
+    known = settings.ways.knows_affinity
+    relations = relations_of(done.cluster, (), settings.tag_prefix) if known else None
 
     def health(state: State) -> Checkup:
         groups = examine(state, settings.n1, settings.min_disk, relations)

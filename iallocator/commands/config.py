@@ -83,8 +83,8 @@ def _row(option: Option, settings: options.Settings, given: options.Settings) ->
         origin = settings.origins[target]
     elif target in given.chosen:
         origin = "command line"
-    elif target == "n1" and given.like_hail:
-        origin = "command line: --compat hail"
+    elif target == "n1" and given.compat:
+        origin = f"command line: --compat {given.compat}"
     value = getattr(settings, target)
     if isinstance(value, tuple):
         value = list(value)

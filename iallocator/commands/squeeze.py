@@ -113,7 +113,6 @@ def _wanted(settings: Settings, source: Source, whole: options.Settings) -> Sque
         avoid=settings.avoid,
         kinds=kinds,
         group=settings.group,
-        like_hbal=settings.like_hail,
         tag_prefix=settings.tag_prefix,
         exact_seconds=whole.search_seconds,
     )

@@ -81,6 +81,26 @@ class Ways:
     asks_n1_by_losses = True
     """N+1 is asked where lost allocations rank."""
 
+    # How planners go about it
+
+    plans_by_document = False
+    """Of nodes and instances that are level a plan takes the first of the document."""
+
+    plans_for_diskless = True
+    """Plans may move diskless instances, and capacity takes them for what they are."""
+
+    plans_keep_n1 = True
+    """Plans are held to global N+1, even if nobody asks for a mode."""
+
+    frees_online_nodes = True
+    """A node is online while squeezing frees it; else it is taken for dead."""
+
+    recalls_newest_first = False
+    """To capacity the newest instances are the first to leave a node that fails."""
+
+    runs_in_job_sets = False
+    """The commands of a plan stand in sets of jobs that touch different nodes."""
+
     # What is answered
 
     fails_batch_whole = False

@@ -1,4 +1,4 @@
-"""The ways of hail, Ganeti's own allocator: ``--compat hail``."""
+"""The ways of hail, Ganeti's own allocator, and of its fellow planners: ``--compat hail``."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ __all__ = ["WAYS", "HailWays"]
 
 
 class HailWays(Ways):
-    """Those of hail 3.0."""
+    """Those of hail, hbal, hspace, hsqueeze and hcheck 3.0."""
 
     orders_by_name = False
     reads_cpu_speed = False
@@ -31,6 +31,12 @@ class HailWays(Ways):
     tests_primary_again = True
     judges_by_old_template = True
     asks_n1_by_losses = False
+    plans_by_document = True
+    plans_for_diskless = False
+    plans_keep_n1 = False
+    frees_online_nodes = False
+    recalls_newest_first = True
+    runs_in_job_sets = True
     fails_batch_whole = True
     migrates_stopped = True
     tells_transition = False

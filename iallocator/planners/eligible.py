@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from iallocator.compat import OURS
 from iallocator.errors import NotFoundError
 from iallocator.model.instance import primary_vector, secondary_vector
 from iallocator.scoring.state_score import score_of
@@ -11,6 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
     from typing import TypeVar
 
+    from iallocator.compat import Ways
     from iallocator.model.cluster import Cluster, Group
     from iallocator.model.instance import Instance
     from iallocator.model.state import State
@@ -61,8 +63,8 @@ def movable(
     group: Group,
     selected: Collection[str] | None = None,
     excluded: Collection[str] = (),
-    like_hbal: bool = False,
     unbalanced: bool = False,
+    ways: Ways = OURS,
 ) -> list[Instance]:
     """The instances of `group` that a planner may move, in the order in which ties are broken.
 
@@ -79,17 +81,17 @@ def movable(
         and all(cluster.nodes[index].group is group for index in i.nodes)
         and (selected is None or i.name in selected)
         and i.name not in excluded
-        and not (like_hbal and i.template == "diskless")
+        and (ways.plans_for_diskless or i.template != "diskless")
     ]
-    return in_order(chosen, like_hbal)
+    return in_order(chosen, ways)
 
 
-def in_order(things: Sequence[Thing], like_hbal: bool) -> list[Thing]:
+def in_order(things: Sequence[Thing], ways: Ways) -> list[Thing]:
     """Nodes or instances so that of equals the first wins.
 
     As read for hail's ways they stand backwards; hbal takes the first of the document.
     """
-    return list(things)[::-1] if like_hbal else list(things)
+    return list(things)[::-1] if ways.plans_by_document else list(things)
 
 
 def worst_first(state: State) -> list[Group]:

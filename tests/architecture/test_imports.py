@@ -39,8 +39,8 @@ MAY_IMPORT = {
     "handlers": "options model requests reply limits transition ganeti placement",
     # ^ a request each
     "planners": (
-        "deadline errors options model tags requests limits transition ganeti scoring ranking n1 "
-        "constraints solver placement handlers"
+        "compat deadline errors options model tags requests limits transition ganeti scoring "
+        "ranking n1 constraints solver placement handlers"
     ),
     # ^ many moves instead of one, by the same means
     "engine": (
@@ -54,8 +54,8 @@ MAY_IMPORT = {
     "render": "errors files sources options model requests reply planners engine explain",
     "replay": "errors files options engine",  # answers many documents, compares
     "commands": (
-        "__init__ deadline errors files options model requests constraints wire sources transition "
-        "ganeti "
+        "__init__ compat deadline errors files options model requests constraints wire sources "
+        "transition ganeti "
         "planners settings engine explain render replay"
     ),
     # ^ one command: read, say

@@ -92,7 +92,7 @@ def wishes_of(settings: Settings, settled: options.Settings) -> BalanceOptions:
         restricted=settings.restricted_migration,
         evacuate_only=settings.evac_mode,
         ignore_soft=settings.ignore_soft_errors,
-        like_hbal=settings.like_hail,
+        ways=settings.ways,
     )
     return BalanceOptions(
         limits,

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import Any
 
+    from iallocator.compat import Ways
     from iallocator.planners.plan_limits import PlanLimits
     from iallocator.planners.result import PlanResult
     from iallocator.sources import Source
@@ -139,7 +140,7 @@ def _limits(done: PlanResult, settings: options.Settings, min_disk: float) -> Pl
     from iallocator.planners.plan_limits import PlanLimits
 
     relations = None
-    if not settings.like_hail:
+    if settings.ways.knows_affinity:
         relations = relations_of(done.cluster, done.new_instances, settings.tag_prefix)
     return PlanLimits(
         settings,
@@ -185,16 +186,16 @@ def _write(done: PlanResult, settings: Settings) -> None:
         settings,
         lambda: plan,
         lambda: (*plan_lines(plan, group_of), *([WELL] if settings.verify_plan else ())),
-        lambda: _commands(done, done.transition, settings.like_hail),
+        lambda: _commands(done, done.transition, settings.ways),
     )
     write_graph(settings.graph, steps)
 
 
-def _commands(done: PlanResult, transition: Transition, like_hail: bool) -> list[str]:
+def _commands(done: PlanResult, transition: Transition, ways: Ways) -> list[str]:
     """Lines for a shell that carry the plan out; where hbal is followed, in its job sets."""
     from iallocator.ganeti.commands import job_sets_of_moves, job_sets_of_steps, script
 
-    if like_hail and done.in_turn and not (done.leaving or done.coming):
+    if ways.runs_in_job_sets and done.in_turn and not (done.leaving or done.coming):
         moves = [(move.instance.name, len(move.steps)) for move in done.moves]
         return script(done.cluster, job_sets_of_moves(transition, moves, done.job_sets()))
     return script(done.cluster, job_sets_of_steps(transition))

@@ -180,7 +180,9 @@ def _groups(state: State, wishes: BalanceOptions) -> list[Group]:
 
 def relations_for(cluster: Cluster, wishes: BalanceOptions) -> Relations | None:
     """What relates the instances of the cluster to each other; hbal knows no such thing."""
-    return None if wishes.rules.like_hbal else relations_of(cluster, (), wishes.tag_prefix)
+    return (
+        relations_of(cluster, (), wishes.tag_prefix) if wishes.rules.ways.knows_affinity else None
+    )
 
 
 def _arena(
@@ -188,10 +190,10 @@ def _arena(
 ) -> BalanceProblem:
     cluster = state.cluster
     fixed = [capacities(node, wishes.min_disk) for node in cluster.nodes]
-    instances = movable(cluster, group, wishes.selected, wishes.excluded, wishes.rules.like_hbal)
+    instances = movable(cluster, group, wishes.selected, wishes.excluded, ways=wishes.rules.ways)
     if relations is not None and relations.stuck:
         instances = [i for i in instances if i.name not in relations.stuck]
-    scope = in_order(group.nodes, wishes.rules.like_hbal)
+    scope = in_order(group.nodes, wishes.rules.ways)
     mode = wishes.n1_of(group)
     survival = None if mode == "off" else Survival(state, group, mode, relations)
     rules = wishes.rules_for(group)

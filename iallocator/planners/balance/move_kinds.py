@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from iallocator.compat import OURS
 from iallocator.model.moves import FAILOVER, FAILOVER_TO, REPLACE_SECONDARY
 
 TYPE_CHECKING = False
@@ -9,6 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection
     from typing import Any
 
+    from iallocator.compat import Ways
     from iallocator.model.moves import ElementaryMove
 
 __all__ = ["KINDS", "MoveKind", "MoveRules"]
@@ -88,16 +90,16 @@ class MoveRules:
         Move only what is on nodes that are not online.
     ignore_soft:
         Whether soft limits do not count.
-    like_hbal:
-        Whether a replaced secondary has the primary tested again, as hbal does.
     leaving:
         Nodes that are to be powered down: no targets any more, and to be left, but what
         leaves them is moved while they are online, within all limits.
+    ways:
+        Where the planners of other programs differ.
     """
 
     __slots__ = (
-        "disk_moves", "evacuate_only", "ignore_soft", "instance_moves", "leaving", "like_hbal",
-        "restricted",
+        "disk_moves", "evacuate_only", "ignore_soft", "instance_moves", "leaving", "restricted",
+        "ways",
     )  # fmt: skip
 
     def __init__(
@@ -108,16 +110,16 @@ class MoveRules:
         restricted: bool = False,
         evacuate_only: bool = False,
         ignore_soft: bool = False,
-        like_hbal: bool = False,
         leaving: Collection[int] = (),
+        ways: Ways = OURS,
     ) -> None:
         self.disk_moves = disk_moves
         self.instance_moves = instance_moves
         self.restricted = restricted
         self.evacuate_only = evacuate_only
         self.ignore_soft = ignore_soft
-        self.like_hbal = like_hbal
         self.leaving = frozenset(leaving)
+        self.ways = ways
 
     def without_soft_limits(self) -> MoveRules:
         """The same rules for somebody who does not mind soft limits."""
@@ -133,7 +135,7 @@ class MoveRules:
 
     def while_leaving(self, nodes: Collection[int]) -> MoveRules:
         """The same rules where `nodes` are to be powered down; hbal takes them for dead."""
-        return self._with(leaving=() if self.like_hbal else nodes)
+        return self._with(leaving=nodes if self.ways.frees_online_nodes else ())
 
     def _with(self, **changes: bool | Collection[int]) -> MoveRules:
         options: dict[str, Any] = {name: getattr(self, name) for name in self.__slots__}

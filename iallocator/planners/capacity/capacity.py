@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from time import monotonic
 
+from iallocator.compat import OURS
 from iallocator.constraints.affinity_factory import relations_of
 from iallocator.deadline import TIME_IS_UP, TimeIsUp, alarm, why_stopped
 from iallocator.errors import NotFoundError
@@ -20,6 +21,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
 
+    from iallocator.compat import Ways
     from iallocator.model.cluster import Cluster, Group
     from iallocator.planners.capacity.instance_size import Size
 
@@ -48,6 +50,8 @@ class CapacityOptions:
         Instances at most, each way; None: any number.
     seconds:
         For both ways together, half of them for the tiers at most; None: any time.
+    ways:
+        Where hspace differs.
     tag_prefix:
         What this program's own tags begin with.
     n1_of, soft_of:
@@ -69,7 +73,7 @@ class CapacityOptions:
         min_disk: float = 0.0,
         limit: int | None = None,
         ignore_soft: bool = False,
-        like_hspace: bool = False,
+        ways: Ways = OURS,
         seconds: float | None = None,
         tag_prefix: str = "iallocator:",
         n1_of: Mapping[int, str] | None = None,
@@ -89,7 +93,7 @@ class CapacityOptions:
         self.min_disk = min_disk
         self.limit = limit
         self.ignore_soft = ignore_soft
-        self.like_hspace = like_hspace
+        self.ways = ways
         self.seconds = seconds
 
 
@@ -170,8 +174,8 @@ class _Work:
         self._cluster = cluster
         self._wants = wants
         self._progress = progress
-        like = wants.like_hspace
-        relations = None if like else relations_of(cluster, (), wants.tag_prefix)
+        known = wants.ways.knows_affinity
+        relations = relations_of(cluster, (), wants.tag_prefix) if known else None
         self._units = None if relations is None else relations.units()
         locations = None if relations is None else relations.locations
         self._closed = frozenset() if locations is None else frozenset(locations.closed)
@@ -251,7 +255,7 @@ class _Work:
             state, usable, self._kernels,
             {group.index: rules[wants.n1_of.get(group.index, wants.n1)] for group in groups},
             {index: HARD_LIMITS if spared else ALL_LIMITS for index, spared in soft.items()},
-            wants.like_hspace,
+            wants.ways,
         )  # fmt: skip
 
     def _allows(self, index: int) -> bool:

@@ -15,6 +15,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
+    from iallocator.compat import Ways
     from iallocator.limits.node import LimitSet
     from iallocator.model.cluster import Group
     from iallocator.model.state import State
@@ -86,9 +87,9 @@ class CapacityState:
         Index of a group -> which N+1 is kept where an instance comes to it.
     limits_of:
         Index of a group -> which limits of its nodes count.
-    like_hspace:
-        Whether to go about it exactly as hspace does: the newest instances are the first
-        to leave a node that fails, and a diskless instance has a disk for the policy.
+    ways:
+        Where hspace differs: the newest instances are the first to leave a node that
+        fails, and a diskless instance has a disk for the policy.
     """
 
     def __init__(
@@ -98,13 +99,13 @@ class CapacityState:
         kernels: Kernels,
         rules_of: Mapping[int, CapacityRules],
         limits_of: Mapping[int, LimitSet],
-        like_hspace: bool,
+        ways: Ways,
     ) -> None:
         self.state = state
         self._kernels = kernels
         self._rules_of = rules_of
         self._limits_of = limits_of
-        self._like_hspace = like_hspace
+        self._ways = ways
         self.groups = groups
         self._scope = range(len(state.cluster.nodes))
         self._kernel: Kernel | None = None
@@ -207,7 +208,7 @@ class CapacityState:
 
     def _refused(self, group: Group, instance: Instance) -> dict[int, str]:
         """Where the policy of `group` refuses `instance`; to hspace a diskless one has a disk."""
-        if instance.template == "diskless" and self._like_hspace:
+        if instance.template == "diskless" and not self._ways.plans_for_diskless:
             return self._refused_with_a_disk(group, _with_a_disk(instance))
         return refused_by_policy(self.state.cluster, group, instance)
 
@@ -252,7 +253,7 @@ class CapacityState:
         """New instance number `number`."""
         instance = size.instance(name)
         held = len(self.state.cluster.instances)
-        instance.order = -1 - number if self._like_hspace else held + number
+        instance.order = -1 - number if self._ways.recalls_newest_first else held + number
         return instance
 
 

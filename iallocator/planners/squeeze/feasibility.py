@@ -6,6 +6,7 @@ instance on an online node, and every online node with room for the reserve?
 
 from __future__ import annotations
 
+from iallocator.compat import OURS
 from iallocator.model.node_view import capacities
 from iallocator.model.state import State
 from iallocator.planners.balance.greedy import GreedyBalancer
@@ -19,6 +20,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
+    from iallocator.compat import Ways
     from iallocator.model.cluster import Cluster
     from iallocator.model.instance import Instance
     from iallocator.planners.balance.scan.affinity_table import Ties
@@ -93,7 +95,7 @@ class Feasibility:
         *,
         evacuate: bool,
         ignore_soft: bool = False,
-        like_hbal: bool = False,
+        ways: Ways = OURS,
         progress: Callable[[Plan], None] = lambda plan: None,
         ties: Ties | None = None,
         deadline: Budget | None = None,
@@ -109,8 +111,8 @@ class Feasibility:
         self.evacuate = evacuate
         self.progress = progress
         self._cheap = all(instance.shared for instance in lighter)
-        self._whole = MoveRules(ignore_soft=ignore_soft, like_hbal=like_hbal)
-        self._first = MoveRules(evacuate_only=True, ignore_soft=ignore_soft, like_hbal=like_hbal)
+        self._whole = MoveRules(ignore_soft=ignore_soft, ways=ways)
+        self._first = MoveRules(evacuate_only=True, ignore_soft=ignore_soft, ways=ways)
 
     def find(
         self, off: Collection[int] = (), on: Collection[int] = (), tidy: bool = False

@@ -8,6 +8,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Collection
 
+    from iallocator.compat import Ways
     from iallocator.model.cluster import Group
     from iallocator.options import Settings
     from iallocator.planners.stop_criteria import StopCriteria
@@ -44,7 +45,7 @@ class SqueezeOptions:
     """
 
     __slots__ = (
-        "avoid", "exact_seconds", "group", "kinds", "like_hbal", "limits", "master", "minimal",
+        "avoid", "exact_seconds", "group", "kinds", "limits", "master", "minimal",
         "prefer", "settings", "tag_prefix", "target",
     )  # fmt: skip
 
@@ -60,7 +61,6 @@ class SqueezeOptions:
         avoid: Collection[str] = (),
         kinds: int = SHARED,
         group: str = "",
-        like_hbal: bool = False,
         tag_prefix: str = "iallocator:",
         exact_seconds: float = 0.0,
     ) -> None:
@@ -75,7 +75,11 @@ class SqueezeOptions:
         self.avoid = avoid
         self.kinds = kinds
         self.group = group
-        self.like_hbal = like_hbal
+
+    @property
+    def ways(self) -> Ways:
+        """Where the planners of other programs differ."""
+        return self.settings.ways
 
     def n1_of(self, group: Group) -> str:
         """How global N+1 is judged in `group`."""

@@ -88,7 +88,8 @@ class _Work:
         self._standard = policy.standard
         self._progress = progress
         self._deadline = Budget(wanted.exact_seconds) if wanted.exact_seconds else None
-        self.relations = None if wanted.like_hbal else relations_of(cluster, (), wanted.tag_prefix)
+        known = wanted.ways.knows_affinity
+        self.relations = relations_of(cluster, (), wanted.tag_prefix) if known else None
 
     def reserve(self, group: Group, factor: float) -> Headroom:
         """The reserve; on local disks where drbd instances of the group are taken along."""
@@ -97,8 +98,7 @@ class _Work:
 
     def _movable(self, group: Group) -> list[Instance]:
         unbalanced = self.wanted.kinds == ALL
-        like = self.wanted.like_hbal
-        found = movable(self.cluster, group, like_hbal=like, unbalanced=unbalanced)
+        found = movable(self.cluster, group, unbalanced=unbalanced, ways=self.wanted.ways)
         stuck = self.relations.stuck if self.relations else ()
         return [instance for instance in found if instance.name not in stuck]
 
@@ -106,7 +106,7 @@ class _Work:
         wanted, instances = self.wanted, self._movable(group)
         return Feasibility(
             self.cluster,
-            in_order(group.nodes, wanted.like_hbal),
+            in_order(group.nodes, wanted.ways),
             instances,
             [i for i in instances if i.shared] if wanted.kinds == SHARED else instances,
             self.reserve(group, factor),
@@ -114,7 +114,7 @@ class _Work:
             Survival(State(self.cluster), group, wanted.n1_of(group), self.relations),
             evacuate=evacuate,
             ignore_soft=wanted.ignores_soft(group),
-            like_hbal=wanted.like_hbal,
+            ways=wanted.ways,
             progress=self._progress,
             ties=ties_of(self.relations),
             deadline=self._deadline,
@@ -147,7 +147,7 @@ class _Work:
         found = []
         state = State(self.cluster)
         movable_names = {instance.name for instance in self._movable(group)}
-        for index in in_order(group.nodes, self.wanted.like_hbal):
+        for index in in_order(group.nodes, self.wanted.ways):
             if self.cluster.nodes[index].online:
                 reason = self._unfit(state, index, movable_names)
                 if reason:
@@ -221,7 +221,7 @@ class _Work:
 
     def _standby(self, group: Group, done: SqueezeResult) -> list[int]:
         """The standby nodes of the group, in the order in which to power them on."""
-        nodes = [self.cluster.nodes[i] for i in in_order(group.nodes, self.wanted.like_hbal)]
+        nodes = [self.cluster.nodes[i] for i in in_order(group.nodes, self.wanted.ways)]
         found = [node for node in nodes if is_standby(node)]
         for node in found:
             model = size_like(node, [other for other in nodes if other.online])

@@ -1,0 +1,60 @@
+"""What ``--compat`` changes is asked of named ways, never of the name of a program."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from iallocator.compat import OURS, Ways
+from iallocator.compat.hail import HailWays
+
+from .imports import sources
+
+READS_OPTION = {
+    "iallocator.compat": "is about it",
+    "iallocator.explain.explain": "writes the settings down",
+    "iallocator.options": "gives the ways",
+    "iallocator.commands.check": "its machine-readable form is hcheck's",
+    "iallocator.commands.config": "says where a value comes from",
+}
+"""Modules that may see the value of the option."""
+
+
+def _names(tree: ast.AST) -> Iterator[str]:
+    """Every name, attribute, argument and keyword."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name):
+            yield node.id
+        elif isinstance(node, ast.Attribute):
+            yield node.attr
+        elif isinstance(node, (ast.arg, ast.keyword)):
+            yield node.arg or ""
+
+
+def test_compat_is_read_by_those_who_may_alone() -> None:
+    """Whoever deviates asks for one way: no ``like_hail``, no value of the option."""
+    wrong = {
+        f"{module}: {name}"
+        for module, path in sources().items()
+        for name in _names(ast.parse(path.read_text()))
+        if name.startswith("like_h") or (name == "compat" and module not in READS_OPTION)
+    }
+    assert not wrong, "\n".join(sorted(wrong))
+
+
+def test_every_way_is_asked_for_somewhere() -> None:
+    """A deviation that nobody asks for does nothing."""
+    asked = {
+        name
+        for module, path in sources().items()
+        if not module.startswith("iallocator.compat")
+        for name in _names(ast.parse(path.read_text()))
+    }
+    assert {way for way in vars(Ways) if not way.startswith("_")} <= asked
+
+
+def test_ways_of_hail_differ_in_all_that_they_say() -> None:
+    """What is the same needs no word."""
+    said = {way: value for way, value in vars(HailWays).items() if not way.startswith("_")}
+    assert said
+    assert all(getattr(OURS, way) != value for way, value in said.items())
