@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+from itertools import permutations
 from pathlib import Path
 from typing import Any
 
@@ -236,3 +237,35 @@ def _load(opcode: Json) -> None:
     if "No module named" in done.stderr:
         pytest.skip("Ganeti's Python code is not installed")
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_place_takes_no_notice_of_the_order_of_nodes_and_groups(place: Any, kind: str) -> None:
+    """Also where capacities beat each other in a circle: ties go by name."""
+    sizes = {"node1": (3, 2, 1), "node2": (2, 1, 3), "node3": (1, 3, 2)}
+    instances = {f"i{k}": instance("node1", disk_template="rbd") for k in range(4)}
+    given = cluster({"default": 3, "second": 2}, instances=instances)
+    for name, amounts in sizes.items():
+        tags = [f"iallocator:utilization:{key}:{n}" for key, n in zip("abc", amounts)]
+        given["nodes"][name]["tags"] = tags
+    answers = []
+    for order in permutations(sizes):
+        nodes = {name: given["nodes"][name] for name in ("node5", *order, "node4")}
+        groups = dict(reversed(given["nodegroups"].items()))
+        answers.append(place(given | {"nodes": nodes, "nodegroups": groups}, kind))
+    assert all(answer == answers[0] for answer in answers)
+    assert place(given, kind) == answers[0]
+
+
+def test_place_asks_instances_of_equal_rank_in_the_order_of_the_document(place: Any) -> None:
+    """As Pacemaker does: there is room for one, and the first in the document gets it."""
+    needs = ["iallocator:utilization:memory:1024"]
+    instances = {
+        name: instance("node1", disk_template="rbd", admin_state="down", tags=needs)
+        for name in ("b", "a")
+    }
+    given = cluster(1, instances=instances)
+    given["nodes"]["node1"]["tags"] = needs
+    assert place(given)["placement"] == {"b": "node1", "a": None}
+    given["instances"] = dict(sorted(instances.items()))
+    assert place(given)["placement"] == {"a": "node1", "b": None}
