@@ -26,7 +26,7 @@ REQUESTS = {
 ROOM = ("--target-resources=0.5", "--minimal-resources=0.2")
 
 WRONG = pytest.mark.xfail(
-    reason="place promises own spindles that who is left out still holds; its plan is refused",
+    reason="own spindles of instances on shared storage are counted, but no step waits for them",
     strict=True,
 )
 
