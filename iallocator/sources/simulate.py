@@ -28,6 +28,9 @@ UNITS = {
 }  # fmt: skip
 """Unit -> bytes.  Longer ones in any case; of single letters the small ones are binary."""
 
+LONGEST = 80
+"""Characters of a spec that are shown in a message."""
+
 MOST = 100_000
 """Nodes, cpus or spindles."""
 
@@ -116,4 +119,5 @@ def _size(spec: str, what: str, text: str) -> int:
 
 
 def _error(spec: str, expected: str) -> UsageError:
-    return UsageError(f"--simulate {describe(spec)}: expected {expected}")
+    shown = spec if len(spec) <= LONGEST else f"{spec[:LONGEST]}..."
+    return UsageError(f"--simulate {shown}: expected {expected}")
