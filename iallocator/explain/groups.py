@@ -9,7 +9,7 @@ from iallocator.explain.limits import exclusions
 from iallocator.explain.notes import TOGETHER, wish_notes
 from iallocator.explain.strategy import between_groups
 from iallocator.explain.words import subject
-from iallocator.placement.groups import POLICY_RANK
+from iallocator.placement.results import POLICY_RANK
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

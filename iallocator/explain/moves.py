@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from iallocator.explain.facts import Json
     from iallocator.explain.recorder import Asked, Recorder
     from iallocator.model.instance import Instance
-    from iallocator.placement.moves import MoveResult
+    from iallocator.placement.results import MoveResult
 
     Request = Relocate | NodeEvacuate | ChangeGroup | MultiEvacuate
 

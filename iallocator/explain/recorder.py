@@ -29,12 +29,15 @@ if TYPE_CHECKING:
     from iallocator.model.cluster import Group
     from iallocator.model.instance import Instance
     from iallocator.placement.context import Context
-    from iallocator.placement.evaluator import Evaluator, Motion
-    from iallocator.placement.groups import AllocationRequest, RankedGroups
-    from iallocator.placement.moves import MoveResult
-    from iallocator.placement.new import GroupPlacements
-    from iallocator.placement.ranked_moves import RankedMoves
-    from iallocator.placement.trace import Accepts
+    from iallocator.placement.motions import Motion
+    from iallocator.placement.results import (
+        AllocationRequest,
+        GroupPlacements,
+        MoveResult,
+        RankedGroups,
+        RankedMoves,
+    )
+    from iallocator.placement.trace import Accepts, Deciding
     from iallocator.ranking.pairs import OrderedCandidates
     from iallocator.scoring.candidates import Candidates
 
@@ -104,7 +107,7 @@ class Recorder:
 
     def asked(
         self,
-        evaluator: Evaluator,
+        evaluator: Deciding,
         kind: str,
         instance: Instance,
         present: Nodes,
@@ -127,7 +130,7 @@ class Recorder:
 
     def placed(
         self,
-        evaluator: Evaluator,
+        evaluator: Deciding,
         instance: Instance,
         candidates: Candidates,
         accepts: Accepts,
@@ -149,7 +152,7 @@ class Recorder:
             nearest = min(((said.scores.score(n), n) for n in refused), default=None)
             report.closest = said.survey.closest(check, nearest, instance)
 
-    def ranked(self, evaluator: Evaluator, instance: Instance, found: RankedMoves) -> None:
+    def ranked(self, evaluator: Deciding, instance: Instance, found: RankedMoves) -> None:
         """Note where an instance that moves may go."""
         said, candidates = self._opened(), found.candidates
         said.report.successes = possible(said.report.nodes)
@@ -165,7 +168,7 @@ class Recorder:
             said.report.closest = said.survey.closest()
 
     def exchanged(
-        self, evaluator: Evaluator, instance: Instance, present: Nodes, found: Refusal | None
+        self, evaluator: Deciding, instance: Instance, present: Nodes, found: Refusal | None
     ) -> None:
         """Note whether the nodes of an instance can exchange their roles."""
         state, nodes = self.context.state, evaluator.scope.nodes
@@ -231,7 +234,7 @@ class Recorder:
         assert self._open is not None
         return self._open
 
-    def _begin(self, evaluator: Evaluator, kind: str, instance: Instance, survey: Survey) -> Asked:
+    def _begin(self, evaluator: Deciding, kind: str, instance: Instance, survey: Survey) -> Asked:
         group = evaluator.group
         report = GroupReport(group.name, group.uuid, group.alloc_policy)
         said = Asked(self._next(), kind, instance, group, report, survey)

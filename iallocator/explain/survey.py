@@ -12,7 +12,7 @@ from iallocator.explain.nearest_miss import closest, lost_by_n1
 from iallocator.explain.what_if import WhatIf
 from iallocator.limits.node import ABANDONED, FORCED_LIMITS, PRIMARY, SECONDARY
 from iallocator.limits.refusal import migration_refusal
-from iallocator.placement.evaluator import Motion
+from iallocator.placement.motions import Motion
 from iallocator.planners.check.policy import policy_breach
 
 TYPE_CHECKING = False
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from iallocator.model.instance import Instance
     from iallocator.n1.check import N1Check
     from iallocator.placement.context import Context
-    from iallocator.placement.evaluator import Evaluator
+    from iallocator.placement.trace import Deciding
 
     Nodes = tuple[int, ...]
 
@@ -48,7 +48,7 @@ class Survey:
     def __init__(
         self,
         context: Context,
-        evaluator: Evaluator,
+        evaluator: Deciding,
         kind: str,
         instance: Instance,
         present: Nodes,
@@ -139,7 +139,7 @@ class Survey:
             for index, reason in mirrors.items()
         }
 
-    def _off(self, evaluator: Evaluator, source: int) -> Motion:
+    def _off(self, evaluator: Deciding, source: int) -> Motion:
         return evaluator.motions.off(self._context.cluster.nodes[source])
 
     def _excluded(self, index: int, left: Collection[int]) -> list[str]:
@@ -180,7 +180,7 @@ class Survey:
 
     def _on_the_way(
         self,
-        evaluator: Evaluator,
+        evaluator: Deciding,
         present: Nodes,
         refusals: Mapping[int, str],
         barred: Collection[int],

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from iallocator.model.instance import Instance
     from iallocator.model.node_view import NodeView
     from iallocator.placement.context import Context
-    from iallocator.placement.evaluator import Motion
+    from iallocator.placement.motions import Motion
 
 __all__ = ["WhatIf"]
 

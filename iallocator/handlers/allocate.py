@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from iallocator.placement.groups import AllocationRequest, collect_offers
+from iallocator.placement.groups import collect_offers
+from iallocator.placement.results import AllocationRequest
 from iallocator.reply import Reply
 
 TYPE_CHECKING = False

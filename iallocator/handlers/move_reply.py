@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from iallocator.model.instance import Instance
     from iallocator.placement.context import Context
-    from iallocator.placement.moves import MoveOption, MoveResult
+    from iallocator.placement.results import MoveOption, MoveResult
     from iallocator.transition.requirements import Demands
     from iallocator.transition.transition import Transition
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from iallocator.model.instance import Instance
     from iallocator.placement.context import Context
-    from iallocator.placement.groups import AllocationRequest
+    from iallocator.placement.results import AllocationRequest
     from iallocator.reply import GroupSolution
     from iallocator.requests import Allocate, MultiAllocate
 

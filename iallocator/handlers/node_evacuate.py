@@ -7,13 +7,8 @@ from iallocator.handlers.move_reply import MoveReport, move_entry
 from iallocator.model.moves import apply_steps
 from iallocator.placement.move_all import move_all
 from iallocator.placement.move_task import MoveTask
-from iallocator.placement.moves import (
-    MoveResult,
-    fail_over,
-    move_anywhere,
-    move_pair,
-    move_secondary,
-)
+from iallocator.placement.moves import fail_over, move_anywhere, move_pair, move_secondary
+from iallocator.placement.results import MoveResult
 from iallocator.placement.sequence import in_turn
 
 TYPE_CHECKING = False

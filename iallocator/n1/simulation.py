@@ -18,12 +18,10 @@ from iallocator.limits.node import (
     checks_for,
 )
 from iallocator.model.columns import MEMORY
-from iallocator.model.units import items_of
-from iallocator.n1.units import combined
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from iallocator.model.instance import Instance
     from iallocator.model.state import State
@@ -72,7 +70,7 @@ class Simulation:
             for item in self.movers(node):
                 if not self._move(node, item, targets, group.nodes):
                     return self._unsurvived(node, item, "memory")
-            for item in items_of(sorted(recreated, key=_memory), self._rules.units):
+            for item in self._items(sorted(recreated, key=_memory)):
                 if not self._move(node, item, targets, self._scope):
                     return self._unsurvived(node, item, "memory and disk")
         return None
@@ -131,7 +129,15 @@ class Simulation:
             for instance in self._primaries(node)
             if instance.template != "drbd" and not self._rules.recreates(instance)
         )
-        return items_of(movers, self._rules.units)
+        return self._items(movers)
+
+    def _items(self, instances: Iterable[Instance]) -> list[list[Instance]]:
+        """`instances`, those together that must be on one node."""
+        if not self._rules.units:
+            return [[instance] for instance in instances]
+        from iallocator.model.units import items_of
+
+        return items_of(instances, self._rules.units)
 
     def failovers_fail(self, node: int) -> UnsurvivedFailure | None:
         """Let the drbd primaries of `node` fail over; the first that cannot, or None.
@@ -194,7 +200,7 @@ class Simulation:
                 refusals |= refused_by_policy(state.cluster, group, one)
         else:
             refusals = may_not_receive(state.cluster, source, targets)
-        found = kernel.singles(combined(item), targets, refusals, FORCED_LIMITS).row(0)
+        found = kernel.singles(_whole(item), targets, refusals, FORCED_LIMITS).row(0)
         if len(item) == 1:
             best = next(found, None)
         else:
@@ -222,3 +228,12 @@ def _order(instance: Instance) -> float:
 
 def _memory(instance: Instance) -> float:
     return -instance.memory
+
+
+def _whole(item: Sequence[Instance]) -> Instance:
+    """What is scored for `item`: itself, or one that adds what all of them add."""
+    if len(item) == 1:
+        return item[0]
+    from iallocator.n1.units import combined
+
+    return combined(item)

@@ -18,8 +18,6 @@ __all__ = ["combined"]
 
 def combined(item: Sequence[Instance]) -> Instance:
     """One instance that adds to a node what all of `item` add, to be scored as one."""
-    if len(item) == 1:
-        return item[0]
     whole = item[0].as_template(item[0].template)
     whole.as_primary = tuple(map(sum, zip(*(one.as_primary for one in item))))
     whole.exclusion = tuple(dict.fromkeys(tag for one in item for tag in one.exclusion))

@@ -6,7 +6,9 @@ from iallocator.constraints.affinity_factory import bonds_for
 from iallocator.constraints.no_affinity import NoAffinity
 from iallocator.model.state import State
 from iallocator.n1.rules import Rules
-from iallocator.placement.evaluator import Evaluator, ScoreScope, motions_for
+from iallocator.placement.evaluator import Evaluator
+from iallocator.placement.motions import motions_for
+from iallocator.placement.score_scope import ScoreScope
 from iallocator.scoring import Kernels
 
 TYPE_CHECKING = False
@@ -18,7 +20,7 @@ if TYPE_CHECKING:
     from iallocator.model.instance import Instance
     from iallocator.n1.check import N1Cache, N1Check
     from iallocator.options import Settings
-    from iallocator.placement.evaluator import Motions
+    from iallocator.placement.motions import Motions
     from iallocator.placement.trace import Trace
     from iallocator.ranking.base import ScheduledInstance
     from iallocator.scoring import Kernel

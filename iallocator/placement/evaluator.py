@@ -28,150 +28,36 @@ from __future__ import annotations
 
 from iallocator.limits.group import refused_by_policy
 from iallocator.limits.migration import may_not_receive
-from iallocator.limits.node import (
-    ABANDONED,
-    ALL_LIMITS,
-    FORCED_LIMITS,
-    HARD_LIMITS,
-    PRIMARY,
-    SECONDARY,
-    checks_for,
-)
+from iallocator.limits.node import FORCED_LIMITS, PRIMARY, checks_for
+from iallocator.placement.motions import ALL_FORCED, heeding
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
+    from typing import Protocol
 
-    from iallocator.limits.node import Check, LimitSet
     from iallocator.limits.refusal import Refusal
-    from iallocator.model.cluster import Group, Node
+    from iallocator.model.cluster import Group
     from iallocator.model.instance import Instance
-    from iallocator.n1.check import N1Check
     from iallocator.n1.rules import Rules
     from iallocator.options import Settings
-    from iallocator.placement.ranked_moves import RankedMoves
+    from iallocator.placement.motions import Motion, Motions
+    from iallocator.placement.results import RankedMoves
+    from iallocator.placement.score_scope import ScoreScope
+    from iallocator.placement.trace import Trace
+    from iallocator.placement.verdict import Verdicts
     from iallocator.placement.working import Working
-    from iallocator.scoring import Kernel
     from iallocator.scoring.candidates import Candidates
 
     Nodes = tuple[int, ...]
 
-__all__ = ["Evaluator", "Motion", "Motions", "ScoreScope", "motions_for"]
+    class Shared(Working, Protocol):
+        """What all evaluators of a request share, and who hears of what they decide."""
+
+        trace: Trace | None
 
 
-class Motion:
-    """How an instance comes to a place, and what it is held to there.
-
-    Attributes
-    ----------
-    primary, secondary:
-        Which limits count on a node that becomes that.
-    asks_n1:
-        Whether `Evaluator.refusal` asks for global N+1.
-    """
-
-    __slots__ = ("asks_n1", "name", "primary", "secondary")
-
-    def __init__(
-        self, name: str, primary: LimitSet, secondary: LimitSet, asks_n1: bool = True
-    ) -> None:
-        self.name = name
-        self.primary = primary
-        self.secondary = secondary
-        self.asks_n1 = asks_n1
-
-    def __repr__(self) -> str:
-        return self.name
-
-
-NEW = Motion("new", ALL_LIMITS, ALL_LIMITS)
-MOVE = Motion("move", ALL_LIMITS, ALL_LIMITS)
-FORCED_MOVE = Motion("forced move", FORCED_LIMITS, FORCED_LIMITS, asks_n1=False)
-"""Off a node that is not online: better anywhere than there."""
-
-LENIENT_NEW = Motion("new, soft limits ignored", HARD_LIMITS, FORCED_LIMITS)
-LENIENT_MOVE = Motion("move, soft limits ignored", FORCED_LIMITS, FORCED_LIMITS)
-
-HAIL_LENIENT_NEW = Motion("new, soft limits of its primary ignored", HARD_LIMITS, ALL_LIMITS)
-HAIL_MOVE = Motion("move by the limits of nodes alone", ALL_LIMITS, ALL_LIMITS, asks_n1=False)
-
-
-class Motions:
-    """The motions by the settings of one group: of a new instance, and of one that moves."""
-
-    __slots__ = ("_forced", "_usual", "new")
-
-    def __init__(self, new: Motion, usual: Motion, forced: Motion = FORCED_MOVE) -> None:
-        self.new = new
-        self._usual = usual
-        self._forced = forced
-
-    def off(self, source: Node) -> Motion:
-        """The motion of an instance that leaves `source`: forced if that is not online."""
-        return self._usual if source.online else self._forced
-
-    def unhurried(self) -> Motions:
-        """The same, but that nobody's motion is forced."""
-        return Motions(self.new, self._usual, self._usual)
-
-
-HEEDING = Motions(NEW, MOVE)
-LENIENT = Motions(LENIENT_NEW, LENIENT_MOVE)
-HAIL_HEEDING = Motions(NEW, HAIL_MOVE)
-HAIL_LENIENT = Motions(HAIL_LENIENT_NEW, FORCED_MOVE)
-ALL_FORCED = Motions(FORCED_MOVE, FORCED_MOVE)
-
-
-def motions_for(settings: Settings) -> Motions:
-    """Those of a group with these `settings`."""
-    if settings.ignore_soft_errors:
-        return LENIENT if settings.ways.spares_soft_limits_of_secondaries else HAIL_LENIENT
-    return _heeding(settings)
-
-
-def _heeding(settings: Settings) -> Motions:
-    """Those where soft limits count."""
-    return HEEDING if settings.ways.holds_moves_to_n1 else HAIL_HEEDING
-
-
-class ScoreScope:
-    """The nodes that a score runs over; kernel and N+1 checks over them, as the state is.
-
-    Both are made when first needed, and made anew once the state has changed.
-    """
-
-    __slots__ = ("_checks", "_kernel", "_version", "_working", "nodes")
-
-    def __init__(self, working: Working, nodes: Sequence[int]) -> None:
-        self.nodes = nodes
-        self._working = working
-        self._version = -1
-        self._kernel: Kernel | None = None
-        self._checks: dict[str, N1Check] = {}
-
-    def _catch_up(self) -> None:
-        """Forget what is about another state."""
-        version = self._working.state.version
-        if version != self._version:
-            self._version = version
-            self._kernel = None
-            self._checks = {}
-
-    @property
-    def kernel(self) -> Kernel:
-        """Scores over the nodes."""
-        self._catch_up()
-        if self._kernel is None:
-            self._kernel = self._working.kernel(self.nodes)
-        return self._kernel
-
-    def n1_check(self, rules: Rules) -> N1Check:
-        """N+1 by `rules`."""
-        self._catch_up()
-        check = self._checks.get(rules.mode)
-        if check is None:
-            check = self._checks[rules.mode] = self._working.judge(self.nodes, rules)
-        return check
+__all__ = ["Evaluator"]
 
 
 def _but(nodes: Sequence[int], refused: Collection[int]) -> Sequence[int]:
@@ -209,7 +95,7 @@ class Evaluator:
 
     def __init__(
         self,
-        working: Working,
+        working: Shared,
         group: Group,
         settings: Settings,
         motions: Motions,
@@ -225,7 +111,7 @@ class Evaluator:
 
     def heeding_soft_limits(self) -> Evaluator:
         """The same, but that soft limits count, whatever the settings say."""
-        return self._with(_heeding(self.settings), self.scope)
+        return self._with(heeding(self.settings), self.scope)
 
     def unhurried(self) -> Evaluator:
         """The same, but that who leaves a node that is not online is held to as much as others."""
@@ -390,7 +276,7 @@ class Evaluator:
         mirrors = self.scope.kernel.mirror_refusals(instance, old, nodes, limits)
         refusals = mirrors | refusals
         checker = self._working.kernels.checker(state)
-        left = self._left_behind(instance, old)
+        left = self.motions.left_behind(instance, self._working.cluster.nodes[old])
         if self.settings.ways.tests_primary_again:
             again = checks_for(PRIMARY, instance, FORCED_LIMITS)
             reason = checker.primary_refusal(instance, old, again)
@@ -406,144 +292,29 @@ class Evaluator:
                 refusals[index] = reason
         return refusals
 
-    def _left_behind(self, instance: Instance, old: int) -> Sequence[Check]:
-        """What is tested on the old primary of a failover, which becomes the secondary."""
-        checks = SECONDARY if self._working.cluster.nodes[old].online else ABANDONED
-        return checks_for(checks, instance, self._motion_off(old).secondary)
-
     # Verdicts: the instance is where it is
+
+    @property
+    def _verdicts(self) -> Verdicts:
+        from iallocator.placement.verdict import Verdicts
+
+        return Verdicts(self._working, self.group, self.motions, self.rules, self.scope.nodes)
 
     def failover_refusal(self, instance: Instance, present: Nodes) -> Refusal | None:
         """Why an instance on two nodes cannot exchange their roles, N+1 aside."""
-        found = self._rule_refusal(instance, present, present[::-1]) or self._limit_refusal(
-            instance, present, present[::-1]
-        )
+        found = self._verdicts.failover_refusal(instance, present)
         if self._working.trace is not None:
             self._working.trace.exchanged(self, instance, present, found)
         return found
 
     def passage_refusal(self, instance: Instance, present: Nodes) -> Refusal | None:
         """The same for one that goes on at once: those it must be with may be elsewhere."""
-        from iallocator.limits.refusal import Refusal, migration_refusal
-
-        bonds, after = self._working.bonds, present[::-1]
-        reason = bonds.refused_passing(instance, after[:1]).get(after[0])
-        if reason is not None:
-            return Refusal(reason, bonds.told(instance, after[:1])[after[0]], after[0])
-        return migration_refusal(self._working.cluster, *present) or self._limit_refusal(
-            instance, present, after
-        )
+        return self._verdicts.passage_refusal(instance, present)
 
     def refusal(self, instance: Instance, before: Nodes, after: Nodes) -> Refusal | None:
-        """Why `instance` may not go from `before`, where it is, to `after` in the group.
-
-        `before` is () for one that is nowhere.  What is asked, in this order: networks and
-        storage pools of the group, its policy if it is not that of `before`; migration tags;
-        bonds; the limits of each node whose role changes; global N+1 unless it flees
-        from a node that is not online.
-        """
-        if before == after:
-            return None
-        return (
-            self._group_refusal(instance, before, after)
-            or self._rule_refusal(instance, before, after)
-            or self._limit_refusal(instance, before, after)
-            or self._n1_refusal(instance, before, after)
-        )
+        """Why `instance` may not go from `before`, where it is, to `after`; see `Verdicts`."""
+        return self._verdicts.refusal(instance, before, after)
 
     def arrival_refusal(self, instance: Instance, before: Nodes, after: Nodes) -> Refusal | None:
-        """Why `instance`, which is off the state, may not come from `before` to `after`.
-
-        For clusters that are placed anew: who shall be where it was is asked like any other.
-        Of one that needs two nodes `after` may be the primary alone.  N+1 is not asked.
-        """
-        return (
-            self._group_refusal(instance, before, after)
-            or self._bar(instance, before[:1], after[0])
-            or self._mirror_bar(instance, before, after)
-            or self._failing(instance, before, after, primary=len(after) < 2, mirror=True)
-        )
-
-    def _group_refusal(self, instance: Instance, before: Nodes, after: Nodes) -> Refusal | None:
-        from iallocator.limits.refusal import group_refusal
-
-        cluster = self._working.cluster
-        if before and cluster.nodes[before[0]].group is self.group:
-            return None
-        return group_refusal(cluster, self.group, instance, after)
-
-    def _rule_refusal(self, instance: Instance, before: Nodes, after: Nodes) -> Refusal | None:
-        """Bonds, hard locations and migration tags, for each node whose role changes."""
-        mirror = self._mirror_bar(instance, before, after)
-        if before[:1] == after[:1]:
-            return mirror
-        return self._bar(instance, before[:1], after[0]) or mirror
-
-    def _bar(self, instance: Instance, source: Nodes, target: int) -> Refusal | None:
-        """What keeps the primary of `instance` off `target`, whatever that has left."""
-        bonds, cluster = self._working.bonds, self._working.cluster
-        from iallocator.limits.refusal import Refusal, migration_refusal
-
-        barred = migration_refusal(cluster, source[0], target) if source else None
-        reason = bonds.refused(instance, (target,)).get(target)
-        if barred is None and reason is not None:
-            return Refusal(reason, bonds.told(instance, (target,))[target], target)
-        return barred
-
-    def _mirror_bar(self, instance: Instance, before: Nodes, after: Nodes) -> Refusal | None:
-        """The hard location that keeps the mirror off a node where `instance` is not now."""
-        bonds = self._working.bonds
-        for target, reason in bonds.refused_mirrors(instance, after[1:]).items():
-            if target not in before:
-                from iallocator.limits.refusal import Refusal
-
-                return Refusal(reason, bonds.told(instance, (target,))[target], target)
-        return None
-
-    def _limit_refusal(self, instance: Instance, before: Nodes, after: Nodes) -> Refusal | None:
-        """The first limit that a node breaks whose role changes."""
-        state = self._working.state
-        with state.trial():
-            if before:
-                state.remove(instance, before)
-            primary, mirror = before[:1] != after[:1], before[1:] != after[1:]
-            return self._failing(instance, before, after, primary, mirror)
-
-    def _failing(
-        self, instance: Instance, before: Nodes, after: Nodes, primary: bool, mirror: bool
-    ) -> Refusal | None:
-        """The first limit that fails on the new nodes; `primary`, `mirror`: those are asked."""
-        checker = self._working.kernels.checker(self._working.state)
-        failing = None
-        if primary:
-            motion = self._motion_off(before[0]) if before else self.motions.new
-            checks = checks_for(PRIMARY, instance, motion.primary)
-            index = after[0]
-            failing = checker.failing_primary(instance, index, checks)
-        if failing is None and len(after) > 1 and mirror:
-            index = after[1]
-            mirror_checks = self._mirror_checks(instance, before, after)
-            failing = checker.failing_secondary(instance, after[0], index, mirror_checks)
-        if failing is None:
-            return None
-        from iallocator.limits.refusal import Refusal
-
-        check, numbers = failing
-        return Refusal(check.reason, numbers, index)
-
-    def _mirror_checks(self, instance: Instance, before: Nodes, after: Nodes) -> Sequence[Check]:
-        """What is tested on the new secondary of a move or of a new instance."""
-        if after[1] in before[:1]:
-            return self._left_behind(instance, after[1])
-        motion = self._motion_off(before[-1]) if before else self.motions.new
-        return checks_for(SECONDARY, instance, motion.secondary)
-
-    def _n1_refusal(self, instance: Instance, before: Nodes, after: Nodes) -> Refusal | None:
-        """Which failure could not be survived any more; see `iallocator.n1.rules.Rules`."""
-        motion = self._motion_off(before[0]) if before else self.motions.new
-        if self.rules.mode == "off" or not motion.asks_n1:
-            return None
-        from iallocator.placement.n1_of_moves import n1_refusal
-
-        state, kernels = self._working.state, self._working.kernels
-        return n1_refusal(state, kernels, self.rules, self.scope.nodes, instance, before, after)
+        """Why `instance`, which is off the state, may not come to `after`; see `Verdicts`."""
+        return self._verdicts.arrival_refusal(instance, before, after)

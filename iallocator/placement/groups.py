@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from iallocator.limits.group import lacks_network, out_of_reach
 from iallocator.placement.new import place_new
+from iallocator.placement.results import RankedGroups
 from iallocator.reply import GroupSolution
 
 TYPE_CHECKING = False
@@ -12,126 +13,12 @@ if TYPE_CHECKING:
     from typing import Any
 
     from iallocator.model.cluster import Group
-    from iallocator.model.instance import Instance
     from iallocator.placement.context import Context
     from iallocator.placement.evaluator import Evaluator
+    from iallocator.placement.results import AllocationRequest
     from iallocator.ranking.base import NodeRanking
 
-__all__ = [
-    "POLICY_RANK",
-    "RELUCTANCE",
-    "AllocationRequest",
-    "RankedGroups",
-    "collect_offers",
-    "may_offer",
-    "offer_of",
-    "ranked_by_losses",
-    "shown",
-]  # fmt: skip
-
-POLICY_RANK = {"preferred": 0, "last_resort": 1, "unallocable": 2}
-
-RELUCTANCE = 1000.0
-"""How much worse than any score a group of the next allocation policy is."""
-
-
-class AllocationRequest:
-    """An instance that needs a place, and where that may be.
-
-    Attributes
-    ----------
-    groups:
-        The groups that are asked.
-    named:
-        Whether the one group was chosen by name: then its allocation policy does not
-        matter, and statistics run over that group only.
-    allowed:
-        Names of the nodes that may be used; None: all.
-    new:
-        Whether the instance is new; one that only changes its group is not ranked by
-        lost allocations.
-    counted:
-        Whether somebody wants to know how many placements N+1 refuses beside the best.
-    """
-
-    __slots__ = ("allowed", "counted", "groups", "instance", "named", "new")
-
-    def __init__(
-        self,
-        instance: Instance,
-        groups: Sequence[Group],
-        named: bool = False,
-        allowed: Sequence[str] | None = None,
-        new: bool = True,
-        counted: bool = True,
-    ) -> None:
-        self.new = new
-        self.counted = counted
-        self.instance = instance
-        self.groups = [group for group in groups if group.nodes or named]
-        self.named = named
-        self.allowed = allowed
-
-    def reluctance(self, group: Group) -> float:
-        """How much worse than any score it is to use `group`, by its allocation policy."""
-        return 0.0 if self.named else RELUCTANCE * POLICY_RANK[group.alloc_policy]
-
-
-class RankedGroups:
-    """What the groups offer, in the order of the groups, and ranked.
-
-    Attributes
-    ----------
-    usable:
-        The offers that can be taken, best first.
-    ranked:
-        All offers: those that can be taken first, best first.
-    line:
-        All of them in one line, in the order of the groups.
-    order:
-        The order of the best nodes of those that can be taken, where a strategy that
-        ranks nodes compared them; else None.
-    """
-
-    __slots__ = ("line", "order", "ranked", "usable")
-
-    def __init__(
-        self,
-        offers: Sequence[GroupSolution],
-        named: bool,
-        last_wins: bool,
-        order: Callable[[Sequence[GroupSolution]], NodeRanking] | None = None,
-    ) -> None:
-        usable = [o for o in offers if o.placements and (named or o.alloc_policy != "unallocable")]
-        if last_wins:
-            usable.reverse()
-        alike = len({offer.ranked_by for offer in usable}) < 2
-        self.order = None
-        if order is not None and alike and len(usable) > 1:
-            self.order = order(usable)
-            rank = {index: k for k, index in enumerate(self.order.ranked)}
-            for offer in usable:
-                offer.key = rank.get(offer.nodes[0][0], len(rank))
-        self.usable = sorted(usable, key=lambda offer: _rank(offer, alike))
-        self.ranked = self.usable + [offer for offer in offers if offer not in usable]
-        self.line = ", ".join(offer.line() for offer in offers)
-
-    def settle_on(self, offer: GroupSolution) -> None:
-        """Take `offer` in the place of what its group has offered."""
-        self.usable = [offer]
-        self.ranked = [offer, *(one for one in self.ranked if one.uuid != offer.uuid)]
-        self.order = None
-
-    @property
-    def best(self) -> GroupSolution | None:
-        """The offer to take, if there is one."""
-        return self.usable[0] if self.usable else None
-
-
-def _rank(offer: GroupSolution, alike: bool) -> tuple[int, Any]:
-    """Policy, then score; another rank decides only if all offers go by it."""
-    key = offer.key if alike else offer.placements[0][0]
-    return POLICY_RANK[offer.alloc_policy], round(key, 8) if isinstance(key, float) else key
+__all__ = ["collect_offers", "may_offer", "offer_of", "ranked_by_losses", "shown"]
 
 
 def collect_offers(context: Context, wish: AllocationRequest) -> RankedGroups:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from iallocator.model.moves import apply_steps
-from iallocator.placement.moves import MoveResult
+from iallocator.placement.results import MoveResult
 from iallocator.placement.sequence import in_turn
 
 TYPE_CHECKING = False

@@ -7,7 +7,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from iallocator.model.instance import Instance
-    from iallocator.placement.moves import MoveResult
+    from iallocator.placement.results import MoveResult
 
     Nodes = tuple[int, ...]
     Made = list[tuple[Instance, MoveResult]]

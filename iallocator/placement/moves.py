@@ -10,6 +10,7 @@ from iallocator.limits.group import out_of_reach
 from iallocator.model.moves import FAILOVER, FAILOVER_TO, REPLACE_SECONDARY
 from iallocator.placement.new import other_nodes
 from iallocator.placement.ranked_moves import unranked_extra
+from iallocator.placement.results import MoveOption, MoveResult
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -20,57 +21,9 @@ if TYPE_CHECKING:
     from iallocator.model.moves import ElementaryMove
     from iallocator.placement.context import Context
     from iallocator.placement.evaluator import Evaluator
-    from iallocator.placement.ranked_moves import RankedMoves
-    from iallocator.ranking.pairs import OrderedCandidates
+    from iallocator.placement.results import RankedMoves
 
-__all__ = ["MoveOption", "MoveResult", "fail_over", "move_anywhere", "move_pair", "move_secondary"]
-
-
-class MoveOption:
-    """A way to move an instance: the steps, where it ends, and the score then.
-
-    ``extra`` is what a strategy adds to the entry of ``solutions``.
-    """
-
-    __slots__ = ("extra", "nodes", "score", "steps")
-
-    def __init__(
-        self, score: float, nodes: tuple[int, ...], steps: Sequence[ElementaryMove]
-    ) -> None:
-        self.score = score
-        self.nodes = nodes
-        self.steps = tuple(steps)
-        self.extra: dict[str, Any] = {}
-
-
-class MoveResult:
-    """The ways found to move an instance, best first, or why there is none.
-
-    ``failures`` counts by reason the nodes, or pairs of nodes, that were refused.
-    ``others`` are the nodes that an instance on shared storage could fail over to from
-    its new place, best first; None for others.  ``order`` is the order of a strategy that
-    ranked the nodes; None for others.  ``ranks`` is what lost allocations ranked them by.
-    """
-
-    __slots__ = ("failures", "message", "moves", "order", "others", "ranks")
-
-    def __init__(
-        self,
-        moves: Sequence[MoveOption] = (),
-        message: str = "",
-        failures: dict[str, int] | None = None,
-    ) -> None:
-        self.moves = list(moves)
-        self.message = message
-        self.failures = failures or {}
-        self.others: list[int] | None = None
-        self.order: OrderedCandidates | None = None
-        self.ranks: dict[tuple[int, ...], Any] = {}
-
-    @property
-    def best(self) -> MoveOption | None:
-        """The best way, if there is one."""
-        return self.moves[0] if self.moves else None
+__all__ = ["fail_over", "move_anywhere", "move_pair", "move_secondary"]
 
 
 def move_anywhere(

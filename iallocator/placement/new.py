@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from iallocator.placement.results import GroupPlacements
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -10,66 +12,11 @@ if TYPE_CHECKING:
     from iallocator.model.instance import Instance
     from iallocator.placement.context import Context
     from iallocator.placement.evaluator import Evaluator
-    from iallocator.ranking.pairs import OrderedCandidates
     from iallocator.scoring.candidates import Candidates, Placement
 
     Accepts = Callable[[Instance, tuple[int, ...]], bool]
 
-__all__ = ["GroupPlacements", "other_nodes", "place_new"]
-
-
-class GroupPlacements:
-    """The acceptable placements of an instance in a group.
-
-    Attributes
-    ----------
-    best:
-        The best ones, best first, as many as were asked for.
-    successes:
-        How many placements passed all checks, global N+1 as far as it was looked at.
-    failures:
-        Reason -> how many it refused.
-    others:
-        Of an instance on shared storage that has a place, the other nodes that it could
-        be on, best first; else None.
-    refused:
-        The first placement, by row and then by rank, that global N+1 refused, if any.
-    """
-
-    __slots__ = ("_order", "_scores", "best", "failures", "others", "refused", "successes")
-
-    def __init__(
-        self,
-        best: list[Placement],
-        successes: int,
-        failures: dict[str, int],
-        refused: Placement | None,
-        scores: dict[tuple[int, ...], float],
-        order: OrderedCandidates | None = None,
-    ) -> None:
-        self._order = order
-        self.best = best
-        self.successes = successes
-        self.failures = failures
-        self.refused = refused
-        self.others: list[int] | None = None
-        self._scores = scores
-
-    @property
-    def ranked_by(self) -> str:
-        """The name of the strategy that ranked them."""
-        if self._order is not None:
-            return self._order.name
-        return "lost-allocations" if self._scores else "score"
-
-    @property
-    def order(self) -> OrderedCandidates | None:
-        """How a strategy ranked the placements, if one did."""
-        return self._order
-
-    def score(self, placement: Placement) -> float:
-        """The cluster score of a placement, whatever it was ranked by."""
-        return float(self._scores[placement[1]] if self._scores else placement[0])
+__all__ = ["other_nodes", "place_new"]
 
 
 def place_new(
@@ -133,7 +80,14 @@ def place_new(
         failures["FailN1"] = not_redundant
     if settings.top > 1 and best:
         best = list(_top(candidates, accepts, judged, settings.top))
-    found = GroupPlacements(best, candidates.feasible - not_redundant, failures, refused, scores)
+    found = GroupPlacements(
+        best,
+        candidates.feasible - not_redundant,
+        failures,
+        refused,
+        scores,
+        "lost-allocations" if by_losses else "score",
+    )
     if best and instance.external:
         found.others = other_nodes(candidates, best[0][1])
     if context.trace is not None:
@@ -172,7 +126,13 @@ def _place_in_order(
     if not_redundant:
         failures["FailN1"] = not_redundant
     found = GroupPlacements(
-        best, ordered.feasible - not_redundant, failures, refused, ordered.scores, ordered
+        best,
+        ordered.feasible - not_redundant,
+        failures,
+        refused,
+        ordered.scores,
+        ordered.name,
+        ordered,
     )
     if best and instance.external:
         found.others = other_nodes(ordered, best[0][1])

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from iallocator.model.cluster import Group
     from iallocator.model.instance import Instance
     from iallocator.placement.context import Context
-    from iallocator.placement.groups import AllocationRequest
     from iallocator.placement.move_task import Made, MoveTask, Nodes
+    from iallocator.placement.results import AllocationRequest
     from iallocator.solver.optimum import Check, Places
 
 __all__ = ["best_batch", "best_moves"]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from iallocator.placement.results import RankedMoves
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
@@ -9,32 +11,11 @@ if TYPE_CHECKING:
     from iallocator.model.cluster import Group
     from iallocator.model.instance import Instance
     from iallocator.placement.working import Working
-    from iallocator.ranking.pairs import OrderedCandidates
     from iallocator.scoring.candidates import Candidates
 
     Nodes = tuple[int, ...]
 
-__all__ = ["RankedMoves", "rank_moves", "unranked_extra"]
-
-
-class RankedMoves:
-    """Candidates in the order of a strategy.
-
-    ``scores`` are the cluster scores, empty if the candidates are ranked by those;
-    ``order`` is what a strategy that ranks nodes has to say, else None.
-    """
-
-    __slots__ = ("candidates", "order", "scores")
-
-    def __init__(
-        self,
-        candidates: Candidates,
-        scores: dict[Nodes, float] | None = None,
-        order: OrderedCandidates | None = None,
-    ) -> None:
-        self.candidates = candidates
-        self.scores = scores or {}
-        self.order = order
+__all__ = ["rank_moves", "unranked_extra"]
 
 
 def rank_moves(

@@ -26,21 +26,36 @@ from __future__ import annotations
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
-    from typing import Protocol
+    from typing import Any, Protocol
 
     from iallocator.limits.refusal import Refusal
+    from iallocator.model.cluster import Group
     from iallocator.model.instance import Instance
     from iallocator.n1.check import N1Check
-    from iallocator.placement.context import Context
-    from iallocator.placement.evaluator import Evaluator, Motion
-    from iallocator.placement.groups import AllocationRequest, RankedGroups
-    from iallocator.placement.moves import MoveResult
-    from iallocator.placement.new import GroupPlacements
-    from iallocator.placement.ranked_moves import RankedMoves
+    from iallocator.n1.rules import Rules
+    from iallocator.options import Settings
+    from iallocator.placement.motions import Motion, Motions
+    from iallocator.placement.results import (
+        AllocationRequest,
+        GroupPlacements,
+        MoveResult,
+        RankedGroups,
+        RankedMoves,
+    )
+    from iallocator.placement.score_scope import ScoreScope
     from iallocator.scoring.candidates import Candidates
 
     Nodes = tuple[int, ...]
     Accepts = Callable[[Instance, Nodes], bool]
+
+    class Deciding(Protocol):
+        """Who decides: an `iallocator.placement.evaluator.Evaluator`."""
+
+        group: Group
+        settings: Settings
+        motions: Motions
+        rules: Rules
+        scope: ScoreScope
 
     class Trace(Protocol):
         """Hears what is decided, and why; see the module."""
@@ -49,12 +64,12 @@ if TYPE_CHECKING:
         def n1_check(self) -> type[N1Check]:
             """What judges N+1: a check that remembers what it refused."""
 
-        def begin(self, context: Context) -> None:
-            """The request is about to be decided with `context`."""
+        def begin(self, context: Any) -> None:
+            """The request is about to be decided with this `Context`."""
 
         def asked(
             self,
-            evaluator: Evaluator,
+            evaluator: Deciding,
             kind: str,
             instance: Instance,
             present: Nodes,
@@ -73,7 +88,7 @@ if TYPE_CHECKING:
 
         def placed(
             self,
-            evaluator: Evaluator,
+            evaluator: Deciding,
             instance: Instance,
             candidates: Candidates,
             accepts: Accepts,
@@ -81,11 +96,11 @@ if TYPE_CHECKING:
         ) -> None:
             """`found` was made of the ranked `candidates`; N+1 was asked by `accepts`."""
 
-        def ranked(self, evaluator: Evaluator, instance: Instance, found: RankedMoves) -> None:
+        def ranked(self, evaluator: Deciding, instance: Instance, found: RankedMoves) -> None:
             """Places of an instance that moves, which is off the state, are ranked."""
 
         def exchanged(
-            self, evaluator: Evaluator, instance: Instance, present: Nodes, found: Refusal | None
+            self, evaluator: Deciding, instance: Instance, present: Nodes, found: Refusal | None
         ) -> None:
             """The nodes `present` were asked to exchange their roles; `found` is in the way."""
 

@@ -10,7 +10,6 @@ if TYPE_CHECKING:
     from iallocator.constraints.no_affinity import NoAffinity
     from iallocator.n1.check import N1Check
     from iallocator.n1.rules import Rules
-    from iallocator.placement.trace import Trace
     from iallocator.ranking.base import WorkingSet
     from iallocator.scoring import Kernel, Kernels
 
@@ -19,7 +18,6 @@ if TYPE_CHECKING:
 
         kernels: Kernels
         bonds: NoAffinity
-        trace: Trace | None
 
         def kernel(self, scope: Sequence[int]) -> Kernel:
             """Scores over `scope`, as the state is now."""

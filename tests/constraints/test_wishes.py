@@ -142,3 +142,17 @@ def test_should_after_something_that_does_not_run_is_reported(
     assert entry["nodes"]
     (broken,) = entry["broken"]
     assert broken.endswith(why)
+
+
+def test_should_with_a_price_counts_between_groups() -> None:
+    """A group in which a should is broken is dearer than one without anybody to be apart from."""
+    wish = "iallocator:separate:should:web:1000"
+    document = builders.cluster({"default": 1, "far": 1})
+    document["instances"] = {
+        "web": builders.instance("node1", disk_template="rbd", memory=128, tags=[wish]),
+        "load": builders.instance("node2", disk_template="rbd", memory=4096),
+    }
+    new = builders.allocate(document, disk_template="rbd", memory=128, tags=[wish])
+    found = json.loads(answer(json.dumps(new).encode(), ["--n1=off"]))
+    assert found["result"] == ["node2"]
+    assert [solution["group"] for solution in found["solutions"]] == ["far", "default"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from iallocator.placement.context import Context
-from iallocator.placement.evaluator import Motions, motions_for
+from iallocator.placement.motions import Motions, motions_for
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from iallocator.model.cluster import Group
     from iallocator.model.instance import Instance
-    from iallocator.placement.moves import MoveOption, MoveResult
+    from iallocator.placement.results import MoveOption, MoveResult
     from iallocator.planners.intergroup.moving import Mover
     from iallocator.planners.plan import PlannedMove
 

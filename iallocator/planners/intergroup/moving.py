@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from iallocator.limits.migration import may_not_receive
 from iallocator.model.moves import FAILOVER, FAILOVER_TO, REPLACE_SECONDARY, apply_steps
-from iallocator.placement.evaluator import ScoreScope
-from iallocator.placement.groups import AllocationRequest, collect_offers
-from iallocator.placement.moves import MoveOption, MoveResult, move_pair
+from iallocator.placement.groups import collect_offers
+from iallocator.placement.moves import move_pair
+from iallocator.placement.results import AllocationRequest, MoveOption, MoveResult
+from iallocator.placement.score_scope import ScoreScope
 from iallocator.planners.intergroup.ranking import TWINS, Ranking
 from iallocator.planners.plan import PlannedMove, traffic
 

@@ -11,7 +11,8 @@ from operator import ne
 
 from iallocator.limits.group import lacks_network, out_of_reach
 from iallocator.limits.migration import may_not_receive
-from iallocator.placement.groups import POLICY_RANK, AllocationRequest, collect_offers
+from iallocator.placement.groups import collect_offers
+from iallocator.placement.results import POLICY_RANK, AllocationRequest
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
     from iallocator.model.cluster import Group
     from iallocator.model.instance import Instance
-    from iallocator.placement.evaluator import Motion
+    from iallocator.placement.motions import Motion
     from iallocator.planners.intergroup.context import Working
     from iallocator.scoring import Kernel
     from iallocator.scoring.candidates import Candidates

@@ -9,7 +9,8 @@ import pytest
 
 from iallocator.options import Settings
 from iallocator.placement.context import Context
-from iallocator.placement.groups import AllocationRequest, collect_offers
+from iallocator.placement.groups import collect_offers
+from iallocator.placement.results import AllocationRequest
 from iallocator.planners.intergroup.context import Working
 from iallocator.planners.intergroup.moving import Mover
 from iallocator.planners.intergroup.partitions import Peers

@@ -1,0 +1,103 @@
+"""How instances come to their places, and which limits count on the way there."""
+
+from __future__ import annotations
+
+from iallocator.limits.node import (
+    ABANDONED,
+    ALL_LIMITS,
+    FORCED_LIMITS,
+    HARD_LIMITS,
+    SECONDARY,
+    checks_for,
+)
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from iallocator.limits.node import Check, LimitSet
+    from iallocator.model.cluster import Node
+    from iallocator.model.instance import Instance
+    from iallocator.options import Settings
+
+__all__ = ["ALL_FORCED", "Motion", "Motions", "heeding", "motions_for"]
+
+
+class Motion:
+    """How an instance comes to a place, and what it is held to there.
+
+    Attributes
+    ----------
+    primary, secondary:
+        Which limits count on a node that becomes that.
+    asks_n1:
+        Whether `Evaluator.refusal` asks for global N+1.
+    """
+
+    __slots__ = ("asks_n1", "name", "primary", "secondary")
+
+    def __init__(
+        self, name: str, primary: LimitSet, secondary: LimitSet, asks_n1: bool = True
+    ) -> None:
+        self.name = name
+        self.primary = primary
+        self.secondary = secondary
+        self.asks_n1 = asks_n1
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+NEW = Motion("new", ALL_LIMITS, ALL_LIMITS)
+MOVE = Motion("move", ALL_LIMITS, ALL_LIMITS)
+FORCED_MOVE = Motion("forced move", FORCED_LIMITS, FORCED_LIMITS, asks_n1=False)
+"""Off a node that is not online: better anywhere than there."""
+
+LENIENT_NEW = Motion("new, soft limits ignored", HARD_LIMITS, FORCED_LIMITS)
+LENIENT_MOVE = Motion("move, soft limits ignored", FORCED_LIMITS, FORCED_LIMITS)
+
+HAIL_LENIENT_NEW = Motion("new, soft limits of its primary ignored", HARD_LIMITS, ALL_LIMITS)
+HAIL_MOVE = Motion("move by the limits of nodes alone", ALL_LIMITS, ALL_LIMITS, asks_n1=False)
+
+
+class Motions:
+    """The motions by the settings of one group: of a new instance, and of one that moves."""
+
+    __slots__ = ("_forced", "_usual", "new")
+
+    def __init__(self, new: Motion, usual: Motion, forced: Motion = FORCED_MOVE) -> None:
+        self.new = new
+        self._usual = usual
+        self._forced = forced
+
+    def off(self, source: Node) -> Motion:
+        """The motion of an instance that leaves `source`: forced if that is not online."""
+        return self._usual if source.online else self._forced
+
+    def left_behind(self, instance: Instance, old: Node) -> Sequence[Check]:
+        """What is tested on the old primary of a failover, which becomes the secondary."""
+        checks = SECONDARY if old.online else ABANDONED
+        return checks_for(checks, instance, self.off(old).secondary)
+
+    def unhurried(self) -> Motions:
+        """The same, but that nobody's motion is forced."""
+        return Motions(self.new, self._usual, self._usual)
+
+
+HEEDING = Motions(NEW, MOVE)
+LENIENT = Motions(LENIENT_NEW, LENIENT_MOVE)
+HAIL_HEEDING = Motions(NEW, HAIL_MOVE)
+HAIL_LENIENT = Motions(HAIL_LENIENT_NEW, FORCED_MOVE)
+ALL_FORCED = Motions(FORCED_MOVE, FORCED_MOVE)
+
+
+def motions_for(settings: Settings) -> Motions:
+    """Those of a group with these `settings`."""
+    if settings.ignore_soft_errors:
+        return LENIENT if settings.ways.spares_soft_limits_of_secondaries else HAIL_LENIENT
+    return heeding(settings)
+
+
+def heeding(settings: Settings) -> Motions:
+    """Those where soft limits count."""
+    return HEEDING if settings.ways.holds_moves_to_n1 else HAIL_HEEDING

@@ -1,0 +1,242 @@
+"""What comes of asking: places of new instances, ways of moves, and what groups offer."""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from typing import Any
+
+    from iallocator.model.cluster import Group
+    from iallocator.model.instance import Instance
+    from iallocator.model.moves import ElementaryMove
+    from iallocator.ranking.base import NodeRanking
+    from iallocator.ranking.pairs import OrderedCandidates
+    from iallocator.reply import GroupSolution
+    from iallocator.scoring.candidates import Candidates, Placement
+
+    Nodes = tuple[int, ...]
+
+__all__ = [
+    "POLICY_RANK", "RELUCTANCE", "AllocationRequest", "GroupPlacements", "MoveOption", "MoveResult",
+    "RankedGroups", "RankedMoves",
+]  # fmt: skip
+
+POLICY_RANK = {"preferred": 0, "last_resort": 1, "unallocable": 2}
+
+RELUCTANCE = 1000.0
+"""How much worse than any score a group of the next allocation policy is."""
+
+
+class AllocationRequest:
+    """An instance that needs a place, and where that may be.
+
+    Attributes
+    ----------
+    groups:
+        The groups that are asked.
+    named:
+        Whether the one group was chosen by name: then its allocation policy does not
+        matter, and statistics run over that group only.
+    allowed:
+        Names of the nodes that may be used; None: all.
+    new:
+        Whether the instance is new; one that only changes its group is not ranked by
+        lost allocations.
+    counted:
+        Whether somebody wants to know how many placements N+1 refuses beside the best.
+    """
+
+    __slots__ = ("allowed", "counted", "groups", "instance", "named", "new")
+
+    def __init__(
+        self,
+        instance: Instance,
+        groups: Sequence[Group],
+        named: bool = False,
+        allowed: Sequence[str] | None = None,
+        new: bool = True,
+        counted: bool = True,
+    ) -> None:
+        self.new = new
+        self.counted = counted
+        self.instance = instance
+        self.groups = [group for group in groups if group.nodes or named]
+        self.named = named
+        self.allowed = allowed
+
+    def reluctance(self, group: Group) -> float:
+        """How much worse than any score it is to use `group`, by its allocation policy."""
+        return 0.0 if self.named else RELUCTANCE * POLICY_RANK[group.alloc_policy]
+
+
+class RankedGroups:
+    """What the groups offer, in the order of the groups, and ranked.
+
+    Attributes
+    ----------
+    usable:
+        The offers that can be taken, best first.
+    ranked:
+        All offers: those that can be taken first, best first.
+    line:
+        All of them in one line, in the order of the groups.
+    order:
+        The order of the best nodes of those that can be taken, where a strategy that
+        ranks nodes compared them; else None.
+    """
+
+    __slots__ = ("line", "order", "ranked", "usable")
+
+    def __init__(
+        self,
+        offers: Sequence[GroupSolution],
+        named: bool,
+        last_wins: bool,
+        order: Callable[[Sequence[GroupSolution]], NodeRanking] | None = None,
+    ) -> None:
+        usable = [o for o in offers if o.placements and (named or o.alloc_policy != "unallocable")]
+        if last_wins:
+            usable.reverse()
+        alike = len({offer.ranked_by for offer in usable}) < 2
+        self.order = None
+        if order is not None and alike and len(usable) > 1:
+            self.order = order(usable)
+            rank = {index: k for k, index in enumerate(self.order.ranked)}
+            for offer in usable:
+                offer.key = rank.get(offer.nodes[0][0], len(rank))
+        self.usable = sorted(usable, key=lambda offer: _rank(offer, alike))
+        self.ranked = self.usable + [offer for offer in offers if offer not in usable]
+        self.line = ", ".join(offer.line() for offer in offers)
+
+    def settle_on(self, offer: GroupSolution) -> None:
+        """Take `offer` in the place of what its group has offered."""
+        self.usable = [offer]
+        self.ranked = [offer, *(one for one in self.ranked if one.uuid != offer.uuid)]
+        self.order = None
+
+    @property
+    def best(self) -> GroupSolution | None:
+        """The offer to take, if there is one."""
+        return self.usable[0] if self.usable else None
+
+
+def _rank(offer: GroupSolution, alike: bool) -> tuple[int, Any]:
+    """Policy, then score; another rank decides only if all offers go by it."""
+    key = offer.key if alike else offer.placements[0][0]
+    return POLICY_RANK[offer.alloc_policy], round(key, 8) if isinstance(key, float) else key
+
+
+class GroupPlacements:
+    """The acceptable placements of an instance in a group.
+
+    Attributes
+    ----------
+    best:
+        The best ones, best first, as many as were asked for.
+    successes:
+        How many placements passed all checks, global N+1 as far as it was looked at.
+    failures:
+        Reason -> how many it refused.
+    others:
+        Of an instance on shared storage that has a place, the other nodes that it could
+        be on, best first; else None.
+    ranked_by, order:
+        The strategy that ranked them; how it ranked them, if it ranks nodes.
+    refused:
+        The first placement, by row and then by rank, that global N+1 refused, if any.
+    """
+
+    __slots__ = (
+        "_scores", "best", "failures", "order", "others", "ranked_by", "refused", "successes",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        best: list[Placement],
+        successes: int,
+        failures: dict[str, int],
+        refused: Placement | None,
+        scores: Mapping[tuple[int, ...], float],
+        ranked_by: str,
+        order: OrderedCandidates | None = None,
+    ) -> None:
+        self.ranked_by = ranked_by
+        self.order = order
+        self.best = best
+        self.successes = successes
+        self.failures = failures
+        self.refused = refused
+        self.others: list[int] | None = None
+        self._scores = scores
+
+    def score(self, placement: Placement) -> float:
+        """The cluster score of a placement, whatever it was ranked by."""
+        return float(self._scores[placement[1]] if self._scores else placement[0])
+
+
+class RankedMoves:
+    """Candidates in the order of a strategy.
+
+    ``scores`` are the cluster scores, empty if the candidates are ranked by those;
+    ``order`` is what a strategy that ranks nodes has to say, else None.
+    """
+
+    __slots__ = ("candidates", "order", "scores")
+
+    def __init__(
+        self,
+        candidates: Candidates,
+        scores: dict[Nodes, float] | None = None,
+        order: OrderedCandidates | None = None,
+    ) -> None:
+        self.candidates = candidates
+        self.scores = scores or {}
+        self.order = order
+
+
+class MoveOption:
+    """A way to move an instance: the steps, where it ends, and the score then.
+
+    ``extra`` is what a strategy adds to the entry of ``solutions``.
+    """
+
+    __slots__ = ("extra", "nodes", "score", "steps")
+
+    def __init__(
+        self, score: float, nodes: tuple[int, ...], steps: Sequence[ElementaryMove]
+    ) -> None:
+        self.score = score
+        self.nodes = nodes
+        self.steps = tuple(steps)
+        self.extra: dict[str, Any] = {}
+
+
+class MoveResult:
+    """The ways found to move an instance, best first, or why there is none.
+
+    ``failures`` counts by reason the nodes, or pairs of nodes, that were refused.
+    ``others`` are the nodes that an instance on shared storage could fail over to from
+    its new place, best first; None for others.  ``order`` is the order of a strategy that
+    ranked the nodes; None for others.  ``ranks`` is what lost allocations ranked them by.
+    """
+
+    __slots__ = ("failures", "message", "moves", "order", "others", "ranks")
+
+    def __init__(
+        self,
+        moves: Sequence[MoveOption] = (),
+        message: str = "",
+        failures: dict[str, int] | None = None,
+    ) -> None:
+        self.moves = list(moves)
+        self.message = message
+        self.failures = failures or {}
+        self.others: list[int] | None = None
+        self.order: OrderedCandidates | None = None
+        self.ranks: dict[tuple[int, ...], Any] = {}
+
+    @property
+    def best(self) -> MoveOption | None:
+        """The best way, if there is one."""
+        return self.moves[0] if self.moves else None

@@ -1,0 +1,170 @@
+"""Whether an instance may go from where it is to given nodes, and if not, why: one verdict.
+
+What an `iallocator.placement.evaluator.Evaluator` is asked about single placements; its
+module has the contract.
+"""
+
+from __future__ import annotations
+
+from iallocator.limits.node import PRIMARY, SECONDARY, checks_for
+from iallocator.limits.refusal import Refusal, group_refusal, migration_refusal
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from iallocator.limits.node import Check
+    from iallocator.model.cluster import Group
+    from iallocator.model.instance import Instance
+    from iallocator.n1.rules import Rules
+    from iallocator.placement.motions import Motion, Motions
+    from iallocator.placement.working import Working
+
+    Nodes = tuple[int, ...]
+
+__all__ = ["Verdicts"]
+
+
+class Verdicts:
+    """Verdicts on single placements in `group`; N+1 by `rules`, scores run over `nodes`."""
+
+    __slots__ = ("_working", "group", "motions", "nodes", "rules")
+
+    def __init__(
+        self,
+        working: Working,
+        group: Group,
+        motions: Motions,
+        rules: Rules,
+        nodes: Sequence[int],
+    ) -> None:
+        self._working = working
+        self.group = group
+        self.motions = motions
+        self.rules = rules
+        self.nodes = nodes
+
+    def failover_refusal(self, instance: Instance, present: Nodes) -> Refusal | None:
+        """Why an instance on two nodes cannot exchange their roles, N+1 aside."""
+        return self._rule_refusal(instance, present, present[::-1]) or self._limit_refusal(
+            instance, present, present[::-1]
+        )
+
+    def passage_refusal(self, instance: Instance, present: Nodes) -> Refusal | None:
+        """The same for one that goes on at once: those it must be with may be elsewhere."""
+        bonds, after = self._working.bonds, present[::-1]
+        reason = bonds.refused_passing(instance, after[:1]).get(after[0])
+        if reason is not None:
+            return Refusal(reason, bonds.told(instance, after[:1])[after[0]], after[0])
+        return migration_refusal(self._working.cluster, *present) or self._limit_refusal(
+            instance, present, after
+        )
+
+    def refusal(self, instance: Instance, before: Nodes, after: Nodes) -> Refusal | None:
+        """Why `instance` may not go from `before`, where it is, to `after` in the group.
+
+        `before` is () for one that is nowhere.  What is asked, in this order: networks and
+        storage pools of the group, its policy if it is not that of `before`; migration tags;
+        bonds; the limits of each node whose role changes; global N+1 unless it flees
+        from a node that is not online.
+        """
+        if before == after:
+            return None
+        return (
+            self._group_refusal(instance, before, after)
+            or self._rule_refusal(instance, before, after)
+            or self._limit_refusal(instance, before, after)
+            or self._n1_refusal(instance, before, after)
+        )
+
+    def arrival_refusal(self, instance: Instance, before: Nodes, after: Nodes) -> Refusal | None:
+        """Why `instance`, which is off the state, may not come from `before` to `after`.
+
+        For clusters that are placed anew: who shall be where it was is asked like any other.
+        Of one that needs two nodes `after` may be the primary alone.  N+1 is not asked.
+        """
+        return (
+            self._group_refusal(instance, before, after)
+            or self._bar(instance, before[:1], after[0])
+            or self._mirror_bar(instance, before, after)
+            or self._failing(instance, before, after, primary=len(after) < 2, mirror=True)
+        )
+
+    def _group_refusal(self, instance: Instance, before: Nodes, after: Nodes) -> Refusal | None:
+        cluster = self._working.cluster
+        if before and cluster.nodes[before[0]].group is self.group:
+            return None
+        return group_refusal(cluster, self.group, instance, after)
+
+    def _rule_refusal(self, instance: Instance, before: Nodes, after: Nodes) -> Refusal | None:
+        """Bonds, hard locations and migration tags, for each node whose role changes."""
+        mirror = self._mirror_bar(instance, before, after)
+        if before[:1] == after[:1]:
+            return mirror
+        return self._bar(instance, before[:1], after[0]) or mirror
+
+    def _bar(self, instance: Instance, source: Nodes, target: int) -> Refusal | None:
+        """What keeps the primary of `instance` off `target`, whatever that has left."""
+        bonds, cluster = self._working.bonds, self._working.cluster
+        barred = migration_refusal(cluster, source[0], target) if source else None
+        reason = bonds.refused(instance, (target,)).get(target)
+        if barred is None and reason is not None:
+            return Refusal(reason, bonds.told(instance, (target,))[target], target)
+        return barred
+
+    def _mirror_bar(self, instance: Instance, before: Nodes, after: Nodes) -> Refusal | None:
+        """The hard location that keeps the mirror off a node where `instance` is not now."""
+        bonds = self._working.bonds
+        for target, reason in bonds.refused_mirrors(instance, after[1:]).items():
+            if target not in before:
+                return Refusal(reason, bonds.told(instance, (target,))[target], target)
+        return None
+
+    def _limit_refusal(self, instance: Instance, before: Nodes, after: Nodes) -> Refusal | None:
+        """The first limit that a node breaks whose role changes."""
+        state = self._working.state
+        with state.trial():
+            if before:
+                state.remove(instance, before)
+            primary, mirror = before[:1] != after[:1], before[1:] != after[1:]
+            return self._failing(instance, before, after, primary, mirror)
+
+    def _failing(
+        self, instance: Instance, before: Nodes, after: Nodes, primary: bool, mirror: bool
+    ) -> Refusal | None:
+        """The first limit that fails on the new nodes; `primary`, `mirror`: those are asked."""
+        checker = self._working.kernels.checker(self._working.state)
+        failing = None
+        if primary:
+            motion = self._motion_off(before[0]) if before else self.motions.new
+            checks = checks_for(PRIMARY, instance, motion.primary)
+            index = after[0]
+            failing = checker.failing_primary(instance, index, checks)
+        if failing is None and len(after) > 1 and mirror:
+            index = after[1]
+            mirror_checks = self._mirror_checks(instance, before, after)
+            failing = checker.failing_secondary(instance, after[0], index, mirror_checks)
+        if failing is None:
+            return None
+        check, numbers = failing
+        return Refusal(check.reason, numbers, index)
+
+    def _mirror_checks(self, instance: Instance, before: Nodes, after: Nodes) -> Sequence[Check]:
+        """What is tested on the new secondary of a move or of a new instance."""
+        if after[1] in before[:1]:
+            return self.motions.left_behind(instance, self._working.cluster.nodes[after[1]])
+        motion = self._motion_off(before[-1]) if before else self.motions.new
+        return checks_for(SECONDARY, instance, motion.secondary)
+
+    def _n1_refusal(self, instance: Instance, before: Nodes, after: Nodes) -> Refusal | None:
+        """Which failure could not be survived any more; see `iallocator.n1.rules.Rules`."""
+        motion = self._motion_off(before[0]) if before else self.motions.new
+        if self.rules.mode == "off" or not motion.asks_n1:
+            return None
+        from iallocator.placement.n1_of_moves import n1_refusal
+
+        state, kernels = self._working.state, self._working.kernels
+        return n1_refusal(state, kernels, self.rules, self.nodes, instance, before, after)
+
+    def _motion_off(self, source: int) -> Motion:
+        return self.motions.off(self._working.cluster.nodes[source])
