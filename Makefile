@@ -32,7 +32,8 @@ lint: $(STAMP) ## ruff
 types: $(STAMP) ## mypy --strict
 	$(BIN)/mypy --strict
 
-conformance: $(STAMP) ## compare with hail on SEEDS generated documents of each kind
+conformance: $(STAMP) ## the slow tests; hail's answers to SEEDS generated documents of each kind
+	$(BIN)/python -m pytest -n $(JOBS) -m slow
 	$(BIN)/python -m tests.conformance --seeds $(SEEDS) -j $(JOBS)
 
 fuzz: $(STAMP) ## damaged input of every kind: CASES cases from number START on

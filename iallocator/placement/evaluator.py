@@ -302,14 +302,21 @@ class Evaluator:
 
     def failover_refusal(self, instance: Instance, present: Nodes) -> Refusal | None:
         """Why an instance on two nodes cannot exchange their roles, N+1 aside."""
-        found = self._verdicts.failover_refusal(instance, present)
-        if self._working.trace is not None:
-            self._working.trace.exchanged(self, instance, present, found)
-        return found
+        return self._exchanged(
+            instance, present, self._verdicts.failover_refusal(instance, present)
+        )
 
     def passage_refusal(self, instance: Instance, present: Nodes) -> Refusal | None:
         """The same for one that goes on at once: those it must be with may be elsewhere."""
-        return self._verdicts.passage_refusal(instance, present)
+        return self._exchanged(instance, present, self._verdicts.passage_refusal(instance, present))
+
+    def _exchanged(
+        self, instance: Instance, present: Nodes, found: Refusal | None
+    ) -> Refusal | None:
+        """`found`; the trace, if there is one, hears of it."""
+        if self._working.trace is not None:
+            self._working.trace.exchanged(self, instance, present, found)
+        return found
 
     def refusal(self, instance: Instance, before: Nodes, after: Nodes) -> Refusal | None:
         """Why `instance` may not go from `before`, where it is, to `after`; see `Verdicts`."""

@@ -147,6 +147,7 @@ def test_elsewhere_generated_document_is_the_offer_of_the_response(
         assert (offer.nodes if offer else None) == entry.get("remote", {}).get("nodes")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("seed", SEEDS)
 def test_explanation_generated_document_is_the_same_again(kind: str, seed: int) -> None:

@@ -54,6 +54,7 @@ def test_balance_score_falls_with_every_move_and_is_the_true_one() -> None:
         assert plan.after == pytest.approx(score, abs=1e-9), name
 
 
+@pytest.mark.slow
 def test_balance_leaves_the_state_exactly_as_it_was() -> None:
     """Planning is no doing: all moves are undone to the last bit."""
     for name, cluster, group in worlds(range(450, 460)):
@@ -63,6 +64,7 @@ def test_balance_leaves_the_state_exactly_as_it_was() -> None:
         assert snapshot(place.state) == before, name
 
 
+@pytest.mark.slow
 def test_balance_with_lookahead_ends_no_higher() -> None:
     """Exchanges come after the greedy steps, and only if they help."""
     lower = 0

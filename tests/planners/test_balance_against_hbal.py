@@ -121,6 +121,7 @@ def test_balance_of_generated_clusters_scores_as_hbal(
     assert groups >= 100
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", OPTIONS, ids=" ".join)
 def test_balance_with_an_option_scores_as_hbal(
     options: tuple[str, ...], tmp_path: Path, capsys: pytest.CaptureFixture[str]

@@ -66,7 +66,15 @@ def _after(document: Json, plan: Json) -> set[str]:
     return unsurvivable_in(state)
 
 
-@pytest.mark.parametrize("options", [(), ("--lookahead",), ("--cost=8",)], ids=" ".join)
+@pytest.mark.parametrize(
+    "options",
+    [
+        (),
+        pytest.param(("--lookahead",), marks=pytest.mark.slow),
+        pytest.param(("--cost=8",), marks=pytest.mark.slow),
+    ],
+    ids=" ".join,
+)
 def test_balance_leaves_every_failure_survivable_that_was(
     options: tuple[str, ...], tmp_path: Path, capsys: Capture
 ) -> None:

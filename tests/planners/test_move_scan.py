@@ -31,7 +31,13 @@ def test_scan_scores_are_those_of_the_scalar_kernel() -> None:
     assert compared > 500
 
 
-@pytest.mark.parametrize("rules", [MoveRules(), MoveRules(ignore_soft=True, restricted=True)])
+@pytest.mark.parametrize(
+    "rules",
+    [
+        MoveRules(),
+        pytest.param(MoveRules(ignore_soft=True, restricted=True), marks=pytest.mark.slow),
+    ],
+)
 def test_scan_refreshed_finds_what_a_new_one_finds(rules: MoveRules) -> None:
     """After any moves, good or bad, the refreshed scan ranks as one made from scratch."""
     rng = Random(5)

@@ -189,6 +189,7 @@ def test_squeeze_takes_a_node_of_unknown_size_for_the_smallest(
     assert "node2: size unknown" in captured.err
 
 
+@pytest.mark.slow
 def test_squeeze_with_two_levels_does_not_flap(tmp_path: Path, capsys: Capture) -> None:
     """What it leaves behind, it leaves alone: neither level is broken then."""
     path = tmp_path / "cluster.data"

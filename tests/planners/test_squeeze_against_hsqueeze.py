@@ -35,7 +35,9 @@ def ours(path: Path, capsys: pytest.CaptureFixture[str], *options: str) -> Json:
     return plan
 
 
-@pytest.mark.parametrize("options", [(), LEVELS], ids=" ".join)
+@pytest.mark.parametrize(
+    "options", [(), pytest.param(LEVELS, marks=pytest.mark.slow)], ids=" ".join
+)
 def test_squeeze_frees_as_many_nodes_as_hsqueeze(
     options: tuple[str, ...], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

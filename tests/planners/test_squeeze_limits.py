@@ -125,7 +125,9 @@ def _carried_out(document: Json, plan: Json) -> Json:
     return after
 
 
-@pytest.mark.parametrize("search", ["--exact-search=yes", "--exact-search=no"])
+@pytest.mark.parametrize(
+    "search", [pytest.param("--exact-search=yes", marks=pytest.mark.slow), "--exact-search=no"]
+)
 def test_squeeze_leaves_every_failure_survivable_that_was(
     search: str, tmp_path: Path, capsys: Capture
 ) -> None:

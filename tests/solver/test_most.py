@@ -138,7 +138,7 @@ def test_batch_too_large_is_placed_as_far_as_any_choice_goes(
     assert improved or template == "drbd"
 
 
-@pytest.mark.parametrize("options", [["--n1=off"], []])
+@pytest.mark.parametrize("options", [["--n1=off"], pytest.param([], marks=pytest.mark.slow)])
 def test_batch_with_priorities_never_leaves_out_a_higher_one_for_lower_ones(
     options: list[str],
 ) -> None:

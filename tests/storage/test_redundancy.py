@@ -19,6 +19,9 @@ from .worlds import external, internal
 CHUNKS = [range(start, start + 200) for start in range(0, 1000, 200)]
 POOLS = ("nas", "san", "ceph")
 
+MOST_SLOW = [CHUNKS[0], *(pytest.param(one, marks=pytest.mark.slow) for one in CHUNKS[1:])]
+"""The first of them in every run, the others where there is time."""
+
 
 def tight(rng: Random, local: bool = False) -> Json:
     """A few nodes with tens of MiB that reach some of three pools, and a request.
@@ -121,7 +124,7 @@ class Brute:
         return memory + cpus + loads + 20 * sum(counts[n] for n in self.nodes if n not in online)
 
 
-@pytest.mark.parametrize("seeds", CHUNKS, ids=str)
+@pytest.mark.parametrize("seeds", MOST_SLOW, ids=str)
 @pytest.mark.parametrize("mode", ["strict", "no-new"])
 def test_judge_of_overlapping_partitions_equals_brute_force(mode: str, seeds: range) -> None:
     """Every place for the new instance is judged as the definition judges it."""
