@@ -30,7 +30,6 @@ TO_BE_TAKEN_OVER = {
     "explain.what_if": "renders what the kernel says of single nodes",
     "planners.balance.units": "places of instances that must be together",
     "planners.balance.unit_steps": "steps of instances that must be together",
-    "planners.intergroup.moving": "places in other groups, one after the other",
     "planners.intergroup.ranking": "places in all other groups in one pass",
     "planners.squeeze.exact": "places for exact search",
 }

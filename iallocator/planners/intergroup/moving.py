@@ -7,7 +7,6 @@ counts only if the node's limits, global N+1, and the steps that lead there allo
 
 from __future__ import annotations
 
-from iallocator.limits.migration import may_not_receive
 from iallocator.model.moves import FAILOVER, FAILOVER_TO, REPLACE_SECONDARY, apply_steps
 from iallocator.placement.groups import collect_offers
 from iallocator.placement.moves import move_pair
@@ -189,21 +188,17 @@ class Mover:
         return move_pair(context, steps, instance, nodes[:1], nodes[1:]).best
 
     def _limits_allow(self, instance: Instance, group: Group, nodes: Nodes) -> bool:
-        """Whether the limits of the nodes allow this placement."""
-        context = self.context
-        source = context.state.where[instance.name][0]
+        """Whether everything but N+1 allows this placement: of the primary, then of all nodes."""
+        state, evaluator = self.context.state, self.context.evaluator(group)
+        before = state.where[instance.name]
         if not self.ranking.open(instance, [group]):
             return False
-        refusals = may_not_receive(context.cluster, source, nodes)
-        refusals |= context.bonds.refused(instance, nodes[:1])
-        kernel, motion = self.ranking.kernel, context.evaluator(group).motions.new
-        if len(nodes) > 1:
-            found = kernel.pairs(
-                instance, nodes[:1], nodes[1:], refusals, motion.primary, motion.secondary
+        with state.trial():
+            state.remove(instance, before)
+            return not any(
+                evaluator.arrival_refusal(instance, before, after)
+                for after in dict.fromkeys((nodes[:1], nodes))
             )
-        else:
-            found = kernel.singles(instance, nodes, refusals, motion.primary)
-        return bool(found.feasible)
 
     def _refusals_of(self, group: Group) -> _Refusals:
         """What N+1 has refused in `group` since it last changed; bound instances come apart."""
