@@ -93,6 +93,8 @@ def run(settings: Settings, positional: Sequence[str]) -> int:
     from iallocator.engine import reading_for, settle
     from iallocator.planners.capacity.capacity import study
 
+    if settings.json and settings.machine_readable == "yes":
+        raise UsageError("--json and --machine-readable exclude each other")
     source = load_source(settings, positional)
     remarks: list[str] = []
     tagged = settle(source.cluster, {}, settings, remarks)

@@ -15,6 +15,7 @@ from iallocator.commands.shared.plan_output import (
     say_progress,
     show_state_of,
 )
+from iallocator.errors import UsageError
 from iallocator.options import Option
 
 TYPE_CHECKING = False
@@ -60,6 +61,7 @@ def run(settings: Settings, positional: Sequence[str]) -> int:
     from iallocator.commands.shared.source import load_source, settled
     from iallocator.planners.balance.balance import balance_cluster
 
+    _refuse_contradictions(settings)
     if settings.machine_readable:
         _follow_hcheck(settings)
     settings.all_groups = True
@@ -80,6 +82,14 @@ def run(settings: Settings, positional: Sequence[str]) -> int:
     if settings.machine_readable:
         return int(found.hcheck_needs and not settings.no_simulation)
     return int(not found.healthy)
+
+
+def _refuse_contradictions(settings: Settings) -> None:
+    """One form of the answer, and nothing about a balancing that is not tried."""
+    if settings.json and settings.machine_readable:
+        raise UsageError("--json and --machine-readable exclude each other")
+    if settings.no_simulation and settings.lookahead:
+        raise UsageError("--no-simulation tries no balancing, and so no --lookahead")
 
 
 def _follow_hcheck(settings: Settings) -> None:

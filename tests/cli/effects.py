@@ -6,69 +6,12 @@ A case is a document, the words that are given anyway, and the option as it is t
 
 from __future__ import annotations
 
-import json
-from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any
+from tests.builders import allocate, cluster
 
-from tests.builders import allocate, cluster, instance
-
-Json = dict[str, Any]
+from .effect import CROWDED, TEXT, Effect, Json, batch, rbd, stored
+from .effects_of_planners import BY_COMMAND
 
 __all__ = ["EFFECTS", "Effect"]
-
-FIXTURES = Path(__file__).parents[2] / "fixtures"
-
-
-@dataclass(frozen=True)
-class Effect:
-    """An option where it acts.
-
-    Attributes
-    ----------
-    document:
-        What is read; None: nothing, the cluster comes from elsewhere.
-    option:
-        The option, with its value.
-    words:
-        Given with and without it.
-    files:
-        Name -> what stands in that file of the folder.
-    """
-
-    document: Json | None
-    option: str
-    words: tuple[str, ...] = ()
-    files: dict[str, str] = field(default_factory=dict)
-
-
-def stored(case: str, option: str, *words: str) -> Effect:
-    """A stored request on which `option` acts."""
-    return Effect(json.loads((FIXTURES / case / "request.json").read_text()), option, words)
-
-
-def rbd(*nodes: str, **members: Any) -> Json:
-    """An instance on shared storage."""
-    return instance(*nodes, disk_template="rbd", **members)
-
-
-def batch(document: Json, *names: str, **members: Any) -> Json:
-    """`document` with a request for several instances on shared storage."""
-    one = allocate(document, disk_template="rbd", **members)["request"]
-    wanted = [{**one, "name": name} for name in names]
-    return {**document, "request": {"type": "multi-allocate", "instances": wanted}}
-
-
-CROWDED = cluster(
-    4,
-    instances={
-        **{f"d{k}": instance("node1", "node2") for k in range(3)},
-        **{f"r{k}": rbd("node1", memory=512 + 128 * k) for k in range(3)},
-    },
-)
-"""Nearly everything is on the first node."""
-
-TEXT = (FIXTURES / "balance/crowded-pair/cluster.data").read_text()
 
 FEWER = "".join(line for line in TEXT.splitlines(True) if not line.startswith("db1|"))
 
@@ -202,11 +145,6 @@ TOLD = {
     "--graph": stored("node-evacuate/drbd-all", "--graph={folder}/steps.dot"),
 }
 
-QUICK = {
-    "--ignore-dynu": Effect(CROWDED, "--ignore-dynu"),
-    "--time-limit": Effect(CROWDED, "--time-limit=0"),
-}
-
 _add("", ANSWERS | {name: Effect(NEW, word) for name, word in STATES.items()})
 _add("explain", ANSWERS | TOLD)
 _add("config", CONFIGURED)
@@ -217,8 +155,5 @@ _add("place", planned(CROWDED, "--strategy=pacemaker-balanced"))
 for command in ("check", "capacity"):
     plain = planned(CROWDED)
     _add(command, {n: e for n, e in plain.items() if n not in ("--print-commands", "--graph")})
-for command in ("balance", "check", "squeeze"):
-    _add(command, QUICK)
-EFFECTS["capacity", "--tag-prefix"] = Effect(
-    cluster(2, changes={"node1": {"tags": ["iallocator:maintenance"]}}), "--tag-prefix=x:"
-)
+for command, effects in BY_COMMAND.items():
+    _add(command, effects)

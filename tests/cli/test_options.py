@@ -81,6 +81,26 @@ def test_every_common_option_says_where_it_acts() -> None:
         assert not reasons.keys() & commands, target
 
 
+@pytest.mark.parametrize(
+    ("command", "one", "other"),
+    [
+        ("check", "--json", "--machine-readable"),
+        ("capacity", "--json", "--machine-readable"),
+        ("check", "--no-simulation", "--lookahead"),
+    ],
+)
+def test_options_that_cancel_each_other_are_refused(
+    command: str, one: str, other: str, capsys: Capture
+) -> None:
+    """One line names both; nothing is read."""
+    assert main([command, one, other, "/no/such/file"]) == 2
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert said.err.count("\n") == 1
+    assert one in said.err
+    assert other in said.err
+
+
 def test_option_that_nobody_knows_is_unknown(capsys: Capture) -> None:
     """The complaint names the help of the command."""
     assert main(["balance", "--guess=2", "-"]) == 2

@@ -63,7 +63,7 @@ WHERE: dict[str, tuple[frozenset[str], Reasons]] = {
         {"constraints": NOT_LISTED, "": "it moves no instance to another group"},
     ),
     "exact_search": (
-        REQUESTS | INTERGROUP | {"place", "squeeze"},
+        REQUESTS | {"compress", "place", "redistribute", "squeeze"},
         {
             "capacity": "it places one instance after the other",
             "constraints": "it searches nothing",
@@ -77,7 +77,13 @@ WHERE: dict[str, tuple[frozenset[str], Reasons]] = {
         REQUESTS | INTERGROUP | {"constraints", "place"},
         {"": BY_SCORE},
     ),
-    "stickiness": (REQUESTS | INTERGROUP | {"constraints", "place"}, {"": BY_SCORE}),
+    "stickiness": (
+        REQUESTS | {"compress", "constraints", "place", "redistribute"},
+        {
+            "balance-groups": "who moves has left its node, and nobody else chooses",
+            "": BY_SCORE,
+        },
+    ),
     "top": (
         REQUESTS,
         {"constraints": "nothing is ranked there", "": "a plan is one answer, not a ranked list"},

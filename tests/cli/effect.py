@@ -1,0 +1,71 @@
+"""An option where it acts, and small worlds for it."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tests.builders import allocate, cluster, instance
+
+Json = dict[str, Any]
+
+__all__ = ["CROWDED", "TEXT", "Effect", "Json", "batch", "rbd", "stored"]
+
+FIXTURES = Path(__file__).parents[2] / "fixtures"
+
+
+@dataclass(frozen=True)
+class Effect:
+    """An option where it acts.
+
+    Attributes
+    ----------
+    document:
+        What is read; None: nothing, the cluster comes from elsewhere.
+    option:
+        The option, with its value.
+    words:
+        Given with and without it.
+    files:
+        Name -> what stands in that file of the folder.
+    """
+
+    document: Json | None
+    option: str
+    words: tuple[str, ...] = ()
+    files: dict[str, str] = field(default_factory=dict)
+
+
+def stored(case: str, option: str, *words: str) -> Effect:
+    """A stored request or cluster on which `option` acts."""
+    request, text = FIXTURES / case / "request.json", FIXTURES / case / "cluster.data"
+    if request.exists():
+        return Effect(json.loads(request.read_text()), option, words)
+    files = {"cluster.data": text.read_text()}
+    return Effect(None, option, ("-t", "{folder}/cluster.data", *words), files)
+
+
+def rbd(*nodes: str, **members: Any) -> Json:
+    """An instance on shared storage."""
+    return instance(*nodes, disk_template="rbd", **members)
+
+
+def batch(document: Json, *names: str, **members: Any) -> Json:
+    """`document` with a request for several instances on shared storage."""
+    one = allocate(document, disk_template="rbd", **members)["request"]
+    wanted = [{**one, "name": name} for name in names]
+    return {**document, "request": {"type": "multi-allocate", "instances": wanted}}
+
+
+CROWDED = cluster(
+    4,
+    instances={
+        **{f"d{k}": instance("node1", "node2") for k in range(3)},
+        **{f"r{k}": rbd("node1", memory=512 + 128 * k) for k in range(3)},
+    },
+)
+"""Nearly everything is on the first node."""
+
+TEXT = (FIXTURES / "balance/crowded-pair/cluster.data").read_text()

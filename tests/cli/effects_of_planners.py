@@ -1,0 +1,314 @@
+"""For the options of planners, own ones and common ones, worlds in which they act."""
+
+from __future__ import annotations
+
+import json
+
+from tests.builders import cluster, instance, policy, spec
+
+from .effect import CROWDED, Effect, Json, rbd, stored
+
+__all__ = ["BY_COMMAND"]
+
+TWO = {"east": 2, "west": 2}
+
+AWAY = {"node1": {"offline": True}}
+
+LOADED = {"loads": "d0 5 1 1 1\nr0 9 9 9 9\n"}
+"""A file of dynamic utilisation."""
+
+LOADS = "--dynu-file={folder}/loads"
+
+
+def four(**members: object) -> dict[str, Json]:
+    """Four equal instances on the first node."""
+    return {f"a{k}": rbd("node1", **members) for k in range(4)}
+
+
+def changed(document: Json, *path: str, **members: object) -> Json:
+    """A copy of `document` with other members in what `path` leads to."""
+    copy: Json = json.loads(json.dumps(document))
+    place = copy
+    for name in path:
+        place = place[name]
+    place |= members
+    return copy
+
+
+def of_kvm(document: Json) -> Json:
+    """`document` on kvm, where nodes need memory for themselves: it is short then."""
+    copy = changed(document, enabled_hypervisors=["kvm"])
+    for node in copy["nodes"].values():
+        node |= {"total_memory": 5200}
+    return copy
+
+
+def keyed(**changes: Json) -> Json:
+    """A cluster that wants its memory used evenly, beside a node with two instances."""
+    document = cluster(
+        {"east": 1, "west": 3},
+        memory=20000,
+        cpus=32,
+        instances={
+            "a": rbd("node1"),
+            "b": rbd("node1"),
+            "w1": rbd("node2", memory=8000),
+            "w2": rbd("node3", memory=3000, vcpus=40),
+            "w3": rbd("node4", memory=5000),
+        },
+        changes=changes,
+    )
+    ram = {"level": "cluster", "class": "special", "name": "#RAM", "value": 0, "weight": 100}
+    return {**document, "placement_keys": [ram]}
+
+
+def strict_ratio(document: Json, group: str, ratio: float) -> Json:
+    """`document` where `group` takes so few virtual cpus per cpu."""
+    return changed(document, "nodegroups", f"uuid-{group}", "ipolicy", **{"vcpu-ratio": ratio})
+
+
+def puzzle(**away: object) -> Json:
+    """Two instances of which the first takes the only place that the second could have."""
+    instances = {
+        "a": instance("node1", memory=3000, disk_template="ext", storage_pool="nas1"),
+        "b": instance("node1", memory=3000, disk_template="ext", storage_pool="nas2"),
+        "w": instance("node2", memory=4000, disk_template="ext", storage_pool="nas1"),
+        "s": instance("node3", memory=4600, disk_template="ext", storage_pool="nas1"),
+    }
+    for one in instances.values():
+        one["storage_type"] = "external"
+    document = cluster({"east": 1, "west": 1, "south": 1}, instances=instances)
+    for name, pools in (("node1", "12"), ("node2", "12"), ("node3", "1")):
+        reached = [{"type": "external", "name": f"nas{k}"} for k in pools]
+        document["nodes"][name] |= {"storage_pools": reached}
+    document["nodes"]["node1"] |= away
+    return document
+
+
+PAIR = strict_ratio(cluster(2, cpus=2, instances=four(vcpus=4, memory=512)), "default", 3)
+"""All on one node, and the ratio lets one go to the other."""
+
+EAST = cluster(TWO, instances=four())
+EAST_AWAY = cluster(TWO, instances=four(), changes=AWAY)
+KVM = of_kvm(EAST)
+MIXED = cluster({"east": 2, "west": 2}, instances={**CROWDED["instances"], "w": rbd("node3")})
+
+ANY_GAIN = "--min-gain-limit=1000"
+
+BALANCING = {
+    "--evac-mode": Effect(CROWDED, "--evac-mode"),
+    "--restricted-migration": Effect(CROWDED, "--restricted-migration"),
+    "--no-disk-moves": Effect(CROWDED, "--no-disk-moves"),
+    "--no-instance-moves": Effect(CROWDED, "--no-instance-moves"),
+    "--select-instances": Effect(CROWDED, "--select-instances=d0"),
+    "--exclude-instances": Effect(CROWDED, "--exclude-instances=d0"),
+    "--dynu-file": Effect(CROWDED, LOADS, (), LOADED),
+    "--max-cpu": Effect(PAIR, "--max-cpu=1"),
+    "--min-disk": Effect(CROWDED, "--min-disk=0.99"),
+    "--offline": Effect(CROWDED, "--offline=node2"),
+    "--max-length": Effect(CROWDED, "--max-length=1"),
+    "--min-score": Effect(CROWDED, "--min-score=1000"),
+    "--min-gain": Effect(CROWDED, "--min-gain=100", (ANY_GAIN,)),
+    "--min-gain-limit": Effect(CROWDED, ANY_GAIN, ("--min-gain=100",)),
+    "--lookahead": stored("captured/008-create-plain-on-nodes-not-busy", "--lookahead"),
+    "--cost": Effect(CROWDED, "--cost=1"),
+    "--n1": stored("node-evacuate/order-big-first", "--n1=off"),
+    "--no-capacity-checks": stored("node-evacuate/order-big-first", "--no-capacity-checks"),
+    "--ignore-soft-errors": Effect(PAIR, "--ignore-soft-errors"),
+    "--ignore-dynu": Effect(CROWDED, "--ignore-dynu"),
+    "--static-kvm-node-memory": Effect(KVM, "--static-kvm-node-memory=0"),
+    "--compat": stored("allocate/cpu-speed", "--compat=hail"),
+    "--time-limit": Effect(CROWDED, "--time-limit=0"),
+    "--tag-prefix": stored("constraints/balance-moves-partners-as-one", "--tag-prefix=x:"),
+}
+"""What `balance` and `check` have in common."""
+
+VERIFIED = {"--verify-plan": Effect(CROWDED, "--verify-plan")}
+
+BALANCE = {
+    **BALANCING,
+    **VERIFIED,
+    "--group": Effect(MIXED, "--group=west"),
+    "--all-groups": Effect(MIXED, "--all-groups"),
+}
+
+CHECK = {
+    **BALANCING,
+    "--machine-readable": Effect(CROWDED, "--machine-readable"),
+    "--no-simulation": Effect(CROWDED, "--no-simulation"),
+}
+
+
+def between(
+    document: Json, hindered: Json, kvm: Json, marked: Json, loaded: Json
+) -> dict[str, Effect]:
+    """What the commands between groups have in common, on worlds where they move something.
+
+    `hindered`: only past a soft limit; `kvm`: short of memory; `marked`: with tags of ours;
+    `loaded`: with placement keys.
+    """
+    keys = ("--strategy=affinity",)
+    return {
+        **VERIFIED,
+        "--offline": Effect(document, "--offline=node3"),
+        "--n1": stored("compress/placed-together", "--n1=off"),
+        "--no-capacity-checks": stored("compress/placed-together", "--no-capacity-checks"),
+        "--ignore-soft-errors": Effect(hindered, "--ignore-soft-errors"),
+        "--restrict-allocation-to": Effect(document, "--restrict-allocation-to=node3"),
+        "--static-kvm-node-memory": Effect(kvm, "--static-kvm-node-memory=0"),
+        "--inter-group": Effect(document, "--inter-group=no"),
+        "--time-limit": Effect(document, "--time-limit=0"),
+        "--tag-prefix": Effect(marked, "--tag-prefix=x:"),
+        "--strategy": Effect(loaded, "--strategy=affinity"),
+        "--affinity-overhead": Effect(document, "--affinity-overhead=50000", keys),
+        "--initial-msav": Effect(loaded, "--initial-msav=0", keys),
+        "--final-msav": Effect(document, "--final-msav=30", keys),
+        "--msav-steps": Effect(loaded, "--msav-steps=1", keys),
+        "--seed": Effect(document, "--seed=1", keys),
+        "--ignore-dynu": Effect(loaded, "--ignore-dynu"),
+    }
+
+
+def closed(document: Json) -> Json:
+    """`document` with a node of the west in maintenance."""
+    return changed(document, "nodes", "node3", tags=["iallocator:maintenance"])
+
+
+NARROW = strict_ratio(EAST, "west", 0.1)
+NARROW_AWAY = strict_ratio(EAST_AWAY, "west", 0.1)
+KEYED, KEYED_AWAY = keyed(), keyed(node1={"offline": True})
+
+ALIKE = cluster(
+    {"east": 1, "west": 1},
+    instances={name: rbd(name, tags=["rack:1"]) for name in ("node1", "node2")},
+    tags=("htools:iextags:rack",),
+)
+"""Instances that an exclusion tag keeps apart."""
+
+BALANCE_GROUPS = {
+    **between(EAST, NARROW, KVM, closed(EAST), KEYED),
+    "--seed": stored("balance-groups/overlapping-partitions", "--seed=3", "--strategy=affinity"),
+    "--dynu-file": Effect(MIXED, LOADS, (), LOADED),
+    "--ignore-dynu": Effect(MIXED, "--ignore-dynu"),
+    "--max-length": Effect(EAST, "--max-length=1"),
+    "--min-gain": Effect(EAST, "--min-gain=1000"),
+    "--cost": Effect(EAST, "--cost=1"),
+}
+
+STICKY = ("--strategy=pacemaker-balanced",)
+
+COMPRESS = {
+    **between(EAST, ALIKE, KVM, closed(EAST), KEYED_AWAY),
+    "--ignore-dynu": stored("captured/005-create-drbd-in-a-named-group", "--ignore-dynu"),
+    "--exact-search": Effect(puzzle(), "--exact-search=no", ("--n1=off",)),
+    "--stickiness": stored("allocate/group-lacks-network", "--stickiness=100", *STICKY),
+}
+
+REDISTRIBUTE = {
+    **between(EAST_AWAY, NARROW_AWAY, KVM, closed(EAST_AWAY), KEYED_AWAY),
+    "--ignore-dynu": Effect(KEYED, "--ignore-dynu"),
+    "--exact-search": Effect(puzzle(offline=True), "--exact-search=no", ("--n1=off",)),
+    "--stickiness": stored("check/everything", "--stickiness=100", *STICKY),
+}
+
+PLACED = ("--strategy=pacemaker-default",)
+
+PLACE = {
+    "--verify-plan": Effect(CROWDED, "--verify-plan", PLACED),
+    "--n1": stored("allocate/n1-second-best", "--n1=off", *PLACED),
+    "--no-capacity-checks": stored("allocate/n1-second-best", "--no-capacity-checks", *PLACED),
+    "--ignore-soft-errors": stored(
+        "allocate/exclusion-tag-conflict", "--ignore-soft-errors", *PLACED
+    ),
+    "--restrict-allocation-to": stored(
+        "affinity/a-key-is-a-mark-too", "--restrict-allocation-to=node1", *PLACED
+    ),
+    "--static-kvm-node-memory": stored(
+        "allocate/kvm-node-memory", "--static-kvm-node-memory=0", *PLACED
+    ),
+    "--exact-search": stored("allocate/kvm-node-memory", "--exact-search=no", *PLACED),
+    "--time-limit": stored("allocate/kvm-node-memory", "--time-limit=0", *PLACED),
+    "--tag-prefix": stored("constraints/apart-by-rack", "--tag-prefix=x:", *PLACED),
+    "--strategy": Effect(CROWDED, "--strategy=pacemaker-balanced", PLACED),
+    "--stickiness": Effect(CROWDED, "--stickiness=100", PLACED),
+}
+
+SQUEEZE = {
+    **VERIFIED,
+    "--target-resources": Effect(CROWDED, "--target-resources=100"),
+    "--minimal-resources": Effect(CROWDED, "--minimal-resources=100"),
+    "--master": Effect(CROWDED, "--master=node3"),
+    "--prefer": Effect(KEYED, "--prefer=node3"),
+    "--avoid": Effect(CROWDED, "--avoid=node3"),
+    "--drbd": Effect(CROWDED, "--drbd"),
+    "--all": Effect(CROWDED, "--all"),
+    "--group": Effect(MIXED, "--group=west"),
+    "--n1": Effect(KEYED, "--n1=off"),
+    "--no-capacity-checks": Effect(KEYED, "--no-capacity-checks"),
+    "--ignore-soft-errors": Effect(PAIR, "--ignore-soft-errors"),
+    "--ignore-dynu": Effect(CROWDED, "--ignore-dynu"),
+    "--static-kvm-node-memory": Effect(KVM, "--static-kvm-node-memory=0"),
+    "--compat": Effect(CROWDED, "--compat=hail"),
+    "--exact-search": Effect(KEYED, "--exact-search=no"),
+    "--time-limit": Effect(CROWDED, "--time-limit=0"),
+    "--tag-prefix": stored("constraints/balance-keeps-apart", "--tag-prefix=x:"),
+}
+
+
+def small(**members: object) -> Json:
+    """Two groups, and a policy of small instances."""
+    instances: Json = members.pop("instances", {})  # type: ignore[assignment]
+    document = cluster(TWO, memory=4096, instances=instances)
+    sizes = policy(high=spec(1024, 2, 10240, 4, 4)) | {"spindle-ratio": 4}
+    document["ipolicy"] = sizes
+    for group in document["nodegroups"].values():
+        group["ipolicy"] = sizes
+    return document | members
+
+
+ROOM = small()
+SICK = small(
+    instances={
+        "x": instance("node1", "node2", memory=3000),
+        "y": instance("node2", "node1", memory=3000),
+    }
+)
+
+CAPACITY = {
+    "--machine-readable": Effect(ROOM, "--machine-readable"),
+    "--standard-alloc": Effect(ROOM, "--standard-alloc=10g,1g,2"),
+    "--tiered-alloc": Effect(ROOM, "--tiered-alloc=10g,512m,1"),
+    "--disk-template": Effect(ROOM, "--disk-template=plain"),
+    "--spindle-use": Effect(ROOM, "--spindle-use=12"),
+    "--independent-groups": Effect(SICK, "--independent-groups"),
+    "--accept-existing-errors": Effect(SICK, "--accept-existing-errors"),
+    "--offline": Effect(ROOM, "--offline=node1"),
+    "--max-cpu": Effect(ROOM, "--max-cpu=0.2"),
+    "--min-disk": Effect(ROOM, "--min-disk=0.95", ("--disk-template=plain",)),
+    "--max-length": Effect(ROOM, "--max-length=1"),
+    "--n1": Effect(ROOM, "--n1=off", ("--disk-template=rbd",)),
+    "--no-capacity-checks": Effect(ROOM, "--no-capacity-checks", ("--disk-template=rbd",)),
+    "--ignore-soft-errors": Effect(
+        strict_ratio(strict_ratio(ROOM, "east", 0.2), "west", 0.2), "--ignore-soft-errors"
+    ),
+    "--ignore-dynu": Effect(small(instances=four(memory=100)), "--ignore-dynu"),
+    "--restrict-allocation-to": Effect(ROOM, "--restrict-allocation-to=node1,node2"),
+    "--static-kvm-node-memory": Effect(
+        changed(ROOM, enabled_hypervisors=["kvm"]), "--static-kvm-node-memory=0"
+    ),
+    "--compat": Effect(SICK, "--compat=hail"),
+    "--time-limit": Effect(ROOM, "--time-limit=0"),
+    "--tag-prefix": Effect(closed(ROOM), "--tag-prefix=x:"),
+}
+
+BY_COMMAND = {
+    "balance": BALANCE,
+    "balance-groups": BALANCE_GROUPS,
+    "capacity": CAPACITY,
+    "check": CHECK,
+    "compress": COMPRESS,
+    "place": PLACE,
+    "redistribute": REDISTRIBUTE,
+    "squeeze": SQUEEZE,
+}
+"""Command -> option -> where it acts; what every planner has is not in it."""
