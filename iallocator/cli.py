@@ -99,7 +99,7 @@ def answer(raw: bytes, arguments: Sequence[str] = ()) -> bytes:
 
 def _reply(raw: bytes, settings: Settings) -> Reply:
     if settings.save_cluster or settings.print_instances or settings.print_nodes is not None:
-        from iallocator.render import before_after
+        from iallocator.render.states import before_after
 
         return before_after.respond(raw, settings)
     from iallocator.engine import respond

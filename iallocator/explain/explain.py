@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from iallocator.engine import decide, read
-from iallocator.explain.decisions import decisions_of, left_by
 from iallocator.explain.explanation import Explanation
 from iallocator.explain.facts import Json
-from iallocator.explain.narrow import narrow_to_instance, narrow_to_node
-from iallocator.explain.recorder import Recorder
+from iallocator.explain.record.decisions import decisions_of, left_by
+from iallocator.explain.record.narrow import narrow_to_instance, narrow_to_node
+from iallocator.explain.record.recorder import Recorder
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from iallocator.handlers.move_reply import MoveReport, move_entry
 from iallocator.placement.groups import collect_offers
-from iallocator.placement.move_all import move_all
-from iallocator.placement.move_task import MoveTask
 from iallocator.placement.moves import move_anywhere, move_pair
 from iallocator.placement.results import AllocationRequest, MoveResult
+from iallocator.placement.several.move_all import move_all
+from iallocator.placement.several.move_task import MoveTask
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from iallocator.handlers.allocate import policy_warning, wish_for
 from iallocator.placement.groups import collect_offers, ranked_by_losses
-from iallocator.placement.sequence import in_turn
+from iallocator.placement.several.sequence import in_turn
 from iallocator.reply import Reply
 
 TYPE_CHECKING = False
@@ -172,7 +172,7 @@ def _fail(batch: _Batch, wanted: Allocate, why: str, groups: list[dict[str, Any]
 
 def _at_once(context: Context, request: MultiAllocate, greedy: _Batch) -> tuple[_Batch, str]:
     """Place all by exact search, or more than `greedy` has; else that stands, with a note."""
-    from iallocator.placement.joint import place_together
+    from iallocator.placement.several.joint import place_together
 
     wishes = _wishes(context, request)
     _take_off(context, greedy)
@@ -202,7 +202,7 @@ def _put_back(context: Context, batch: _Batch) -> None:
 
 def _best(context: Context, request: MultiAllocate, batch: _Batch, note: str) -> tuple[_Batch, str]:
     """Those that have a place so that the cost is the lowest, and what there is to say of it."""
-    from iallocator.placement.optimal import best_batch
+    from iallocator.placement.several.optimal import best_batch
 
     wishes = _wishes(context, request)
     placed = {instance.name: nodes for instance, nodes in batch.placed}
@@ -223,7 +223,7 @@ def _exactly(
     places: Mapping[str, tuple[int, ...]],
 ) -> _Batch:
     """Put the instances where `places` has them, and the others where there still is room."""
-    from iallocator.placement.joint import offer_chosen
+    from iallocator.placement.several.joint import offer_chosen
 
     batch = _Batch()
     for wanted in request.wanted:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from iallocator.handlers.move_reply import move_entry
 from iallocator.handlers.node_evacuate import evacuation_task
-from iallocator.placement.move_all import move_all
+from iallocator.placement.several.move_all import move_all
 from iallocator.reply import Reply
 
 TYPE_CHECKING = False

@@ -5,11 +5,11 @@ from __future__ import annotations
 from iallocator.handlers.change_group import move_to_group
 from iallocator.handlers.move_reply import MoveReport, move_entry
 from iallocator.model.moves import apply_steps
-from iallocator.placement.move_all import move_all
-from iallocator.placement.move_task import MoveTask
 from iallocator.placement.moves import fail_over, move_anywhere, move_pair, move_secondary
 from iallocator.placement.results import MoveResult
-from iallocator.placement.sequence import in_turn
+from iallocator.placement.several.move_all import move_all
+from iallocator.placement.several.move_task import MoveTask
+from iallocator.placement.several.sequence import in_turn
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

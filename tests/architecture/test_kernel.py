@@ -27,7 +27,7 @@ MAY_ASK = {
 """Room or module -> why it may."""
 
 TO_BE_TAKEN_OVER = {
-    "explain.what_if": "renders what the kernel says of single nodes",
+    "explain.record.what_if": "renders what the kernel says of single nodes",
     "planners.balance.units": "places of instances that must be together",
     "planners.balance.unit_steps": "steps of instances that must be together",
     "planners.intergroup.ranking": "places in all other groups in one pass",

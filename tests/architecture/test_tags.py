@@ -23,9 +23,9 @@ MAY_READ = {
     "ganeti.step_opcodes": "and opcodes",
     "ganeti.document": "and entries",
     "ganeti.commands": "and commands",
-    "render.nodes": "a column of that name",
-    "placement.joint": "instances with the same tags can be exchanged, whatever these mean",
-    "placement.optimal": "likewise",
+    "render.states.nodes": "a column of that name",
+    "placement.several.joint": "instances with the same tags can be exchanged, whatever these mean",
+    "placement.several.optimal": "likewise",
 }
 """Module or room, without the package -> why it may look at tags."""
 

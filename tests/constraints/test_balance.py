@@ -169,8 +169,8 @@ def test_scan_after_moves_is_as_a_new_one() -> None:
     from iallocator.model.moves import apply_steps
     from iallocator.model.node_view import capacities
     from iallocator.model.state import State
+    from iallocator.planners.balance.affinity_compiler import ties_of
     from iallocator.planners.balance.move_kinds import MoveRules
-    from iallocator.planners.balance.scan.affinity_compiler import ties_of
     from iallocator.planners.balance.scan.neighbourhood import MoveScan
     from iallocator.planners.eligible import movable
     from tests.constraints.worlds import load

@@ -9,8 +9,8 @@ import pytest
 from iallocator.engine import read
 from iallocator.explain.explain import explain
 from iallocator.explain.explanation import Decision
-from iallocator.explain.nearest_miss import Search
-from iallocator.explain.what_if import WhatIf
+from iallocator.explain.record.nearest_miss import Search
+from iallocator.explain.record.what_if import WhatIf
 from iallocator.model.instance import Instance
 from iallocator.options import Settings
 from iallocator.placement.context import Context

@@ -14,7 +14,7 @@ from iallocator.explain.contributions import differences
 from iallocator.explain.explain import explain
 from iallocator.explain.explanation import Decision, Explanation
 from iallocator.explain.group_report import GroupReport
-from iallocator.explain.limits import counted
+from iallocator.explain.record.limits import counted
 from iallocator.options import COMMON, parse
 from iallocator.render.words import STATISTICS as WORDS
 from iallocator.scoring.metrics import STATISTICS

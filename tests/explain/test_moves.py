@@ -12,7 +12,7 @@ import pytest
 from iallocator.commands.explain import Settings
 from iallocator.explain.explain import explain
 from iallocator.explain.explanation import Decision, Explanation
-from iallocator.explain.limits import counted
+from iallocator.explain.record.limits import counted
 from iallocator.options import COMMON, parse
 from iallocator.render.text import render
 from tests.builders import Json, allocate, as_bytes, cluster, instance

@@ -14,7 +14,7 @@ from iallocator.cli import answer
 from iallocator.handlers.allocate import wish_for
 from iallocator.options import Settings, parse
 from iallocator.placement.context import Context
-from iallocator.placement.joint import offer_exactly
+from iallocator.placement.several.joint import offer_exactly
 from iallocator.requests import MultiAllocate
 from tests import builders
 

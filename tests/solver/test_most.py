@@ -16,8 +16,8 @@ from iallocator.cli import answer
 from iallocator.handlers.allocate import wish_for
 from iallocator.options import Settings, parse
 from iallocator.placement.context import Context
-from iallocator.placement.joint import broken_rules
 from iallocator.placement.results import AllocationRequest
+from iallocator.placement.several.joint import broken_rules
 from iallocator.requests import MultiAllocate
 from iallocator.solver import budget
 from tests import builders

@@ -16,7 +16,7 @@ from iallocator.handlers.node_evacuate import evacuated_nodes, evacuation_task
 from iallocator.model.moves import apply_steps
 from iallocator.options import Settings
 from iallocator.placement.context import Context
-from iallocator.placement.move_task import MoveTask
+from iallocator.placement.several.move_task import MoveTask
 from iallocator.requests import ChangeGroup, NodeEvacuate
 from tests import builders
 

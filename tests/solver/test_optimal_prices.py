@@ -17,7 +17,7 @@ from iallocator.handlers.allocate import wish_for
 from iallocator.model.instance import Instance
 from iallocator.options import Settings
 from iallocator.placement.context import Context
-from iallocator.placement.joint import broken_rules
+from iallocator.placement.several.joint import broken_rules
 from iallocator.requests import MultiAllocate
 from tests import builders
 

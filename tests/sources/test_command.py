@@ -14,7 +14,7 @@ import pytest
 
 from iallocator.cli import answer
 from iallocator.model.state import State
-from iallocator.render.instances import instance_list
+from iallocator.render.states.instances import instance_list
 from iallocator.sources.writer import write_text
 from tests.architecture.test_startup import loaded as modules_loaded
 from tests.builders import allocate, as_bytes, cluster, instance

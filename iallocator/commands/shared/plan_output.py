@@ -81,7 +81,7 @@ def show_state_of(
     `suffix` "": in no file.  `master`: the master node, if the source does not name it.
     """
     if settings.print_nodes is not None or settings.print_instances:
-        from iallocator.render.before_after import show_state
+        from iallocator.render.states.before_after import show_state
 
         show_state(state, settings, moment)
     if settings.save_cluster and suffix:

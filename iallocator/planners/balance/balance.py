@@ -7,10 +7,10 @@ from iallocator.constraints.transition_requirements import demands_of
 from iallocator.errors import NotFoundError
 from iallocator.model.node_view import capacities
 from iallocator.model.state import State
+from iallocator.planners.balance.affinity_compiler import ties_of
 from iallocator.planners.balance.greedy import balance
 from iallocator.planners.balance.move_kinds import MoveRules
 from iallocator.planners.balance.problem import BalanceProblem
-from iallocator.planners.balance.scan.affinity_compiler import ties_of
 from iallocator.planners.eligible import in_order, movable, set_offline, set_vcpu_ratio, worst_first
 from iallocator.planners.plan import replay
 from iallocator.planners.result import GroupPlan, GroupPlans

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from iallocator.placement.move_task import MoveTask
+from iallocator.placement.several.move_task import MoveTask
 from iallocator.planners.intergroup.context import OutOfTimeError
 from iallocator.planners.intergroup.moving import planned
 from iallocator.planners.plan import mark_units
@@ -89,7 +89,7 @@ def _in_order(mover: Mover, instances: Sequence[Instance]) -> Iterator[Instance]
     if mover.context.plain:
         yield from instances
         return
-    from iallocator.placement.sequence import in_turn
+    from iallocator.placement.several.sequence import in_turn
 
     yield from (instances[position] for position in in_turn(mover.context, instances))
 
@@ -144,7 +144,7 @@ def _search(
     from copy import copy
     from time import monotonic
 
-    from iallocator.placement.joint_moves import move_together
+    from iallocator.placement.several.moves import move_together
 
     context = mover.context
     limit = context.search_time()

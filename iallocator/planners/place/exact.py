@@ -10,8 +10,8 @@ from __future__ import annotations
 from itertools import pairwise
 
 from iallocator.model.constraint import ORDER
-from iallocator.placement.joint_affinity import BondRows
-from iallocator.placement.joint_result import JointResult
+from iallocator.placement.several.affinity import BondRows
+from iallocator.placement.several.result import JointResult
 from iallocator.planners.place.scheduler import stopped_disks
 from iallocator.solver.budget import Budget, Interrupts
 from iallocator.solver.most import Most, find_all_or_most

@@ -7,14 +7,14 @@ of equals the first node in the order of the cluster.
 
 from __future__ import annotations
 
-from iallocator.explain.what_if import WhatIf
+from iallocator.explain.record.what_if import WhatIf
 from iallocator.limits.words import quantity
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Sequence
 
-    from iallocator.explain.limits import RolesTested
+    from iallocator.explain.record.limits import RolesTested
     from iallocator.limits.node import LimitSet
     from iallocator.model.instance import Instance
     from iallocator.model.node_view import NodeView

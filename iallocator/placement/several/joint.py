@@ -12,9 +12,9 @@ from iallocator.limits.node import ALL_LIMITS
 from iallocator.model.columns import MEMORY
 from iallocator.model.constraint import ORDER, TOGETHER
 from iallocator.placement.groups import collect_offers, may_offer, offer_of
-from iallocator.placement.joint_affinity import BondRows
-from iallocator.placement.joint_result import JointResult
 from iallocator.placement.results import AllocationRequest
+from iallocator.placement.several.affinity import BondRows
+from iallocator.placement.several.result import JointResult
 from iallocator.solver.budget import Budget, Interrupts
 from iallocator.solver.most import Most, find_all_or_most
 from iallocator.solver.placement_problem import PlacementProblem

@@ -9,8 +9,8 @@ next allocation policy has its price, too.
 from __future__ import annotations
 
 from iallocator.placement.groups import may_offer, ranked_by_losses
-from iallocator.placement.joint import broken_rules, places_of, told_apart
-from iallocator.placement.joint_moves import places_of_move, taken_off, try_moves
+from iallocator.placement.several.joint import broken_rules, places_of, told_apart
+from iallocator.placement.several.moves import places_of_move, taken_off, try_moves
 from iallocator.scoring.candidates import ListedCandidates
 from iallocator.solver.budget import Budget, Interrupts
 from iallocator.solver.optimum import Item, Optimum, lowest_cost
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from iallocator.model.cluster import Group
     from iallocator.model.instance import Instance
     from iallocator.placement.context import Context
-    from iallocator.placement.move_task import Made, MoveTask, Nodes
     from iallocator.placement.results import AllocationRequest
+    from iallocator.placement.several.move_task import Made, MoveTask, Nodes
     from iallocator.solver.optimum import Check, Places
 
 __all__ = ["best_batch", "best_moves"]

@@ -14,11 +14,11 @@ from itertools import islice
 from iallocator.explain.contributions import Contributions, standing
 from iallocator.explain.facts import Placed, Term
 from iallocator.explain.group_report import GroupReport
-from iallocator.explain.limits import possible
-from iallocator.explain.n1 import RecordingN1Check
-from iallocator.explain.standings import standings
+from iallocator.explain.record.limits import possible
+from iallocator.explain.record.n1 import RecordingN1Check
+from iallocator.explain.record.standings import standings
+from iallocator.explain.record.survey import Survey
 from iallocator.explain.strategy import note_order, placed_by
-from iallocator.explain.survey import Survey
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

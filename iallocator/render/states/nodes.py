@@ -18,7 +18,7 @@ from iallocator.model.columns import (
     SECONDARIES,
     SPINDLES,
 )
-from iallocator.render.listing import aligned, choose_fields, common_domain, decimal, ratio
+from iallocator.render.states.listing import aligned, choose_fields, common_domain, decimal, ratio
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

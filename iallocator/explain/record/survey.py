@@ -7,9 +7,9 @@ One way to ask for each way that an instance comes to a node: see
 from __future__ import annotations
 
 from iallocator.explain.facts import NodeReport, Refusal
-from iallocator.explain.limits import RolesTested, exclusions, first_of, node_reports
-from iallocator.explain.nearest_miss import closest, lost_by_n1
-from iallocator.explain.what_if import WhatIf
+from iallocator.explain.record.limits import RolesTested, exclusions, first_of, node_reports
+from iallocator.explain.record.nearest_miss import closest, lost_by_n1
+from iallocator.explain.record.what_if import WhatIf
 from iallocator.limits.node import ABANDONED, FORCED_LIMITS, PRIMARY, SECONDARY
 from iallocator.limits.refusal import migration_refusal
 from iallocator.placement.motions import Motion

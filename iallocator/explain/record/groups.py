@@ -5,8 +5,8 @@ from __future__ import annotations
 from iallocator.explain.explanation import Decision
 from iallocator.explain.facts import NodeReport
 from iallocator.explain.group_report import GroupReport
-from iallocator.explain.limits import exclusions
-from iallocator.explain.notes import TOGETHER, wish_notes
+from iallocator.explain.record.limits import exclusions
+from iallocator.explain.record.notes import TOGETHER, wish_notes
 from iallocator.explain.strategy import between_groups
 from iallocator.explain.words import subject
 from iallocator.placement.results import POLICY_RANK
@@ -15,7 +15,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
-    from iallocator.explain.recorder import Asked, Choice
+    from iallocator.explain.record.recorder import Asked, Choice
     from iallocator.model.cluster import Cluster, Group
     from iallocator.model.instance import Instance
     from iallocator.reply import GroupSolution

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from iallocator.model.moves import apply_steps
 from iallocator.placement.results import MoveResult
-from iallocator.placement.sequence import in_turn
+from iallocator.placement.several.sequence import in_turn
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from iallocator.model.instance import Instance
     from iallocator.placement.context import Context
-    from iallocator.placement.move_task import Made, MoveTask, Nodes
+    from iallocator.placement.several.move_task import Made, MoveTask, Nodes
 
 
 __all__ = ["move_all"]
@@ -38,7 +38,7 @@ def move_all(context: Context, tasks: Sequence[MoveTask]) -> tuple[str, Made]:
 
 def _at_best(context: Context, tasks: Sequence[MoveTask], made: Made) -> tuple[str, Made]:
     """The moves of all that can be moved that end with the lowest cost."""
-    from iallocator.placement.optimal import best_moves
+    from iallocator.placement.several.optimal import best_moves
 
     moved = [one for one in made if one[1].best is not None]
     names = {instance.name for instance, _ in moved}
@@ -57,7 +57,7 @@ def _at_once(
     context: Context, tasks: Sequence[MoveTask], made: Made, failed: Sequence[Instance]
 ) -> tuple[str, Made]:
     """All moves at once by exact search, or more than before, because some `failed`."""
-    from iallocator.placement.joint_moves import move_most
+    from iallocator.placement.several.moves import move_most
 
     present = {task.instance.name: context.state.where[task.instance.name] for task in tasks}
     for task in tasks:

@@ -52,13 +52,13 @@ def show_state(state: State, settings: Settings, moment: str) -> None:
     """The lists that were asked for, on stderr; `moment` is Initial or Final."""
     shown = ""
     if settings.print_instances:
-        from iallocator.render.instances import instance_list
+        from iallocator.render.states.instances import instance_list
 
         shown += (
             f"\n{moment} instance map:\n{instance_list(state, not settings.ways.orders_by_name)}"
         )
     if settings.print_nodes is not None:
-        from iallocator.render.nodes import node_list
+        from iallocator.render.states.nodes import node_list
 
         nodes = node_list(state, settings.print_nodes, not settings.ways.orders_by_name)
         shown += f"\n{moment} cluster status:\n{nodes}"

@@ -9,10 +9,10 @@ from __future__ import annotations
 from iallocator.explain.explanation import Decision
 from iallocator.explain.facts import NodeReport
 from iallocator.explain.group_report import GroupReport
-from iallocator.explain.groups import choice_of, nowhere
-from iallocator.explain.limits import exclusions
-from iallocator.explain.moves import Moves
-from iallocator.explain.notes import (
+from iallocator.explain.record.groups import choice_of, nowhere
+from iallocator.explain.record.limits import exclusions
+from iallocator.explain.record.moves import Moves
+from iallocator.explain.record.notes import (
     TOGETHER,
     chosen_together,
     option_notes,
@@ -33,7 +33,7 @@ from iallocator.requests import (
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from iallocator.explain.facts import Json
-    from iallocator.explain.recorder import Asked, Recorder
+    from iallocator.explain.record.recorder import Asked, Recorder
     from iallocator.requests import ChangeGroup, Request
 
     Taken = tuple[Asked | None, bool]

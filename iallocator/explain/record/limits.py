@@ -10,7 +10,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
-    from iallocator.explain.what_if import WhatIf
+    from iallocator.explain.record.what_if import WhatIf
     from iallocator.limits.node import Check
     from iallocator.model.cluster import Group, Node
     from iallocator.placement.context import Context

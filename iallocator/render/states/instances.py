@@ -5,7 +5,7 @@ Memory is in MiB, disk in GiB, loads have no unit.
 
 from __future__ import annotations
 
-from iallocator.render.listing import aligned, decimal
+from iallocator.render.states.listing import aligned, decimal
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

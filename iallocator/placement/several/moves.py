@@ -11,10 +11,10 @@ from contextlib import contextmanager
 from iallocator.limits.node import ALL_LIMITS
 from iallocator.model.constraint import TOGETHER
 from iallocator.model.moves import apply_steps
-from iallocator.placement.joint import told_apart
-from iallocator.placement.joint_affinity import BondRows
-from iallocator.placement.joint_result import JointResult
 from iallocator.placement.results import POLICY_RANK, RELUCTANCE
+from iallocator.placement.several.affinity import BondRows
+from iallocator.placement.several.joint import told_apart
+from iallocator.placement.several.result import JointResult
 from iallocator.scoring.candidates import ListedCandidates
 from iallocator.solver.budget import Budget, Interrupts
 from iallocator.solver.most import Most, find_all_or_most
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 
     from iallocator.model.instance import Instance
     from iallocator.placement.context import Context
-    from iallocator.placement.move_task import Made, MoveTask, Nodes
     from iallocator.placement.results import MoveResult
+    from iallocator.placement.several.move_task import Made, MoveTask, Nodes
     from iallocator.solver.problem import Problem
 
     Places = list[tuple[float, Nodes]]

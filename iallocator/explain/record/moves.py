@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from iallocator.explain.explanation import Decision
 from iallocator.explain.facts import NodeReport
 from iallocator.explain.group_report import GroupReport
-from iallocator.explain.groups import choice_of, nowhere
-from iallocator.explain.limits import exclusions
-from iallocator.explain.notes import (
+from iallocator.explain.record.groups import choice_of, nowhere
+from iallocator.explain.record.limits import exclusions
+from iallocator.explain.record.notes import (
     CHOSEN_AS_NEW,
     TOGETHER,
     chosen_together,
@@ -20,15 +20,15 @@ from iallocator.explain.notes import (
     unmovable_notes,
     wish_notes,
 )
+from iallocator.explain.record.survey import LEFT
 from iallocator.explain.steps import step_reports
-from iallocator.explain.survey import LEFT
 from iallocator.explain.words import subject
 from iallocator.requests import ChangeGroup, MultiEvacuate, NodeEvacuate, Relocate
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from iallocator.explain.facts import Json
-    from iallocator.explain.recorder import Asked, Recorder
+    from iallocator.explain.record.recorder import Asked, Recorder
     from iallocator.model.instance import Instance
     from iallocator.placement.results import MoveResult
 
