@@ -6,6 +6,8 @@ A case is a document, the words that are given anyway, and the option as it is t
 
 from __future__ import annotations
 
+import json
+
 from tests.builders import allocate, cluster
 
 from .effect import CROWDED, TEXT, Effect, Json, batch, rbd, stored
@@ -145,6 +147,29 @@ TOLD = {
     "--graph": stored("node-evacuate/drbd-all", "--graph={folder}/steps.dot"),
 }
 
+
+def replayed(effect: Effect) -> Effect:
+    """A case of what `effect` is on; its answer, which is stored, is another with the option."""
+    case = {
+        "case.request.json": json.dumps(effect.document),
+        "case.args": "\n".join(effect.words),
+    }
+    return Effect(None, effect.option, ("--update", "{folder}"), case)
+
+
+ONE_CASE = {"case.request.json": json.dumps(NEW), "case.response.json": '{"success": true}'}
+REPLAY = {
+    **{
+        name: replayed(effect)
+        for name, effect in ANSWERS.items()
+        if name not in (*READ_FROM, "--validate", "--verbose")
+    },
+    "--update": Effect(None, "--update", ("{folder}",), ONE_CASE),
+    "--keys": Effect(None, "--keys=success", ("{folder}",), ONE_CASE),
+    "--junit": Effect(None, "--junit={folder}/junit.xml", ("{folder}",), ONE_CASE),
+}
+
+_add("replay", REPLAY)
 _add("", ANSWERS | {name: Effect(NEW, word) for name, word in STATES.items()})
 _add("explain", ANSWERS | TOLD)
 _add("config", CONFIGURED)
