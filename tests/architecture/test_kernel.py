@@ -27,13 +27,13 @@ MAY_ASK = {
 """Room or module -> why it may."""
 
 TO_BE_TAKEN_OVER = {
-    "explain.record.what_if": "renders what the kernel says of single nodes",
-    "planners.balance.units": "places of instances that must be together",
-    "planners.balance.unit_steps": "steps of instances that must be together",
-    "planners.intergroup.ranking": "places in all other groups in one pass",
-    "planners.squeeze.exact": "places for exact search",
+    "explain.record.what_if": "numbers of every limit of a node; a verdict has the first only",
+    "planners.balance.units": "scores after several moves, by one kernel that is kept up to date",
+    "planners.balance.unit_steps": "limits of each step; a balance has no context for evaluators",
+    "planners.intergroup.ranking": "all groups in one pass; an evaluator is of one group",
+    "planners.squeeze.exact": "nodes to be freed are offline then, yet nobody's move is forced",
 }
-"""Those who still do, and what for: to be made shorter, never longer."""
+"""Those who still do, and why: to be made shorter, never longer."""
 
 
 def _asks() -> Iterator[tuple[str, int]]:
