@@ -12,6 +12,9 @@ __all__ = ["broken_relations"]
 
 Json = dict[str, Any]
 
+HURRIED = 0.4
+"""Seconds: planners are given one, and a busy machine may use it up."""
+
 EVERY = 4
 """One case in so many is run again in another form."""
 
@@ -28,7 +31,8 @@ def broken_relations(case: Case, done: Outcome, number: int) -> list[str]:
     wrong = []
     if not _ordered(case):
         other = run(_with(case, _shuffled(rng, document)))
-        if _comparable(other) != _comparable(done):
+        in_time = max(done.seconds, other.seconds) < HURRIED  # else a limit of time may have struck
+        if in_time and _comparable(other) != _comparable(done):
             wrong.append("the order of keys changes the answer")
     if _is_allocation(case, document):
         other = run(_with(case, _roomier(document)))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -57,6 +58,14 @@ def _raised(*_: Any) -> Any:
 
 
 _solve = highs.solve
+
+
+@pytest.fixture(autouse=True)
+def _heeding_ctrl_c() -> Iterator[None]:
+    """Heed SIGINT, which whoever starts the tests in the background may have ignored."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 @pytest.mark.parametrize("interrupt", [_signalled, _raised])
