@@ -66,8 +66,8 @@ def _places(
     context: Context, instance: Instance, groups: Sequence[Group]
 ) -> Iterator[tuple[float, tuple[int, ...]]]:
     """Where an instance that is off the state now may go."""
-    if not instance.mirrored:
-        return
+    if not instance.mirrored or len(instance.nodes) < instance.required_nodes:
+        return  # a drbd instance that lost its mirror has no way to go
     for offer in collect_offers(
         context, AllocationRequest(instance, groups, new=False, counted=False)
     ).usable:

@@ -100,6 +100,8 @@ def _places(
 ) -> Iterator[tuple[float, tuple[int, ...]]]:
     """Where the evacuation may leave an instance that is off the state now, by the limits."""
     present = instance.nodes
+    if len(instance.nodes) < instance.required_nodes:
+        return  # a drbd instance that lost its mirror has no way to go
     if not instance.mirrored or (mode == "secondary-only" and instance.shared):
         return
     evaluator = context.evaluator(context.cluster.group_of(instance))

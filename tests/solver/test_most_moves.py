@@ -198,3 +198,18 @@ def test_multi_evacuate_succeeds_if_and_only_if_all_can_move() -> None:
         assert response["success"] == (not every["result"][1]), response["info"]
         together += "placed together by exact search" in response["info"] and response["success"]
     assert together
+
+
+def test_instances_without_a_mirror_are_no_matter_for_a_search() -> None:
+    """They have no way to go, and the answer says so; nothing is searched for them."""
+    document = builders.cluster({"default": 3, "far": 3})
+    for number in (1, 2, 3):
+        document["instances"][f"x{number}"] = builders.instance(
+            f"node{number}", disk_template="drbd", memory=512
+        )
+    document["request"] = {
+        "type": "change-group", "instances": ["x1", "x2", "x3"], "target_groups": ["uuid-far"],
+    }  # fmt: skip
+    found = json.loads(answer(builders.as_bytes(document)))
+    assert [name for name, _ in found["result"][1]] == ["x1", "x2", "x3"]
+    assert "exact search" not in found["info"]
