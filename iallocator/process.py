@@ -14,7 +14,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import NoReturn
 
-__all__ = ["hold_interruptions", "run"]
+__all__ = ["run"]
 
 SIGNALS = (_signal.SIGINT, _signal.SIGTERM)
 
@@ -57,16 +57,6 @@ def run() -> NoReturn:
     os._exit(status)
 
 
-def hold_interruptions() -> None:
-    """From now on the first signal is only remembered: what is found is being written.
-
-    A second one ends the process.  Nothing changes where the program is no process of
-    its own.
-    """
-    if _signal.getsignal(_signal.SIGTERM) is _interrupt:
-        _on_signal(_remember)
-
-
 def _on_signal(handler: object) -> None:
     for number in SIGNALS:
         _signal.signal(number, handler)
@@ -80,8 +70,3 @@ def _interrupt(number: int, frame: object) -> NoReturn:
     _seen.append(number)
     _on_signal(_leave)
     raise KeyboardInterrupt
-
-
-def _remember(number: int, frame: object) -> None:
-    _seen.append(number)
-    _on_signal(_leave)
