@@ -26,6 +26,9 @@ class Ways:
     reads_pools = True
     """What nodes and instances say of storage pools counts."""
 
+    counts_spindles_anywhere = False
+    """Disks on shared storage take spindles of a node with exclusive storage, too."""
+
     reads_groups_of_batch = True
     """The group and the nodes that an instance of a batch asks for count."""
 

@@ -14,6 +14,7 @@ class HailWays(Ways):
     reads_cpu_speed = False
     reads_auto_balance = False
     reads_pools = False
+    counts_spindles_anywhere = True
     reads_groups_of_batch = False
     reads_settings = False
     knows_affinity = False

@@ -33,6 +33,8 @@ class Instance:
         MiB; `disk` is ``disk_space_total``, what the disks take on each node.
     spindles:
         Sum of the disks' spindles, None if a disk does not say.
+    spindles_anywhere:
+        Whether nodes of exclusive storage count them even if the disks are not on the node.
     spindle_use:
         Spindles it counts for where storage is not exclusive.
     nodes:
@@ -82,6 +84,7 @@ class Instance:
         "shared",
         "spindle_use",
         "spindles",
+        "spindles_anywhere",
         "tags",
         "template",
         "uses_memory",
@@ -98,6 +101,7 @@ class Instance:
         template: str,
         *,
         spindles: int | None = None,
+        spindles_anywhere: bool = False,
         spindle_use: int = 1,
         nodes: tuple[int, ...] = (),
         admin_state: str = "up",
@@ -114,6 +118,7 @@ class Instance:
         self.disk_sizes = disk_sizes
         self.template = template
         self.spindles = spindles
+        self.spindles_anywhere = spindles_anywhere
         self.spindle_use = spindle_use
         self.nodes = nodes
         self.admin_state = admin_state
@@ -194,6 +199,11 @@ class Instance:
         return self.disk - sum(amount for _, amount in self.draws) if self.draws else self.disk
 
     @property
+    def own_spindles(self) -> int:
+        """How many spindles it takes of a node with exclusive storage."""
+        return self.spindles or 0 if self.local or self.spindles_anywhere else 0
+
+    @property
     def counts_disk(self) -> bool:
         """Whether a node's free disk matters to it."""
         return self.local and (not self.draws or self.own_disk > 0)
@@ -228,6 +238,7 @@ class Instance:
             self.disk_sizes,
             template,
             spindles=self.spindles,
+            spindles_anywhere=self.spindles_anywhere,
             spindle_use=self.spindle_use,
             admin_state=self.admin_state,
             forthcoming=self.forthcoming,
@@ -248,7 +259,7 @@ def primary_vector(i: Instance) -> tuple[float, ...]:
     """Amounts that instance `i` adds to its primary, in the order of `COLUMNS`."""
     disk = i.own_disk
     spindles = i.spindle_use if i.local else 0
-    own_spindles = i.spindles or 0
+    own_spindles = i.own_spindles
     cpus = 0 if i.admin_offline else i.vcpus
     now = 0 if i.forthcoming else 1
     cpu_load, memory_load, disk_load, net_load = i.load
@@ -278,7 +289,7 @@ def secondary_vector(i: Instance) -> tuple[float, ...]:
     """Amounts that instance `i` adds to its secondary, in the order of `COLUMNS`."""
     disk = i.own_disk
     spindles = i.spindle_use if i.local else 0
-    own_spindles = i.spindles or 0
+    own_spindles = i.own_spindles
     now = 0 if i.forthcoming else 1
     return (
         0,

@@ -141,7 +141,10 @@ class State:
 
     def _spindles_unknown(self, index: int) -> bool:
         """Whether a forthcoming instance of the node does not say its spindles."""
-        return any(i.forthcoming and i.spindles is None for i in self.instances_on(index))
+        return any(
+            i.forthcoming and i.spindles is None and (i.local or i.spindles_anywhere)
+            for i in self.instances_on(index)
+        )
 
     def missing(self, index: int) -> tuple[float, float]:
         """Memory and disk (MiB) that are neither free nor accounted for on a node.

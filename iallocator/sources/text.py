@@ -189,6 +189,7 @@ def _instance(line: Line, index: dict[str, int], reading: Reading) -> Instance:
         [] if diskless else [disk],
         template,
         spindles=_spindles(line),
+        spindles_anywhere=reading.ways.counts_spindles_anywhere,
         spindle_use=line.integer(10, "spindle use", 1),
         admin_state=STATUS[line.one_of(4, "status", tuple(STATUS), "")],
         forthcoming=line.flag(12, "forthcoming", False),

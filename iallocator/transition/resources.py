@@ -118,14 +118,11 @@ def change(
     """What going from one place to another takes first and gives back in the end.
 
     A role that is new to a node appears in the first even if it takes nothing: it must
-    not come to a node where too much is in use.  Own spindles are asked for by disks of the
-    node only, as limits do, although those of any disk are counted.
+    not come to a node where too much is in use.
     """
     old, new = footprint(instance, before), footprint(instance, after)
     takes = {key: amount - old.get(key, 0) for key, amount in new.items()}
     takes = {key: more for key, more in takes.items() if more > 0 or key not in old}
-    if not instance.local:
-        takes = {key: more for key, more in takes.items() if key[1] != OWN_SPINDLES}
     frees = {key: amount - new.get(key, 0) for key, amount in old.items()}
     return takes, {key: less for key, less in frees.items() if less > 0}
 

@@ -325,6 +325,7 @@ def _instance(name: str, raw: Raw, reading: Reading, new: bool = False) -> Insta
         sizes,
         template,
         spindles=spindles,
+        spindles_anywhere=reading.ways.counts_spindles_anywhere,
         spindle_use=integer(raw, "spindle_use", 1),
         admin_state="up" if new else _admin_state(raw),
         forthcoming=False if new else boolean(raw, "forthcoming", False),

@@ -21,6 +21,14 @@ LATER = {"memory_later": -1000, "disk_later": -1152, "free_spindles_later": -3,
          "spindles_later": 1, "cpus_later": 2}  # fmt: skip
 NOW = {"memory": -1000, "disk": -1152, "free_spindles": -3, "spindles": 1, "cpus": 2,
        "primaries": 1}  # fmt: skip
+OF_DISKS = {
+    "disk",
+    "disk_later",
+    "spindles",
+    "spindles_later",
+    "free_spindles",
+    "free_spindles_later",
+}
 LOAD = {"cpu_load": 1, "memory_load": 1, "disk_load": 1, "net_load": 1}
 
 
@@ -35,8 +43,12 @@ def test_primary_of_a_running_instance_gives_everything() -> None:
         ({"admin_state": "down"}, {"memory"}),
         ({"admin_state": "offline"}, {"memory", "cpus", "cpus_later"}),
         ({"load": NO_LOAD}, set(LOAD)),
-        ({"template": "rbd"}, {"disk", "disk_later", "spindles", "spindles_later"}),
-        ({"template": "file"}, {"disk", "disk_later", "spindles", "spindles_later"}),
+        ({"template": "rbd"}, OF_DISKS),
+        (
+            {"template": "rbd", "spindles_anywhere": True},
+            OF_DISKS - {"free_spindles", "free_spindles_later"},
+        ),
+        ({"template": "file"}, OF_DISKS),
         ({"forthcoming": True}, set(NOW) | set(LOAD)),
         ({"spindles": None}, {"free_spindles", "free_spindles_later"}),
     ],

@@ -32,6 +32,7 @@ class Resident:
         self.disk = int(raw["disk_space_total"]) if self.local else 0
         self.spindle_use = int(raw["spindle_use"]) if self.local else 0
         known = [disk.get("spindles") for disk in raw["disks"]]
+        known = known if self.local else []
         self.spindles_unknown = None in known
         self.spindles = 0 if self.spindles_unknown else sum(known)
         self.admin_state = str(raw.get("admin_state", "up"))

@@ -251,7 +251,7 @@ class CapacityState:
 
     def newcomer(self, size: Size, number: int, name: str) -> Instance:
         """New instance number `number`."""
-        instance = size.instance(name)
+        instance = size.instance(name, self._ways.counts_spindles_anywhere)
         held = len(self.state.cluster.instances)
         instance.order = -1 - number if self._ways.recalls_newest_first else held + number
         return instance

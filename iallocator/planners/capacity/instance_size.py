@@ -61,7 +61,7 @@ class Size:
         """Memory, disk, cpus, spindles."""
         return self.memory, self.disk, self.cpus, self.spindles
 
-    def instance(self, name: str) -> Instance:
+    def instance(self, name: str, spindles_anywhere: bool = False) -> Instance:
         """An instance of this size on no node."""
         sizes = [] if self.template == "diskless" else [self.disk]
         return Instance(
@@ -72,6 +72,7 @@ class Size:
             sizes,
             self.template,
             spindles=self.spindles,
+            spindles_anywhere=spindles_anywhere,
             spindle_use=self.spindle_use,
             load=self.load,
         )
