@@ -9,7 +9,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-__all__ = ["decode"]
+__all__ = ["decode", "decode_any"]
 
 _LARGE = 3_000_000
 """Bytes from which on the faster parser is worth the time that loading it takes."""
@@ -23,14 +23,19 @@ def decode(raw: bytes) -> dict[str, Any]:
     RequestError
         If it is empty, no UTF-8, no JSON, nested too deeply, or not an object.
     """
-    if not raw or raw.isspace():
-        raise RequestError("", "expected a JSON document, got nothing")
-    value = _large(raw) if len(raw) >= _LARGE else _small(raw)
+    value = decode_any(raw)
     if not isinstance(value, dict):
         from iallocator.wire.fields import describe
 
         raise RequestError("", f"expected a JSON object, got {describe(value)}")
     return value
+
+
+def decode_any(raw: bytes) -> Any:
+    """The JSON value in `raw`, whatever it is; errors as `decode`."""
+    if not raw or raw.isspace():
+        raise RequestError("", "expected a JSON document, got nothing")
+    return _large(raw) if len(raw) >= _LARGE else _small(raw)
 
 
 def _small(raw: bytes) -> Any:

@@ -35,6 +35,7 @@ MAY_IMPORT = {
     ),  # the one engine: candidates, verdicts, moves
     "settings": "options model requests",  # settings from tags and requests
     "wire": "errors compat model requests reply ranking",  # bytes to model, reply to bytes
+    "live": "errors files wire",  # a running cluster, asked and told through its two doors
     "sources": "errors files options model wire",  # other places where a cluster may come from
     "handlers": "options model requests reply limits transition ganeti placement",
     # ^ a request each
@@ -68,7 +69,7 @@ MAY_IMPORT = {
 MAY_PRINT = {"process", "cli", "commands", "render"}
 """The rooms that write to stdout or stderr."""
 
-MAY_HOLD_JSON = {"wire", "commands", "explain", "render", "replay"}
+MAY_HOLD_JSON = {"wire", "live", "commands", "explain", "render", "replay"}
 """The rooms that see raw JSON: the boundary, and those that store or show answers."""
 
 STREAMS = ("sys.stdout", "sys.stderr", "sys.__stdout__", "sys.__stderr__")
@@ -77,6 +78,7 @@ ONLY_IN = {
     "numpy": {"scoring", "n1", "solver", "ranking", "planners"},  # pays for large requests
     "highspy": {"solver"},  # the solver, optional
     "orjson": {"wire"},  # pays for large documents
+    "urllib3": {"live"},  # needed for RAPI
     "jsonschema": {"wire"},  # needed for --validate
 }
 """Third-party package, slow to load -> the rooms that may load it."""

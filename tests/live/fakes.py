@@ -1,0 +1,153 @@
+"""Servers that speak LUXI and RAPI, in this process, with answers that a test gives them."""
+
+from __future__ import annotations
+
+import json
+import socket
+import ssl
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import trustme
+
+Answer = Callable[[str, list[Any]], Any]
+"""LUXI: method and arguments -> the result, or bytes to be sent as they are."""
+
+Reply = Callable[[str, str, Any], Any]
+"""RAPI: method, path with query, body -> the JSON value, or `Raw`."""
+
+
+class Raw(NamedTuple):
+    """A status and bytes; after less than was announced the connection ends."""
+
+    status: int
+    content: bytes
+    announced: int | None = None
+
+
+class FakeLuxi:
+    """A LUXI server at a socket in `folder`; `asked` is what it heard."""
+
+    def __init__(self, folder: Path, answer: Answer) -> None:
+        self.path = str(folder / "luxi.sock")
+        self.asked: list[tuple[str, list[Any]]] = []
+        self._answer = answer
+        self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self._listener.bind(self.path)
+        self._listener.listen()
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def close(self) -> None:
+        """Take no more connections."""
+        self._listener.shutdown(socket.SHUT_RDWR)
+        self._listener.close()
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                connection, _ = self._listener.accept()
+            except OSError:
+                return
+            threading.Thread(target=self._serve, args=(connection,), daemon=True).start()
+
+    def _serve(self, connection: socket.socket) -> None:
+        waiting = b""
+        with connection:
+            while part := connection.recv(65536):
+                *messages, waiting = (waiting + part).split(b"\x03")
+                for message in messages:
+                    raw = self._respond(json.loads(message))
+                    with suppress(ConnectionError):  # nobody waited that long
+                        connection.sendall(raw)
+                    if not raw.endswith(b"\x03"):
+                        return
+
+    def _respond(self, question: dict[str, Any]) -> bytes:
+        self.asked.append((question["method"], question["args"]))
+        try:
+            result, success = self._answer(question["method"], question["args"]), True
+        except RuntimeError as error:  # what the daemons say of a wrong question
+            result, success = error.args[0], False
+        if isinstance(result, bytes):
+            return result
+        return json.dumps({"success": success, "result": result}).encode() + b"\x03"
+
+
+@contextmanager
+def fake_luxi(folder: Path, answer: Answer) -> Iterator[FakeLuxi]:
+    """A LUXI server while the block runs."""
+    server = FakeLuxi(folder, answer)
+    try:
+        yield server
+    finally:
+        server.close()
+
+
+class FakeRapi:
+    """A RAPI server at localhost, with a certificate that `cacert` vouches for.
+
+    `asked` is what it heard: method, path, body and authorization.
+    """
+
+    def __init__(self, folder: Path, reply: Reply) -> None:
+        self.asked: list[tuple[str, str, Any, str]] = []
+        authority = trustme.CA()
+        self.cacert = str(folder / "ca.pem")
+        authority.cert_pem.write_to_path(self.cacert)
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        own = authority.issue_cert("localhost")
+        own.configure_cert(context)
+        own.cert_chain_pems[0].write_to_path(str(folder / "own.pem"))
+        self.own_certificate = str(folder / "own.pem")
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(reply, self.asked))
+        self._server.socket = context.wrap_socket(self._server.socket, server_side=True)
+        self._server.handle_error = lambda *_: None  # type: ignore[method-assign]
+        self.address = f"localhost:{self._server.server_port}"
+        threading.Thread(target=self._server.serve_forever, args=(0.01,), daemon=True).start()
+
+    def close(self) -> None:
+        """End the server."""
+        self._server.shutdown()
+        self._server.server_close()
+
+
+def _handler(reply: Reply, asked: list[tuple[str, str, Any, str]]) -> type[BaseHTTPRequestHandler]:
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+        wbufsize = -1
+
+        def _respond(self) -> None:
+            raw = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+            body = json.loads(raw) if raw else None
+            asked.append((self.command, self.path, body, self.headers.get("Authorization") or ""))
+            said = reply(self.command, self.path, body)
+            answer = said if isinstance(said, Raw) else Raw(200, json.dumps(said).encode())
+            size = len(answer.content) if answer.announced is None else answer.announced
+            self.send_response(answer.status)
+            self.send_header("Content-Length", str(size))
+            self.end_headers()
+            self.close_connection = size > len(answer.content)
+            with suppress(ConnectionError):  # nobody waited that long
+                self.wfile.write(answer.content)
+                self.wfile.flush()
+
+        do_GET = do_PUT = do_POST = do_DELETE = _respond  # noqa: N815 - the library's names
+
+        def log_message(self, format: str, *args: object) -> None:
+            """Tests read no log."""
+
+    return Handler
+
+
+@contextmanager
+def fake_rapi(folder: Path, reply: Reply) -> Iterator[FakeRapi]:
+    """A RAPI server while the block runs."""
+    server = FakeRapi(folder, reply)
+    try:
+        yield server
+    finally:
+        server.close()

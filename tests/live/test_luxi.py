@@ -1,0 +1,103 @@
+"""The client of LUXI against a server in this process."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from iallocator.live.errors import LiveError, ServerError
+from iallocator.live.luxi import LuxiClient
+
+from .fakes import fake_luxi
+
+
+def test_luxi_call_brings_the_result_of_one_question_after_the_other(tmp_path: Path) -> None:
+    """One connection, method and arguments as given, results as answered; large ones whole."""
+
+    def answer(method: str, arguments: list[Any]) -> Any:
+        return [method, arguments, "\u00e9" * 300_000]
+
+    with fake_luxi(tmp_path, answer) as server, LuxiClient(server.path) as client:
+        assert client.call("Query", ["node", ["name"], None])[:2] == [
+            "Query", ["node", ["name"], None],
+        ]  # fmt: skip
+        assert client.call("QueryClusterInfo") == ["QueryClusterInfo", [], "\u00e9" * 300_000]
+    assert [method for method, _ in server.asked] == ["Query", "QueryClusterInfo"]
+
+
+@pytest.mark.parametrize(
+    ("said", "problem", "kind"),
+    [
+        ("Invalid question", "Invalid question", ""),
+        (["OpPrereqError", ["no such thing", "unknown_entity"]],
+         "OpPrereqError: no such thing, unknown_entity", "OpPrereqError"),
+        (["JobLost", ["Job 7 lost"]], "JobLost: Job 7 lost", "JobLost"),
+    ],
+)  # fmt: skip
+def test_luxi_call_that_is_refused_raises_what_the_server_says(
+    tmp_path: Path, said: Any, problem: str, kind: str
+) -> None:
+    """Both forms of a failure; the connection stays in use."""
+
+    def answer(method: str, _: list[Any]) -> Any:
+        if method == "Bad":
+            raise RuntimeError(said)
+        return 1
+
+    with fake_luxi(tmp_path, answer) as server, LuxiClient(server.path) as client:
+        with pytest.raises(ServerError) as caught:
+            client.call("Bad")
+        assert (caught.value.problem, caught.value.kind) == (problem, kind)
+        assert str(caught.value) == f"{server.path}: Bad: {problem}"
+        assert client.call("Good") == 1
+
+
+@pytest.mark.parametrize(
+    ("raw", "problem"),
+    [
+        (b'{"success": true, "resu', "closed after 23 bytes of the answer"),
+        (b"", "closed without an answer"),
+        (b"no json\x03", "invalid JSON"),
+        (b"[1]\x03", "expected a JSON object"),
+        (b'{"success": 1, "result": 2}\x03', "expected an answer with success and result"),
+        (b'{"success": true, "result": 1}\x03{"success": true, "result": 2}\x03', "invalid JSON"),
+    ],
+)
+def test_luxi_answer_that_is_damaged_is_an_error_and_ends_the_connection(
+    tmp_path: Path, raw: bytes, problem: str
+) -> None:
+    """What is left of a damaged answer is never taken for the next one."""
+    answers = [raw, 5]
+    with fake_luxi(tmp_path, lambda *_: answers.pop(0)) as server:
+        client = LuxiClient(server.path)
+        with pytest.raises(LiveError, match=problem) as caught:
+            client.call("Query")
+        assert not isinstance(caught.value, ServerError)
+        assert client.call("Query") == 5
+        client.close()
+
+
+def test_luxi_answer_that_is_late_is_an_error_that_names_the_limit(tmp_path: Path) -> None:
+    """The time is that of the whole answer."""
+    with fake_luxi(tmp_path, lambda *_: time.sleep(0.5)) as server:
+        client = LuxiClient(server.path)
+        with pytest.raises(LiveError, match=r"Query: no answer within 0\.05 s"):
+            client.call("Query", seconds=0.05)
+        client.close()
+
+
+def test_luxi_socket_that_nobody_serves_is_an_error_that_names_it(tmp_path: Path) -> None:
+    """No such file, no listener, and a name that is too long for a socket."""
+    with fake_luxi(tmp_path, lambda *_: 1) as server:
+        pass
+    for path, problem in (
+        (server.path, "Connection refused"),
+        (str(tmp_path / "none"), "No such file or directory"),
+        ("/" + "x" * 200, "too long"),
+    ):
+        with pytest.raises(LiveError, match=problem) as caught:
+            LuxiClient(path).call("Query")
+        assert str(caught.value).startswith(f"{path}: ")

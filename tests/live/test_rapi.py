@@ -1,0 +1,198 @@
+"""The client of RAPI against a server in this process, with real certificates."""
+
+from __future__ import annotations
+
+import time
+from base64 import b64encode
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from iallocator.errors import UsageError
+from iallocator.live.errors import LiveError, ServerError
+from iallocator.live.rapi import RapiClient, base_address
+
+from .fakes import FakeRapi, Raw, fake_rapi
+
+
+def _reply(method: str, path: str, body: Any) -> Any:
+    """What the server of these tests says."""
+    known = {
+        "/2/broken": Raw(200, b'{"a": '),
+        "/2/secret": Raw(401, b""),
+        "/2/none": Raw(404, b'{"message": "Not Found", "explain": "no such thing", "code": 404}'),
+        "/2/fault": Raw(502, b"<html>"),
+        "/2/moved": Raw(302, b""),
+    }
+    if path == "/2/slow":
+        time.sleep(0.5)
+    return known.get(path, [method, path, body])
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FakeRapi]:
+    """A server for the tests of this module."""
+    with fake_rapi(tmp_path_factory.mktemp("rapi"), _reply) as server:
+        yield server
+
+
+@pytest.fixture(autouse=True)
+def _no_credentials(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """What the person who runs the tests has does not count."""
+    monkeypatch.setenv("NETRC", str(tmp_path / "no-netrc"))
+    monkeypatch.delenv("IALLOCATOR_RAPI_USER", raising=False)
+
+
+def test_rapi_methods_send_path_query_and_body_and_bring_the_value(server: FakeRapi) -> None:
+    """Lists in the query are several values of one name."""
+    client = RapiClient(server.address, cacert=server.cacert)
+    assert client.get("/2/nodes?bulk=1") == ["GET", "/2/nodes?bulk=1", None]
+    assert client.put("/2/a", {"x": 1}) == ["PUT", "/2/a", {"x": 1}]
+    assert client.post("/2/a", query={"n": ["b", "c d"]}) == ["POST", "/2/a?n=b&n=c+d", None]
+    assert client.delete("/2/a", {"dry": 1}) == ["DELETE", "/2/a?dry=1", None]
+    assert server.asked[-1][3] == ""
+
+
+@pytest.mark.parametrize(
+    ("path", "problem", "status"),
+    [
+        ("/2/secret", "user or password is wrong or missing", 401),
+        ("/2/none", "no such thing", 404),
+        ("/2/fault", "HTTP 502", 502),
+        ("/2/moved", "HTTP 302", 302),
+    ],
+)
+def test_rapi_call_that_is_refused_raises_what_the_server_says(
+    server: FakeRapi, path: str, problem: str, status: int
+) -> None:
+    """With the HTTP status; whoever points elsewhere is not followed with a password."""
+    with pytest.raises(ServerError, match=problem) as caught:
+        RapiClient(server.address, cacert=server.cacert).get(path)
+    assert caught.value.status == status
+    assert str(caught.value).startswith(f"https://{server.address}{path}: ")
+
+
+def test_rapi_answer_that_is_no_json_is_an_error(server: FakeRapi) -> None:
+    """It names the address."""
+    with pytest.raises(LiveError, match="/2/broken: invalid JSON"):
+        RapiClient(server.address, cacert=server.cacert).get("/2/broken")
+
+
+def test_rapi_answer_that_is_late_is_an_error(server: FakeRapi) -> None:
+    """It names the limit."""
+    with pytest.raises(LiveError, match=r"/2/slow: no answer within 0\.05 s"):
+        RapiClient(server.address, cacert=server.cacert).get("/2/slow", seconds=0.05)
+
+
+def test_rapi_answer_that_is_cut_off_is_an_error(tmp_path: Path) -> None:
+    """Fewer bytes than announced are no answer, whatever they say."""
+
+    def cut(*_: Any) -> Raw:
+        return Raw(200, b"[1, 2]", announced=100)
+
+    with fake_rapi(tmp_path, cut) as server, pytest.raises(LiveError, match=r"/2/x: .*[Ii]ncompl"):
+        RapiClient(server.address, cacert=server.cacert).get("/2/x", seconds=5)
+
+
+def test_rapi_certificate_that_nobody_vouches_for_is_refused(server: FakeRapi) -> None:
+    """Unless --insecure says that it does not matter."""
+    with pytest.raises(LiveError, match="certificate is not trusted"):
+        RapiClient(server.address).get("/2/a")
+    address = server.address.replace("localhost", "127.0.0.1")
+    with pytest.raises(LiveError, match="certificate is not trusted"):
+        RapiClient(address, cacert=server.cacert).get("/2/a")
+    assert RapiClient(server.address, insecure=True).get("/2/a") == ["GET", "/2/a", None]
+
+
+def test_rapi_certificate_that_is_the_servers_own_may_have_any_name(server: FakeRapi) -> None:
+    """As the one that Ganeti makes, which has no name: it is known by what it is."""
+    address = server.address.replace("localhost", "127.0.0.1")
+    client = RapiClient(address, cacert=server.own_certificate)
+    assert [client.get("/2/a")[0], client.get("/2/b")[1]] == ["GET", "/2/b"]
+
+
+def test_rapi_cacert_that_is_no_certificate_is_a_usage_error(tmp_path: Path) -> None:
+    """Neither a missing file nor one with something else in it."""
+    (tmp_path / "text").write_text("hello")
+    for name in ("text", "missing"):
+        with pytest.raises(UsageError, match=name):
+            RapiClient("localhost", cacert=str(tmp_path / name))
+
+
+def test_rapi_host_that_does_not_answer_is_an_error(tmp_path: Path) -> None:
+    """Nobody listens there any more."""
+    with fake_rapi(tmp_path, _reply) as server:
+        pass
+    with pytest.raises(LiveError, match="Connection refused"):
+        RapiClient(server.address).get("/2/a")
+
+
+@pytest.mark.parametrize(
+    ("address", "base"),
+    [
+        ("cluster", "https://cluster:5080"),
+        ("cluster:99", "https://cluster:99"),
+        ("[::1]:99", "https://[::1]:99"),
+        ("http://cluster:1/", "http://cluster:1"),
+    ],
+)
+def test_base_address_completes_what_is_given(address: str, base: str) -> None:
+    """HTTPS and port 5080, unless something else is said."""
+    assert base_address(address) == base
+
+
+@pytest.mark.parametrize("address", ["", "ftp://x", "https://", "a b", "x:y", "https://u:p@x"])
+def test_base_address_refuses_what_is_none(address: str) -> None:
+    """An address with a password in it, too."""
+    with pytest.raises(UsageError):
+        base_address(address)
+
+
+def _authorization(user: str, password: str) -> str:
+    return "Basic " + b64encode(f"{user}:{password}".encode()).decode()
+
+
+def test_rapi_credentials_come_from_file_environment_or_netrc(
+    server: FakeRapi, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In this order."""
+
+    def heard(credentials: str = "") -> str:
+        client = RapiClient(server.address, cacert=server.cacert, credentials=credentials)
+        client.get("/2/a")
+        return server.asked[-1][3]
+
+    netrc = tmp_path / "netrc"
+    netrc.write_text("machine localhost login ann password n1\n")
+    netrc.chmod(0o600)
+    monkeypatch.setenv("NETRC", str(netrc))
+    assert heard() == _authorization("ann", "n1")
+    monkeypatch.setenv("IALLOCATOR_RAPI_USER", "eve")
+    monkeypatch.setenv("IALLOCATOR_RAPI_PASSWORD", "e:2")
+    assert heard() == _authorization("eve", "e:2")
+    users = tmp_path / "users"
+    users.write_text("# users\n\nfox {cleartext}f3 write\n")
+    assert heard(str(users)) == _authorization("fox", "f3")
+
+
+@pytest.mark.parametrize(("name", "text"), [("c", "alone\n"), ("c", ""), ("missing", None)])
+def test_rapi_credentials_that_are_unusable_are_a_usage_error(
+    tmp_path: Path, name: str, text: str | None
+) -> None:
+    """A file that should say user and password, and does not."""
+    if text is not None:
+        (tmp_path / name).write_text(text)
+    with pytest.raises(UsageError, match=name):
+        RapiClient("localhost", credentials=str(tmp_path / name))
+
+
+def test_rapi_netrc_that_is_damaged_is_a_usage_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With the line."""
+    (tmp_path / "netrc").write_text("machine\n")
+    monkeypatch.setenv("NETRC", str(tmp_path / "netrc"))
+    with pytest.raises(UsageError, match="netrc:2"):
+        RapiClient("localhost")
