@@ -103,6 +103,13 @@ class Context:
         """The settings for `group`, whose tags may ask for others than the rest has."""
         return self.settings.by_group.get(group.index, self.settings)
 
+    @property
+    def plain(self) -> bool:
+        """Whether placements are ranked by the score alone, in every group alike."""
+        settings = self.settings
+        alike = settings.strategy == "score" and not settings.by_group
+        return alike and self.bonds.relations is None
+
     def evaluator(self, group: Group, scope: Sequence[int] | None = None) -> Evaluator:
         """What decides in `group`, by its own settings; scores run over `scope`.
 

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
     from typing import Protocol
 
+    from iallocator.limits.node import Check
     from iallocator.limits.refusal import Refusal
     from iallocator.model.cluster import Group
     from iallocator.model.instance import Instance
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
     from iallocator.placement.score_scope import ScoreScope
     from iallocator.placement.trace import Trace
     from iallocator.placement.verdict import Verdicts
+    from iallocator.placement.what_if import WhatIf
     from iallocator.placement.working import Working
     from iallocator.scoring.candidates import Candidates
 
@@ -291,6 +293,15 @@ class Evaluator:
             if reason is not None and index not in refusals:
                 refusals[index] = reason
         return refusals
+
+    def what_if(self, instance: Instance, motion: Motion, **asked: tuple[Check, ...]) -> WhatIf:
+        """Every limit that single nodes break, with the numbers, by the limits of `motion`.
+
+        `on_primary` and `on_secondary`, if given, are the checks that are asked.
+        """
+        from iallocator.placement.what_if import WhatIf
+
+        return WhatIf(self._working.state, self._working.kernels, instance, motion, **asked)
 
     # Verdicts: the instance is where it is
 

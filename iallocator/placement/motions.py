@@ -13,14 +13,14 @@ from iallocator.limits.node import (
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Iterable, Sequence
 
     from iallocator.limits.node import Check, LimitSet
     from iallocator.model.cluster import Node
     from iallocator.model.instance import Instance
     from iallocator.options import Settings
 
-__all__ = ["ALL_FORCED", "Motion", "Motions", "heeding", "motions_for"]
+__all__ = ["ALL_FORCED", "Motion", "Motions", "heeding", "motions_for", "motions_of_plan"]
 
 
 class Motion:
@@ -61,27 +61,46 @@ HAIL_MOVE = Motion("move by the limits of nodes alone", ALL_LIMITS, ALL_LIMITS, 
 
 
 class Motions:
-    """The motions by the settings of one group: of a new instance, and of one that moves."""
+    """The motions by the settings of one group: of a new instance, and of one that moves.
 
-    __slots__ = ("_forced", "_usual", "new")
+    `leaving` are nodes that are to be powered down, and so offline to all others: what
+    leaves them is moved while they are still up.
+    """
 
-    def __init__(self, new: Motion, usual: Motion, forced: Motion = FORCED_MOVE) -> None:
+    __slots__ = ("_forced", "_leaving", "_usual", "new")
+
+    def __init__(
+        self,
+        new: Motion,
+        usual: Motion,
+        forced: Motion = FORCED_MOVE,
+        leaving: Collection[int] = (),
+    ) -> None:
         self.new = new
         self._usual = usual
         self._forced = forced
+        self._leaving = leaving
 
     def off(self, source: Node) -> Motion:
         """The motion of an instance that leaves `source`: forced if that is not online."""
-        return self._usual if source.online else self._forced
+        return self._usual if self._is_up(source) else self._forced
 
     def left_behind(self, instance: Instance, old: Node) -> Sequence[Check]:
         """What is tested on the old primary of a failover, which becomes the secondary."""
-        checks = SECONDARY if old.online else ABANDONED
+        checks = SECONDARY if self._is_up(old) else ABANDONED
         return checks_for(checks, instance, self.off(old).secondary)
 
     def unhurried(self) -> Motions:
         """The same, but that nobody's motion is forced."""
         return Motions(self.new, self._usual, self._usual)
+
+    def all_the_way(self, present: Iterable[Node]) -> Motions:
+        """The same for every step of a way: forced if one of the nodes `present` is not online."""
+        motion = self._usual if all(map(self._is_up, present)) else self._forced
+        return Motions(self.new, motion, motion, self._leaving)
+
+    def _is_up(self, node: Node) -> bool:
+        return node.online or node.index in self._leaving
 
 
 HEEDING = Motions(NEW, MOVE)
@@ -101,3 +120,8 @@ def motions_for(settings: Settings) -> Motions:
 def heeding(settings: Settings) -> Motions:
     """Those where soft limits count."""
     return HEEDING if settings.ways.holds_moves_to_n1 else HAIL_HEEDING
+
+
+def motions_of_plan(ignore_soft: bool, leaving: Collection[int] = ()) -> Motions:
+    """Those of moves within a group that a planner makes; `leaving`: see `Motions`."""
+    return Motions(NEW, LENIENT_MOVE if ignore_soft else MOVE, FORCED_MOVE, leaving)

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from typing import Any, Protocol
 
+    from iallocator.limits.node import Check
     from iallocator.limits.refusal import Refusal
     from iallocator.model.cluster import Group
     from iallocator.model.instance import Instance
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
         RankedMoves,
     )
     from iallocator.placement.score_scope import ScoreScope
+    from iallocator.placement.what_if import WhatIf
     from iallocator.scoring.candidates import Candidates
 
     Nodes = tuple[int, ...]
@@ -56,6 +58,9 @@ if TYPE_CHECKING:
         motions: Motions
         rules: Rules
         scope: ScoreScope
+
+        def what_if(self, instance: Instance, motion: Motion, **asked: tuple[Check, ...]) -> WhatIf:
+            """Every limit that single nodes break, with the numbers."""
 
     class Trace(Protocol):
         """Hears what is decided, and why; see the module."""

@@ -6,18 +6,17 @@ module has the contract.
 
 from __future__ import annotations
 
-from iallocator.limits.node import PRIMARY, SECONDARY, checks_for
 from iallocator.limits.refusal import Refusal, group_refusal, migration_refusal
+from iallocator.placement.move_limits import MoveLimits
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from iallocator.limits.node import Check
     from iallocator.model.cluster import Group
     from iallocator.model.instance import Instance
     from iallocator.n1.rules import Rules
-    from iallocator.placement.motions import Motion, Motions
+    from iallocator.placement.motions import Motions
     from iallocator.placement.working import Working
 
     Nodes = tuple[int, ...]
@@ -28,7 +27,7 @@ __all__ = ["Verdicts"]
 class Verdicts:
     """Verdicts on single placements in `group`; N+1 by `rules`, scores run over `nodes`."""
 
-    __slots__ = ("_working", "group", "motions", "nodes", "rules")
+    __slots__ = ("_limits", "_working", "group", "motions", "nodes", "rules")
 
     def __init__(
         self,
@@ -43,6 +42,7 @@ class Verdicts:
         self.motions = motions
         self.rules = rules
         self.nodes = nodes
+        self._limits = MoveLimits(working.state, working.kernels.fixed, motions)
 
     def failover_refusal(self, instance: Instance, present: Nodes) -> Refusal | None:
         """Why an instance on two nodes cannot exchange their roles, N+1 aside."""
@@ -87,7 +87,7 @@ class Verdicts:
             self._group_refusal(instance, before, after)
             or self._bar(instance, before[:1], after[0])
             or self._mirror_bar(instance, before, after)
-            or self._failing(instance, before, after, primary=len(after) < 2, mirror=True)
+            or self._limits.refusal(instance, before, after, len(after) < 2, True)
         )
 
     def _group_refusal(self, instance: Instance, before: Nodes, after: Nodes) -> Refusal | None:
@@ -126,45 +126,17 @@ class Verdicts:
         with state.trial():
             if before:
                 state.remove(instance, before)
-            primary, mirror = before[:1] != after[:1], before[1:] != after[1:]
-            return self._failing(instance, before, after, primary, mirror)
-
-    def _failing(
-        self, instance: Instance, before: Nodes, after: Nodes, primary: bool, mirror: bool
-    ) -> Refusal | None:
-        """The first limit that fails on the new nodes; `primary`, `mirror`: those are asked."""
-        checker = self._working.kernels.checker(self._working.state)
-        failing = None
-        if primary:
-            motion = self._motion_off(before[0]) if before else self.motions.new
-            checks = checks_for(PRIMARY, instance, motion.primary)
-            index = after[0]
-            failing = checker.failing_primary(instance, index, checks)
-        if failing is None and len(after) > 1 and mirror:
-            index = after[1]
-            mirror_checks = self._mirror_checks(instance, before, after)
-            failing = checker.failing_secondary(instance, after[0], index, mirror_checks)
-        if failing is None:
-            return None
-        check, numbers = failing
-        return Refusal(check.reason, numbers, index)
-
-    def _mirror_checks(self, instance: Instance, before: Nodes, after: Nodes) -> Sequence[Check]:
-        """What is tested on the new secondary of a move or of a new instance."""
-        if after[1] in before[:1]:
-            return self.motions.left_behind(instance, self._working.cluster.nodes[after[1]])
-        motion = self._motion_off(before[-1]) if before else self.motions.new
-        return checks_for(SECONDARY, instance, motion.secondary)
+            changed = before[:1] != after[:1], before[1:] != after[1:]
+            return self._limits.refusal(instance, before, after, *changed)
 
     def _n1_refusal(self, instance: Instance, before: Nodes, after: Nodes) -> Refusal | None:
         """Which failure could not be survived any more; see `iallocator.n1.rules.Rules`."""
-        motion = self._motion_off(before[0]) if before else self.motions.new
+        nodes, motion = self._working.cluster.nodes, self.motions.new
+        if before:
+            motion = self.motions.off(nodes[before[0]])
         if self.rules.mode == "off" or not motion.asks_n1:
             return None
         from iallocator.placement.n1_of_moves import n1_refusal
 
         state, kernels = self._working.state, self._working.kernels
         return n1_refusal(state, kernels, self.rules, self.nodes, instance, before, after)
-
-    def _motion_off(self, source: int) -> Motion:
-        return self.motions.off(self._working.cluster.nodes[source])

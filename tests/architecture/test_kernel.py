@@ -26,15 +26,6 @@ MAY_ASK = {
 }
 """Room or module -> why it may."""
 
-TO_BE_TAKEN_OVER = {
-    "explain.record.what_if": "numbers of every limit of a node; a verdict has the first only",
-    "planners.balance.units": "scores after several moves, by one kernel that is kept up to date",
-    "planners.balance.unit_steps": "limits of each step; a balance has no context for evaluators",
-    "planners.intergroup.ranking": "all groups in one pass; an evaluator is of one group",
-    "planners.squeeze.exact": "nodes to be freed are offline then, yet nobody's move is forced",
-}
-"""Those who still do, and why: to be made shorter, never longer."""
-
 
 def _asks() -> Iterator[tuple[str, int]]:
     """Module and line of every question to a kernel, and of everything that makes one."""
@@ -48,18 +39,17 @@ def _asks() -> Iterator[tuple[str, int]]:
 
 
 def _entry(module: str) -> str:
-    """The entry of either table that `module` falls under, or ""."""
-    entries = (*MAY_ASK, *TO_BE_TAKEN_OVER)
-    return next((one for one in entries if module == one or module.startswith(one + ".")), "")
+    """The entry of the table that `module` falls under, or ""."""
+    return next((one for one in MAY_ASK if module == one or module.startswith(one + ".")), "")
 
 
-def test_kernel_is_asked_only_where_the_tables_say() -> None:
+def test_kernel_is_asked_only_where_the_table_says() -> None:
     """Handlers, constraints, strategies and planners ask an evaluator."""
     wrong = [f"{module}:{line} asks the kernel" for module, line in _asks() if not _entry(module)]
     assert not wrong, "\n".join(wrong)
 
 
-@pytest.mark.parametrize("entry", [*MAY_ASK, *TO_BE_TAKEN_OVER])
-def test_every_entry_of_the_tables_asks_the_kernel(entry: str) -> None:
-    """Who does not any more does not stay in the tables."""
+@pytest.mark.parametrize("entry", MAY_ASK)
+def test_every_entry_of_the_table_asks_the_kernel(entry: str) -> None:
+    """Who does not any more does not stay in the table."""
     assert entry in {_entry(module) for module, _ in _asks()}

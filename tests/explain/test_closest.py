@@ -10,10 +10,10 @@ from iallocator.engine import read
 from iallocator.explain.explain import explain
 from iallocator.explain.explanation import Decision
 from iallocator.explain.record.nearest_miss import Search
-from iallocator.explain.record.what_if import WhatIf
 from iallocator.model.instance import Instance
 from iallocator.options import Settings
 from iallocator.placement.context import Context
+from iallocator.placement.what_if import WhatIf
 from iallocator.requests import Allocate
 from tests.builders import Json, allocate, as_bytes, cluster
 from tests.conformance.documents import document
@@ -34,7 +34,8 @@ def prospects(seeds: range) -> Iterator[tuple[WhatIf, Instance, list[int]]]:
         for group in found.groups:
             nodes = [index for index in group.nodes if found.nodes[index].online]
             motion = context.evaluator(group).motions.new
-            yield WhatIf(context, request.instance, motion), request.instance, nodes
+            prospect = WhatIf(context.state, context.kernels, request.instance, motion)
+            yield prospect, request.instance, nodes
 
 
 @pytest.mark.parametrize("template", ["plain", "drbd"])

@@ -10,10 +10,10 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
-    from iallocator.explain.record.what_if import WhatIf
     from iallocator.limits.node import Check
     from iallocator.model.cluster import Group, Node
     from iallocator.placement.context import Context
+    from iallocator.placement.what_if import WhatIf
 
 __all__ = [
     "RolesTested", "counted", "exclusions", "first_of", "node_reports", "possible",

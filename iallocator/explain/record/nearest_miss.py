@@ -7,7 +7,6 @@ of equals the first node in the order of the cluster.
 
 from __future__ import annotations
 
-from iallocator.explain.record.what_if import WhatIf
 from iallocator.limits.words import quantity
 
 TYPE_CHECKING = False
@@ -21,6 +20,7 @@ if TYPE_CHECKING:
     from iallocator.n1.check import N1Check
     from iallocator.n1.simulation import UnsurvivedFailure
     from iallocator.placement.context import Context
+    from iallocator.placement.what_if import WhatIf
 
     Nodes = tuple[int, ...]
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 from iallocator.explain.facts import NodeReport, Refusal
 from iallocator.explain.record.limits import RolesTested, exclusions, first_of, node_reports
 from iallocator.explain.record.nearest_miss import closest, lost_by_n1
-from iallocator.explain.record.what_if import WhatIf
 from iallocator.limits.node import ABANDONED, FORCED_LIMITS, PRIMARY, SECONDARY
 from iallocator.limits.refusal import migration_refusal
 from iallocator.placement.motions import Motion
@@ -25,6 +24,7 @@ if TYPE_CHECKING:
     from iallocator.n1.check import N1Check
     from iallocator.placement.context import Context
     from iallocator.placement.trace import Deciding
+    from iallocator.placement.what_if import WhatIf
 
     Nodes = tuple[int, ...]
 
@@ -74,12 +74,12 @@ class Survey:
             motion = Motion("mirror", FORCED_LIMITS, motion.secondary)
         elif kind == "mirror":
             on_primary = ()
-        prospect = WhatIf(context, instance, motion, on_primary=on_primary)
+        prospect = evaluator.what_if(instance, motion, on_primary=on_primary)
         pairs = kind in ("mirror", "pair") or (kind == "new" and instance.required_nodes == 2)
         self._barred: Collection[int] = tuple(worded)
         if kind == "pair":
             self._source = present[0]
-            self._mirror = WhatIf(context, instance, self._off(evaluator, present[1]))
+            self._mirror = evaluator.what_if(instance, self._off(evaluator, present[1]))
             worded |= self._on_the_way(evaluator, present, refusals, worded)
         elif kind == "exchange" and reason is not None:
             worded = {present[1]: worded.get(present[1]) or Refusal(reason.reason, reason.text)}
@@ -191,7 +191,7 @@ class Survey:
         source = self._context.cluster.nodes[old]
         motion = self._off(evaluator, old)
         checks = SECONDARY if source.online else ABANDONED
-        behind = WhatIf(self._context, self._instance, motion, on_secondary=checks)
+        behind = evaluator.what_if(self._instance, motion, on_secondary=checks)
         found, stuck = {}, []
         for index in refusals:
             if index in barred:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from iallocator.compat import OURS
 from iallocator.model.moves import FAILOVER, FAILOVER_TO, REPLACE_SECONDARY
+from iallocator.placement.motions import motions_of_plan
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -12,6 +13,7 @@ if TYPE_CHECKING:
 
     from iallocator.compat import Ways
     from iallocator.model.moves import ElementaryMove
+    from iallocator.placement.motions import Motions
 
 __all__ = ["KINDS", "MoveKind", "MoveRules"]
 
@@ -136,6 +138,11 @@ class MoveRules:
     def while_leaving(self, nodes: Collection[int]) -> MoveRules:
         """The same rules where `nodes` are to be powered down; hbal takes them for dead."""
         return self._with(leaving=nodes if self.ways.frees_online_nodes else ())
+
+    @property
+    def motions(self) -> Motions:
+        """Which limits count for whom."""
+        return motions_of_plan(self.ignore_soft, self.leaving)
 
     def _with(self, **changes: bool | Collection[int]) -> MoveRules:
         options: dict[str, Any] = {name: getattr(self, name) for name in self.__slots__}

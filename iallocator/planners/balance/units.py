@@ -11,8 +11,8 @@ from iallocator.model.moves import apply_steps
 from iallocator.planners.balance.scan.found_move import FoundMove
 from iallocator.planners.balance.unit_steps import kinds_to, possible
 from iallocator.planners.plan import traffic
-from iallocator.scoring.arrays import ArrayKernel, capacity_matrix
 from iallocator.scoring.candidates import DECIMALS
+from iallocator.scoring.kept_score import KeptScore
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -76,7 +76,6 @@ class UnitMoves:
         self._fixed = problem.fixed
         self._rules = problem.rules
         self._ties = ties
-        self._matrix = capacity_matrix(problem.fixed)
         self._position = {index: k for k, index in enumerate(problem.scope)}
         self._movable = {instance.name: instance for instance in problem.instances}
         nodes = problem.state.cluster.nodes
@@ -84,8 +83,7 @@ class UnitMoves:
         found = [unit for name in self._movable for unit in self._units_of(name)]
         several = (unit for unit in found if len(unit) > 1 or len(unit[0]) > 1)
         self._gains: dict[Unit, float] = dict.fromkeys(several, INFINITE)
-        self._kernel: ArrayKernel | None = None
-        self._dirty: set[int] = set()
+        self._kept = KeptScore(problem.state, problem.scope, problem.fixed)
 
     def _units_of(self, name: str) -> list[Unit]:
         """The unit of `name`, and the one that a failure domain binds it to."""
@@ -108,7 +106,7 @@ class UnitMoves:
         The gain counts per MiB if `by_value`.  At most `budget` MiB are copied, in at most
         `count` moves.
         """
-        self._look_again()
+        self._kept.look_again()
         found: tuple[float, UnitMove] | None = None
         for unit in sorted(self._gains, key=lambda unit: -self._gains[unit]):
             if self._gains[unit] <= (found[0] if found else floor):
@@ -126,7 +124,7 @@ class UnitMoves:
 
     def promising(self, most: int, budget: float, count: float) -> list[UnitMove]:
         """The moves of units that end lowest, `most` of them, whether they gain or not."""
-        self._look_again()
+        self._kept.look_again()
         found = [
             move
             for unit in self._gains
@@ -140,7 +138,7 @@ class UnitMoves:
 
         It breaks none that holds now.
         """
-        self._look_again()
+        self._kept.look_again()
         before = self._broken(self._movable)
         concerned = dict.fromkeys(tie.instance for tie in before if tie.instance in self._movable)
         units: dict[Unit, None] = {}
@@ -273,16 +271,9 @@ class UnitMoves:
 
     # Scores
 
-    def _look_again(self) -> None:
-        self._kernel = ArrayKernel(self._state, self._scope, self._matrix)
-        self._dirty = set()
-
     def _score(self, moves: Sequence[FoundMove]) -> float:
         return self._score_with({index for m in moves for index in (*m.before, m.target)})
 
     def _score_with(self, touched: set[int]) -> float:
         """The score now that the state has changed at `touched`."""
-        assert self._kernel is not None
-        self._dirty |= touched  # what a trial changed and took back must be looked at again
-        self._kernel.renew(sorted(self._dirty))
-        return self._kernel.score() + self._ties.penalty(self._state.where, self._position)
+        return self._kept.after(touched) + self._ties.penalty(self._state.where, self._position)

@@ -9,7 +9,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from iallocator.model.cluster import Cluster, Group
+    from iallocator.model.cluster import Cluster
     from iallocator.options import Settings
 
 __all__ = ["SEARCHING", "OutOfTimeError", "Working", "forbidden"]
@@ -74,21 +74,10 @@ class Working(Context):
         self._searching = max(0.0, self._searching - seconds)
 
     @property
-    def plain(self) -> bool:
-        """Whether placements are ranked by the score alone, in every group alike."""
-        settings = self.settings
-        alike = settings.strategy == "score" and not settings.by_group
-        return alike and self.bonds.relations is None
-
-    @property
     def units(self) -> Mapping[str, Sequence[str]]:
         """Instance -> all that must be on its node, itself among them; others are not in it."""
         relations = self.bonds.relations
         return {} if relations is None else relations.units()
-
-    def may_take(self, group: Group) -> bool:
-        """Whether the group's allocation policy lets instances come."""
-        return group.alloc_policy != "unallocable"
 
 
 def forbidden(settings: Settings) -> str:

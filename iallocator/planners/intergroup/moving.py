@@ -8,11 +8,11 @@ counts only if the node's limits, global N+1, and the steps that lead there allo
 from __future__ import annotations
 
 from iallocator.model.moves import FAILOVER, FAILOVER_TO, REPLACE_SECONDARY, apply_steps
+from iallocator.placement.across_groups import TWINS, AcrossGroups
 from iallocator.placement.groups import collect_offers
 from iallocator.placement.moves import move_pair
 from iallocator.placement.results import AllocationRequest, MoveOption, MoveResult
 from iallocator.placement.score_scope import ScoreScope
-from iallocator.planners.intergroup.ranking import TWINS, Ranking
 from iallocator.planners.plan import PlannedMove, traffic
 
 TYPE_CHECKING = False
@@ -60,7 +60,7 @@ class Mover:
 
     def __init__(self, context: Working) -> None:
         self.context = context
-        self.ranking = Ranking(context)
+        self.ranking = AcrossGroups(context)
         self._judged: list[int] = []
         self._judges: dict[int, N1Check] = {}
         self._queue: _Queue | None = None
@@ -232,7 +232,7 @@ class _LentScope(ScoreScope):
 
     __slots__ = ("_ranking",)
 
-    def __init__(self, context: Working, ranking: Ranking) -> None:
+    def __init__(self, context: Working, ranking: AcrossGroups) -> None:
         super().__init__(context, ())
         self._ranking = ranking
 

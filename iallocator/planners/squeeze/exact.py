@@ -8,12 +8,12 @@ into an order in which each is allowed when it is made.
 
 from __future__ import annotations
 
-from iallocator.limits.migration import may_not_receive
-from iallocator.limits.node import ALL_LIMITS, FORCED_LIMITS
+from iallocator.limits.node import FORCED_LIMITS
 from iallocator.model.moves import FAILOVER_TO, apply_steps
+from iallocator.model.node_view import capacities
 from iallocator.model.state import State
+from iallocator.placement.move_limits import MoveLimits
 from iallocator.planners.plan import PlannedMove, replay, traffic
-from iallocator.scoring import Kernels
 from iallocator.scoring.state_score import score_of
 from iallocator.solver.placement_problem import PlacementProblem
 from iallocator.solver.problem import FOUND, IMPOSSIBLE
@@ -73,7 +73,7 @@ class Arrangement:
         self._survival = survival
         self._rules = rules
         self._evacuate = evacuate
-        self._kernels = Kernels(State(cluster), [(len(scope), 0)])
+        self._fixed = [capacities(node) for node in cluster.nodes]
         self._moves: list[PlannedMove] | None = None
         self._tries = 0
         self._blocked = False
@@ -110,29 +110,23 @@ class Arrangement:
         left = set(self._scope).difference(self._online)
         return any(i.name not in moving for index in left for i in state.instances_on(index))
 
-    def _forced(self, source: int) -> bool:
-        """Whether a move off `source` is held to the limits of forced moves only."""
-        up = self._cluster.nodes[source].online or source in self._rules.leaving
-        return self._rules.ignore_soft or not up
-
     def _problem(self, flexible: Sequence[Instance]) -> Problem:
         """Every flexible instance on an online node, and the reserve on each of those."""
         state = State(self._cluster)
         for instance in flexible:
             state.remove(instance, instance.nodes)
-        forced = any(self._forced(instance.nodes[0]) for instance in flexible)
-        kernel = self._kernels.make(state, self._scope)
+        motions, nodes = self._rules.motions, self._cluster.nodes
+        forced = any(motions.off(nodes[i.nodes[0]]).primary is FORCED_LIMITS for i in flexible)
+        limits = MoveLimits(state, self._fixed, motions, self._scope)
         places = PlacementProblem(state, self._scope if forced else ())
         whole = sum(instance.memory for instance in flexible) + 1
         for instance in flexible:
             own = instance.nodes[0]
-            barred = may_not_receive(self._cluster, own, self._online)
-            if self._ties is not None:
-                barred |= dict.fromkeys(self._ties.forbidden(instance.name), "FailTags")
-            limits = FORCED_LIMITS if self._forced(own) else ALL_LIMITS
-            found = kernel.singles(instance, self._online, barred, limits)
+            bars = () if self._ties is None else self._ties.forbidden(instance.name)
+            barred = dict.fromkeys(bars, "FailTags")
+            found = limits.open_to(instance, own, self._online, barred)
             moving = MOVING + instance.memory / whole
-            listed = [(moving, nodes) for _, nodes in found.row(0) if nodes[0] != own]
+            listed = [(moving, (index,)) for index in found if index != own]
             if own in self._online:
                 listed.insert(0, (0.0, (own,)))
             places.add(instance, listed, distinct=own)
@@ -178,12 +172,10 @@ class Arrangement:
     def _allowed(self, state: State, instance: Instance, target: int) -> bool:
         """Whether `instance` may move to `target` now."""
         before = state.where[instance.name]
-        barred = may_not_receive(self._cluster, before[0], [target])
-        limits = FORCED_LIMITS if self._forced(before[0]) else ALL_LIMITS
         with state.trial():
             state.remove(instance, before)
-            kernel = self._kernels.make(state, self._scope)
-            fits = bool(kernel.singles(instance, [target], barred, limits).feasible)
+            limits = MoveLimits(state, self._fixed, self._rules.motions)
+            fits = limits.allow(instance, before, (target,))
         return fits and not (self._ties and self._ties.broken(instance.name, state.where, target))
 
     def _made(self, state: State, instance: Instance, target: int) -> PlannedMove:

@@ -1,4 +1,4 @@
-"""Where an instance could go in other groups, the best place first, as for an allocation.
+"""Where an instance could go in several groups at once, the best place first.
 
 The kernel over all nodes is kept from one instance to the next: only the nodes that have
 changed are looked at again.
@@ -21,15 +21,15 @@ if TYPE_CHECKING:
 
     from iallocator.model.cluster import Group
     from iallocator.model.instance import Instance
+    from iallocator.placement.context import Context
     from iallocator.placement.motions import Motion
-    from iallocator.planners.intergroup.context import Working
     from iallocator.scoring import Kernel
     from iallocator.scoring.candidates import Candidates
 
     Nodes = tuple[int, ...]
     Ranked = Iterator[tuple[float, Nodes]]
 
-__all__ = ["TWINS", "Ranking"]
+__all__ = ["TWINS", "AcrossGroups"]
 
 FRESH = 64
 """After so many changes the kernel is made anew: sums that are carried on lose digits."""
@@ -44,8 +44,11 @@ TWINS = 16
 """So many equal instances may be placed by one ranking."""
 
 
-class Ranking:
-    """Ranks places on the state of a context, as it is at the time of asking.
+class AcrossGroups:
+    """Places in all groups, for instances that exist, on the state of `context` as it is.
+
+    An evaluator is of one group; where all groups have the same settings and the score
+    decides, this scores the nodes of all of them in one pass.
 
     ``twins``: whether several instances are to be placed by one ranking.
     """
@@ -54,7 +57,7 @@ class Ranking:
         "_changes", "_closed", "_exclusive", "_kernel", "_nodes", "_revisions", "context", "twins",
     )  # fmt: skip
 
-    def __init__(self, context: Working) -> None:
+    def __init__(self, context: Context) -> None:
         self.context = context
         self.twins = False
         self._kernel: Kernel | None = None
@@ -174,7 +177,7 @@ class Ranking:
     def closed(self, instance: Instance, group: Group) -> str:
         """Why the whole group is out; or ""."""
         context = self.context
-        if not context.may_take(group):
+        if group.alloc_policy == "unallocable":
             return f"group {group.name} is unallocable"
         if lacks_network(group, instance):
             return f"group {group.name} lacks a network of the instance"

@@ -12,14 +12,17 @@ if TYPE_CHECKING:
     from iallocator.limits.node import Check
     from iallocator.model.instance import Instance
     from iallocator.model.node_view import NodeView
-    from iallocator.placement.context import Context
+    from iallocator.model.state import State
     from iallocator.placement.motions import Motion
+    from iallocator.scoring import Kernels
 
 __all__ = ["WhatIf"]
 
 
 class WhatIf:
-    """What `instance` would make of single nodes, as the state of `context` is now.
+    """What `instance`, off the state, would make of single nodes as `state` is now.
+
+    Every limit that a node breaks, where a verdict has the first; see `Evaluator.what_if`.
 
     Attributes
     ----------
@@ -29,18 +32,18 @@ class WhatIf:
 
     def __init__(
         self,
-        context: Context,
+        state: State,
+        kernels: Kernels,
         instance: Instance,
         motion: Motion,
-        *,
         on_primary: tuple[Check, ...] = PRIMARY,
         on_secondary: tuple[Check, ...] = SECONDARY,
     ) -> None:
         self.instance = instance
         self.limits = motion.primary
         self.mirror_limits = motion.secondary
-        self._state = context.state
-        self._checker = context.kernels.checker(context.state)
+        self._state = state
+        self._checker = kernels.checker(state)
         self._primary = checks_for(on_primary, instance, self.limits)
         self._secondary = checks_for(on_secondary, instance, self.mirror_limits)
 

@@ -1,0 +1,103 @@
+"""The limits of nodes, and migration tags, for one instance that comes to other nodes.
+
+Verdicts are made of this, and planners ask it that have evaluators for no group: their
+nodes may be about to be powered down, or their moves in the middle of a way.
+"""
+
+from __future__ import annotations
+
+from iallocator.limits.migration import may_not_receive
+from iallocator.limits.node import PRIMARY, SECONDARY, checks_for
+from iallocator.limits.refusal import Refusal
+from iallocator.scoring.scalar import ScalarKernel
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from iallocator.limits.node import Check
+    from iallocator.model.instance import Instance
+    from iallocator.model.state import State
+    from iallocator.placement.motions import Motion, Motions
+
+    Nodes = tuple[int, ...]
+    Fixed = Sequence[tuple[float, ...]]
+
+__all__ = ["MoveLimits"]
+
+
+class MoveLimits:
+    """What `state`, as it is when asked, has left for moves by `motions`.
+
+    The instance is off the state.  `fixed` holds the capacities of every node; scores, where
+    they are asked for, run over `scope`.
+    """
+
+    __slots__ = ("_fixed", "_kernel", "_motions", "_scope", "_state", "_version")
+
+    def __init__(
+        self, state: State, fixed: Fixed, motions: Motions, scope: Sequence[int] = ()
+    ) -> None:
+        self._state = state
+        self._fixed = fixed
+        self._motions = motions
+        self._scope = scope
+        self._version = -1
+        self._kernel: ScalarKernel | None = None
+
+    def allow(self, instance: Instance, before: Nodes, after: Nodes) -> bool:
+        """Whether `instance` may come from `before` to `after`, migration tags included."""
+        if before[:1] != after[:1] and may_not_receive(self._state.cluster, before[0], after[:1]):
+            return False
+        changed = before[:1] != after[:1], before[1:] != after[1:]
+        return self.refusal(instance, before, after, *changed) is None
+
+    def refusal(
+        self, instance: Instance, before: Nodes, after: Nodes, primary: bool, mirror: bool
+    ) -> Refusal | None:
+        """The first limit that fails on the nodes `after`; `primary`, `mirror`: those are asked.
+
+        `before` is () for an instance that is nowhere.
+        """
+        kernel, failing, index = self._as_it_is(), None, after[0]
+        if primary:
+            motion = self._motion_off(before[0]) if before else self._motions.new
+            checks = checks_for(PRIMARY, instance, motion.primary)
+            failing = kernel.failing_primary(instance, index, checks)
+        if failing is None and len(after) > 1 and mirror:
+            index = after[1]
+            mirror_checks = self._mirror_checks(instance, before, after)
+            failing = kernel.failing_secondary(instance, after[0], index, mirror_checks)
+        if failing is None:
+            return None
+        check, numbers = failing
+        return Refusal(check.reason, numbers, index)
+
+    def open_to(
+        self, instance: Instance, source: int, nodes: Sequence[int], barred: Mapping[int, str]
+    ) -> list[int]:
+        """Those of `nodes` that may be the only one of `instance`, which was on `source`.
+
+        Best first; none of `barred`.
+        """
+        refusals = {**barred, **may_not_receive(self._state.cluster, source, nodes)}
+        limits = self._motion_off(source).primary
+        found = self._as_it_is().singles(instance, nodes, refusals, limits)
+        return [index for _, (index,) in found.row(0)]
+
+    def _mirror_checks(self, instance: Instance, before: Nodes, after: Nodes) -> Sequence[Check]:
+        """What is tested on the new secondary of a move or of a new instance."""
+        if after[1] in before[:1]:
+            return self._motions.left_behind(instance, self._state.cluster.nodes[after[1]])
+        motion = self._motion_off(before[-1]) if before else self._motions.new
+        return checks_for(SECONDARY, instance, motion.secondary)
+
+    def _motion_off(self, source: int) -> Motion:
+        return self._motions.off(self._state.cluster.nodes[source])
+
+    def _as_it_is(self) -> ScalarKernel:
+        version = self._state.version
+        if self._kernel is None or version != self._version:
+            self._version = version
+            self._kernel = ScalarKernel(self._state, self._scope, self._fixed)
+        return self._kernel
