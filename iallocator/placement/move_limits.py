@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from iallocator.model.instance import Instance
     from iallocator.model.state import State
     from iallocator.placement.motions import Motion, Motions
+    from iallocator.scoring.scalar import Failing
 
     Nodes = tuple[int, ...]
     Fixed = Sequence[tuple[float, ...]]
@@ -50,7 +51,7 @@ class MoveLimits:
         if before[:1] != after[:1] and may_not_receive(self._state.cluster, before[0], after[:1]):
             return False
         changed = before[:1] != after[:1], before[1:] != after[1:]
-        return self.refusal(instance, before, after, *changed) is None
+        return self._failing(instance, before, after, *changed) is None
 
     def refusal(
         self, instance: Instance, before: Nodes, after: Nodes, primary: bool, mirror: bool
@@ -59,19 +60,26 @@ class MoveLimits:
 
         `before` is () for an instance that is nowhere.
         """
-        kernel, failing, index = self._as_it_is(), None, after[0]
+        failing = self._failing(instance, before, after, primary, mirror)
+        if failing is None:
+            return None
+        index, (check, now, then) = failing
+        return Refusal(check.reason, check.numbers(now, then, instance), index)
+
+    def _failing(
+        self, instance: Instance, before: Nodes, after: Nodes, primary: bool, mirror: bool
+    ) -> tuple[int, Failing] | None:
+        """The node that fails a limit, and which limit."""
+        kernel, found, index = self._as_it_is(), None, after[0]
         if primary:
             motion = self._motion_off(before[0]) if before else self._motions.new
             checks = checks_for(PRIMARY, instance, motion.primary)
-            failing = kernel.failing_primary(instance, index, checks)
-        if failing is None and len(after) > 1 and mirror:
+            found = kernel.failing_primary(instance, index, checks)
+        if found is None and len(after) > 1 and mirror:
             index = after[1]
             mirror_checks = self._mirror_checks(instance, before, after)
-            failing = kernel.failing_secondary(instance, after[0], index, mirror_checks)
-        if failing is None:
-            return None
-        check, numbers = failing
-        return Refusal(check.reason, numbers, index)
+            found = kernel.failing_secondary(instance, after[0], index, mirror_checks)
+        return None if found is None else (index, found)
 
     def open_to(
         self, instance: Instance, source: int, nodes: Sequence[int], barred: Mapping[int, str]

@@ -38,6 +38,9 @@ if TYPE_CHECKING:
     from iallocator.scoring.candidates import Placement
     from iallocator.scoring.score_delta import Change
 
+    Failing = tuple[Check, NodeView, NodeView]
+    """A limit that is broken, and the node before and after, from which it has its numbers."""
+
 __all__ = ["ScalarKernel"]
 
 
@@ -295,14 +298,14 @@ class ScalarKernel:
 
     def failing_primary(
         self, instance: Instance, index: int, checks: Sequence[Check]
-    ) -> tuple[Check, str] | None:
-        """As `primary_refusal`, the check itself with its numbers for people."""
+    ) -> Failing | None:
+        """As `primary_refusal`, the check itself, and the node that it looked at."""
         return _failing(checks, self.view(index), self._as_primary(instance, index), instance)
 
     def failing_secondary(
         self, instance: Instance, primary: int, index: int, checks: Sequence[Check]
-    ) -> tuple[Check, str] | None:
-        """As `secondary_refusal`, the check itself with its numbers for people."""
+    ) -> Failing | None:
+        """As `secondary_refusal`, the check itself, and the node that it looked at."""
         after = self._as_secondary(instance, primary, index)
         return _failing(checks, self.view(index), after, instance)
 
@@ -363,8 +366,8 @@ def _refusal(
 
 def _failing(
     checks: Sequence[Check], before: NodeView, after: NodeView, instance: Instance
-) -> tuple[Check, str] | None:
+) -> Failing | None:
     for check in checks:
         if check.fails(before, after, instance):
-            return check, check.numbers(before, after, instance)
+            return check, before, after
     return None
