@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from iallocator.model.constraint import ORDER
+from iallocator.model.constraint import APART, ORDER
 from iallocator.transition.requirements import Demands
 
 TYPE_CHECKING = False
@@ -13,7 +13,7 @@ __all__ = ["demands_of"]
 
 
 def demands_of(relations: Relations | None) -> Demands:
-    """Orders between instances, which are not to be stopped, and where they may not even pass."""
+    """Who comes first, who must be apart, whom not to stop, and where nobody may even pass."""
     if relations is None:
         return Demands()
     orders = [
@@ -21,8 +21,15 @@ def demands_of(relations: Relations | None) -> Demands:
         for bond in relations.constraints
         if bond.kind == ORDER and bond.other
     ]
+    apart = [
+        (*sorted((bond.instance, bond.other)), bond.domain)
+        for bond in relations.constraints
+        if bond.kind == APART and bond.must and bond.other
+    ]
     return Demands(
+        apart=sorted({(one, other, domain) for one, other, domain in apart}),
         orders=sorted(dict.fromkeys(orders)),
+        sites=relations.sites,
         keep_running=relations.keep_running,
         stuck=relations.stuck,
         may_pass=relations.may_pass,

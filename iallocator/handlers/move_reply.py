@@ -74,6 +74,7 @@ class MoveReport:
         from iallocator.transition.assemble import transition_of_moves
         from iallocator.transition.planning.reorder import arrange
         from iallocator.transition.resources import room
+        from iallocator.transition.separations import Separations
 
         cluster, state = self._context.cluster, self._context.state
         demands = self._context.bonds.demands()
@@ -82,6 +83,8 @@ class MoveReport:
                 state.remove(instance, state.where[instance.name])
                 state.place(instance, instance.nodes)
             left = room(state)
+            ends = {instance.name: move.nodes for instance, move in self._made}
+            separations = Separations(state, ends, demands)
             if demands and any(instance.name in demands.stuck for instance, _ in self._made):
                 transition = self._around_stuck(demands)
                 link_jobs(transition, self._jobs, [instance.name for instance, _ in self._made])
@@ -89,10 +92,12 @@ class MoveReport:
         moves = [(instance, instance.nodes, move.steps) for instance, move in self._made]
         orders = demands.orders if demands else ()
         if orders:
-            positions = arrange(cluster, left, moves, orders).positions
+            positions = arrange(cluster, left, moves, orders, separations).positions
             moves = [moves[k] for k in positions]
             self._take(positions)
-        transition = transition_of_moves(cluster, left, moves, orders=orders)
+        transition = transition_of_moves(
+            cluster, left, moves, orders=orders, separations=separations
+        )
         link_jobs(transition, self._jobs, [instance.name for instance, _ in self._made])
         return transition_document(transition)
 

@@ -7,6 +7,7 @@ from iallocator.model.state import State
 from iallocator.planners.plan import Plan, replay
 from iallocator.transition.assemble import transition_of_moves
 from iallocator.transition.resources import room
+from iallocator.transition.separations import Separations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -128,7 +129,18 @@ class PlanResult:
     def _ordered(self) -> Transition:
         moves = [(move.instance, move.before, move.steps) for move in self.moves]
         orders = self.demands.orders if self.demands else ()
-        return transition_of_moves(self.cluster, room(self.before), moves, orders=orders)
+        return transition_of_moves(
+            self.cluster,
+            room(self.before),
+            moves,
+            orders=orders,
+            separations=self.separations(),
+        )
+
+    def separations(self) -> Separations:
+        """Who must not meet whom on the way."""
+        ends = {move.instance.name: move.after for move in self.moves}
+        return Separations(self.before, ends, self.demands)
 
     def job_sets(self) -> list[list[int]]:
         """Positions of the moves in an order that the transition allows, those of a set at once."""

@@ -9,6 +9,7 @@ last of those that belong together, soft limits and musts; in the end what
 from __future__ import annotations
 
 from iallocator.limits.node import ALL_LIMITS, PRIMARY, SECONDARY, checks_for
+from iallocator.planners.moments import wrong_moments
 from iallocator.planners.outcome import Outcome
 from iallocator.planners.plan import ends_of_units
 from iallocator.transition.execution import Execution, view_of
@@ -156,9 +157,11 @@ def verify_transition(
     """What is wrong with a transition that begins at `state`; [] if nothing is.
 
     It is executed in the order of its numbers and in `rounds` random ones that its waits
-    allow; where they all end must be as good as where the plan has to end.
+    allow, in which nobody meets whom it must not; where they all end must be as good as where
+    the plan has to end.
     """
     problems = check(state, transition, rounds)
+    problems += wrong_moments(state, transition, limits, rounds)
     steps = [step for step in transition.steps if step.task.instance is not None]
     moved = [(step.task.name, _concerned(step.task)) for step in steps]
     outcome = Outcome(state, moved, limits)

@@ -8,7 +8,7 @@ from iallocator.transition.planning.planner import TransitionPlanner
 from iallocator.transition.planning.reorder import arrange
 from iallocator.transition.planning.routes import tie_orders
 from iallocator.transition.requirements import Demands
-from iallocator.transition.resources import Place, room
+from iallocator.transition.resources import Place
 from iallocator.transition.transition import number
 
 TYPE_CHECKING = False
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from iallocator.model.moves import ElementaryMove
     from iallocator.model.state import State
     from iallocator.transition.resources import Amounts
+    from iallocator.transition.separations import Separations
     from iallocator.transition.step import Step
     from iallocator.transition.transition import Transition
 
@@ -55,8 +56,7 @@ def plan_transition(
     """
     demands = demands or Demands()
     settling = TransitionPlanner(state, wanted, new, demands)
-    left = room(state, demands.limits)
-    found = [number(state.cluster, sequence, left) for sequence in settling.settle()]
+    found = [number(state.cluster, sequence, settling.room) for sequence in settling.settle()]
     transition = min(found, key=lambda one: (one.pairs, one.longest))
     transition.left = settling.left
     transition.remarks = settling.remarks + transition.remarks
@@ -70,6 +70,7 @@ def transition_of_moves(
     fence_offline: bool = True,
     orders: Sequence[tuple[str, str, str]] = (),
     around: Demands | None = None,
+    separations: Separations | None = None,
 ) -> Transition:
     """The steps of moves that are legal one after the other, waiting for what they must.
 
@@ -89,9 +90,11 @@ def transition_of_moves(
         those that cannot be met are remarked upon.
     around
         Which nodes are to be powered, drained or tagged; nothing else of it counts.
+    separations
+        Who must not meet whom on the way.
     """
     moves = list(moves)
-    arranged = arrange(cluster, left, moves, orders)
+    arranged = arrange(cluster, left, moves, orders, separations)
     chains: dict[str, list[Step]] = {}
     last: dict[str, Step] = {}
     sequence: list[Step] = []
@@ -108,6 +111,11 @@ def transition_of_moves(
         sequence += made
         chains.setdefault(name, []).extend(made)
     tie_orders(chains, arranged.orders)
+    shared: list[str] = []
+    if separations is not None:
+        separations.charge(sequence)
+        shared = separations.yield_to(sequence)
+        left = left | separations.room
     if around is not None:
         made = node_steps(cluster, around, sequence)
         first = [task for task in made if task.kind in BEFORE_MOVES]
@@ -115,6 +123,7 @@ def transition_of_moves(
     if fence_offline:
         sequence = [*fences(cluster, sequence), *sequence]
     transition = number(cluster, sequence, left)
-    transition.remarks += arranged.remarks
+    transition.remarks += arranged.remarks + shared
     transition.sequence = list(arranged.positions)
+    transition.shares = separations.shares if separations is not None else frozenset()
     return transition

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     Where = Mapping[str, tuple[int, ...]]
 
-__all__ = ["MUST", "SHOULD", "Demands", "anywhere"]
+__all__ = ["MUST", "SHOULD", "Demands", "anywhere", "itself"]
 
 MUST = "must"
 SHOULD = "should"
@@ -21,6 +21,11 @@ SHOULD = "should"
 def anywhere(instance: Instance, node: int, where: Where) -> bool:
     """No rule keeps an instance from passing over a node."""
     return True
+
+
+def itself(node: int, domain: str) -> Sequence[str]:
+    """No node is in a failure domain with others."""
+    return [str(node)]
 
 
 class Demands:
@@ -32,6 +37,11 @@ class Demands:
         (before, after, strength): instances by name; the first starts or arrives before
         the second, and stops after it.  `MUST`, or `SHOULD`: dropped where it stands in
         the way, first those that come last.
+    apart:
+        (instance, instance, prefix of failure domains or ""): those that must never meet
+        on a node, or in a domain.
+    sites:
+        The failure domains, of a prefix, that the node of an index is in; of none: itself.
     keep_running:
         Names of instances that are never stopped to make room.
     stuck:
@@ -56,6 +66,7 @@ class Demands:
 
     __slots__ = (
         "add_tags",
+        "apart",
         "drain",
         "fence_offline",
         "keep_running",
@@ -65,6 +76,7 @@ class Demands:
         "power_off",
         "power_on",
         "remove_tags",
+        "sites",
         "stuck",
     )
 
@@ -72,6 +84,8 @@ class Demands:
         self,
         *,
         orders: Sequence[tuple[str, str, str]] = (),
+        apart: Sequence[tuple[str, str, str]] = (),
+        sites: Callable[[int, str], Sequence[str]] = itself,
         keep_running: Collection[str] = (),
         stuck: Collection[str] = (),
         fence_offline: bool = True,
@@ -84,6 +98,8 @@ class Demands:
         may_pass: Callable[[Instance, int, Where], bool] = anywhere,
     ) -> None:
         self.orders = orders
+        self.apart = apart
+        self.sites = sites
         self.keep_running = frozenset(keep_running)
         self.stuck = frozenset(stuck)
         self.fence_offline = fence_offline

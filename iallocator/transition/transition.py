@@ -62,9 +62,12 @@ class Transition:
     sequence:
         Of a transition made of moves: their positions, in an order in which they can be
         made one after the other.
+    shares:
+        (instance, index of a node): who comes there before those have left that it must not
+        meet, because the moves, as they were judged, stand in that order; see `remarks`.
     """
 
-    __slots__ = ("cluster", "left", "pairs", "remarks", "sequence", "steps")
+    __slots__ = ("cluster", "left", "pairs", "remarks", "sequence", "shares", "steps")
 
     def __init__(self, cluster: Cluster, steps: Sequence[ScheduledStep]) -> None:
         self.cluster = cluster
@@ -73,6 +76,7 @@ class Transition:
         self.left: list[tuple[str, str]] = []
         self.remarks: list[str] = []
         self.sequence: list[int] = []
+        self.shares: frozenset[tuple[str, int]] = frozenset()
 
     @property
     def waits(self) -> int:

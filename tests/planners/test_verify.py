@@ -335,3 +335,28 @@ def test_verify_transition_to_a_drained_node_says_so() -> None:
     made = plan_transition(plan.state, {"i": (1,)}, demands=Demands(drain=[1]))
     held = PlanLimits(plan.settings)
     assert "node2 is to be left" in "\n".join(verify_transition(plan.state, made, held))
+
+
+@pytest.mark.parametrize(
+    ("tag", "said"),
+    [
+        ("service:web", "meets another with exclusion tag service:web on node2"),
+        ("iallocator:separate:must:web", "apart from b (tag iallocator:separate:must:web)"),
+    ],
+)
+def test_transition_without_waits_of_those_apart_is_refused(tag: str, said: str) -> None:
+    """One comes to the node that the other leaves at the same moment."""
+    document = world({"a": rbd("node1", tags=[tag]), "b": rbd("node2", tags=[tag])})
+    plan = Plan(document, ("b", "fa:node3"), ("a", "fa:node2"))
+    assert plan.problems() == ""
+    assert said in plan.of_steps()
+
+
+def test_transition_that_starts_something_too_early_is_refused() -> None:
+    """Both run again elsewhere after their node died, and nothing says which comes first."""
+    tags = ["iallocator:order:after:a"]
+    document = world(
+        {"a": rbd("node1"), "b": rbd("node1", tags=tags)}, {"node1": {"offline": True}}
+    )
+    plan = Plan(document, ("a", "fa:node2"), ("b", "fa:node3"))
+    assert "b starts, and must start after a" in plan.of_steps()

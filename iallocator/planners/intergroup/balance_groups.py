@@ -85,7 +85,7 @@ class _Found:
 
 def balance_groups(context: Working, bounds: Bounds) -> IntergroupResult:
     """Even the loads of the groups out; a KeyboardInterrupt leaves the moves found until then."""
-    done = IntergroupResult("balance-groups", context.cluster)
+    done = IntergroupResult("balance-groups", context)
     work = _Balancing(context, bounds, done)
     try:
         done.plan.reason = work.run()

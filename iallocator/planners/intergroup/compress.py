@@ -38,7 +38,7 @@ def compress(context: Working) -> IntergroupResult:
     Scores are counts: instances in the chosen group.  A KeyboardInterrupt, or the end of
     the time, leaves the best of the groups that were tried until then.
     """
-    done = IntergroupResult("compress", context.cluster)
+    done = IntergroupResult("compress", context)
     work = _Compression(context, done)
     try:
         work.run()

@@ -33,7 +33,7 @@ def redistribute(context: Working) -> IntergroupResult:
     Scores are counts: instances on offline nodes, plus nodes that fail N+1.  A
     KeyboardInterrupt, or the end of the time, leaves the groups repaired until then.
     """
-    done = IntergroupResult("redistribute", context.cluster)
+    done = IntergroupResult("redistribute", context)
     work = _Redistribution(context, done)
     try:
         work.run()

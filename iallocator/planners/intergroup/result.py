@@ -7,7 +7,7 @@ from iallocator.planners.result import GroupRow, PlanResult
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from iallocator.model.cluster import Cluster
+    from iallocator.placement.context import Context
 
 __all__ = ["IntergroupResult"]
 
@@ -17,6 +17,6 @@ class IntergroupResult(PlanResult):
 
     between_groups = True
 
-    def __init__(self, command: str, cluster: Cluster) -> None:
-        super().__init__(command, State(cluster))
-        self.groups = [GroupRow(group) for group in cluster.groups if group.nodes]
+    def __init__(self, command: str, context: Context) -> None:
+        super().__init__(command, State(context.cluster), context.bonds.demands())
+        self.groups = [GroupRow(group) for group in context.cluster.groups if group.nodes]

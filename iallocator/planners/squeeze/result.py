@@ -112,7 +112,14 @@ class SqueezeResult(GroupPlans):
         )
         left, orders = room(self.before), self.demands.orders if self.demands else ()
         with Switched(self.cluster, on=self.coming):  # nothing runs there that needs fencing
-            return transition_of_moves(self.cluster, left, moves, orders=orders, around=nodes)
+            return transition_of_moves(
+                self.cluster,
+                left,
+                moves,
+                orders=orders,
+                around=nodes,
+                separations=self.separations(),
+            )
 
     def short(self) -> list[str]:
         """What the nodes that stay online lack of their reserve in the end."""

@@ -189,7 +189,10 @@ class CycleBreaker:
                 continue
             if node.exclusive_storage and route.instance.local and route.instance.spindles is None:
                 continue
-            held = footprint(route.instance, Place((index,), present.running))
+            there = Place((index,), present.running)
+            held = footprint(route.instance, there) | planning.separations.held(
+                route.instance, there
+            )
             fits = all(room.get(key, amount) >= amount for key, amount in held.items())
             if fits or (len(wanted) > 1 and index in wanted):
                 strained = self._strained(route.instance, index, held)

@@ -7,7 +7,7 @@ from iallocator.transition.planning.cycle_breaking import CycleBreaker
 from iallocator.transition.planning.diagnosis import reasons
 from iallocator.transition.planning.order_graph import circular, without_circles
 from iallocator.transition.planning.planning_state import PlanningState
-from iallocator.transition.planning.routes import Route, build
+from iallocator.transition.planning.routes import Route
 from iallocator.transition.planning.schedule import TASTES, schedule
 from iallocator.transition.planning.unstoppable import fence_for_stuck
 from iallocator.transition.requirements import MUST
@@ -44,7 +44,7 @@ class TransitionPlanner(PlanningState):
         new: Iterable[Instance],
         demands: Demands,
     ) -> None:
-        super().__init__(state, new, demands)
+        super().__init__(state, wanted, new, demands)
         known = {instance.name: instance for instance in state.cluster.instances} | self.new
         unknown = sorted(wanted.keys() - known.keys())
         if unknown:
@@ -78,7 +78,7 @@ class TransitionPlanner(PlanningState):
             return
         for taste in range(len(TASTES)):
             for turned in (False, True):
-                built = build(self.state.cluster, self.routes, self.demands, self.orders)
+                built = self.tasks(self.routes, self.orders)
                 found = schedule(built[::-1] if turned else built, self.room, taste=taste)
                 if not found.left:
                     yield found.order

@@ -8,6 +8,7 @@ from iallocator.transition.planning.routes import Route, build
 from iallocator.transition.planning.schedule import BRANCHES, schedule
 from iallocator.transition.requirements import MUST
 from iallocator.transition.resources import Place, room
+from iallocator.transition.separations import Separations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -40,18 +41,27 @@ class PlanningState:
         What must, or should, start before what.
     new, room:
         The instances that are not there yet, by name; what the nodes have left at first.
+    separations:
+        Who must not meet whom on the way; `room` counts that, too.
     looks:
         What the search has cost until now.
     """
 
-    def __init__(self, state: State, new: Iterable[Instance], demands: Demands) -> None:
+    def __init__(
+        self,
+        state: State,
+        wanted: Mapping[str, tuple[int, ...] | None],
+        new: Iterable[Instance],
+        demands: Demands,
+    ) -> None:
         self.state = state
         self.demands = demands.copy()
         self.left: list[tuple[str, str]] = []
         self.remarks: list[str] = []
         self.routes: dict[str, Route] = {}
         self.new = {instance.name: instance for instance in new}
-        self.room = room(state, demands.limits)
+        self.separations = Separations(state, wanted, self.demands, self.new.values())
+        self.room = room(state, demands.limits) | self.separations.room
         self.orders: Orders = []
         self.looks = 0
 
@@ -80,6 +90,12 @@ class PlanningState:
             if first == name and strength == MUST and after and after.present is None:
                 self.drop(second, f"must start after {name}, which does not start")
 
+    def tasks(self, routes: Mapping[str, Route], orders: Orders) -> list[Step]:
+        """All steps on these ways, with what each needs."""
+        made = build(self.state.cluster, routes, self.demands, orders)
+        self.separations.charge(made)
+        return made
+
     def attempt(
         self,
         routes: Mapping[str, Route],
@@ -89,7 +105,7 @@ class PlanningState:
     ) -> ScheduleResult:
         """The longest sequence on these ways; `begin`: one that did not come to its end."""
         chosen = self.orders if orders is None else orders
-        tasks = build(self.state.cluster, routes, self.demands, chosen)
+        tasks = self.tasks(routes, chosen)
         found = schedule(tasks, self.room, branches)
         self.looks += found.looks
         if found.left and begin:

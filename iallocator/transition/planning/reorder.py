@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from iallocator.model.instance import Instance
     from iallocator.model.moves import ElementaryMove
     from iallocator.transition.resources import Amounts
+    from iallocator.transition.separations import Separations
     from iallocator.transition.step import Step
 
     Orders = Sequence[tuple[str, str, str]]
@@ -44,7 +45,13 @@ class Arranged:
         self.remarks = remarks
 
 
-def arrange(cluster: Cluster, left: Amounts, moves: Moves, orders: Orders) -> Arranged:
+def arrange(
+    cluster: Cluster,
+    left: Amounts,
+    moves: Moves,
+    orders: Orders,
+    separations: Separations | None = None,
+) -> Arranged:
     """`moves`, legal as they stand where `left` is free, so that `orders` are met.
 
     What stands in no order with others stays before what it stood before, where that can
@@ -62,6 +69,11 @@ def arrange(cluster: Cluster, left: Amounts, moves: Moves, orders: Orders) -> Ar
     dropped += [order for order in musts if order not in straight]
     remarks = [f"{b} does not wait for {a}: a circle of orders" for a, b, _ in dropped]
     chains = [chain(i, Place(n, i.uses_memory), steps, cluster) for i, n, steps in moves]
+    if separations is not None:
+        for made in chains:
+            separations.charge(made)
+        remarks += separations.yield_to([task for made in chains for task in made])
+        left = left | separations.room
     while True:
         found = _sequence(moves, chains, left, kept)
         if found is not None:

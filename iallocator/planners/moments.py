@@ -1,0 +1,194 @@
+"""A transition at its moments: who may meet whom while steps overlap, and who starts too early.
+
+It takes nothing from what put the steps in order: only their numbers, their places and
+their waits.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from itertools import chain
+
+from iallocator.model.constraint import APART, ORDER
+from iallocator.transition.planning.order_graph import circular
+from iallocator.transition.step import CREATE, FAILOVER, START
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+    from random import Random
+
+    from iallocator.model.constraint import Constraint
+    from iallocator.model.instance import Instance
+    from iallocator.model.state import State
+    from iallocator.planners.plan_limits import PlanLimits
+    from iallocator.transition.resources import Place
+    from iallocator.transition.step import Step
+    from iallocator.transition.transition import Transition
+
+__all__ = ["wrong_moments"]
+
+
+def wrong_moments(
+    state: State, transition: Transition, limits: PlanLimits, rounds: int, seed: int = 0
+) -> list[str]:
+    """What is wrong at some moment of a transition that begins at `state`; [] if nothing is.
+
+    With as many steps side by side as the waits allow, and in `rounds` random orders.
+    """
+    from random import Random
+
+    moments = _Moments(state, transition, limits)
+    rng = Random(seed)
+    walks = [_events(transition, None), *(_events(transition, rng) for _ in range(rounds))]
+    return list(dict.fromkeys(text for walk in walks for text in moments.walk(walk)))
+
+
+def _events(transition: Transition, rng: Random | None) -> Iterator[tuple[int, bool]]:
+    """(number of a step, whether it begins): begins and ends in an order that waits allow."""
+    waiting = {step.number: set(step.after) for step in transition.steps}
+    running: list[int] = []
+    while waiting or running:
+        ready = [number for number, after in waiting.items() if not after]
+        chosen = rng.choice([*ready, *running]) if rng else [*ready, *running][0]
+        begins = chosen in waiting
+        yield chosen, begins
+        if begins:
+            del waiting[chosen]
+            running.append(chosen)
+        else:
+            running.remove(chosen)
+            for after in waiting.values():
+                after.discard(chosen)
+
+
+class _Moments:
+    """Where everybody may run, from one event to the next."""
+
+    def __init__(self, state: State, transition: Transition, limits: PlanLimits) -> None:
+        self._state = state
+        self._tasks = {step.number: step.task for step in transition.steps}
+        self._shares = transition.shares
+        self._relations = limits.relations
+        movers = {t.name: t.instance for t in self._tasks.values() if t.instance is not None}
+        idle = {name for name in limits.left_out if name not in movers}
+        self._tags = {name: one.exclusion for name, one in movers.items() if one.exclusion}
+        self._first = self._homes(movers, idle)
+        last = {name: set(homes) for name, homes in self._first.items()}
+        for number in sorted(self._tasks):
+            task = self._tasks[number]
+            if task.instance is not None:
+                last[task.name] = _running(task.after, task.instance)
+        self._most = self._counted(self._first) | self._counted(last)
+        self._ends = (self._first, last)
+        self._leaders = self._musts()
+
+    def _homes(self, movers: Iterable[str], idle: Iterable[str]) -> dict[str, set[int]]:
+        """Name -> its primary, of those that move and of those that they must not meet."""
+        bound = self._relations
+        others = {bond.other for name in movers for bond in (bound.of(name) if bound else ())}
+        tags = set(chain.from_iterable(self._tags.values()))
+        homes: dict[str, set[int]] = {}
+        for index, here in enumerate(self._state.primaries):
+            for name, one in here.items():
+                asked = name in movers or name in others or not tags.isdisjoint(one.exclusion)
+                if asked and name not in idle:
+                    homes[name] = {index}
+                    self._tags[name] = one.exclusion
+        return homes
+
+    def _counted(self, homes: dict[str, set[int]]) -> Counter[tuple[int, str]]:
+        """(node, exclusion tag) -> how many with it may be there."""
+        return Counter(
+            (node, tag)
+            for name, nodes in homes.items()
+            for node in nodes
+            for tag in self._tags.get(name, ())
+        )
+
+    def _musts(self) -> dict[str, list[str]]:
+        """Name -> those that it must start after, those in circles left out."""
+        relations = self._relations
+        if relations is None:
+            return {}
+        starts = {task.name for task in self._tasks.values() if self._starts(task)}
+        bonds = [b for name in sorted(starts) for b in relations.of(name, ORDER) if b.must]
+        orders = [(bond.other, bond.instance, bond.strength) for bond in bonds]
+        orders = [order for order in orders if order[0] in starts]
+        round_about = {name for circle in circular(orders) for name in circle}
+        found: dict[str, list[str]] = {}
+        for former, latter, _ in orders:
+            if former not in round_about or latter not in round_about:
+                found.setdefault(latter, []).append(former)
+        return found
+
+    def walk(self, events: Iterable[tuple[int, bool]]) -> Iterator[str]:
+        """What is wrong at some moment of the walk."""
+        at = {name: set(homes) for name, homes in self._first.items()}
+        pending = Counter(task.name for task in self._tasks.values() if self._starts(task))
+        for number, begins in events:
+            task = self._tasks[number]
+            if task.instance is None:
+                continue
+            name = task.name
+            if begins:
+                if self._starts(task):
+                    for leader in self._leaders.get(name, ()):
+                        if pending[leader]:
+                            yield f"step {number}: {name} starts, and must start after {leader}"
+                new = _running(task.after, task.instance) - at.get(name, set())
+                at[name] = at.get(name, set()) | new
+                for node in new:
+                    yield from self._met(number, task, node, at)
+            else:
+                at[name] = _running(task.after, task.instance)
+                pending[name] -= self._starts(task)
+
+    def _starts(self, task: Step) -> bool:
+        """Whether the instance does not run before the step, and does after it."""
+        if task.after is None or not task.after.running:
+            return False
+        nodes = self._state.cluster.nodes
+        dead = task.before is not None and nodes[task.before.nodes[0]].offline
+        return task.kind in (CREATE, START) or (task.kind == FAILOVER and dead)
+
+    def _met(self, number: int, task: Step, node: int, at: dict[str, set[int]]) -> Iterator[str]:
+        """Whom an instance meets that may be on `node` from now on, and must not."""
+        if (task.name, node) in self._shares:
+            return
+        where = self._state.cluster.nodes[node].name
+        for tag in self._tags.get(task.name, ()):
+            count = sum(node in homes and tag in self._tags.get(n, ()) for n, homes in at.items())
+            if count > max(1, self._most[node, tag]):
+                told = f"{task.name} meets another with exclusion tag {tag} on {where}"
+                yield f"step {number}: {told}"
+        for bond in self._apart(task.name):
+            homes = at.get(bond.other, set())
+            if any(self._breaks(bond, node, home) for home in homes) and not self._always(bond):
+                yield f"step {number}: {task.name}: must be {bond.told}, and meets it on {where}"
+
+    def _apart(self, name: str) -> Sequence[Constraint]:
+        if self._relations is None:
+            return ()
+        return [bond for bond in self._relations.of(name, APART) if bond.must and bond.other]
+
+    def _breaks(self, bond: Constraint, node: int, home: int) -> bool:
+        assert self._relations is not None
+        broken = self._relations.broken(bond.instance, node, {bond.other: (home,)})
+        return bond in broken
+
+    def _always(self, bond: Constraint) -> bool:
+        """Whether it does not hold at first, or in the end."""
+        return any(
+            self._breaks(bond, node, home)
+            for ends in self._ends
+            for node in ends.get(bond.instance, ())
+            for home in ends.get(bond.other, ())
+        )
+
+
+def _running(place: Place | None, instance: Instance) -> set[int]:
+    """Where an instance may run: nowhere while it is stopped, though it is to run."""
+    if place is None or (instance.uses_memory and not place.running):
+        return set()
+    return {place.nodes[0]}

@@ -1,0 +1,192 @@
+"""Those that must not meet never do: not at any moment that a transition allows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from itertools import combinations
+from random import Random
+
+import pytest
+
+from iallocator.model.state import State
+from iallocator.transition.assemble import plan_transition, transition_of_moves
+from iallocator.transition.paths import shortest
+from iallocator.transition.requirements import Demands
+from iallocator.transition.resources import Place, room
+from iallocator.transition.separations import Separations
+from iallocator.transition.transition import Transition
+
+from .worlds import Nodes, machine, make_cluster
+
+Where = Mapping[str, Nodes]
+
+
+class Case:
+    """A world in which some must not meet, who they are, and where everybody is wanted."""
+
+    def __init__(self, seed: int, drbd: bool = False) -> None:
+        rng = Random(f"apart/{seed}/{drbd}")
+        count = rng.randint(2, 4)
+        names = [f"vm{k}" for k in range(rng.randint(3, 6))]
+        self.tags = {name: rng.choice(("", "role:a", "role:b")) for name in names}
+        self.pairs = [pair for pair in combinations(names, 2) if rng.random() < 0.2]
+        first, last = self._places(rng, count, names, drbd), self._places(rng, count, names, drbd)
+        made = [machine(name, first[name], 1, 1) for name in names]
+        for one in made:
+            one.exclusion = (self.tags[one.name],) if self.tags[one.name] else ()
+        self.wanted = last
+        self.demands = Demands(apart=[(one, other, "") for one, other in self.pairs])
+        self.state = State(make_cluster(count, made, memory=100))
+
+    def _places(self, rng: Random, count: int, names: list[str], drbd: bool) -> dict[str, Nodes]:
+        """Where nobody meets whom it must not, as far as there are nodes."""
+        found: dict[str, Nodes] = {}
+        for name in names:
+            nodes = list(range(count))
+            rng.shuffle(nodes)
+            home = next((n for n in nodes if not self.meets(name, n, found)), nodes[0])
+            mirror = rng.choice([n for n in range(count) if n != home])
+            found[name] = (home, mirror) if drbd else (home,)
+        return found
+
+    def meets(self, name: str, node: int, where: Where) -> list[str]:
+        """Whom `name` would meet on `node`, and must not."""
+        return [
+            other
+            for other, nodes in where.items()
+            if other != name and nodes[0] == node and self._apart(name, other)
+        ]
+
+    def _apart(self, one: str, other: str) -> bool:
+        alike = bool(self.tags[one]) and self.tags[one] == self.tags[other]
+        return alike or tuple(sorted((one, other))) in self.pairs
+
+    @property
+    def peaceful(self) -> bool:
+        """Whether nobody meets anybody, at first and in the end."""
+        return not any(
+            self.meets(name, nodes[0], where)
+            for where in (self.state.where, self.wanted)
+            for name, nodes in where.items()
+        )
+
+
+def moments(transition: Transition) -> Iterator[tuple[frozenset[int], frozenset[int]]]:
+    """The steps that are begun, and done, at every moment that the waits allow."""
+    waits = {step.number: set(step.after) for step in transition.steps}
+    waiting = [(frozenset[int](), frozenset[int]())]
+    seen = set(waiting)
+    while waiting:
+        begun, done = waiting.pop()
+        yield begun, done
+        following = [(begun, done | {n}) for n in begun - done]
+        following += [(begun | {n}, done) for n in waits if n not in begun and waits[n] <= done]
+        for moment in following:
+            if moment not in seen:
+                seen.add(moment)
+                waiting.append(moment)
+
+
+def meetings(case: Case, transition: Transition) -> list[str]:
+    """Who may run on one node at some moment, and must not; looks at all of them."""
+    tasks = {step.number: step.task for step in transition.steps}
+    found = []
+    for begun, done in moments(transition):
+        at = {
+            name: {nodes[0]}
+            for name, nodes in case.state.where.items()
+        }  # fmt: skip
+        for number in sorted(begun):  # a step of an instance has a higher number than those before
+            task = tasks[number]
+            after = _homes(task.after)
+            at[task.name] = after if number in done else after | _homes(task.before)
+        for one, other in combinations(sorted(at), 2):
+            for node in at[one] & at[other]:
+                if case.meets(one, node, {other: (node,)}):
+                    found.append(f"{one} and {other} on {node}: {sorted(begun)}, {sorted(done)}")
+    return found
+
+
+def _homes(place: Place | None) -> set[int]:
+    return {place.nodes[0]} if place is not None and place.running else set()
+
+
+CASES = [(seed, drbd) for drbd in (False, True) for seed in range(60)]
+
+
+@pytest.mark.parametrize(("seed", "drbd"), CASES)
+def test_planned_transition_lets_nobody_meet_at_any_moment(seed: int, drbd: bool) -> None:
+    """Where all are apart at first and in the end they are all the time, however steps overlap."""
+    case = Case(seed, drbd)
+    transition = plan_transition(case.state, case.wanted, demands=case.demands)
+    if case.peaceful and len(transition.steps) <= 9:
+        assert meetings(case, transition) == []
+        assert drbd or transition.left == []
+
+
+def test_peaceful_cases_are_many_and_some_of_them_need_waits() -> None:
+    """The test above is about something: without the demands some do meet."""
+    cases = [case for case in (Case(*one) for one in CASES) if case.peaceful]
+    assert len(cases) > 40
+    met = 0
+    for case in cases:
+        for one in case.state.cluster.instances:
+            one.exclusion = ()
+        transition = plan_transition(case.state, case.wanted)
+        met += len(transition.steps) <= 9 and bool(meetings(case, transition))
+    assert met > 10
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_moves_that_are_legal_in_turn_meet_nobody_side_by_side(seed: int) -> None:
+    """Moves made in an order in which nobody meets wait for each other where they would."""
+    case = Case(seed)
+    moves, where = [], dict(case.state.where)
+    for one in case.state.cluster.instances:
+        goes = case.wanted[one.name]
+        if goes != where[one.name] and not case.meets(one.name, goes[0], where):
+            moves.append((one, where[one.name], shortest(where[one.name], goes)))
+            where[one.name] = goes
+    separations = Separations(
+        case.state, {m[0].name: where[m[0].name] for m in moves}, case.demands
+    )
+    transition = transition_of_moves(
+        case.state.cluster, room(case.state), moves, separations=separations
+    )
+    assert transition.remarks == [] or not case.peaceful
+    if not any(case.meets(name, n[0], case.state.where) for name, n in case.state.where.items()):
+        assert meetings(case, transition) == []
+
+
+def test_two_on_two_nodes_that_must_be_apart_change_places_with_a_stop() -> None:
+    """There is no third node: one of them is stopped while the other comes."""
+    one, other = machine("vm1", (0,), 1), machine("vm2", (1,), 1)
+    one.exclusion = other.exclusion = ("role:a",)
+    state = State(make_cluster(2, [one, other]))
+    transition = plan_transition(state, {"vm1": (1,), "vm2": (0,)})
+    kinds = [step.task.kind for step in transition.steps]
+    assert sorted(kinds) == ["failover", "migrate", "start", "stop"]
+    assert transition.left == []
+
+
+def test_a_wait_for_an_exclusion_tag_says_so() -> None:
+    """The one who comes waits for the one who goes, and for which tag."""
+    one, other = machine("vm1", (0,), 1), machine("vm2", (1,), 1)
+    one.exclusion = other.exclusion = ("role:a",)
+    state = State(make_cluster(3, [one, other]))
+    transition = plan_transition(state, {"vm1": (1,), "vm2": (2,)})
+    steps = {step.task.name: step for step in transition.steps}
+    assert steps["vm1"].after == [steps["vm2"].number]
+    assert steps["vm1"].because == ["exclusion tag role:a on node2"]
+
+
+def test_those_apart_by_failure_domain_wait_for_each_other() -> None:
+    """Another node of the same room is no place for it either, until the first has left it."""
+    one, other = machine("vm1", (0,), 1), machine("vm2", (2,), 1)
+    state = State(make_cluster(4, [one, other]))
+    demands = Demands(
+        apart=[("vm1", "vm2", "room")], sites=lambda node, domain: [f"room:{node // 2}"]
+    )
+    transition = plan_transition(state, {"vm1": (3,), "vm2": (0,)}, demands=demands)
+    kinds = sorted(step.task.kind for step in transition.steps)
+    assert kinds == ["failover", "migrate", "start", "stop"]
