@@ -14,8 +14,8 @@ import sys
 
 from iallocator import __version__
 from iallocator.commands import COMMANDS, find_command, run_command
-from iallocator.errors import IallocatorError, UsageError, one_line
-from iallocator.files import read_file
+from iallocator.errors import IallocatorError, UsageError, one_line, tell
+from iallocator.files import WholeOutput, read_file
 from iallocator.options import COMMON, Settings, help_lines, parse
 
 TYPE_CHECKING = False
@@ -77,10 +77,9 @@ def _run(arguments: list[str]) -> int:
         return validate(settings, positional, NEEDED)
     raw = read_file(path)
     reply = _reply(raw, settings)
-    if sys.stderr is not None:
-        for line in reply.remarks:
-            print(line, file=sys.stderr)
-    sys.stdout.buffer.write(_encoded(reply))
+    with WholeOutput():
+        tell(*reply.remarks)
+        sys.stdout.buffer.write(_encoded(reply))
     return INTERRUPTED if reply.interrupted else 0
 
 
@@ -115,8 +114,7 @@ def _encoded(reply: Reply) -> bytes:
 
 def _complain(problem: str) -> None:
     """One line on stderr, if that is open."""
-    if sys.stderr is not None:
-        print(f"iallocator: {one_line(problem)}", file=sys.stderr)
+    tell(f"iallocator: {one_line(problem)}")
 
 
 def _abandon_stdout() -> None:

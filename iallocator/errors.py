@@ -8,7 +8,9 @@ left to show its traceback.
 
 from __future__ import annotations
 
-__all__ = ["IallocatorError", "RequestError", "UsageError", "one_line"]
+import sys
+
+__all__ = ["IallocatorError", "RequestError", "UsageError", "one_line", "shown", "tell"]
 
 LONGEST_LINE = 1000
 """Characters of a line on stderr; names in a damaged document have any length."""
@@ -50,13 +52,29 @@ class RequestError(IallocatorError):
         return RequestError(f"{prefix}/{self.where}" if self.where else prefix, self.problem)
 
 
-def one_line(text: str) -> str:
-    """`text` fit for one line: without control characters, its middle cut out if it is long."""
-    if len(text) > LONGEST_LINE:
-        text = f"{text[: LONGEST_LINE // 2]} ... {text[-LONGEST_LINE // 2 :]}"
+def shown(text: str) -> str:
+    """`text` as a terminal, a table or a drawing may have it.
+
+    Names, tags and reasons are data of others: what could steer a terminal, break a line or
+    turn the direction of writing around stands there as its code.
+    """
     if text.isprintable():
         return text
     return "".join(
         char if char.isprintable() else char.encode("unicode_escape").decode("ascii")
         for char in text
     )
+
+
+def one_line(text: str) -> str:
+    """`text` as one line of bearable length: its middle is cut out if it is long."""
+    if len(text) > LONGEST_LINE:
+        text = f"{text[: LONGEST_LINE // 2]} ... {text[-LONGEST_LINE // 2 :]}"
+    return shown(text)
+
+
+def tell(*lines: str) -> None:
+    """Say `lines` on stderr, if that is open; never on stdout, where the answer goes."""
+    if sys.stderr is not None:
+        for line in lines:
+            print(shown(line), file=sys.stderr)

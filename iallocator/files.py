@@ -1,7 +1,8 @@
-"""Reading documents from files, compressed or not, and writing files whole or not at all."""
+"""Reading documents, compressed or not; writing files and stdout whole, or not at all."""
 
 from __future__ import annotations
 
+import _signal  # type: ignore[import-not-found]  # the half of `signal` that loads no enum
 import os
 import sys
 from itertools import chain
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from typing import Any, BinaryIO
 
-__all__ = ["LIMIT", "read_file", "write_file"]
+__all__ = ["LIMIT", "WholeOutput", "check_writable", "read_file", "write_file"]
 
 GZIP = b"\x1f\x8b"
 ZSTD = b"\x28\xb5\x2f\xfd"
@@ -35,8 +36,6 @@ def read_file(path: str, limit: int = LIMIT) -> bytes:
     UsageError
         If it cannot be read or expanded, or holds more than `limit` bytes.
     """
-    if path == "-" and sys.stdin is None:
-        raise UsageError("standard input is closed")
     try:
         if path == "-":
             if sys.stdin is None:
@@ -131,6 +130,40 @@ def _by_slices(module: Any, raw: bytes) -> Iterator[bytes]:
         raise EOFError("it ends too early")
 
 
+def check_writable(*paths: str | None) -> None:
+    """Say before long work that one of these files could not be written in the end.
+
+    None, "" and ``-`` are no files.  What goes wrong later (a disk that is full by then) is
+    said then.
+
+    Raises
+    ------
+    UsageError
+        If there is no such folder, or writing is not allowed.
+    """
+    from errno import EACCES, EISDIR, ENOENT
+
+    for path in paths:
+        if not path or path == "-":
+            continue
+        target = os.path.realpath(path.replace("\0", ""))
+        folder = os.path.dirname(target)
+        wrong = 0
+        if os.path.isdir(target):
+            wrong = EISDIR
+        elif not os.path.isdir(folder):
+            wrong = ENOENT
+        elif not os.access(target if _is_special(target) else folder, os.W_OK):
+            wrong = EACCES
+        if wrong:
+            raise UsageError(f"{path}: {os.strerror(wrong)}")
+
+
+def _is_special(target: str) -> bool:
+    """Whether there is something that is no regular file, which is written to as it is."""
+    return os.path.exists(target) and not os.path.isfile(target)
+
+
 def write_file(path: str, text: str) -> None:
     """Put `text` into the file at `path`: all of it, or the file stays as it was.
 
@@ -144,7 +177,7 @@ def write_file(path: str, text: str) -> None:
     """
     target = os.path.realpath(path)
     try:
-        if os.path.exists(target) and not os.path.isfile(target):
+        if _is_special(target):
             with open(target, "w", encoding="utf-8", errors="backslashreplace") as file:
                 file.write(text)
         else:
@@ -175,3 +208,37 @@ def _replace(target: str, raw: bytes) -> None:
     except BaseException:
         os.unlink(beside)
         raise
+
+
+class WholeOutput:
+    """While this is entered, the first signal waits until what is said here is on stdout.
+
+    Then it does what it would have done at once.  A second one ends the process: whoever
+    reads the output may have stopped reading.
+    """
+
+    SIGNALS = (_signal.SIGINT, _signal.SIGTERM)
+
+    def __enter__(self) -> None:
+        self._came = 0
+        self._before = {}
+        try:
+            for number in self.SIGNALS:
+                self._before[number] = _signal.signal(number, self._note)
+        except ValueError:  # only the main thread hears signals
+            pass
+
+    def __exit__(self, kind: object, *_: object) -> None:
+        try:
+            if kind is None and sys.stdout is not None:
+                sys.stdout.flush()
+        finally:
+            for number, handler in self._before.items():
+                _signal.signal(number, handler)
+            if self._came and callable(handler := self._before[self._came]):
+                handler(self._came, None)
+
+    def _note(self, number: int, frame: object) -> None:
+        if self._came:
+            os._exit(128 + number)
+        self._came = number

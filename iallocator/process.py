@@ -38,14 +38,15 @@ def run() -> NoReturn:
             stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
     from iallocator.cli import main
 
-    _on_signal(_interrupt)
+    status = INTERRUPTED
     try:
+        _on_signal(_interrupt)
         status = main()
+        _on_signal(_leave)
     except BaseException:
         if not _seen:
             raise  # a bug of ours, which shows its traceback
-        status = INTERRUPTED  # a library that was being loaded makes errors of its own of it
-    _on_signal(_leave)
+        # a library that was being loaded makes errors of its own of a signal
     for stream in (sys.stdout, sys.stderr):
         if stream is not None:
             try:

@@ -9,8 +9,15 @@ from __future__ import annotations
 import sys
 
 from iallocator import options
-from iallocator.commands.shared.plan_output import INTERRUPTED, say_progress, show_state_of
-from iallocator.errors import UsageError
+from iallocator.commands.shared.plan_output import (
+    INTERRUPTED,
+    check_saving,
+    print_json,
+    say_progress,
+    show_state_of,
+)
+from iallocator.errors import UsageError, tell
+from iallocator.files import WholeOutput
 from iallocator.model.policy import ALL_TEMPLATES
 from iallocator.options import Option, amount, choice, share, whole
 
@@ -95,11 +102,11 @@ def run(settings: Settings, positional: Sequence[str]) -> int:
 
     if settings.json and settings.machine_readable == "yes":
         raise UsageError("--json and --machine-readable exclude each other")
+    check_saving(settings, "tiered", "standard")
     source = load_source(settings, positional)
     remarks: list[str] = []
     tagged = settle(source.cluster, {}, settings, remarks)
-    for remark in remarks:
-        print(remark, file=sys.stderr)
+    tell(*remarks)
     try:
         found = study(
             source.cluster,
@@ -108,11 +115,12 @@ def run(settings: Settings, positional: Sequence[str]) -> int:
         )
     except KeyboardInterrupt:
         return INTERRUPTED
-    say_progress("")
-    _show_states(found, source, settings)
-    _write(found, settings)
+    with WholeOutput():
+        say_progress("")
+        _show_states(found, source, settings)
+        _write(found, settings)
     if found.nowhere:
-        print("iallocator: no online nodes for instances of this kind", file=sys.stderr)
+        tell("iallocator: no online nodes for instances of this kind")
         return 1
     return INTERRUPTED if found.interrupted else 0
 
@@ -196,11 +204,9 @@ def _write(found: CapacityReport, settings: Settings) -> None:
     if settings.verbose:
         for kind in ("tiered", "standard"):
             if kind in document:
-                print("\n".join(allocation_map(kind.capitalize(), document[kind])), file=sys.stderr)
+                tell(*allocation_map(kind.capitalize(), document[kind]))
     if settings.json:
-        import json
-
-        print(json.dumps(document, ensure_ascii=False, indent=2))
+        print_json(document)
     elif settings.machine_readable == "yes":
         from iallocator.planners.capacity.hspace_keys import key_lines
 

@@ -11,11 +11,14 @@ import sys
 from iallocator.commands.shared import balance_options
 from iallocator.commands.shared.plan_output import (
     INTERRUPTED,
+    check_saving,
+    print_json,
     progress,
     say_progress,
     show_state_of,
 )
 from iallocator.errors import UsageError
+from iallocator.files import WholeOutput
 from iallocator.options import Option
 
 TYPE_CHECKING = False
@@ -64,6 +67,7 @@ def run(settings: Settings, positional: Sequence[str]) -> int:
     _refuse_contradictions(settings)
     if settings.machine_readable:
         _follow_hcheck(settings)
+    check_saving(settings, "original", "balanced")
     settings.all_groups = True
     source = load_source(settings, positional)
     wanted = balance_options.wishes_of(settings, settled(settings, source))
@@ -71,12 +75,13 @@ def run(settings: Settings, positional: Sequence[str]) -> int:
         wanted.limits.max_length = 0
     balance_options.adjust(source.cluster, settings)
     done = balance_cluster(source.cluster, wanted, progress())
-    say_progress("")
-    found = _checkup(done, settings)
-    show_state_of(done.before, source, settings, "Initial", "original")
-    after = done.after() if found.moves else done.before
-    show_state_of(after, source, settings, "Final", "balanced")
-    _write(done, found, settings)
+    with WholeOutput():
+        say_progress("")
+        found = _checkup(done, settings)
+        show_state_of(done.before, source, settings, "Initial", "original")
+        after = done.after() if found.moves else done.before
+        show_state_of(after, source, settings, "Final", "balanced")
+        _write(done, found, settings)
     if done.interrupted:
         return INTERRUPTED
     if settings.machine_readable:
@@ -125,10 +130,8 @@ def _write(done: GroupPlans, found: Checkup, settings: Settings) -> None:
     if settings.machine_readable:
         print("\n".join(found.hcheck_lines()))
     elif settings.json:
-        import json
-
         document = {**done.document(), "command": "check", **found.document()}
-        print(json.dumps(document, ensure_ascii=False, indent=2))
+        print_json(document)
     else:
         from iallocator.render.table import Page, wants_colour
 

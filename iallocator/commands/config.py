@@ -6,6 +6,9 @@ import sys
 
 from iallocator import options
 from iallocator.commands.shared.common_options import table_of
+from iallocator.commands.shared.plan_output import print_json
+from iallocator.errors import tell
+from iallocator.files import WholeOutput
 from iallocator.options import Option
 
 TYPE_CHECKING = False
@@ -45,17 +48,14 @@ def run(settings: Settings, positional: Sequence[str]) -> int:
     asked = request.asked if request else {}
     warnings: list[str] = []
     whole = settle(source.cluster, asked, settings, warnings)
-    for warning in warnings:
-        print(warning, file=sys.stderr)
+    tell(*warnings)
     rows = list(_rows(whole, settings))
     groups = list(_group_rows(source.cluster, whole, settings))
-    if settings.json:
-        import json
-
-        document = {"settings": rows, "groups": groups, "warnings": warnings}
-        print(json.dumps(document, ensure_ascii=False, indent=2))
-    else:
-        _table(rows, groups)
+    with WholeOutput():
+        if settings.json:
+            print_json({"settings": rows, "groups": groups, "warnings": warnings})
+        else:
+            _table(rows, groups)
     return 0
 
 

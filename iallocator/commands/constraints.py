@@ -5,6 +5,9 @@ from __future__ import annotations
 import sys
 
 from iallocator import options
+from iallocator.commands.shared.plan_output import print_json
+from iallocator.errors import tell
+from iallocator.files import WholeOutput
 from iallocator.model.constraint import KINDS, MUST, ORDER, SHOULD
 from iallocator.options import Option, choice
 
@@ -58,8 +61,7 @@ def run(settings: Settings, positional: Sequence[str]) -> int:
     request = request_in(source.document, source.cluster, settings)
     remarks: list[str] = []
     whole = settle(source.cluster, request.asked if request else {}, settings, remarks)
-    for remark in remarks:
-        print(remark, file=sys.stderr)
+    tell(*remarks)
     wanted = wanted_by(request)
     new = [request.instance for request in wanted]
     relations = relations_of(source.cluster, new, settings.tag_prefix)
@@ -76,10 +78,8 @@ def run(settings: Settings, positional: Sequence[str]) -> int:
     unusable = [*(relations.unusable if relations else ())]
     unusable += _dangling(relations, every, [one.name for one in new])
     unusable += [p.removeprefix("Warning: ") for p in problems if "priority:" not in p]
-    if settings.json:
-        _write_json(found, unusable)
-    else:
-        _write_table(found, unusable)
+    with WholeOutput():
+        (_write_json if settings.json else _write_table)(found, unusable)
     return 0
 
 
@@ -95,13 +95,11 @@ def _dangling(
 
 
 def _write_json(found: Sequence[Constraint], unusable: Sequence[str]) -> None:
-    import json
-
     document = {
         "constraints": [constraint.document() for constraint in found],
         "unusable": list(unusable),
     }
-    print(json.dumps(document, ensure_ascii=False, indent=2))
+    print_json(document)
 
 
 def _write_table(found: Sequence[Constraint], unusable: Sequence[str]) -> None:

@@ -6,7 +6,7 @@ import sys
 
 from iallocator import options
 from iallocator.errors import UsageError
-from iallocator.files import read_file
+from iallocator.files import WholeOutput, check_writable, read_file
 from iallocator.options import Option
 
 TYPE_CHECKING = False
@@ -51,21 +51,22 @@ def run(settings: Settings, positional: Sequence[str]) -> int:
         raise UsageError(f"one request file at most, got {' '.join(positional)}")
     if settings.brief and settings.node is not None:
         raise UsageError("--brief and --node exclude each other")
+    check_writable(settings.graph)
     raw = read_file(positional[0] if positional else "-")
     explanation = explain(raw, settings, settings.instance, settings.node)
-    sys.stdout.buffer.write(_form(explanation, settings).encode())
-    sys.stdout.buffer.flush()
-    if "transition" in explanation.response:
-        write_graph(settings.graph, explanation.response["transition"])
+    with WholeOutput():
+        sys.stdout.buffer.write(_form(explanation, settings).encode())
+        sys.stdout.buffer.flush()
+        if "transition" in explanation.response:
+            write_graph(settings.graph, explanation.response["transition"])
     return 0
 
 
 def _form(explanation: Explanation, settings: Settings) -> str:
     if settings.json:
-        import json
+        from iallocator.wire.write import pretty
 
-        document = explanation.document(settings.brief)
-        return json.dumps(document, ensure_ascii=False, indent=2) + "\n"
+        return pretty(explanation.document(settings.brief)) + "\n"
     from iallocator.render.table import wants_colour
     from iallocator.render.text import render
 

@@ -1,7 +1,8 @@
 """``iallocator replay``: run stored requests and commands again, compare with the stored answers.
 
 Exit status 0: every answer is as stored; 1: some is not, or has nothing to be
-compared with; 2: the command line cannot be understood, or a path does not exist.
+compared with; 2: the command line cannot be understood, or a path does not exist; 130:
+interrupted, what was found until then is printed.
 """
 
 from __future__ import annotations
@@ -10,7 +11,9 @@ import sys
 
 from iallocator.commands import COMMANDS, run_command
 from iallocator.commands.shared.common_options import only_accepted, table_of
-from iallocator.errors import UsageError
+from iallocator.commands.shared.plan_output import INTERRUPTED
+from iallocator.errors import UsageError, shown
+from iallocator.files import WholeOutput, check_writable
 from iallocator.options import Option, name_list, whole_between
 from iallocator.options import Settings as Common
 from iallocator.replay.cases import find_cases
@@ -73,15 +76,23 @@ def run(settings: Settings, positional: Sequence[str]) -> int:
     how = How(
         tuple(passed_on(settings)), tuple(settings.keys or ()), settings.update, STORED_COMMANDS
     )
+    check_writable(settings.junit)
     outcomes: list[Outcome] = []
-    for outcome in run_cases(find_cases(positional), how, settings.jobs):
-        outcomes.append(outcome)
-        _say(_told(outcome))
-    _say(_closing(outcomes))
-    if settings.junit:
-        from iallocator.replay.junit import write_junit
+    interrupted = False
+    try:
+        for outcome in run_cases(find_cases(positional), how, settings.jobs):
+            outcomes.append(outcome)
+            _say(_told(outcome))
+    except KeyboardInterrupt:
+        interrupted = True
+    with WholeOutput():
+        _say(_closing(outcomes) + (", interrupted" if interrupted else ""))
+        if settings.junit:
+            from iallocator.replay.junit import write_junit
 
-        write_junit(settings.junit, outcomes)
+            write_junit(settings.junit, outcomes)
+    if interrupted:
+        return INTERRUPTED
     return 0 if all(outcome.passed for outcome in outcomes) else 1
 
 
@@ -103,9 +114,8 @@ def passed_on(settings: Common) -> list[str]:
 def _told(outcome: Outcome) -> str:
     """One case: a line, and its details below."""
     details = [line for detail in outcome.details for line in detail.splitlines()]
-    return "\n".join(
-        [f"{outcome.status:18}  {outcome.case.name}", *(f"    {line}" for line in details)]
-    )
+    lines = [f"{outcome.status:18}  {outcome.case.name}", *(f"    {line}" for line in details)]
+    return "\n".join(map(shown, lines))
 
 
 def _closing(outcomes: Sequence[Outcome]) -> str:

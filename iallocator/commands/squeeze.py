@@ -6,10 +6,9 @@ until then is printed; 1: the plan did not stand the test, see `run_plan`.
 
 from __future__ import annotations
 
-import sys
-
 from iallocator.commands.shared import run_plan
 from iallocator.commands.shared.plan_output import clock, progress
+from iallocator.errors import tell
 from iallocator.options import Option, amount, name_list
 
 TYPE_CHECKING = False
@@ -84,8 +83,7 @@ class _Squeezing(run_plan.Planner):
 
     def warn(self, done: PlanResult) -> None:
         """Say on stderr what a person should know, and who says it."""
-        for remark in done.remarks:
-            print(f"iallocator: {remark}", file=sys.stderr)
+        tell(*(f"iallocator: {remark}" for remark in done.remarks))
 
     def master(self, source: Source) -> str:
         """The master node; "": unknown."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from iallocator.errors import shown
 from iallocator.ganeti.jobs import chains
 from iallocator.ganeti.step_opcodes import opcodes_of
 from iallocator.model.moves import FAILOVER, REPLACE_SECONDARY
@@ -33,7 +34,15 @@ _NODE_WORDS = {
 
 
 def step_command(task: Step, cluster: Cluster) -> str:
-    """The command that carries out one step; where it takes a hand, one that waits for that."""
+    """The command that carries out one step; where it takes a hand, one that waits for that.
+
+    So it does for a name that cannot be shown in one line: no Ganeti has such names.
+    """
+    line = _command_of(task, cluster)
+    return line if line.isprintable() else _by_hand(line)
+
+
+def _command_of(task: Step, cluster: Cluster) -> str:
     if task.node is not None:
         name = cluster.nodes[task.node].name
         if not opcodes_of(cluster, task):
@@ -59,7 +68,7 @@ def step_command(task: Step, cluster: Cluster) -> str:
 
 def _by_hand(what: str) -> str:
     """Says what is to be done, and goes on only when somebody has pressed Enter."""
-    return f"echo {_line([f'by hand, then press Enter: {what}'])} && read -r answer"
+    return f"echo {_line([shown(f'by hand, then press Enter: {what}')])} && read -r answer"
 
 
 def _command(words: str, names: Sequence[str]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from iallocator.errors import shown
 from iallocator.planners.check.health import KINDS, OF_NODES
 
 TYPE_CHECKING = False
@@ -97,7 +98,7 @@ class Checkup:
     def hcheck_lines(self) -> Iterator[str]:
         """The ``KEY=value`` lines of hcheck."""
         for number, health in enumerate(self.before):
-            yield f"HCHECK_GROUP_UUID_{number}='{health.group.uuid}'"
+            yield f"HCHECK_GROUP_UUID_{number}='{_within_quotes(health.group.uuid)}'"
         for moment, groups in (("INIT", self.before), ("FINAL", self.after)):
             sums = dict.fromkeys(HCHECK_KEYS, 0)
             for number, health in enumerate(groups):
@@ -161,6 +162,11 @@ class Checkup:
         helps = "would help" if self.helps else "would not help"
         what = f"; {', '.join(told)}" if told else ""
         return f"Balancing {helps} ({self.moves} moves{what})."
+
+
+def _within_quotes(text: str) -> str:
+    """`text` as it stands between a shell's single quotes."""
+    return shown(text).replace("'", "'\\''")
 
 
 def _total(groups: Sequence[GroupHealth]) -> dict[str, int]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from iallocator.errors import shown
 from iallocator.render.steps import lines
 
 TYPE_CHECKING = False
@@ -28,6 +29,10 @@ def plan_lines(plan: Json, group_of: Mapping[str, str]) -> Iterator[str]:
 
     `group_of`: the name of every node's group.
     """
+    yield from map(shown, _lines(plan, group_of))
+
+
+def _lines(plan: Json, group_of: Mapping[str, str]) -> Iterator[str]:
     yield from _nodes(plan)
     yield from _places(plan)
     yield from _groups(plan)
@@ -159,6 +164,7 @@ def _sums(plan: Json) -> Iterator[str]:
 
 def _aligned(rows: Sequence[Sequence[str]], right: Collection[int] = ()) -> Iterator[str]:
     """Rows as lines with columns below each other, those in `right` aligned there."""
+    rows = [[*map(shown, row)] for row in rows]
     widths = [max(map(len, column)) for column in zip(*rows)]
     for row in rows:
         cells = (

@@ -5,6 +5,8 @@ Both draw the plain data that responses and plans hold.
 
 from __future__ import annotations
 
+from iallocator.errors import shown
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -30,7 +32,7 @@ def way(step: Json) -> str:
 
 def label(step: Json) -> str:
     """All of a step in one line, without what it waits for."""
-    return " ".join(word for word in (step["kind"], subject(step), way(step)) if word)
+    return shown(" ".join(word for word in (step["kind"], subject(step), way(step)) if word))
 
 
 def lines(transition: Json) -> Iterator[str]:
@@ -42,7 +44,10 @@ def lines(transition: Json) -> Iterator[str]:
         f"Transition: {_count(len(steps), 'step')}, {_count(transition['waits'], 'wait')}, "
         f"at most {transition['longest']} one after the other"
     )
-    rows = [(f"{step['number']}.", step["kind"], subject(step), way(step)) for step in steps]
+    rows = [
+        (f"{step['number']}.", step["kind"], shown(subject(step)), shown(way(step)))
+        for step in steps
+    ]
     widths = [max(map(len, column)) for column in zip(*rows)]
     for row, step in zip(rows, steps):
         cells = [row[0].rjust(widths[0])]
@@ -75,5 +80,5 @@ def dot(transition: Json) -> str:
 
 
 def _quoted(text: str, number: int | None = None) -> str:
-    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+    escaped = shown(text).replace("\\", "\\\\").replace('"', '\\"')
     return f'"{escaped}"' if number is None else f'"{number}. {escaped}"'

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from iallocator.errors import shown
 from iallocator.render.steps import label
 
 TYPE_CHECKING = False
@@ -98,4 +99,4 @@ def _curve(number: int, step: Json, place: dict[int, tuple[float, float, float]]
 
 
 def _escaped(text: str) -> str:
-    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    return shown(text).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 
+from iallocator.errors import shown
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from typing import Any
 
-__all__ = ["Column", "Page", "Table", "clean", "wants_colour"]
+__all__ = ["Column", "Page", "Table", "wants_colour"]
 
 TONES = {"head": "1", "good": "32", "bad": "31", "faint": "2"}
 """Tone -> terminal attribute."""
@@ -22,13 +24,6 @@ def wants_colour(stream: Any, environment: Mapping[str, str] = os.environ) -> bo
     if environment.get("NO_COLOR") or environment.get("TERM") == "dumb":
         return False
     return bool(stream.isatty())
-
-
-def clean(text: str) -> str:
-    """`text` with control characters made visible: names must not steer a terminal."""
-    if text.isprintable():
-        return text
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
 class Column:
@@ -54,16 +49,16 @@ class Table:
 
     def add(self, *cells: str, tone: str = "") -> None:
         """Add a row, one cell for each column."""
-        self._rows.append(([clean(cell) for cell in cells], tone))
+        self._rows.append(([shown(cell) for cell in cells], tone))
 
     def lines(self, short: Callable[[str], str] = str) -> list[tuple[str, str]]:
         """(text, tone) of every line, titles first; `short` is applied to every cell."""
-        titles = [clean(column.title) for column in self._columns]
+        titles = [shown(column.title) for column in self._columns]
         rows = [([short(cell) for cell in row], tone) for row, tone in self._rows]
         rows.insert(0, (titles, "head"))
         widths = [max(len(row[k]) for row, _ in rows) for k in range(len(titles))]
-        shown = [(self._line(row, widths), tone) for row, tone in rows]
-        return [*self._above(widths), *shown]
+        lines = [(self._line(row, widths), tone) for row, tone in rows]
+        return [*self._above(widths), *lines]
 
     def _line(self, cells: Sequence[str], widths: Sequence[int]) -> str:
         padded = [
@@ -123,7 +118,7 @@ class Page:
         import textwrap
 
         wrapped = textwrap.wrap(
-            self.short(clean(text)),
+            self.short(shown(text)),
             self._width,
             initial_indent=" " * indent,
             subsequent_indent=" " * (indent + 4),

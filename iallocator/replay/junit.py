@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-from xml.etree.ElementTree import Element, ElementTree, SubElement, indent
+from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
-from iallocator.errors import UsageError
+from iallocator.files import write_file
 from iallocator.replay.run import ERROR
 
 TYPE_CHECKING = False
@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from iallocator.replay.run import Outcome
 
 __all__ = ["write_junit"]
+
+HEAD = "<?xml version='1.0' encoding='utf-8'?>\n"
 
 SUITE = "iallocator replay"
 
@@ -41,10 +43,7 @@ def write_junit(path: str, outcomes: Sequence[Outcome]) -> None:
     for outcome in outcomes:
         _add(suite, outcome)
     indent(root)
-    try:
-        ElementTree(root).write(path, encoding="utf-8", xml_declaration=True)
-    except OSError as error:
-        raise UsageError(f"{path}: {error.strerror}") from None
+    write_file(path, HEAD + tostring(root, encoding="unicode"))
 
 
 def _add(suite: Element, outcome: Outcome) -> None:

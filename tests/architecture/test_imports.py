@@ -23,7 +23,7 @@ MAY_IMPORT = {
     "scoring": "model limits",  # a candidate is checked where it is scored
     "n1": "model limits scoring",  # a failure is played through with kernel and checks
     "transition": "model limits scoring",  # steps follow from places
-    "ganeti": "model transition",  # what Ganeti is told of steps
+    "ganeti": "errors model transition",  # what Ganeti is told of steps
     "constraints": "model tags requests limits scoring transition",
     # ^ what tags, options and requests ask for, of places and of steps
     "ranking": "model tags scoring",  # a strategy ranks what the kernel found feasible
@@ -66,7 +66,7 @@ MAY_IMPORT = {
 }
 """Room -> the rooms that it may import, at run time or for types."""
 
-MAY_PRINT = {"process", "cli", "commands", "render"}
+MAY_PRINT = {"errors", "files", "process", "cli", "commands", "render"}
 """The rooms that write to stdout or stderr."""
 
 MAY_HOLD_JSON = {"wire", "live", "commands", "explain", "render", "replay"}

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import sys
 
+from iallocator.errors import shown
+from iallocator.files import check_writable
 from iallocator.options import Option, amount
 
 TYPE_CHECKING = False
@@ -26,7 +28,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "COMMANDS_OPTION", "GRAPH_OPTION", "INTERRUPTED", "JSON_OPTION", "VERIFY_OPTION", "amount",
-    "clock", "progress", "say_progress", "show_state_of", "write_graph", "write_plan",
+    "check_saving", "clock", "print_json", "progress", "say_progress", "show_state_of",
+    "write_graph", "write_plan",
 ]  # fmt: skip
 
 INTERRUPTED = 130
@@ -70,7 +73,26 @@ def progress() -> Callable[[Plan], None]:
 def say_progress(text: str) -> None:
     """Write over the last line on the terminal, if there is one."""
     if sys.stderr is not None and sys.stderr.isatty():
-        print(f"\r\x1b[K{text}", end="", file=sys.stderr, flush=True)
+        print(f"\r\x1b[K{shown(text)}", end="", file=sys.stderr, flush=True)
+
+
+def check_saving(settings: Settings, *suffixes: str) -> None:
+    """Say before the work begins that the states could not be saved.
+
+    Raises
+    ------
+    UsageError
+        If a file with one of these suffixes cannot be written.
+    """
+    if settings.save_cluster:
+        check_writable(*(f"{settings.save_cluster}.{suffix}" for suffix in suffixes))
+
+
+def print_json(document: object) -> None:
+    """A document for programs, one member a line."""
+    from iallocator.wire.write import pretty
+
+    print(pretty(document))
 
 
 def show_state_of(
@@ -120,9 +142,7 @@ def write_plan(
 ) -> None:
     """The plan in the form that was asked for."""
     if settings.json:
-        import json
-
-        print(json.dumps(document(), ensure_ascii=False, indent=2))
+        print_json(document())
     else:
         for line in lines():
             print(line)

@@ -8,8 +8,6 @@ exit status is 1.
 
 from __future__ import annotations
 
-import sys
-
 from iallocator import options
 from iallocator.commands.shared.plan_output import (
     COMMANDS_OPTION,
@@ -17,12 +15,15 @@ from iallocator.commands.shared.plan_output import (
     INTERRUPTED,
     JSON_OPTION,
     VERIFY_OPTION,
+    check_saving,
     say_progress,
     show_state_of,
     write_graph,
     write_plan,
 )
 from iallocator.commands.shared.source import load_source
+from iallocator.errors import tell
+from iallocator.files import WholeOutput, check_writable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -85,8 +86,7 @@ class Planner:
 
     def warn(self, done: PlanResult) -> None:
         """Say on stderr what a person should know."""
-        for remark in done.remarks:
-            print(remark, file=sys.stderr)
+        tell(*done.remarks)
 
     def master(self, source: Source) -> str:
         """The master node; "": unknown."""
@@ -100,18 +100,32 @@ class Planner:
 def run_planner(settings: Settings, positional: Sequence[str], planner: Planner) -> int:
     """Load the cluster, plan, verify, show the plan; the exit status."""
     from iallocator.engine import settle
-    from iallocator.planners.plan import note_broken
 
+    check_writable(settings.graph, settings.commands)
+    check_saving(settings, "original", planner.suffix)
     try:
         source = load_source(settings, positional)
         planner.adjust(source)
         doubts: list[str] = []
         effective = settle(source.cluster, planner.asked(source), settings, doubts)
-        for doubt in doubts:
-            print(doubt, file=sys.stderr)
+        tell(*doubts)
         done = planner.plan(source, effective)
     except KeyboardInterrupt:  # before anything was found
         return INTERRUPTED
+    with WholeOutput():
+        return _show(done, planner, source, settings, effective)
+
+
+def _show(
+    done: PlanResult,
+    planner: Planner,
+    source: Source,
+    settings: Settings,
+    effective: options.Settings,
+) -> int:
+    """Verify the plan and show what of it stands the test; the exit status."""
+    from iallocator.planners.plan import note_broken
+
     say_progress("")
     planner.warn(done)
     master = planner.master(source)
@@ -123,12 +137,11 @@ def run_planner(settings: Settings, positional: Sequence[str], planner: Planner)
     promises = planner.broken_promises(source, effective, done) if sound and not problems else []
     if promises or not sound:
         problems += promises
-        print("iallocator: the plan is refused, for it does not stand the test", file=sys.stderr)
+        tell("iallocator: the plan is refused, for it does not stand the test")
     else:
         _write(done, settings)
         show_state_of(done.after(), source, settings, "Final", planner.suffix, master)
-    for problem in problems:
-        print(f"iallocator: {problem}", file=sys.stderr)
+    tell(*(f"iallocator: {problem}" for problem in problems))
     if done.interrupted:
         return INTERRUPTED
     return 1 if problems else 0

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import sys
-
 from iallocator.engine import reading_for, settle, summary
+from iallocator.errors import tell
 from iallocator.sources import load
 
 TYPE_CHECKING = False
@@ -27,7 +26,7 @@ def load_source(settings: Settings, positional: Sequence[str]) -> Source:
     """
     source = load(settings, positional, reading_for(settings))
     if settings.verbose:
-        print(summary(source.cluster), file=sys.stderr)
+        tell(summary(source.cluster))
     return source
 
 
@@ -35,6 +34,5 @@ def settled(settings: Settings, source: Source) -> Settings:
     """The settings, completed from tags of the cluster and its groups; complaints on stderr."""
     remarks: list[str] = []
     whole = settle(source.cluster, {}, settings, remarks)
-    for remark in remarks:
-        print(remark, file=sys.stderr)
+    tell(*remarks)
     return whole

@@ -5,7 +5,8 @@ from __future__ import annotations
 import sys
 
 from iallocator.engine import decide, read
-from iallocator.files import write_file
+from iallocator.errors import tell
+from iallocator.files import check_writable, write_file
 from iallocator.model.state import State
 from iallocator.requests import (
     Allocate,
@@ -27,6 +28,9 @@ if TYPE_CHECKING:
 
 __all__ = ["respond", "show_state", "state_after"]
 
+BEFORE, AFTER = "pre-ialloc", "post-ialloc"
+"""What the names of the files end with."""
+
 
 def respond(raw: bytes, settings: Settings) -> Reply:
     """The reply to the request document `raw`, with the states around it shown and saved.
@@ -37,14 +41,16 @@ def respond(raw: bytes, settings: Settings) -> Reply:
         If a field is not known, or a file cannot be written; before anything is
         answered, as far as possible.
     """
+    if settings.save_cluster:
+        check_writable(f"{settings.save_cluster}.{BEFORE}", f"{settings.save_cluster}.{AFTER}")
     cluster, request = read(raw, settings)
     before = State(cluster)
     show_state(before, settings, "Initial")
-    _save(before, settings, "before", "pre-ialloc")
+    _save(before, settings, "before", BEFORE)
     reply = decide(cluster, request, settings)
     after = state_after(cluster, request, reply)
     show_state(after, settings, "Final")
-    _save(after, settings, "after", "post-ialloc")
+    _save(after, settings, "after", AFTER)
     return reply
 
 
@@ -73,11 +79,7 @@ def _save(state: State, settings: Settings, moment: str, suffix: str) -> None:
 
     path = f"{settings.save_cluster}.{suffix}"
     write_file(path, write_text(state.cluster, state, backwards=not settings.ways.orders_by_name))
-    if sys.stderr is not None:
-        print(
-            f"The cluster state {moment} iallocator run has been written to file '{path}'",
-            file=sys.stderr,
-        )
+    tell(f"The cluster state {moment} iallocator run has been written to file '{path}'")
 
 
 def state_after(cluster: Cluster, request: Request, reply: Reply) -> State:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from decimal import ROUND_HALF_EVEN, Decimal
 from math import isfinite
 
-from iallocator.errors import UsageError
-from iallocator.render.table import clean
+from iallocator.errors import UsageError, shown
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -19,7 +18,7 @@ __all__ = ["aligned", "choose_fields", "common_domain", "decimal", "ratio"]
 
 def aligned(titles: Sequence[str], rows: Iterable[Sequence[str]], left: Sequence[bool]) -> str:
     """The rows under their titles, each line begun with a blank; `left` ones left-aligned."""
-    cells = [list(titles), *([clean(cell) for cell in row] for row in rows)]
+    cells = [list(titles), *([shown(cell) for cell in row] for row in rows)]
     widths = [max(len(row[k]) for row in cells) for k in range(len(titles))]
     lines = [
         " ".join(
