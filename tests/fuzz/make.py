@@ -32,14 +32,14 @@ REQUEST_OPTIONS = (
     "--strategy=minimal", "--strategy=balanced", "--strategy=utilization",
     "--strategy=lost-allocations", "--stickiness=100", "--top=3", "--affinity-overhead=0",
     "--initial-msav=5", "--msav-steps=3", "--seed=7", "-v", "--validate", "--print-nodes",
-    "--print-instances", "-S=saved",
+    "--print-instances", "-Ssaved",
 )  # fmt: skip
 
 PLANNER_OPTIONS = {
     "balance": (
-        "--lookahead", "--cost=3", "--evac-mode", "--no-disk-moves", "-O=node1", "-l=3",
+        "--lookahead", "--cost=3", "--evac-mode", "--no-disk-moves", "-Onode1", "-l3",
         "--all-groups", "--verify-plan", "--graph=-", "-C", "--n1=off", "--n1=strict",
-        "--compat=hail", "--max-cpu=1.5", "--min-disk=0.5", "-U=loads", "-p", "-S=saved",
+        "--compat=hail", "--max-cpu=1.5", "--min-disk=0.5", "-Uloads", "-p", "-Ssaved",
         "--select-instances=i1", "--ignore-soft-errors", "--restricted-migration",
     ),
     "squeeze": (
@@ -49,9 +49,9 @@ PLANNER_OPTIONS = {
     "redistribute": ("--verify-plan", "-C", "--n1=off", "--graph=-"),
     "compress": ("--verify-plan", "-C", "--n1=strict", "--graph=-"),
     "balance-groups": ("--verify-plan", "-C", "--max-length=3", "--cost=1"),
-    "check": ("--compat=hail", "--no-simulation", "-l=3", "--n1=strict"),
+    "check": ("--compat=hail", "--no-simulation", "-l3", "--n1=strict"),
     "capacity": (
-        "--tiered-alloc=2g,2g,2", "--standard-alloc=1g,1g,1", "-l=5", "--disk-template=drbd",
+        "--tiered-alloc=2g,2g,2", "--standard-alloc=1g,1g,1", "-l5", "--disk-template=drbd",
         "--machine-readable", "--compat=hail", "--disk-template=rbd", "-p",
     ),
     "place": (
