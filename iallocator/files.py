@@ -191,7 +191,7 @@ def write_file(path: str, text: str) -> None:
 def _replace(target: str, raw: bytes) -> None:
     """Have the file at `target` hold `raw`, with the permissions that it had."""
     folder, name = os.path.split(target)
-    beside = os.path.join(folder, f".{name[:200]}.{os.getpid()}.new")
+    beside = os.path.join(folder, f".{name[:200]}.{os.urandom(8).hex()}.new")
     try:
         mode = os.stat(target).st_mode & 0o777
     except FileNotFoundError:

@@ -33,6 +33,7 @@ def run() -> NoReturn:
     """
     _on_signal(_leave)
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    _buffer_stdout()
     for stream in (sys.stdout, sys.stderr):
         if stream is not None:  # names are data: a terminal that has no such letter shows its code
             stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
@@ -56,6 +57,15 @@ def run() -> NoReturn:
     if _seen and status in (0, INTERRUPTED):
         status = 128 + _seen[0]
     os._exit(status)
+
+
+def _buffer_stdout() -> None:
+    """Undo PYTHONUNBUFFERED: without a buffer what a signal cuts off from a write is lost."""
+    import io
+
+    if sys.stdout is not None and isinstance(sys.stdout.buffer, io.RawIOBase):
+        raw = io.BufferedWriter(sys.stdout.buffer)
+        sys.stdout = io.TextIOWrapper(raw, sys.stdout.encoding)
 
 
 def _on_signal(handler: object) -> None:

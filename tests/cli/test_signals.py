@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import signal
@@ -9,9 +10,11 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from random import Random
 
 import pytest
 
+from iallocator.commands import COMMANDS
 from tests.builders import allocate, as_bytes, cluster
 from tests.planners.test_balance_interrupted import crowded
 
@@ -119,3 +122,94 @@ def test_replay_with_processes_ends_without_a_word(tmp_path: Path) -> None:
             cwd=ROOT,
         )
         assert (done.returncode, done.stderr) == (0, b"")
+
+
+PIPE = 4096
+"""Bytes that a pipe holds while nobody reads it."""
+
+LONG = {
+    signal.SIGINT: ("balance --json -l60 -t crowded", "constraints --all -t crowded",
+                    "--top=999 doc"),
+    signal.SIGTERM: (
+        "capacity --json -l30 -t crowded", "constraints --all --json -t crowded",
+        "explain --json doc",
+    ),
+}  # fmt: skip
+"""Commands whose output does not go into a pipe at once."""
+
+
+def interrupted_while_printing(arguments: list[str], number: signal.Signals) -> tuple[int, bytes]:
+    """Send the signal when the first byte of the output is there; then read the rest."""
+    ours, theirs = os.pipe()
+    fcntl.fcntl(theirs, fcntl.F_SETPIPE_SZ, PIPE)
+    running = subprocess.Popen(
+        [*COMMAND, *arguments], cwd=ROOT, stdout=theirs, stderr=subprocess.DEVNULL
+    )
+    os.close(theirs)
+    first = os.read(ours, 1)
+    running.send_signal(number)
+    with open(ours, "rb") as rest:
+        out = first + rest.read()
+    return running.wait(60), out
+
+
+@pytest.mark.parametrize(
+    ("number", "words"), [(number, words) for number, every in LONG.items() for words in every]
+)
+def test_signal_while_printing_lets_the_output_be_finished(
+    number: signal.Signals, words: str, tmp_path: Path
+) -> None:
+    """Half a plan looks like a plan: all of it is there, and the status tells of the signal."""
+    files = {"crowded": crowded(tmp_path, instances=80), "doc": str(tmp_path / "doc")}
+    Path(files["doc"]).write_bytes(as_bytes(allocate(cluster(99))))
+    arguments = [files.get(word, word) for word in words.split()]
+    whole = subprocess.run([*COMMAND, *arguments], cwd=ROOT, capture_output=True, check=True).stdout
+    assert len(whole) > 2 * PIPE
+    assert interrupted_while_printing(arguments, number) == (STATUS[number], whole)
+
+
+SOMEWHEN = {
+    "balance": "balance --json -t crowded",
+    "balance-groups": "balance-groups --json -t crowded",
+    "capacity": "capacity --json -l30 -t crowded",
+    "check": "check --json -l2 -t crowded",
+    "compress": "compress --json -t crowded",
+    "config": "config --json doc",
+    "constraints": "constraints --all --json -t crowded",
+    "explain": "explain --json doc",
+    "place": "place --json --strategy=pacemaker-minimal -t crowded",
+    "redistribute": "redistribute --json -t crowded",
+    "replay": "replay doc",
+    "squeeze": "squeeze --json --master=node00 -t crowded",
+    "": "doc",
+}
+"""Every command on something that takes it a while."""
+
+
+def test_table_of_commands_to_interrupt_is_complete() -> None:
+    """Whoever adds a command says how it is interrupted."""
+    assert set(SOMEWHEN) == {"", *COMMANDS}
+
+
+@pytest.mark.parametrize("command", SOMEWHEN)
+def test_signal_somewhen_leaves_a_whole_answer_or_none(command: str, tmp_path: Path) -> None:
+    """At moments that are drawn: whichever it is, what is on stdout is whole, or nothing."""
+    files = {"crowded": crowded(tmp_path, 12, 60), "doc": str(tmp_path / "doc")}
+    Path(files["doc"]).write_bytes(as_bytes(allocate(cluster(99))))
+    arguments = [files.get(word, word) for word in SOMEWHEN[command].split()]
+    rng = Random(command)
+    for number, status in STATUS.items():
+        ready = tmp_path / f"ready{number}"
+        running = subprocess.Popen(
+            [sys.executable, "-c", SCRIPT.format(str(ready)), *arguments],
+            cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        )  # fmt: skip
+        while not ready.exists():
+            time.sleep(0.001)
+        time.sleep(rng.random() * 0.4)
+        running.send_signal(number)
+        out, err = running.communicate(timeout=60)
+        assert running.returncode in (status, 0, 1), err
+        assert b"Traceback" not in err
+        if out and command != "replay":
+            json.loads(out)

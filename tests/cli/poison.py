@@ -1,0 +1,41 @@
+"""Documents in which every name, tag and text steers terminals, breaks lines and turns writing."""
+
+from __future__ import annotations
+
+from typing import Any
+
+__all__ = ["EVIL", "poisoned"]
+
+Json = dict[str, Any]
+
+EVIL = "\x1b[31m\n\x9b2J\u202e\u2028\t<x>&\"'"
+"""Appended to everything that is not one of a few words."""
+
+WORDS = {
+    "type", "disk_template", "admin_state", "alloc_policy", "hypervisor", "evac_mode", "mode",
+    "enabled_hypervisors", "disk-templates", "strategy", "n1", "kind", "level", "class",
+    "storage_type", "inter-group",
+}  # fmt: skip
+"""Members whose values are words that the format knows."""
+
+
+def poisoned(document: Json) -> tuple[Json, dict[str, str]]:
+    """The document with `EVIL` in all its texts, and what its names became."""
+    found = [name for table in ("nodes", "nodegroups", "instances") for name in document[table]]
+    found += [group["name"] for group in document["nodegroups"].values()]
+    request = document.get("request", {})
+    new = [request, *request.get("instances", ())]
+    found += [one["name"] for one in new if isinstance(one, dict) and "name" in one]
+    names = {name: name + EVIL for name in found}
+
+    def changed(value: Any, key: str = "") -> Any:
+        if isinstance(value, dict):
+            return {names.get(name, name): changed(one, name) for name, one in value.items()}
+        if isinstance(value, list):
+            return [changed(one, key) for one in value]
+        if not isinstance(value, str) or key in WORDS:
+            return value
+        return names.get(value, value + EVIL)
+
+    result: Json = changed(document)
+    return result, names

@@ -1,0 +1,147 @@
+"""Names, tags and reasons are data: they steer no terminal, break no line, run in no shell."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from iallocator.cli import main
+from tests.builders import allocate, as_bytes, cluster
+
+from .poison import EVIL, poisoned
+
+Capture = pytest.CaptureFixture[str]
+
+FIXTURES = Path(__file__).parents[2] / "fixtures"
+
+BALANCED = "constraints/balance-moves-partners-as-one"
+GROUPS = "change-group/several-instances"
+
+PLANS = (
+    ("balance --lookahead", BALANCED), ("check", BALANCED), ("capacity -l2", "place/everything"),
+    ("balance-groups", GROUPS), ("compress --n1=off", GROUPS), ("redistribute", GROUPS),
+    ("squeeze", "constraints/squeeze-keeps-apart"),
+    ("place --strategy=pacemaker-minimal", "place/everything"),
+)  # fmt: skip
+"""Command with options, and the stored case whose document it is about."""
+
+REQUESTS = (
+    "allocate/n1-no-new-refuses", "allocate/exclusion-tag-conflict", "affinity/anti-affinity",
+    "change-group/plain-refused", "node-evacuate/drbd-all", "constraints/order-in-a-transition",
+    "constraints/wish-broken-with-its-price", "strategies/pacemaker-balanced-exactly",
+    "affinity/relocate-with-keys", "allocate/pool-by-tags",
+    "allocate/missing-memory",
+)  # fmt: skip
+
+LISTS = ("--print-instances", "--print-nodes=+plist,slist,peermap,ptags,group,fqdn")
+
+WITHOUT_GRAPH = ("capacity", "check")
+
+ABOUT = (
+    (), ("explain",), ("explain", "--json"), ("explain", "--brief"), ("constraints", "--all"),
+    ("constraints", "--all", "--json"), ("config",), ("config", "--json"), ("check",),
+    ("check", "--machine-readable"), ("--validate",),
+)  # fmt: skip
+"""What may be asked about any request."""
+
+
+def prepared(case: str, folder: Path) -> list[str]:
+    """Write the poisoned request of a stored case; its arguments, without ``--json``."""
+    stored = FIXTURES / case
+    document, names = poisoned(json.loads((stored / "request.json").read_text()))
+    (folder / "doc").write_bytes(as_bytes(document))
+    args = stored / "args"
+    words = args.read_text().split() if args.exists() else []
+    return [names.get(word, word) for word in words if word != "--json"] + ["doc"]
+
+
+def said(capsys: Capture, *arguments: str) -> str:
+    """What is on stdout, after a look at both streams."""
+    assert main(arguments) in (0, 1)
+    out, err = capsys.readouterr()
+    for line in (out + err).split("\n"):
+        assert line.isprintable(), line
+        assert not line.lstrip().startswith(("\\x9b2J", "2J")), "a name broke the line"
+    return out
+
+
+@pytest.fixture(autouse=True)
+def in_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Files are named without their folder."""
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.mark.parametrize(("command", "case"), PLANS)
+def test_plans_about_odd_names_print_their_codes(
+    command: str, case: str, tmp_path: Path, capsys: Capture
+) -> None:
+    """Table, lists, commands, graphs and JSON; what is saved as a drawing is XML."""
+    words = [*command.split(), prepared(case, tmp_path)[-1]]
+    said(capsys, *words)
+    document = json.loads(said(capsys, *words, "--json", "-v"))
+    assert any(EVIL in text for text in _texts(document))
+    said(capsys, *words, *LISTS)
+    if words[0] in WITHOUT_GRAPH:
+        return
+    said(capsys, *words, "-C", "--graph=-")
+    said(capsys, *words, "--print-commands=script", "--graph=steps.svg")
+    ElementTree.parse(tmp_path / "steps.svg")
+    script = (tmp_path / "script").read_text()
+    assert all(line.isprintable() for line in script.split("\n"))
+    subprocess.run(["sh", "-n", "script"], check=True, cwd=tmp_path)
+
+
+def _texts(value: object) -> list[str]:
+    """All strings in a document."""
+    if isinstance(value, dict):
+        return [*value, *(text for one in value.values() for text in _texts(one))]
+    if isinstance(value, list):
+        return [text for one in value for text in _texts(one)]
+    return [value] if isinstance(value, str) else []
+
+
+@pytest.mark.parametrize("case", REQUESTS)
+def test_answers_about_odd_names_print_their_codes(
+    case: str, tmp_path: Path, capsys: Capture
+) -> None:
+    """Answers, warnings, explanations, lists: nothing that a terminal would obey."""
+    *words, document = prepared(case, tmp_path)
+    for about in ABOUT:
+        taken = words if about in ((), ("explain",)) else []
+        said(capsys, *about, *taken, document)
+    json.loads(said(capsys, *words, *LISTS, "-v", document))
+    said(capsys, "explain", "--graph=steps.svg", document)
+    if Path("steps.svg").exists():
+        ElementTree.parse("steps.svg")
+
+
+def test_errors_about_odd_names_are_one_line(tmp_path: Path, capsys: Capture) -> None:
+    """What is wrong with a document, or with words of the command line."""
+    document = allocate(cluster(2))
+    document["nodes"]["node" + EVIL] = {"group": EVIL}
+    (tmp_path / "doc").write_bytes(as_bytes(document))
+    for words in (["doc"], ["--validate", "doc"], ["check", "doc"], [EVIL], ["-t", EVIL],
+                  ["balance", f"-O={EVIL}", "doc"], [f"--{EVIL}"],
+                  ["--simulate", EVIL]):  # fmt: skip
+        assert main(words) == 2
+        err = capsys.readouterr().err.removesuffix("\n")
+        assert err.isprintable() or words[0] == "--validate"
+        assert all(line.isprintable() for line in err.split("\n"))
+
+
+def test_machine_readable_uuid_with_a_quote_stays_one_word(tmp_path: Path, capsys: Capture) -> None:
+    """What hcheck's keys are for is a shell: it must not run what a uuid says."""
+    document = cluster(2)
+    evil = "u'; echo gone; '"
+    document["nodegroups"] = {evil: document["nodegroups"]["uuid-default"]}
+    for node in document["nodes"].values():
+        node["group"] = evil
+    (tmp_path / "doc").write_bytes(as_bytes(document))
+    main(["check", "--machine-readable", "doc"])
+    script = capsys.readouterr().out + 'printf %s "$HCHECK_GROUP_UUID_0"'
+    done = subprocess.run(["sh", "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout == evil

@@ -1,0 +1,109 @@
+"""What cannot be written is said before the work, or the output is whole and the status tells."""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from iallocator.cli import main
+from tests.builders import allocate, as_bytes
+
+from .effect import CROWDED
+
+Capture = pytest.CaptureFixture[str]
+
+ROOT = Path(__file__).parents[2]
+COMMAND = [sys.executable, "-m", "iallocator"]
+
+WRITERS = (
+    "balance --graph={}", "balance --print-commands={}", "balance -S{}", "check -S{}",
+    "capacity -l2 -S{}", "place --strategy=pacemaker-minimal --graph={}", "explain --graph={}",
+    "replay --junit={}", "-S{}",
+)  # fmt: skip
+"""Options that write a file."""
+
+
+@pytest.fixture
+def doc(tmp_path: Path) -> str:
+    """The path of a request about a crowded cluster."""
+    path = tmp_path / "doc.json"
+    path.write_bytes(as_bytes(allocate(CROWDED, disk_template="rbd")))
+    return str(path)
+
+
+@pytest.mark.parametrize("words", WRITERS)
+def test_output_file_without_a_folder_is_told_before_anything_else(
+    words: str, doc: str, capsys: Capture
+) -> None:
+    """No plan, no answer, one line: nobody has waited for nothing."""
+    arguments = words.format(str(Path(doc).parent / "none" / "file")).split()
+    assert main([*arguments, doc]) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.endswith(": No such file or directory\n")
+    assert err.count("\n") == 1
+
+
+def test_output_file_that_is_a_folder_is_told_before_anything_else(
+    doc: str, tmp_path: Path, capsys: Capture
+) -> None:
+    """So is one that must not be written, which a test that runs as root cannot try."""
+    assert main(["balance", f"--graph={tmp_path}", doc]) == 2
+    assert capsys.readouterr() == ("", f"iallocator: {tmp_path}: Is a directory\n")
+
+
+def test_output_file_on_a_full_device_leaves_the_plan_and_tells(doc: str, capsys: Capture) -> None:
+    """What cannot be known before: the plan is whole, the status is 2."""
+    assert main(["balance", "--json", "--print-commands=/dev/full", doc]) == 2
+    out, err = capsys.readouterr()
+    assert json.loads(out)["command"] == "balance"
+    assert err == "iallocator: /dev/full: No space left on device\n"
+
+
+@pytest.mark.parametrize("words", WRITERS)
+def test_output_file_that_finds_no_room_stays_as_it_was(
+    words: str, doc: str, tmp_path: Path
+) -> None:
+    """The kernel lets no file grow: no file is torn, empty or left beside."""
+    folder = tmp_path / "out"
+    folder.mkdir()
+    old = folder / "file"
+    old.write_text("old")
+    done = subprocess.run(
+        [*COMMAND, *words.format(old).split(), doc],
+        cwd=ROOT, capture_output=True, check=False,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (10, 10)),
+    )  # fmt: skip
+    if words == "explain --graph={}":  # an allocation has no steps
+        assert done.returncode == 0
+    else:
+        assert (done.returncode, b"File too large" in done.stderr) == (2, True)
+    assert {path.name: path.read_text() for path in folder.iterdir()} == {"file": "old"}
+
+
+@pytest.mark.parametrize("words", ["", "balance --json", "check --json", "capacity --json -l2"])
+def test_output_to_a_full_device_is_status_1(words: str, doc: str) -> None:
+    """Whoever pipes the plan somewhere learns that it did not arrive."""
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            [*COMMAND, *words.split(), doc], cwd=ROOT, stdout=full, stderr=subprocess.PIPE,
+            check=False,
+        )  # fmt: skip
+    assert done.returncode == 1
+    assert done.stderr == b"iallocator: standard output: No space left on device\n"
+
+
+@pytest.mark.parametrize("words", ["-v", "balance --json -v", "config --json -v"])
+def test_warnings_without_stderr_stay_out_of_the_answer(words: str, doc: str) -> None:
+    """With stderr closed there is nowhere to say them; stdout is for the answer alone."""
+    done = subprocess.run(
+        [*COMMAND, *words.split(), doc], cwd=ROOT, stdout=subprocess.PIPE, check=True,
+        preexec_fn=lambda: os.close(2),
+    )  # fmt: skip
+    json.loads(done.stdout)
