@@ -109,3 +109,45 @@ def test_exact_search_frees_whatever_can_be_freed_and_proves_the_rest(
         proofs += "proved: no arrangement" in json.dumps(exact)
     assert more > 0
     assert proofs > 0
+
+
+def _with_units(seed: int) -> Json:
+    """Return four nodes of instances, of which the first two of every node must be together."""
+    rng = random.Random(seed)
+    instances = {
+        f"i{n}": builders.instance(
+            f"node{rng.randint(1, 4)}",
+            disk_template="rbd",
+            memory=rng.choice((1024, 2048, 3072)),
+        )
+        for n in range(rng.randint(4, 8))
+    }
+    homes: dict[str, list[str]] = {}
+    for name, one in instances.items():
+        homes.setdefault(one["nodes"][0], []).append(name)
+    for home, names in homes.items():
+        for name in names[:2] if len(names) > 1 else ():
+            instances[name]["tags"] = [f"iallocator:colocate:must:{home}"]
+    document = builders.cluster(4, memory=MEMORY, instances=instances)
+    for holder in (document, *document["nodegroups"].values()):
+        holder["ipolicy"]["std"]["memory-size"] = STANDARD
+    return document
+
+
+@pytest.mark.parametrize("seed", [99, 244])
+def test_exact_search_moves_units_whole(
+    seed: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It frees a node that greedy moves do not, by moving those that must be together."""
+    document = _with_units(seed)
+    greedy = _squeeze(document, tmp_path, capsys, "--exact-search=no")
+    exact = _squeeze(document, tmp_path, capsys)
+    assert len(exact["nodes"]) > len(greedy["nodes"])
+    assert any(len(move.get("unit", ())) > 1 for move in exact["moves"])
+    homes = {name: one["nodes"][0] for name, one in document["instances"].items()}
+    homes |= {move["instance"]: move["to"][0] for move in exact["moves"]}
+    units: dict[str, set[str]] = {}
+    for name, one in document["instances"].items():
+        for tag in one["tags"]:
+            units.setdefault(tag, set()).add(homes[name])
+    assert all(len(nodes) == 1 for nodes in units.values())

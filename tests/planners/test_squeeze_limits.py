@@ -188,3 +188,29 @@ def test_squeeze_moves_what_was_on_a_standby_node_once_that_is_on(
     moved = [step for step in steps if step.get("from") == ["node2"]]
     assert moved
     assert all(step["kind"] == "failover" and online < step["number"] for step in moved)
+
+
+def test_squeeze_heeds_where_instances_of_other_groups_go(tmp_path: Path, capsys: Capture) -> None:
+    """Each alone could come to the third room; two that must be in different rooms cannot."""
+    apart = ["iallocator:separate:must:web:room"]
+    rooms = {"node1": "room:1", "node2": "room:3", "node3": "room:2", "node4": "room:3"}
+    at = {"web1": 1, "a": 2, "b": 2, "web2": 3, "c": 4, "d": 4}
+    document = cluster(
+        {"east": 2, "west": 2},
+        instances={
+            name: instance(
+                f"node{number}", disk_template="rbd", tags=apart * name.startswith("web")
+            )
+            for name, number in at.items()
+        },
+        changes={name: {"tags": [room]} for name, room in rooms.items()},
+    )
+    path = tmp_path / "request.json"
+    path.write_text(json.dumps(document))
+    options = ("--target-resources=0.5", "--minimal-resources=0.2", "--n1=off")
+    assert main(["squeeze", "--json", "--verify-plan", *options, str(path)]) == 0
+    plan = json.loads(capsys.readouterr().out)
+    assert plan["nodes"] == ["node1", "node4"]
+    homes = {move["instance"]: move["to"][0] for move in plan["moves"]}
+    assert homes["web1"] == "node2"
+    assert "web2" not in homes

@@ -13,7 +13,7 @@ from iallocator.model.moves import FAILOVER_TO, apply_steps
 from iallocator.model.node_view import capacities
 from iallocator.model.state import State
 from iallocator.placement.move_limits import MoveLimits
-from iallocator.planners.plan import PlannedMove, replay, traffic
+from iallocator.planners.plan import PlannedMove, mark_units, replay, traffic
 from iallocator.scoring.state_score import score_of
 from iallocator.solver.placement_problem import PlacementProblem
 from iallocator.solver.problem import FOUND, IMPOSSIBLE
@@ -51,7 +51,7 @@ class Arrangement:
     In the end every online node has `reserve`, and `survival` finds nothing wrong.  A move is
     held to what every move is held to: all limits and migration tags, or off a node that is
     neither online nor among ``rules.leaving`` the limits of forced moves; and it breaks no must
-    of `ties`, so that those that must be together are left where they are.  `evacuate`: nobody may
+    of `ties`; those that must be together move as one.  `evacuate`: nobody may
     stay on a node of `scope` that is not online; otherwise those there are not looked at.
     """
 
@@ -87,13 +87,15 @@ class Arrangement:
         """
         state = State(self._cluster)
         nodes = self._cluster.nodes
-        flexible = [
-            i
-            for i in movable
-            if i.shared
-            and (self._evacuate or nodes[state.where[i.name][0]].online)
-            and not (self._ties is not None and self._ties.stays(i.name))
-        ]
+        flexible = self._whole_units(
+            [
+                i
+                for i in movable
+                if i.shared
+                and (self._evacuate or nodes[state.where[i.name][0]].online)
+                and not (self._ties is not None and self._ties.stays(i.name))
+            ]
+        )
         if self._evacuate and self._stuck(state, flexible):
             return None, False
         problem = self._problem(flexible)
@@ -103,6 +105,17 @@ class Arrangement:
         mirrored = any(state.reserved[index] for index in self._scope)  # then rows are too strict
         sure = not mirrored and not self._blocked
         return None, answer.status == IMPOSSIBLE and sure
+
+    def _unit(self, instance: Instance) -> list[str]:
+        """All that must be where the instance is, itself among them."""
+        return [instance.name] if self._ties is None else self._ties.unit_of(instance.name)
+
+    def _whole_units(self, flexible: Sequence[Instance]) -> list[Instance]:
+        """Those of `flexible` whose units are all of them on one node and flexible, too."""
+        homes = {instance.name: instance.nodes for instance in flexible}
+        return [
+            one for one in flexible if all(homes.get(name) == one.nodes for name in self._unit(one))
+        ]
 
     def _stuck(self, state: State, flexible: Sequence[Instance]) -> bool:
         """Whether somebody on a node that is to be left is not among `flexible`."""
@@ -129,12 +142,27 @@ class Arrangement:
             listed = [(moving, (index,)) for index in found if index != own]
             if own in self._online:
                 listed.insert(0, (0.0, (own,)))
-            places.add(instance, listed, distinct=own)
+            needs = self._beside(instance, [target for _, target in listed])
+            places.add(instance, listed, needs, distinct=own)
         for index in self._online:
             places.occupy(self._reserve.instance, index)
         problem = places.problem()
+        for kind in problem.kinds:
+            for choice in kind.choices:
+                problem.bounds.update(
+                    {row: (0.0, 0.0) for row in choice.uses if row[0] == "beside"}
+                )
         _allow_staying(problem, {i.name: i.nodes for i in flexible})
         return problem
+
+    def _beside(
+        self, instance: Instance, nodes: Sequence[tuple[int, ...]]
+    ) -> dict[tuple[int, ...], dict[tuple[object, ...], float]]:
+        """Rows that are even where all of a unit are on one node, by the nodes of `instance`."""
+        first, *others = self._unit(instance)
+        mine = others if instance.name == first else [instance.name] if others else []
+        sign = 1.0 if instance.name == first else -1.0
+        return {at: {("beside", name, at[0]): sign for name in mine} for at in nodes}
 
     def _refused(self, flexible: Sequence[Instance], wanted: Places) -> Sequence[str] | None:
         """None if the answer `wanted` does, or is the last that is tried; else all that moves."""
@@ -159,24 +187,35 @@ class Arrangement:
     def _in_order(self, flexible: Sequence[Instance], wanted: Places) -> list[PlannedMove] | None:
         """The moves to `wanted`, each made when it is allowed; None if they block each other."""
         state = State(self._cluster)
-        waiting = [i for i in flexible if wanted[i.name] != state.where[i.name]]
+        waiting: dict[tuple[str, ...], list[Instance]] = {}
+        for instance in flexible:
+            if wanted[instance.name] != state.where[instance.name]:
+                waiting.setdefault(tuple(self._unit(instance)), []).append(instance)
         moves: list[PlannedMove] = []
         while waiting:
-            ready = next((i for i in waiting if self._allowed(state, i, wanted[i.name][0])), None)
+            ready = next(
+                (k for k, some in waiting.items() if self._allowed(state, some, wanted)), None
+            )
             if ready is None:
                 return None
-            waiting.remove(ready)
-            moves.append(self._made(state, ready, wanted[ready.name][0]))
+            made = waiting.pop(ready)
+            moves += (self._made(state, one, wanted[one.name][0]) for one in made)
+        mark_units(moves, {i.name: unit for i in flexible if len(unit := self._unit(i)) > 1})
         return moves
 
-    def _allowed(self, state: State, instance: Instance, target: int) -> bool:
-        """Whether `instance` may move to `target` now."""
-        before = state.where[instance.name]
+    def _allowed(self, state: State, unit: Sequence[Instance], wanted: Places) -> bool:
+        """Whether those of one `unit` may move now, one after the other."""
+        limits = MoveLimits(state, self._fixed, self._rules.motions)
         with state.trial():
-            state.remove(instance, before)
-            limits = MoveLimits(state, self._fixed, self._rules.motions)
-            fits = limits.allow(instance, before, (target,))
-        return fits and not (self._ties and self._ties.broken(instance.name, state.where, target))
+            for instance in unit:
+                before, after = state.where[instance.name], wanted[instance.name]
+                state.remove(instance, before)
+                if not limits.allow(instance, before, after):
+                    return False
+                state.place(instance, after)
+            where = dict(state.where)
+        ties = self._ties
+        return ties is None or not any(ties.broken(i.name, where) for i in unit)
 
     def _made(self, state: State, instance: Instance, target: int) -> PlannedMove:
         """Carry out a move."""

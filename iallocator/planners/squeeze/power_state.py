@@ -1,4 +1,7 @@
-"""Nodes that a planner switches off or on: what they are like, and supposing that it is done."""
+"""Nodes that a planner switches off or on: what they are like, and supposing that it is done.
+
+The same of moves: supposing that those of other groups are made.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +10,10 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
 
     from iallocator.model.cluster import Cluster, Node
+    from iallocator.model.instance import Instance
+    from iallocator.planners.plan import PlannedMove
 
-__all__ = ["Switched", "size_like"]
+__all__ = ["Moved", "Switched", "size_like"]
 
 
 def size_like(node: Node, others: Iterable[Node]) -> Node | None:
@@ -54,3 +59,28 @@ class Switched:
         for index, (offline, online) in self._saved.items():
             self._nodes[index].offline = offline
             self._nodes[index].online = online
+
+
+class Moved:
+    """A ``with`` block in which instances are where `make` has put them.
+
+    Only for what is bound to them elsewhere: what their own nodes report is as it was.
+    """
+
+    __slots__ = ("_saved",)
+
+    def __init__(self) -> None:
+        self._saved: list[tuple[Instance, tuple[int, ...]]] = []
+
+    def make(self, moves: Iterable[PlannedMove]) -> None:
+        """Suppose that `moves` are made."""
+        for move in moves:
+            self._saved.append((move.instance, move.instance.nodes))
+            move.instance.nodes = move.after
+
+    def __enter__(self) -> Moved:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for instance, nodes in reversed(self._saved):
+            instance.nodes = nodes

@@ -13,7 +13,7 @@ from iallocator.planners.squeeze.feasibility import Feasibility
 from iallocator.planners.squeeze.headroom import Headroom
 from iallocator.planners.squeeze.node_selection import power_down, power_on
 from iallocator.planners.squeeze.options import ALL, SHARED
-from iallocator.planners.squeeze.power_state import size_like
+from iallocator.planners.squeeze.power_state import Moved, size_like
 from iallocator.planners.squeeze.result import SqueezePlan, SqueezeResult
 from iallocator.planners.survival import Survival
 from iallocator.scoring.state_score import score_of
@@ -59,7 +59,8 @@ def squeeze_cluster(
     short = [
         group for group in groups if work.reserve(group, wanted.minimal).missing(state, group.nodes)
     ]
-    done = work.wake(groups, short) if short else work.free(groups)
+    with work.moved:
+        done = work.wake(groups, short) if short else work.free(groups)
     done.before = State(cluster)  # sizes that nobody told are known by now
     done.demands = demands_of(work.relations)
     done.reserves = {group.index: work.reserve(group, wanted.target) for group in groups}
@@ -74,7 +75,7 @@ def _groups(cluster: Cluster, wanted: str) -> list[Group]:
 
 
 class _Work:
-    """One squeezing of a cluster, group by group."""
+    """One squeezing of a cluster, group by group; each finds those before it where they went."""
 
     def __init__(
         self,
@@ -87,6 +88,7 @@ class _Work:
         self.wanted = wanted
         self._standard = policy.standard
         self._progress = progress
+        self.moved = Moved()
         self._deadline = Budget(wanted.exact_seconds) if wanted.exact_seconds else None
         known = wanted.ways.knows_affinity
         self.relations = relations_of(cluster, (), wanted.tag_prefix) if known else None
@@ -136,6 +138,7 @@ class _Work:
             done.kept.update(search.refused)
             reason = search.stopped or stranded or "no further node can be freed"
             done.plans.append(GroupPlan(group, SqueezePlan(before, search, reason)))
+            self.moved.make(search.moves)
             if search.interrupted:
                 break
         if not done.nodes:
@@ -207,6 +210,7 @@ class _Work:
             done.kept.update(search.refused)
             reason = search.stopped or self._verdict(search)
             done.plans.append(GroupPlan(group, SqueezePlan(before, search, reason)))
+            self.moved.make(search.moves)
             if search.interrupted:
                 break
         if not done.nodes:
