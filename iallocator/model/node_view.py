@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from iallocator.model.cluster import Node
     from iallocator.model.instance import Instance
+    from iallocator.model.state import State
     from iallocator.model.storage import PoolSpace
 
     Quantity = Any
@@ -168,6 +169,13 @@ class NodeView:
         self.reserved = reserved
         self.at = at
         self.domain_conflicts = 0  # known only for candidates, relative to the present
+
+    @classmethod
+    def of(
+        cls, state: State, index: int, fixed: Sequence[float], at: Site | None = None
+    ) -> NodeView:
+        """Node `index` as `state` is now; `fixed` are its `CAPACITIES`."""
+        return cls(state.row(index), fixed, state.reserved[index], at)
 
     def columns(self) -> tuple[Quantity, ...]:
         """The changing quantities, in the order of `COLUMNS`."""

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from iallocator.model.instance import Instance, Pool
 
 __all__ = [
-    "EXTERNAL", "FILE", "INTERNAL", "LVM", "Access", "PoolSpace", "Storage", "partition_of",
+    "EXTERNAL", "FILE", "INTERNAL", "LVM", "Access", "PoolSpace", "Storage",
     "pool_name", "pools_of", "presumed",
 ]  # fmt: skip
 
@@ -42,11 +42,6 @@ def presumed(template: str) -> tuple[Pool, ...]:
 def pools_of(instance: Instance) -> tuple[Pool, ...]:
     """The pools that hold disks of `instance`: one, none if diskless, or several volume groups."""
     return presumed(instance.template) if instance.pools is None else instance.pools
-
-
-def partition_of(instance: Instance) -> Pool | None:
-    """The (storage type, pool) of `instance`, of its first disk; None if it has no disks."""
-    return next(iter(pools_of(instance)), None)
 
 
 def pool_name(pool: Pool) -> str:

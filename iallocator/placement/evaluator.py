@@ -253,11 +253,13 @@ class Evaluator:
         motion: Motion,
     ) -> None:
         """Have the trace, if there is one, hear what is asked of which nodes."""
-        trace = self._working.trace
-        if trace is not None:
-            trace.asked(
-                self, kind, instance, present, primaries, secondaries, refusals, mirrors, motion
+        if self._working.trace is not None:
+            from iallocator.placement.question import Question
+
+            question = Question(
+                kind, instance, present, primaries, secondaries, refusals, mirrors, motion
             )
+            self._working.trace.asked(self, question)
 
     def _motion_off(self, source: int) -> Motion:
         return self.motions.off(self._working.cluster.nodes[source])

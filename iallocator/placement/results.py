@@ -109,12 +109,6 @@ class RankedGroups:
         self.ranked = self.usable + [offer for offer in offers if offer not in usable]
         self.line = ", ".join(offer.line() for offer in offers)
 
-    def settle_on(self, offer: GroupSolution) -> None:
-        """Take `offer` in the place of what its group has offered."""
-        self.usable = [offer]
-        self.ranked = [offer, *(one for one in self.ranked if one.uuid != offer.uuid)]
-        self.order = None
-
     @property
     def best(self) -> GroupSolution | None:
         """The offer to take, if there is one."""

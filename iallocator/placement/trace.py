@@ -25,7 +25,7 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable
     from typing import Any, Protocol
 
     from iallocator.limits.node import Check
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from iallocator.n1.rules import Rules
     from iallocator.options import Settings
     from iallocator.placement.motions import Motion, Motions
+    from iallocator.placement.question import Question
     from iallocator.placement.results import (
         AllocationRequest,
         GroupPlacements,
@@ -72,24 +73,8 @@ if TYPE_CHECKING:
         def begin(self, context: Any) -> None:
             """The request is about to be decided with this `Context`."""
 
-        def asked(
-            self,
-            evaluator: Deciding,
-            kind: str,
-            instance: Instance,
-            present: Nodes,
-            primaries: Sequence[int],
-            secondaries: Sequence[int],
-            refusals: Mapping[int, str],
-            mirrors: Mapping[int, str],
-            motion: Motion,
-        ) -> None:
-            """Nodes are asked to take `instance`, which is off the state.
-
-            `kind` is the way that it comes there: ``new``, ``moved``, ``mirror``, ``pair``;
-            `present` where it is, if it moves; `refusals` say which of the `primaries`, and
-            `mirrors` which of the `secondaries`, are out before their own limits count.
-            """
+        def asked(self, evaluator: Deciding, question: Question) -> None:
+            """Nodes of a group are asked to take an instance."""
 
         def placed(
             self,

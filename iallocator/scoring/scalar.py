@@ -86,9 +86,9 @@ class ScalarKernel:
         """Node `index` as it is now."""
         view = self._views.get(index)
         if view is None:
-            state, pools = self.state, self.state.pools
+            pools = self.state.pools
             site = None if pools is None else OneSite(pools, index)
-            view = NodeView(state.row(index), self._fixed[index], state.reserved[index], site)
+            view = NodeView.of(self.state, index, self._fixed[index], site)
             self._views[index] = view
         return view
 

@@ -182,7 +182,7 @@ class _Bound:
         self._changes.reverse()  # at a position: what those from there on change at most
 
     def _view(self, index: int) -> NodeView:
-        return NodeView(self._state.row(index), self._fixed[index], self._state.reserved[index])
+        return NodeView.of(self._state, index, self._fixed[index])
 
     def _largest(self, instance: Instance, views: Sequence[NodeView]) -> list[float]:
         """Per statistic the most that `instance` changes over all nodes, with its sign."""

@@ -156,5 +156,4 @@ def _as(instance: Instance, place: Place) -> Instance:
 
 def view_of(state: State, index: int, min_disk: float = 0.0) -> NodeView:
     """The node at `index` as checks see it; `min_disk` is the share of disk to keep free."""
-    node = state.cluster.nodes[index]
-    return NodeView(state.row(index), capacities(node, min_disk), state.reserved[index])
+    return NodeView.of(state, index, capacities(state.cluster.nodes[index], min_disk))

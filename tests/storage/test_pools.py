@@ -10,7 +10,7 @@ import pytest
 
 from iallocator.engine import read
 from iallocator.errors import RequestError
-from iallocator.model.storage import partition_of
+from iallocator.model.storage import pools_of
 from iallocator.options import Settings
 from iallocator.wire.validate import problems
 from tests.builders import Json, allocate, as_bytes, cluster, instance
@@ -39,7 +39,8 @@ def places(document: Json, **wanted: Any) -> set[str]:
 def pool_of(document: Json, **wanted: Any) -> tuple[str, str] | None:
     """The pool that a new instance is taken to be in."""
     _, request = read(as_bytes(allocate(document, **wanted)), Settings())
-    return partition_of(request.instance)  # type: ignore[union-attr]
+    pools = pools_of(request.instance)  # type: ignore[union-attr]
+    return pools[0] if pools else None
 
 
 def two_nas(**more: Json) -> Json:

@@ -19,17 +19,17 @@ from iallocator.explain.record.n1 import RecordingN1Check
 from iallocator.explain.record.standings import standings
 from iallocator.explain.record.survey import Survey
 from iallocator.explain.strategy import note_order, placed_by
+from iallocator.placement.question import Question
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterator, Sequence
     from typing import Any
 
     from iallocator.limits.refusal import Refusal
     from iallocator.model.cluster import Group
     from iallocator.model.instance import Instance
     from iallocator.placement.context import Context
-    from iallocator.placement.motions import Motion
     from iallocator.placement.results import (
         AllocationRequest,
         GroupPlacements,
@@ -42,8 +42,6 @@ if TYPE_CHECKING:
     from iallocator.scoring.candidates import Candidates
 
     Nodes = tuple[int, ...]
-    Way = tuple[Nodes, float, list[Term]]
-    """A placement, its score, and what that is made of."""
 
 __all__ = ["Asked", "Choice", "Recorder"]
 
@@ -105,24 +103,11 @@ class Recorder:
         """Note the working set."""
         self._context = context
 
-    def asked(
-        self,
-        evaluator: Deciding,
-        kind: str,
-        instance: Instance,
-        present: Nodes,
-        primaries: Sequence[int],
-        secondaries: Sequence[int],
-        refusals: Mapping[int, str],
-        mirrors: Mapping[int, str],
-        motion: Motion,
-    ) -> None:
+    def asked(self, evaluator: Deciding, question: Question) -> None:
         """Note what every node of the group says."""
-        survey = Survey(
-            self.context, evaluator, kind, instance, present, primaries, secondaries, refusals,
-            mirrors, motion,
-        )  # fmt: skip
-        said = self._begin(evaluator, kind, instance, survey)
+        instance = question.instance
+        survey = Survey(self.context, evaluator, question)
+        said = self._begin(evaluator, question, survey)
         before = self._before(instance, evaluator.scope.nodes)
         said.scores = Contributions(self.context.state, evaluator.scope.nodes, instance, before)
         said.report.nodes = survey.reports(self.left, self._earlier(said))
@@ -176,11 +161,11 @@ class Recorder:
         with state.trial():
             state.remove(instance, present)
             motion = evaluator.motions.off(self.context.cluster.nodes[present[0]])
-            survey = Survey(
-                self.context, evaluator, "exchange", instance, present, present[1:], (),
-                refusals, {}, motion, found,
-            )  # fmt: skip
-            said = self._begin(evaluator, "exchange", instance, survey)
+            question = Question(
+                "exchange", instance, present, present[1:], (), refusals, {}, motion, found
+            )
+            survey = Survey(self.context, evaluator, question)
+            said = self._begin(evaluator, question, survey)
             said.report.nodes = survey.reports(self.left, None)
             before = self._before(instance, nodes)
             if found is None:
@@ -234,11 +219,11 @@ class Recorder:
         assert self._open is not None
         return self._open
 
-    def _begin(self, evaluator: Deciding, kind: str, instance: Instance, survey: Survey) -> Asked:
+    def _begin(self, evaluator: Deciding, question: Question, survey: Survey) -> Asked:
         group = evaluator.group
         report = GroupReport(group.name, group.uuid, group.alloc_policy)
-        said = Asked(self._next(), kind, instance, group, report, survey)
-        self.asked_of.setdefault(instance.name, []).append(said)
+        said = Asked(self._next(), question.kind, question.instance, group, report, survey)
+        self.asked_of.setdefault(question.instance.name, []).append(said)
         return said
 
     def _earlier(self, said: Asked) -> GroupReport | None:

@@ -19,10 +19,10 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
     from iallocator.explain.group_report import GroupReport
-    from iallocator.limits.refusal import Refusal as Reason
     from iallocator.model.instance import Instance
     from iallocator.n1.check import N1Check
     from iallocator.placement.context import Context
+    from iallocator.placement.question import Question
     from iallocator.placement.trace import Deciding
     from iallocator.placement.what_if import WhatIf
 
@@ -45,32 +45,19 @@ STAYS = {
 class Survey:
     """The nodes of a group that are asked to take an instance, which is off the state."""
 
-    def __init__(
-        self,
-        context: Context,
-        evaluator: Deciding,
-        kind: str,
-        instance: Instance,
-        present: Nodes,
-        primaries: Sequence[int],
-        secondaries: Sequence[int],
-        refusals: Mapping[int, str],
-        mirrors: Mapping[int, str],
-        motion: Motion,
-        reason: Reason | None = None,
-    ) -> None:
+    def __init__(self, context: Context, evaluator: Deciding, question: Question) -> None:
         self._context = context
         self._group = evaluator.group
-        self._kind = kind
-        self._instance = instance
+        self._kind = kind = question.kind
+        self._instance = instance = question.instance
         self._mirror: WhatIf | None = None
         self._source: int | None = None
         self._breach = ""
+        present, primaries, motion = question.present, question.primaries, question.motion
+        refusals, mirrors, answer = question.refusals, question.mirrors, question.answer
         worded = self._worded(present, refusals)
         on_primary = PRIMARY
-        if (
-            kind == "mirror" and context.settings.ways.tests_primary_again
-        ):  # it tests the primary again
+        if kind == "mirror" and context.settings.ways.tests_primary_again:
             motion = Motion("mirror", FORCED_LIMITS, motion.secondary)
         elif kind == "mirror":
             on_primary = ()
@@ -81,13 +68,13 @@ class Survey:
             self._source = present[0]
             self._mirror = evaluator.what_if(instance, self._off(evaluator, present[1]))
             worded |= self._on_the_way(evaluator, present, refusals, worded)
-        elif kind == "exchange" and reason is not None:
-            worded = {present[1]: worded.get(present[1]) or Refusal(reason.reason, reason.text)}
+        elif kind == "exchange" and answer is not None:
+            worded = {present[1]: worded.get(present[1]) or Refusal(answer.reason, answer.text)}
             own = first_of(prospect.primary_failures(present[1]))
-            self._barred = () if own and own.reason == reason.reason else tuple(worded)
+            self._barred = () if own and own.reason == answer.reason else tuple(worded)
         if not all(index in self._barred for index in primaries):
             self._breach = ""
-        seconds = [index for index in secondaries if index not in mirrors]
+        seconds = [index for index in question.secondaries if index not in mirrors]
         self._seats = RolesTested(
             prospect, list(primaries), seconds if pairs else None, worded,
             self._out_as_mirrors(mirrors, primaries),

@@ -158,9 +158,7 @@ class _Examination:
                 yield index, instance
 
     def _view(self, index: int) -> NodeView:
-        state = self._state
-        fixed = capacities(self._nodes[index], self._min_disk)
-        return NodeView(state.row(index), fixed, state.reserved[index])
+        return NodeView.of(self._state, index, capacities(self._nodes[index], self._min_disk))
 
     def _name(self, index: int) -> str:
         return self._nodes[index].name

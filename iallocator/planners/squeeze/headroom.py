@@ -44,11 +44,9 @@ class Headroom:
         A node that is short of memory for failovers already is not judged by that.
         """
         node = state.cluster.nodes[index]
-        reserved = state.reserved[index]
-        before = NodeView(
-            state.row(index), capacities(node), reserved - 0.5
-        )  # just enough: not short
-        after = before.plus(self.instance.as_primary, reserved)
+        before = NodeView.of(state, index, capacities(node))
+        after = before.plus(self.instance.as_primary, before.reserved)
+        before.reserved -= 0.5  # just enough: not short
         for check in checks_for(PRIMARY, self.instance, ALL_LIMITS):
             if check.fails(before, after, self.instance):
                 return check.numbers(before, after, self.instance)

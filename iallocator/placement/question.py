@@ -1,0 +1,48 @@
+"""What an evaluator asks of which nodes, as a trace hears it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from iallocator.limits.refusal import Refusal
+    from iallocator.model.instance import Instance
+    from iallocator.placement.motions import Motion
+
+    Nodes = tuple[int, ...]
+
+__all__ = ["Question"]
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """Nodes are asked to take `instance`, which is off the state.
+
+    Attributes
+    ----------
+    kind:
+        The way that it comes there: ``new``, ``moved``, ``mirror``, ``pair``, ``exchange``.
+    present:
+        Where it is, if it moves; primary first.
+    primaries, secondaries:
+        Who is asked in which role.
+    refusals, mirrors:
+        Which of them are out, and why, before their own limits count.
+    motion:
+        Which limits count.
+    answer:
+        What is in the way of exchanging roles, where that is all that is asked.
+    """
+
+    kind: str
+    instance: Instance
+    present: Nodes
+    primaries: Sequence[int]
+    secondaries: Sequence[int]
+    refusals: Mapping[int, str]
+    mirrors: Mapping[int, str]
+    motion: Motion
+    answer: Refusal | None = None
