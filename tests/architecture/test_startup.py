@@ -54,6 +54,17 @@ def test_small_allocate_loads_only_its_own_handler() -> None:
     assert not rooms & {"explain", "render", "replay", "transition"}
 
 
+def test_installed_script_loads_no_regular_expressions() -> None:
+    """The script that starts the program is ours: the one that pip generates loads `re`."""
+    command = [sys.executable, "-S", "-X", "importtime", str(PACKAGE.parent / "bin/iallocator")]
+    raw = as_bytes(allocate(cluster(nodes=4)))
+    environment = {"PYTHONPATH": str(PACKAGE.parent)}
+    done = subprocess.run(command, input=raw, capture_output=True, check=True, env=environment)
+    names = {line.rpartition("|")[2].strip() for line in done.stderr.decode().splitlines()}
+    assert "iallocator.process" in names
+    assert not names & {"re", "enum", "functools"}
+
+
 def test_large_allocate_loads_the_array_library() -> None:
     """The test above can fail: with many nodes numpy is worth its time."""
     document = allocate(cluster(nodes=400))
