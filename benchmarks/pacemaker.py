@@ -162,7 +162,7 @@ def ours(one: Problem) -> Graph:
         raise AssertionError(f"left: {transition.left}")
     graph = Graph()
     for step in transition.steps:
-        action, task = str(step.number), step.task
+        action, task = str(step.number), step.action
         graph.waits[action] = {str(number) for number in step.after}
         graph.owner[action] = task.name
         for amounts, found in ((task.takes, graph.takes), (task.frees, graph.frees)):

@@ -30,7 +30,13 @@ if TYPE_CHECKING:
     from iallocator.requests import Request
 
 __all__ = [
-    "coming_with", "decide", "read", "reading_for", "request_in", "respond", "settle",
+    "coming_with",
+    "decide",
+    "effective_settings",
+    "read",
+    "reading_for",
+    "request_in",
+    "respond",
     "summary",
 ]  # fmt: skip
 
@@ -85,7 +91,7 @@ def decide(
 ) -> Reply:
     """The reply to `request`; `trace` hears why."""
     doubts: list[str] = []
-    settings = settle(cluster, request.asked, settings, doubts)
+    settings = effective_settings(cluster, request.asked, settings, doubts)
     coming = coming_with(request)
     context = Context(cluster, settings, candidates_of(cluster, request), coming, trace)
     if trace is not None:
@@ -103,7 +109,7 @@ def decide(
     return reply
 
 
-def settle(
+def effective_settings(
     cluster: Cluster, asked: Mapping[str, Any], settings: Settings, remarks: list[str]
 ) -> Settings:
     """`settings`, completed from what the request asked and from tags.

@@ -51,7 +51,7 @@ class _Balancing(run_plan.Planner):
         """Plan within groups."""
         from iallocator.planners.balance.balance import balance_cluster
 
-        wishes = balance_options.wishes_of(self._settings, settings)
+        wishes = balance_options.balance_options_of(self._settings, settings)
         return balance_cluster(source.cluster, wishes, progress())
 
     def min_disk(self) -> float:

@@ -97,7 +97,7 @@ OPTIONS = (
 def run(settings: Settings, positional: Sequence[str]) -> int:
     """Fill the cluster in the file (- or none: stdin), say what fitted."""
     from iallocator.commands.shared.source import load_source
-    from iallocator.engine import reading_for, settle
+    from iallocator.engine import effective_settings, reading_for
     from iallocator.planners.capacity.capacity import study
 
     if settings.json and settings.machine_readable == "yes":
@@ -105,7 +105,7 @@ def run(settings: Settings, positional: Sequence[str]) -> int:
     check_saving(settings, "tiered", "standard")
     source = load_source(settings, positional)
     remarks: list[str] = []
-    tagged = settle(source.cluster, {}, settings, remarks)
+    tagged = effective_settings(source.cluster, {}, settings, remarks)
     tell(*remarks)
     try:
         found = study(

@@ -70,7 +70,7 @@ def run(settings: Settings, positional: Sequence[str]) -> int:
     check_saving(settings, "original", "balanced")
     settings.all_groups = True
     source = load_source(settings, positional)
-    wanted = balance_options.wishes_of(settings, settled(settings, source))
+    wanted = balance_options.balance_options_of(settings, settled(settings, source))
     if settings.no_simulation:
         wanted.limits.max_length = 0
     balance_options.adjust(source.cluster, settings)

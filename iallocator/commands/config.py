@@ -41,13 +41,13 @@ class Settings(options.Settings):
 def run(settings: Settings, positional: Sequence[str]) -> int:
     """Show the settings for the document in the file (- or none: stdin)."""
     from iallocator.commands.shared.source import load_source
-    from iallocator.engine import request_in, settle
+    from iallocator.engine import effective_settings, request_in
 
     source = load_source(settings, positional)
     request = request_in(source.document, source.cluster, settings)
     asked = request.asked if request else {}
     warnings: list[str] = []
-    whole = settle(source.cluster, asked, settings, warnings)
+    whole = effective_settings(source.cluster, asked, settings, warnings)
     tell(*warnings)
     rows = list(_rows(whole, settings))
     groups = list(_group_rows(source.cluster, whole, settings))

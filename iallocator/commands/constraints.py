@@ -55,12 +55,12 @@ def run(settings: Settings, positional: Sequence[str]) -> int:
     from iallocator.commands.shared.source import load_source
     from iallocator.constraints.affinity_factory import relations_of
     from iallocator.constraints.listing import constraints_of, wanted_by
-    from iallocator.engine import request_in, settle
+    from iallocator.engine import effective_settings, request_in
 
     source = load_source(settings, positional)
     request = request_in(source.document, source.cluster, settings)
     remarks: list[str] = []
-    whole = settle(source.cluster, request.asked if request else {}, settings, remarks)
+    whole = effective_settings(source.cluster, request.asked if request else {}, settings, remarks)
     tell(*remarks)
     wanted = wanted_by(request)
     new = [request.instance for request in wanted]

@@ -77,13 +77,13 @@ class Affinity(NoAffinity):
         forbidden = locations.forbidden(instance.name)
         return {index: REASON for index in nodes if index in forbidden}
 
-    def told(self, instance: Instance, nodes: Iterable[int]) -> dict[int, str]:
+    def refusal_texts(self, instance: Instance, nodes: Iterable[int]) -> dict[int, str]:
         asked = list(nodes)
         where = self._state.where
         refused = self._relations.refusals(instance.name, asked, where, self.pending)
         names = [one.name for one in self._companions(instance)]
         crowd = f"no room for all that must be together: {', '.join(names)}"
-        return {i: f"must be {refused[i].told}" if i in refused else crowd for i in asked}
+        return {i: f"must be {refused[i].text}" if i in refused else crowd for i in asked}
 
     def _companions(self, instance: Instance) -> list[Instance]:
         """`instance` and the undecided ones that must be on its node; [] if it has none."""
@@ -108,7 +108,7 @@ class Affinity(NoAffinity):
                 state.place(one, (index,))
         return True
 
-    def priced(
+    def with_soft_costs(
         self, instance: Instance, candidates: Candidates
     ) -> tuple[Candidates, dict[Nodes, float]]:
         rows = [list(candidates.row(number)) for number in range(candidates.rows())]
@@ -135,14 +135,15 @@ class Affinity(NoAffinity):
     def broken(self, instance: Instance, node: int) -> list[str]:
         where = self._state.where
         broken = self._relations.broken(instance.name, node, where, self.pending)
-        return [bond.priced for bond in broken if not bond.must] + self.unmet_orders(instance)
+        shoulds = [bond.text_with_price for bond in broken if not bond.must]
+        return shoulds + self.unmet_orders(instance)
 
     def unmet_orders(self, instance: Instance) -> list[str]:
         home = self._state.cluster.nodes[instance.nodes[0]] if instance.nodes else None
         if home is not None and home.online:
             return []  # it runs already
         wishes = [b for b in self._relations.of(instance.name, ORDER) if b.other and not b.must]
-        return [f"{b.told}: {why}" for b in wishes if (why := self._why_not_running(b.other))]
+        return [f"{b.text}: {why}" for b in wishes if (why := self._why_not_running(b.other))]
 
     def _why_not_running(self, name: str) -> str:
         """Why `name` does not run after the answer, as far as that is decided; or ""."""
@@ -158,7 +159,7 @@ class Affinity(NoAffinity):
         runs = known.running and name in self._state.where
         return "" if runs else f"{name} does not run"
 
-    def unmet(self, instance: Instance) -> str:
+    def unsatisfiable(self, instance: Instance) -> str:
         where = self._state.where
         present = where.get(instance.name, ())[:1]
         every = self._state.cluster.nodes
@@ -173,16 +174,16 @@ class Affinity(NoAffinity):
         nodes = self._state.where.get(bond.other)
         home = self._state.cluster.nodes[nodes[0]] if nodes else None
         if home is None or home.online:
-            return bond.told
+            return bond.text
         state = "offline" if home.offline else "drained" if home.drained else "not vm_capable"
-        return f"{bond.told}, which is on {home.name}, which is {state}"
+        return f"{bond.text}, which is on {home.name}, which is {state}"
 
     def unsupported(self, instances: Sequence[Instance]) -> dict[str, str]:
         coming = {instance.name for instance in instances}
         chains = {name: self._relations.unsupported(name, coming) for name in coming}
         return {one.name: chains[one.name] for one in instances if chains[one.name]}
 
-    def left_behind(
+    def dependents_of_failed(
         self, done: Sequence[Instance], failed: Collection[str], ordered: bool
     ) -> dict[str, str]:
         kinds = (TOGETHER, ORDER) if ordered else (TOGETHER,)
@@ -208,10 +209,10 @@ class Affinity(NoAffinity):
                 continue
             verb = "must be " if bond.kind == TOGETHER else ""
             if bond.other in failed:
-                chains[instance.name] = f"{verb}{bond.told}, which has no place"
+                chains[instance.name] = f"{verb}{bond.text}, which has no place"
                 return
             if bond.other in chains:
-                chains[instance.name] = f"{verb}{bond.told}, which {chains[bond.other]}"
+                chains[instance.name] = f"{verb}{bond.text}, which {chains[bond.other]}"
                 return
 
     def demands(self) -> Demands:

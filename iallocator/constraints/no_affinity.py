@@ -59,11 +59,11 @@ class NoAffinity:
         """Those of `nodes` that must not become the secondary of `instance`, with the reason."""
         return {}
 
-    def told(self, instance: Instance, nodes: Iterable[int]) -> dict[int, str]:
+    def refusal_texts(self, instance: Instance, nodes: Iterable[int]) -> dict[int, str]:
         """Per node that `refused` refuses, which bond does and where it comes from."""
         return {}
 
-    def priced(
+    def with_soft_costs(
         self, instance: Instance, candidates: Candidates
     ) -> tuple[Candidates, dict[Nodes, float]]:
         """`candidates` with the cost of what they break added, and their scores without it.
@@ -84,7 +84,7 @@ class NoAffinity:
         """After whom `instance` should start, though that one does not run, for people."""
         return []
 
-    def unmet(self, instance: Instance) -> str:
+    def unsatisfiable(self, instance: Instance) -> str:
         """The bonds that leave no node at all for `instance`, for people, or "".
 
         All nodes but the one it is on are looked at, whatever else they lack.
@@ -95,7 +95,7 @@ class NoAffinity:
         """New `instances` that start after something that cannot run, each with the chain."""
         return {}
 
-    def left_behind(
+    def dependents_of_failed(
         self, done: Sequence[Instance], failed: Collection[str], ordered: bool
     ) -> dict[str, str]:
         """Those of `done` that depend on one of `failed`, directly or through others, and how.

@@ -125,7 +125,7 @@ class Relations:
             if bond.must and bond.other and bond.other not in path:
                 why = self._hindrance(bond.other, coming, path)
                 if why:
-                    return f"{bond.told}, which {why}"
+                    return f"{bond.text}, which {why}"
         return ""
 
     def _hindrance(self, name: str, coming: Collection[str], path: tuple[str, ...]) -> str:

@@ -108,7 +108,7 @@ class Refusal:
     step: str = ""
 
     @property
-    def told(self) -> str:
+    def wording(self) -> str:
         """Reason and text in one."""
         step = f" {self.step}" if self.step else ""
         return f"{self.reason}{step}: {self.text}"

@@ -23,7 +23,7 @@ def note_order(report: GroupReport, order: OrderedCandidates, cluster: Cluster) 
     """Note in `report` how `order` ranked the nodes, and which it refused."""
     report.strategy = order.name
     report.ranking = (
-        [(cluster.nodes[index].name, order.told((index,))) for index in order.primaries]
+        [(cluster.nodes[index].name, order.criteria((index,))) for index in order.primaries]
         if order.first is not None
         else []
     )
@@ -49,7 +49,7 @@ def placed_by(
             cluster.node_names(nodes),
             score,
             terms,
-            ", ".join(f"{name} {value}" for name, value in order.told(nodes)),
+            ", ".join(f"{name} {value}" for name, value in order.criteria(nodes)),
             over if k == 0 else {},
         )
         for k, (nodes, score, terms) in enumerate(found)

@@ -90,7 +90,7 @@ def script(cluster: Cluster, sets: JobSets) -> list[str]:
         lines.append(f"echo jobset {number}, {len(jobs)} jobs")
         for job, steps in enumerate(jobs, start=1):
             lines.append(f"  echo job {number}/{job}")
-            lines += (f"  {step_command(step.task, cluster)}" for step in steps)
+            lines += (f"  {step_command(step.action, cluster)}" for step in steps)
     return lines
 
 
@@ -113,7 +113,7 @@ def job_sets_of_moves(
     """The same steps in given `sets` of positions in `moves`: (instance, number of steps)."""
     steps: dict[str, list[ScheduledStep]] = {}
     for step in transition.steps:
-        steps.setdefault(step.task.name, []).append(step)
+        steps.setdefault(step.action.name, []).append(step)
     jobs = []
     for name, count in moves:
         jobs.append(steps[name][:count])

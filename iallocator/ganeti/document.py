@@ -31,7 +31,7 @@ def transition_document(transition: Transition) -> Json:
 
 
 def _step(step: ScheduledStep, cluster: Cluster) -> Json:
-    task = step.task
+    task = step.action
     entry: Json = {"number": step.number, "kind": task.kind}
     if task.instance is not None:
         entry["instance"] = task.instance.name

@@ -25,7 +25,7 @@ def jobs_of(transition: Transition) -> list[Json]:
     ``by_hand`` lists the numbers of those that must be done before the job is submitted.
     """
     steps = {step.number: step for step in transition.steps}
-    codes = {n: opcodes_of(transition.cluster, step.task) for n, step in steps.items()}
+    codes = {n: opcodes_of(transition.cluster, step.action) for n, step in steps.items()}
     job_of: dict[int, int] = {}
     jobs: list[Json] = []
     for chain in chains(transition.steps):
@@ -71,7 +71,7 @@ def chains(steps: Sequence[ScheduledStep]) -> list[list[int]]:
     made: dict[int, list[int]] = {}
     for step in steps:
         last = step.after[0] if len(step.after) == 1 else 0
-        same = last and step.task.name and by_number[last].task.name == step.task.name
+        same = last and step.action.name and by_number[last].action.name == step.action.name
         if same and followers[last] == 1:
             made[last].append(step.number)
             made[step.number] = made[last]
@@ -95,10 +95,10 @@ def link_jobs(transition: Transition, jobs: Sequence[list[Json]], names: Sequenc
     was made, so that every job waits for earlier ones only.
     """
     position = {name: k for k, name in enumerate(names)}
-    name_of = {step.number: step.task.name for step in transition.steps}
+    name_of = {step.number: step.action.name for step in transition.steps}
     waits: dict[int, set[int]] = {}
     for step in transition.steps:
-        here = position.get(step.task.name)
+        here = position.get(step.action.name)
         if here is None:
             continue
         others = (position.get(name_of[number]) for number in step.after)

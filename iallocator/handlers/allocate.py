@@ -32,7 +32,7 @@ def allocate(context: Context, request: Allocate) -> Reply:
     best = offers.best
     if best is None:
         why = offers.line or "no group has nodes"
-        unkept = context.bonds.unmet(request.instance)
+        unkept = context.bonds.unsatisfiable(request.instance)
         return Reply(False, f"{why}; it {unkept}" if unkept else why, [], solutions)
     selected = "" if wish.named else f"Selected group: {best.group}, "
     info = selected + offers.line + policy_warning(best)

@@ -45,7 +45,7 @@ class MoveReport:
 
     def failed(self, instance: Instance, message: str, entry: dict[str, Any]) -> None:
         """Count an instance that stays where it is."""
-        unkept = self._context.bonds.unmet(instance)
+        unkept = self._context.bonds.unsatisfiable(instance)
         message += f"; it {unkept}" if unkept and unkept not in message else ""
         self._failed.append([instance.name, message])
         self._solutions.append(entry)
@@ -119,7 +119,7 @@ class MoveReport:
                 why = left[entry["instance"]]
                 self._failed.append([entry["instance"], why])
                 entry |= {"nodes": [], "reason": why}
-        last = {step.task.name: step.number for step in transition.steps}
+        last = {step.action.name: step.number for step in transition.steps}
         names = [instance.name for instance, _ in self._made]
         kept = [k for k, name in enumerate(names) if name not in left]
         self._take(sorted(kept, key=lambda k: last.get(names[k], 0)))

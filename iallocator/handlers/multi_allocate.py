@@ -102,7 +102,7 @@ def _drop_dependents(context: Context, batch: _Batch) -> None:
     """Fail what depends on an instance that failed, though it has a place itself."""
     names = {name for name, _ in batch.failed}
     done = [instance for instance, _ in batch.placed]
-    chains = context.bonds.left_behind(done, names, ordered=True)
+    chains = context.bonds.dependents_of_failed(done, names, ordered=True)
     for instance, nodes in list(batch.placed):
         if instance.name in chains:
             context.state.remove(instance, nodes)
@@ -134,7 +134,7 @@ def _place(context: Context, wish: AllocationRequest, wanted: Allocate, batch: _
     groups = [offer.document(context.settings.top) for offer in offers.ranked]
     if offers.best is None:
         why = offers.line or "no group has nodes"
-        unkept = context.bonds.unmet(wanted.instance)
+        unkept = context.bonds.unsatisfiable(wanted.instance)
         _fail(batch, wanted, f"{why}; it {unkept}" if unkept else why, groups)
     else:
         _take(context, batch, wanted, offers.best, groups)

@@ -30,7 +30,7 @@ def relocate(context: Context, request: Relocate) -> Reply:
     outcome = move(context, evaluator, instance, evaluator.online_nodes())
     solutions = [move_entry(context, instance, outcome)]
     if outcome.best is None:
-        unmet = "" if instance.template == "drbd" else context.bonds.unmet(instance)
+        unmet = "" if instance.template == "drbd" else context.bonds.unsatisfiable(instance)
         message = outcome.message + (f"; it {unmet}" if unmet else "")
         return Reply(False, message, [], solutions)
     names = context.cluster.node_names(outcome.best.nodes)

@@ -80,14 +80,14 @@ class Constraint:
         return self.strength == MUST
 
     @property
-    def told(self) -> str:
+    def text(self) -> str:
         """What is required and where that comes from, for people."""
         return f"{self.what} ({self.origin})"
 
     @property
-    def priced(self) -> str:
+    def text_with_price(self) -> str:
         """The same of a should, with what breaking it costs."""
-        return f"{self.told}: costs {self.weight:g}"
+        return f"{self.text}: costs {self.weight:g}"
 
     def document(self) -> dict[str, Any]:
         """As plain data."""

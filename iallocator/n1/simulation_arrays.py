@@ -172,9 +172,9 @@ class _Batch:
             hopeless |= some & (np.maximum(memory, 0).sum(axis=1) < bound)
             hopeless |= some & (memory.max(axis=1) < need)
         done = (self._left <= step) | safe
-        self._settle(lost=hopeless & ~done, done=done)
+        self._record_lost(lost=hopeless & ~done, done=done)
 
-    def _settle(self, lost: NDArray[np.bool_], done: NDArray[np.bool_]) -> None:
+    def _record_lost(self, lost: NDArray[np.bool_], done: NDArray[np.bool_]) -> None:
         self.lost += self._failing[lost].tolist()
         keep = ~(lost | done)
         if keep.all():
@@ -203,7 +203,7 @@ class _Batch:
         best = scores.argmin(axis=1)
         self._add(rows, best, vector)
         stuck = ~np.isfinite(scores[rows, best])
-        self._settle(lost=stuck, done=np.zeros_like(stuck))
+        self._record_lost(lost=stuck, done=np.zeros_like(stuck))
 
     def _add(self, rows: NDArray[np.intp], nodes: NDArray[np.intp], amounts: Floats) -> None:
         """Add `amounts` (columns × failures) at one node of each failure; keep the sums."""

@@ -111,7 +111,7 @@ class AcrossGroups:
             found = kernel.pairs(instance, nodes, nodes, refusals, motion.primary, motion.secondary)
         else:
             found = kernel.singles(instance, nodes, refusals, motion.primary)
-        return context.bonds.priced(instance, found)[0]
+        return context.bonds.with_soft_costs(instance, found)[0]
 
     def _singles(self, instance: Instance, groups: Sequence[Group]) -> Ranked:
         """Single nodes of `groups`, best first; of groups that are level the first one."""

@@ -280,7 +280,7 @@ class Evaluator:
         mirrors = self.scope.kernel.mirror_refusals(instance, old, nodes, limits)
         refusals = mirrors | refusals
         checker = self._working.kernels.checker(state)
-        left = self.motions.left_behind(instance, self._working.cluster.nodes[old])
+        left = self.motions.old_primary_checks(instance, self._working.cluster.nodes[old])
         if self.settings.ways.tests_primary_again:
             again = checks_for(PRIMARY, instance, FORCED_LIMITS)
             reason = checker.primary_refusal(instance, old, again)

@@ -85,7 +85,7 @@ class Motions:
         """The motion of an instance that leaves `source`: forced if that is not online."""
         return self._usual if self._is_up(source) else self._forced
 
-    def left_behind(self, instance: Instance, old: Node) -> Sequence[Check]:
+    def old_primary_checks(self, instance: Instance, old: Node) -> Sequence[Check]:
         """What is tested on the old primary of a failover, which becomes the secondary."""
         checks = SECONDARY if self._is_up(old) else ABANDONED
         return checks_for(checks, instance, self.off(old).secondary)

@@ -96,7 +96,7 @@ class MoveLimits:
     def _mirror_checks(self, instance: Instance, before: Nodes, after: Nodes) -> Sequence[Check]:
         """What is tested on the new secondary of a move or of a new instance."""
         if after[1] in before[:1]:
-            return self._motions.left_behind(instance, self._state.cluster.nodes[after[1]])
+            return self._motions.old_primary_checks(instance, self._state.cluster.nodes[after[1]])
         motion = self._motion_off(before[-1]) if before else self._motions.new
         return checks_for(SECONDARY, instance, motion.secondary)
 

@@ -59,7 +59,7 @@ def place_new(
             context.state, evaluator.group, instance, candidates, context.bonds
         )
     else:
-        candidates, scores = context.bonds.priced(instance, candidates)
+        candidates, scores = context.bonds.with_soft_costs(instance, candidates)
     accepts: Accepts = evaluator.keeps_n1
     if by_losses and not settings.ways.asks_n1_by_losses:
         accepts = _anything

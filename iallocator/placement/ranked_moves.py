@@ -33,7 +33,7 @@ def rank_moves(
     `primary_given`: a strategy has a say in the secondary only.
     """
     if strategy == "score":
-        return RankedMoves(*working.bonds.priced(instance, candidates))
+        return RankedMoves(*working.bonds.with_soft_costs(instance, candidates))
     from iallocator.ranking import ranks_nodes
 
     if not ranks_nodes(strategy):

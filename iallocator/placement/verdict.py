@@ -55,7 +55,7 @@ class Verdicts:
         bonds, after = self._working.bonds, present[::-1]
         reason = bonds.refused_passing(instance, after[:1]).get(after[0])
         if reason is not None:
-            return Refusal(reason, bonds.told(instance, after[:1])[after[0]], after[0])
+            return Refusal(reason, bonds.refusal_texts(instance, after[:1])[after[0]], after[0])
         return migration_refusal(self._working.cluster, *present) or self._limit_refusal(
             instance, present, after
         )
@@ -109,7 +109,7 @@ class Verdicts:
         barred = migration_refusal(cluster, source[0], target) if source else None
         reason = bonds.refused(instance, (target,)).get(target)
         if barred is None and reason is not None:
-            return Refusal(reason, bonds.told(instance, (target,))[target], target)
+            return Refusal(reason, bonds.refusal_texts(instance, (target,))[target], target)
         return barred
 
     def _mirror_bar(self, instance: Instance, before: Nodes, after: Nodes) -> Refusal | None:
@@ -117,7 +117,7 @@ class Verdicts:
         bonds = self._working.bonds
         for target, reason in bonds.refused_mirrors(instance, after[1:]).items():
             if target not in before:
-                return Refusal(reason, bonds.told(instance, (target,))[target], target)
+                return Refusal(reason, bonds.refusal_texts(instance, (target,))[target], target)
         return None
 
     def _limit_refusal(self, instance: Instance, before: Nodes, after: Nodes) -> Refusal | None:

@@ -67,7 +67,7 @@ class _Moments:
 
     def __init__(self, state: State, transition: Transition, limits: PlanLimits) -> None:
         self._state = state
-        self._tasks = {step.number: step.task for step in transition.steps}
+        self._tasks = {step.number: step.action for step in transition.steps}
         self._shares = transition.shares
         self._relations = limits.relations
         movers = {t.name: t.instance for t in self._tasks.values() if t.instance is not None}
@@ -165,7 +165,7 @@ class _Moments:
         for bond in self._apart(task.name):
             homes = at.get(bond.other, set())
             if any(self._breaks(bond, node, home) for home in homes) and not self._always(bond):
-                yield f"step {number}: {task.name}: must be {bond.told}, and meets it on {where}"
+                yield f"step {number}: {task.name}: must be {bond.text}, and meets it on {where}"
 
     def _apart(self, name: str) -> Sequence[Constraint]:
         if self._relations is None:

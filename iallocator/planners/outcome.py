@@ -71,7 +71,7 @@ class Outcome:
             for bond in bonds:
                 if bond not in self._broken.get(name, ()):
                     mover = name if name in self._before else bond.other
-                    yield mover, f"{name}: must be {bond.told}"
+                    yield mover, f"{name}: must be {bond.text}"
 
     def _broken_musts(self, state: State) -> dict[str, list[Constraint]]:
         relations = self._limits.relations
@@ -109,7 +109,7 @@ class Outcome:
         forbidden = relations.locations.forbidden(name)
         for index in after[1:]:
             if index not in before and index in forbidden:
-                yield f"its mirror must be {forbidden[index].told}"
+                yield f"its mirror must be {forbidden[index].text}"
 
     def of_nodes(self, state: State) -> Iterator[Found]:
         """Nodes that the plan frees must be empty."""

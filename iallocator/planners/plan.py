@@ -210,4 +210,4 @@ def note_broken(state: State, moves: Iterable[PlannedMove], relations: Relations
             name = move.instance.name
             apply_steps(state, move.instance, move.steps)
             broken = relations.broken(name, state.where[name][0], state.where)
-            move.broken = [bond.priced for bond in broken if not bond.must]
+            move.broken = [bond.text_with_price for bond in broken if not bond.must]

@@ -103,7 +103,7 @@ def _newly_broken(
         was = relations.broken(name, held[name][0], held)
         for bond in relations.broken(name, state.where[name][0], state.where):
             if bond.must and bond not in was:
-                yield f"{name}: must be {bond.told}"
+                yield f"{name}: must be {bond.text}"
 
 
 def _soft(state: State, move: PlannedMove, limits: PlanLimits) -> Iterator[str]:
@@ -162,13 +162,13 @@ def verify_transition(
     """
     problems = check(state, transition, rounds)
     problems += wrong_moments(state, transition, limits, rounds)
-    steps = [step for step in transition.steps if step.task.instance is not None]
-    moved = [(step.task.name, _concerned(step.task)) for step in steps]
+    steps = [step for step in transition.steps if step.action.instance is not None]
+    moved = [(step.action.name, _concerned(step.action)) for step in steps]
     outcome = Outcome(state, moved, limits)
     with state.trial():
         execution = Execution(state)
         for step in transition.steps:
-            execution.carry_out(step.task)
+            execution.carry_out(step.action)
         for name in limits.left_out:
             execution.take_out(name)
         problems += (f"in the end: {text}" for _, text in outcome.of_instances(state))
@@ -194,7 +194,7 @@ def _stopped(state: State, steps: Sequence[ScheduledStep], relations: Relations)
     """Steps that stop what must keep running, or that move what cannot be stopped."""
     fenced: set[int | None] = set()
     for step in steps:
-        task, instance = step.task, step.task.instance
+        task, instance = step.action, step.action.instance
         if task.kind == FENCE:
             fenced.add(task.node)
         if instance is None or not _runs(task.before):

@@ -174,7 +174,7 @@ class NodeRanking:
         self.ranked = ranked
         self.refused: Mapping[int, str] = refused or {}
 
-    def told(self, index: int) -> list[tuple[str, str]]:
+    def criteria(self, index: int) -> list[tuple[str, str]]:
         """What node `index` was ranked by: (rule, value), in the order in which they count.
 
         For the administrator's eyes only.
@@ -183,7 +183,7 @@ class NodeRanking:
 
     def decided(self, first: int, second: int) -> str:
         """Why node `first` comes before `second`: the first rule at which they differ."""
-        for (rule, mine), (_, other) in zip(self.told(first), self.told(second)):
+        for (rule, mine), (_, other) in zip(self.criteria(first), self.criteria(second)):
             if mine != other:
                 return f"{rule}: {mine} against {other}"
         return "equal in everything; of equals the first by name is taken"

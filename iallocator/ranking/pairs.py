@@ -140,13 +140,13 @@ class OrderedCandidates(Candidates):
         """More members for the entry of ``solutions`` if the instance goes to `nodes`."""
         return {} if self.first is None else self.first.extra(nodes[0])
 
-    def told(self, nodes: Nodes) -> list[tuple[str, str]]:
-        """What the nodes were ranked by, see `NodeRanking.told`; of a secondary with its role."""
-        found = [] if self.first is None else list(self.first.told(nodes[0]))
+    def criteria(self, nodes: Nodes) -> list[tuple[str, str]]:
+        """What ranked the nodes, see `NodeRanking.criteria`; of a secondary with its role."""
+        found = [] if self.first is None else list(self.first.criteria(nodes[0]))
         if len(nodes) > 1:
             found += [
                 (f"secondary: {name}", value)
-                for name, value in self.second(nodes[0]).told(nodes[1])
+                for name, value in self.second(nodes[0]).criteria(nodes[1])
             ]
         return found
 

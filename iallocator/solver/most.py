@@ -99,7 +99,7 @@ def find_all_or_most(problem: Problem, check: Check, budget: Budget, most: Most)
 def _find_most(problem: Problem, check: Check, budget: Budget, most: Most) -> None:
     most.proved = True
     for priority in most.left_out:
-        most.proved &= _settle(problem, priority, check, budget, most)
+        most.proved &= _try_priority(problem, priority, check, budget, most)
         problem.at_most((*ALL, priority), most.left_out[priority])
     if most.values is not None:
         answer = search(problem, check, budget)
@@ -107,7 +107,9 @@ def _find_most(problem: Problem, check: Check, budget: Budget, most: Most) -> No
             most.values = answer.values(problem)
 
 
-def _settle(problem: Problem, priority: int, check: Check, budget: Budget, most: Most) -> bool:
+def _try_priority(
+    problem: Problem, priority: int, check: Check, budget: Budget, most: Most
+) -> bool:
     """Leave out as few of `priority` as can be; whether that is proved."""
     if not most.left_out[priority]:
         return True

@@ -55,11 +55,11 @@ def plan_transition(
         If a name in `wanted` is unknown.
     """
     demands = demands or Demands()
-    settling = TransitionPlanner(state, wanted, new, demands)
-    found = [number(state.cluster, sequence, settling.room) for sequence in settling.settle()]
+    planner = TransitionPlanner(state, wanted, new, demands)
+    found = [number(state.cluster, sequence, planner.room) for sequence in planner.plan()]
     transition = min(found, key=lambda one: (one.pairs, one.longest))
-    transition.left = settling.left
-    transition.remarks = settling.remarks + transition.remarks
+    transition.left = planner.left
+    transition.remarks = planner.remarks + transition.remarks
     return transition
 
 

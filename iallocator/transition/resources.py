@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     Amounts = dict[Key, float]
 
-__all__ = ["HARD", "SOFT", "Place", "change", "footprint", "room", "told"]
+__all__ = ["HARD", "SOFT", "Place", "change", "describe_amount", "footprint", "room"]
 
 MEMORY, DISK, OWN_SPINDLES = "memory", "disk", "own spindles"
 CPUS, SHARED_SPINDLES = "cpus", "shared spindles"
@@ -127,7 +127,7 @@ def change(
     return takes, {key: less for key, less in frees.items() if less > 0}
 
 
-def told(dimension: str, amount: float) -> str:
+def describe_amount(dimension: str, amount: float) -> str:
     """``2048 MiB memory``."""
     unit = "" if dimension in (OWN_SPINDLES, *SOFT) else " MiB"
     return f"{amount:.12g}{unit} {dimension}"

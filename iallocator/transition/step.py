@@ -100,7 +100,7 @@ class Step:
         return self.instance.name if self.instance else ""
 
     @property
-    def likeness(self) -> tuple[str, str, Place | None, Place | None, int | None]:
+    def identity(self) -> tuple[str, str, Place | None, Place | None, int | None]:
         """The same for tasks of two attempts that do the same."""
         return self.kind, self.name, self.before, self.after, self.node
 

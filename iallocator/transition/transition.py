@@ -24,7 +24,7 @@ class ScheduledStep:
         From 1 on; what it waits for has lower numbers.
     level:
         How many steps come one after the other up to it, at least 1.
-    task:
+    action:
         What is done.
     after:
         Numbers of the steps that it waits for, ascending.  What those wait for in turn
@@ -35,10 +35,10 @@ class ScheduledStep:
         In the legal sequence from which the transition was made.
     """
 
-    __slots__ = ("after", "because", "level", "number", "position", "task")
+    __slots__ = ("action", "after", "because", "level", "number", "position")
 
     def __init__(self, task: Step, position: int, level: int) -> None:
-        self.task = task
+        self.action = task
         self.position = position
         self.level = level
         self.number = 0

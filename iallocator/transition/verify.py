@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from iallocator.transition.execution import Execution
-from iallocator.transition.resources import room, told
+from iallocator.transition.resources import describe_amount, room
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ def side_by_side(left: Amounts, transition: Transition, rng: object) -> list[str
     while waiting or running:
         ready = sorted(number for number, after in waiting.items() if not after)
         chosen = rng.choice([*ready, *running])  # type: ignore[attr-defined]
-        task = by_number[chosen].task
+        task = by_number[chosen].action
         if chosen in waiting:
             del waiting[chosen]
             running.append(chosen)
@@ -69,9 +69,8 @@ def side_by_side(left: Amounts, transition: Transition, rng: object) -> list[str
                 left[key] -= more
                 if left[key] < 0:
                     node = transition.cluster.nodes[key[0]].name
-                    problems.append(
-                        f"step {chosen}: {task.name} lacks {told(key[1], -left[key])} on {node}"
-                    )
+                    lacking = describe_amount(key[1], -left[key])
+                    problems.append(f"step {chosen}: {task.name} lacks {lacking} on {node}")
             continue
         running.remove(chosen)
         for key, less in task.frees.items():
@@ -92,5 +91,5 @@ def linear(state: State, steps: Sequence[ScheduledStep]) -> list[str]:
         return [
             f"step {step.number}: {problem}"
             for step in steps
-            for problem in execution.carry_out(step.task)
+            for problem in execution.carry_out(step.action)
         ]

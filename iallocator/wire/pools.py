@@ -146,7 +146,7 @@ def read_pools(document: Raw, cluster: Cluster) -> None:
     for instance in cluster.instances:
         try:
             usual = by_group[cluster.group_of(instance).index].get(instance.template)
-            _settle(instance, raw_instances[instance.name], storage, usual)
+            _resolve(instance, raw_instances[instance.name], storage, usual)
         except RequestError as error:
             raise error.below(f"instances/{instance.name}") from None
     if any(access):
@@ -204,14 +204,14 @@ def settle_pools(instance: Instance, raw: Raw, cluster: Cluster) -> None:
     storage = cluster.storage or Storage([None] * len(cluster.nodes))
     usual = storage.by_template(instance.template)
     own = next(iter(usual)) if len(usual) == 1 else None
-    news = _settle(instance, raw, storage, own, anywhere=len(usual) > 1)
+    news = _resolve(instance, raw, storage, own, anywhere=len(usual) > 1)
     if cluster.storage is not None:
         storage.restrict(instance)
         for other in cluster.instances if news else ():
             storage.restrict(other)
 
 
-def _settle(
+def _resolve(
     instance: Instance,
     raw: Raw,
     storage: Storage,

@@ -81,7 +81,7 @@ def only(request: Json, *options: str) -> Decision:
 def told(decision: Decision) -> dict[str, list[str]]:
     """Return what each node of the group of a decision says, refusals and exclusions."""
     return {
-        node.name: node.excluded + [r.told for role in node.roles for r in role.refusals]
+        node.name: node.excluded + [r.wording for role in node.roles for r in role.refusals]
         for node in decision.groups[0].nodes
     }
 

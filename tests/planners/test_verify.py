@@ -322,7 +322,7 @@ def test_verify_transition_that_stops_what_keeps_running_says_so() -> None:
     both = {n: {**one, "tags": ["iallocator:keep-running"]} for n, one in full.items()}
     plan = Plan(world(both, nodes=2))
     made = plan_transition(plan.state, {"a": (1,), "b": (0,)})
-    assert any(step.task.kind == "stop" for step in made.steps)
+    assert any(step.action.kind == "stop" for step in made.steps)
     held = PlanLimits(plan.settings, relations_of(plan.cluster))
     told = "\n".join(verify_transition(plan.state, made, held))
     assert "is to keep running, and is stopped" in told

@@ -27,9 +27,9 @@ def transition(seed: int) -> Transition:
     found = plan_transition(one.state, one.wanted)
     if seed % 2:
         for step in found.steps:
-            assert step.task.instance is not None
-            if not step.task.instance.name.endswith('"'):
-                step.task.instance.name += ' <&"'
+            assert step.action.instance is not None
+            if not step.action.instance.name.endswith('"'):
+                step.action.instance.name += ' <&"'
     return found
 
 

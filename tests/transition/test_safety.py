@@ -48,8 +48,8 @@ def test_steps_lead_to_what_is_wanted(seed: int, options: dict[str, float]) -> N
     left = {name for name, _ in transition.left}
     where = dict(one.state.where)
     for step in transition.steps:
-        assert step.task.after is not None
-        where[step.task.name] = step.task.after.nodes
+        assert step.action.after is not None
+        where[step.action.name] = step.action.after.nodes
     for name, wanted in one.wanted.items():
         assert where[name] == (one.state.where[name] if name in left else wanted)
 
@@ -62,7 +62,7 @@ def test_shared_storage_leaves_nothing(seed: int) -> None:
 
 def overdrawn(one: World, transition: Transition, waits: Mapping[int, set[int]]) -> bool:
     """Whether some moment that `waits` allow overdraws a node: all moments are looked at."""
-    tasks = {step.number: step.task for step in transition.steps}
+    tasks = {step.number: step.action for step in transition.steps}
     start = room(one.state)
     waiting: list[tuple[frozenset[int], frozenset[int]]] = [(frozenset(), frozenset())]
     seen = set(waiting)
@@ -128,7 +128,7 @@ def test_check_finds_a_wrong_order() -> None:
     one = world(3, tight=0.95)
     transition = planned(one)
     assert linear(one.state, transition.steps[::-1])
-    arrival = next(step.task for step in transition.steps if any(step.task.takes.values()))
+    arrival = next(step.action for step in transition.steps if any(step.action.takes.values()))
     arrival.takes = dict.fromkeys(arrival.takes, 999)
     assert side_by_side(room(one.state), transition, Random(0))
 

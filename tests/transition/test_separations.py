@@ -89,7 +89,7 @@ def moments(transition: Transition) -> Iterator[tuple[frozenset[int], frozenset[
 
 def meetings(case: Case, transition: Transition) -> list[str]:
     """Who may run on one node at some moment, and must not; looks at all of them."""
-    tasks = {step.number: step.task for step in transition.steps}
+    tasks = {step.number: step.action for step in transition.steps}
     found = []
     for begun, done in moments(transition):
         at = {
@@ -164,7 +164,7 @@ def test_two_on_two_nodes_that_must_be_apart_change_places_with_a_stop() -> None
     one.exclusion = other.exclusion = ("role:a",)
     state = State(make_cluster(2, [one, other]))
     transition = plan_transition(state, {"vm1": (1,), "vm2": (0,)})
-    kinds = [step.task.kind for step in transition.steps]
+    kinds = [step.action.kind for step in transition.steps]
     assert sorted(kinds) == ["failover", "migrate", "start", "stop"]
     assert transition.left == []
 
@@ -175,7 +175,7 @@ def test_a_wait_for_an_exclusion_tag_says_so() -> None:
     one.exclusion = other.exclusion = ("role:a",)
     state = State(make_cluster(3, [one, other]))
     transition = plan_transition(state, {"vm1": (1,), "vm2": (2,)})
-    steps = {step.task.name: step for step in transition.steps}
+    steps = {step.action.name: step for step in transition.steps}
     assert steps["vm1"].after == [steps["vm2"].number]
     assert steps["vm1"].because == ["exclusion tag role:a on node2"]
 
@@ -188,5 +188,5 @@ def test_those_apart_by_failure_domain_wait_for_each_other() -> None:
         apart=[("vm1", "vm2", "room")], sites=lambda node, domain: [f"room:{node // 2}"]
     )
     transition = plan_transition(state, {"vm1": (3,), "vm2": (0,)}, demands=demands)
-    kinds = sorted(step.task.kind for step in transition.steps)
+    kinds = sorted(step.action.kind for step in transition.steps)
     assert kinds == ["failover", "migrate", "start", "stop"]

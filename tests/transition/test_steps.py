@@ -38,7 +38,7 @@ def lines(transition: Transition) -> list[Line]:
     """Kind, instance or node, and waits of every step."""
     nodes = transition.cluster.nodes
     return [
-        (s.task.kind, s.task.name or nodes[s.task.node or 0].name, s.after)
+        (s.action.kind, s.action.name or nodes[s.action.node or 0].name, s.after)
         for s in transition.steps
     ]
 
@@ -72,7 +72,7 @@ def test_arrivals_that_fit_one_by_one_only_do_not_share_the_room() -> None:
     held = [machine("a", (0,), 4), machine("b", (2,), 4), machine("c", (1,), 5)]
     found = plan(make_cluster(4, held), {"a": (1,), "b": (1,), "c": (3,)})
     waiting = [step for step in found.steps if step.after]
-    assert [step.task.kind for step in found.steps] == ["migrate"] * 3
+    assert [step.action.kind for step in found.steps] == ["migrate"] * 3
     assert len(waiting) == 1
 
 
@@ -81,8 +81,8 @@ def test_circle_goes_through_a_third_node() -> None:
     held = [machine("a", (0,), 8), machine("b", (1,), 8)]
     found = plan(make_cluster(3, held), {"a": (1,), "b": (0,)})
     assert lines(found) == [("migrate", "a", []), ("migrate", "b", [1]), ("migrate", "a", [2])]
-    assert found.steps[0].task.after is not None
-    assert found.steps[0].task.after.nodes == (2,)
+    assert found.steps[0].action.after is not None
+    assert found.steps[0].action.after.nodes == (2,)
     assert found.remarks == ["a goes through node3: others need its room"]
 
 
@@ -163,12 +163,12 @@ def test_offline_node_is_fenced_for_what_ran_there_only() -> None:
         "ran": (1,), "down": (2,), "mirrored": (1, 2), "other": (3,),
     }  # fmt: skip
     found = plan(cluster, wanted)
-    fence = next(step for step in found.steps if step.task.kind == "fence")
+    fence = next(step for step in found.steps if step.action.kind == "fence")
     assert fence.after == []
-    assert [s.task.name for s in found.steps if fence.number in s.after] == ["ran"]
-    ran = next(step for step in found.steps if step.task.name == "ran")
-    assert ran.task.kind == "failover"
-    assert opcodes_of(cluster, ran.task)[0]["ignore_consistency"] is True
+    assert [s.action.name for s in found.steps if fence.number in s.after] == ["ran"]
+    ran = next(step for step in found.steps if step.action.name == "ran")
+    assert ran.action.kind == "failover"
+    assert opcodes_of(cluster, ran.action)[0]["ignore_consistency"] is True
 
 
 @pytest.mark.parametrize(("program", "codes"), [("", []), ("/oob", ["OP_OOB_COMMAND"])])
@@ -178,7 +178,7 @@ def test_fencing_is_by_hand_without_a_program(program: str, codes: list[str]) ->
     cluster.nodes[0].offline, cluster.nodes[0].online = True, False
     cluster.nodes[0].oob_program = program
     found = plan(cluster, {"a": (1,)})
-    assert [code["OP_ID"] for code in opcodes_of(cluster, found.steps[0].task)] == codes
+    assert [code["OP_ID"] for code in opcodes_of(cluster, found.steps[0].action)] == codes
     assert transition_document(found)["jobs"][-1].get("by_hand", []) == ([] if codes else [1])
 
 
@@ -235,7 +235,7 @@ def test_new_instance_waits_for_the_room_it_needs() -> None:
     cluster = make_cluster(2, [machine("a", (0,), 8)])
     found = plan(cluster, {"a": (1,), "new": (0,)}, [machine("new", (), 6)])
     assert lines(found) == [("migrate", "a", []), ("create", "new", [1])]
-    assert opcodes_of(cluster, found.steps[1].task)[0]["pnode"] == "node1"
+    assert opcodes_of(cluster, found.steps[1].action)[0]["pnode"] == "node1"
 
 
 def test_stuck_instance_has_its_node_fenced_after_all_others_left() -> None:
@@ -249,11 +249,11 @@ def test_stuck_instance_has_its_node_fenced_after_all_others_left() -> None:
     )
     wanted: dict[str, Nodes | None] = {"base": (2,), "goes": (2,), "far": (2,)}
     found = plan(make_cluster(3, held), wanted, (), demands)
-    steps = {step.task.name or step.task.kind: step for step in found.steps}
+    steps = {step.action.name or step.action.kind: step for step in found.steps}
     fence = steps["fence"]
     assert fence.after == sorted([steps["goes"].number, steps["stays"].number])
     assert steps["base"].after == [fence.number]
-    assert steps["base"].task.kind == "failover"
+    assert steps["base"].action.kind == "failover"
     assert steps["far"].after == []
 
 
@@ -292,7 +292,7 @@ def test_nodes_are_powered_on_before_arrivals() -> None:
     cluster.nodes[1].offline, cluster.nodes[1].online = True, False
     demands = Demands(power_on=[1], remove_tags={1: ["htools:standby:auto"]})
     found = plan(cluster, {"a": (1,), "b": (2,)}, (), demands)
-    steps = {(s.task.kind, s.task.name): s for s in found.steps}
+    steps = {(s.action.kind, s.action.name): s for s in found.steps}
     assert steps["migrate", "a"].after == [steps["online", ""].number]
     assert steps["migrate", "b"].after == []
     assert steps["online", ""].after == [steps["power-on", ""].number]

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from iallocator.planners.balance.balance import BalanceOptions
     from iallocator.planners.eligible import Load
 
-__all__ = ["OPTIONS", "Settings", "adjust", "read_loads", "wishes_of"]
+__all__ = ["OPTIONS", "Settings", "adjust", "balance_options_of", "read_loads"]
 
 
 HIGHEST_LOAD = 1e9
@@ -72,7 +72,7 @@ OPTIONS = (
 )  # fmt: skip
 
 
-def wishes_of(settings: Settings, settled: options.Settings) -> BalanceOptions:
+def balance_options_of(settings: Settings, settled: options.Settings) -> BalanceOptions:
     """What `settings` want of a balancing; `settled` are those completed from tags."""
     from iallocator.planners.balance.balance import BalanceOptions, MoveRules
     from iallocator.planners.stop_criteria import StopCriteria

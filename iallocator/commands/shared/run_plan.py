@@ -99,7 +99,7 @@ class Planner:
 
 def run_planner(settings: Settings, positional: Sequence[str], planner: Planner) -> int:
     """Load the cluster, plan, verify, show the plan; the exit status."""
-    from iallocator.engine import settle
+    from iallocator.engine import effective_settings
 
     check_writable(settings.graph, settings.commands)
     check_saving(settings, "original", planner.suffix)
@@ -107,7 +107,7 @@ def run_planner(settings: Settings, positional: Sequence[str], planner: Planner)
         source = load_source(settings, positional)
         planner.adjust(source)
         doubts: list[str] = []
-        effective = settle(source.cluster, planner.asked(source), settings, doubts)
+        effective = effective_settings(source.cluster, planner.asked(source), settings, doubts)
         tell(*doubts)
         done = planner.plan(source, effective)
     except KeyboardInterrupt:  # before anything was found

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from iallocator.engine import reading_for, settle, summary
+from iallocator.engine import effective_settings, reading_for, summary
 from iallocator.errors import tell
 from iallocator.sources import load
 
@@ -33,6 +33,6 @@ def load_source(settings: Settings, positional: Sequence[str]) -> Source:
 def settled(settings: Settings, source: Source) -> Settings:
     """The settings, completed from tags of the cluster and its groups; complaints on stderr."""
     remarks: list[str] = []
-    whole = settle(source.cluster, {}, settings, remarks)
+    whole = effective_settings(source.cluster, {}, settings, remarks)
     tell(*remarks)
     return whole

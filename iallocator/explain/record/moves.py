@@ -163,7 +163,8 @@ class Moves:
         """The primary is not online, and the failover that must come first is refused."""
         report = said.report
         old, mirror = self._cluster.node_names(said.instance.nodes)
-        told = next(r.told for node in report.nodes for role in node.roles for r in role.refusals)
+        refusals = (r for node in report.nodes for role in node.roles for r in role.refusals)
+        told = next(refusals).wording
         report.obstacle = (
             f"{old} is not online, so the instance must first fail over to {mirror}, "
             f"which cannot take it: {told}"

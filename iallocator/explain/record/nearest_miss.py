@@ -54,7 +54,7 @@ def closest(
     if not open_to:
         told = [seats.refusals[index] for index in seats.primaries]
         names = context.cluster.node_names(seats.primaries[:1])
-        return f"{names[0]}: {told[0].told}" if told else ""
+        return f"{names[0]}: {told[0].wording}" if told else ""
     if seats.secondaries is None:
         return _told(context, search.single(open_to))
     if not seats.secondaries:

@@ -64,9 +64,9 @@ def standings(
 def _criteria(order: OrderedCandidates, nodes: Nodes, index: int) -> str:
     """What a strategy goes by for node `index` in its role."""
     if index != nodes[0]:
-        found = order.second(nodes[0]).told(index)
+        found = order.second(nodes[0]).criteria(index)
     else:
-        found = [] if order.first is None else order.first.told(index)
+        found = [] if order.first is None else order.first.criteria(index)
     return ", ".join(f"{rule} {value}" for rule, value in found if rule != "name")
 
 

@@ -120,7 +120,7 @@ class Survey:
         """Why nodes may not be the secondary of any of the `primaries`."""
         if not mirrors:
             return {}
-        told = self._context.bonds.told(self._instance, mirrors)
+        told = self._context.bonds.refusal_texts(self._instance, mirrors)
         return {
             index: Refusal(reason, told[index], placements=len(primaries) - (index in primaries))
             for index, reason in mirrors.items()
@@ -148,7 +148,7 @@ class Survey:
         cluster, found = self._context.cluster, {}
         bonds = self._context.bonds
         bound = bonds.refused(self._instance, refusals) if refusals else {}
-        told = bonds.told(self._instance, bound) if bound else {}
+        told = bonds.refusal_texts(self._instance, bound) if bound else {}
         for index, reason in refusals.items():
             node = cluster.nodes[index]
             breach = migration = None

@@ -33,8 +33,13 @@ if TYPE_CHECKING:
     Nodes = tuple[int, ...]
 
 __all__ = [
-    "broken_rules", "offer_chosen", "offer_exactly", "place_together",
-    "places_of", "reserves", "told_apart",
+    "broken_rules",
+    "equivalence_key",
+    "offer_chosen",
+    "offer_exactly",
+    "place_together",
+    "places_of",
+    "reserves",
 ]  # fmt: skip
 
 
@@ -71,7 +76,7 @@ def _hopeless(context: Context, wishes: Sequence[AllocationRequest]) -> set[str]
     """The wishes that cannot be met even alone, and what depends on them."""
     alone = {w.instance.name for w in wishes if collect_offers(context, w).best is None}
     others = [wish.instance for wish in wishes if wish.instance.name not in alone]
-    return alone | context.bonds.left_behind(others, alone, ordered=True).keys()
+    return alone | context.bonds.dependents_of_failed(others, alone, ordered=True).keys()
 
 
 def _program(
@@ -87,7 +92,7 @@ def _program(
             wish.instance,
             places,
             needs=bonds.needs(wish.instance, [nodes for _, nodes in places]),
-            distinct=told_apart(context, wish.instance),
+            distinct=equivalence_key(context, wish.instance),
             priority=bonds.priority(wish.instance),
         )
     program = problem.problem()
@@ -122,14 +127,14 @@ def places_of(
             continue
         reluctance = wish.reluctance(group)
         found = evaluator.new(wish.instance, nodes)
-        dear, scores = context.bonds.priced(wish.instance, found)
+        dear, scores = context.bonds.with_soft_costs(wish.instance, found)
         for rank, taken in dear.everything():
             cost: float = rank
             score = scores.get(taken, cost)
             yield score, cost - score + reluctance, taken
 
 
-def told_apart(context: Context, instance: Instance) -> tuple[Any, ...]:
+def equivalence_key(context: Context, instance: Instance) -> tuple[Any, ...]:
     """What a strategy sees in an instance beside its size: our tags, and the keys asked for."""
     if context.settings.strategy == "score" and not context.settings.by_group:
         return ()
@@ -182,7 +187,7 @@ def _checked(
     if broken is not None:
         names = {instance.name for instance in placed}
         failed = {wish.instance.name for wish in wishes} - names
-        chains = context.bonds.left_behind(placed, failed, ordered=True)
+        chains = context.bonds.dependents_of_failed(placed, failed, ordered=True)
         some = {name: nodes[name] for name in names - chains.keys()}
         if most.better(some) and broken_rules(context, wishes, some) is None:
             most.offer(some)

@@ -107,7 +107,7 @@ def _without_separated(context: Context, made: Made) -> Made:
     """Undo the moves that separate an instance from one that it must be with and that stays."""
     failed = {instance.name for instance, outcome in made if outcome.best is None}
     done = [instance for instance, outcome in made if outcome.best is not None]
-    chains = context.bonds.left_behind(done, failed, ordered=False)
+    chains = context.bonds.dependents_of_failed(done, failed, ordered=False)
     for position, (instance, outcome) in enumerate(made):
         if instance.name in chains:
             _put(context, instance, instance.nodes)

@@ -13,7 +13,7 @@ from iallocator.model.constraint import TOGETHER
 from iallocator.model.moves import apply_steps
 from iallocator.placement.results import POLICY_RANK, RELUCTANCE
 from iallocator.placement.several.affinity import BondRows
-from iallocator.placement.several.joint import told_apart
+from iallocator.placement.several.joint import equivalence_key
 from iallocator.placement.several.result import JointResult
 from iallocator.scoring.candidates import ListedCandidates
 from iallocator.solver.budget import Budget, Interrupts
@@ -106,7 +106,7 @@ class _JointMove:
         self.result = MovedTogether(len(tasks))
         hopeless = {name for name, listed in places.items() if not listed}
         others = [task.instance for task in tasks if task.instance.name not in hopeless]
-        chains = context.bonds.left_behind(others, hopeless, ordered=False)
+        chains = context.bonds.dependents_of_failed(others, hopeless, ordered=False)
         self.result.hopeless = hopeless | chains.keys()
         self._tasks = [task for task in tasks if task.instance.name not in self.result.hopeless]
         self._bonds = BondRows(context, [task.instance for task in self._tasks], (TOGETHER,))
@@ -141,7 +141,7 @@ class _JointMove:
                     task.instance,
                     listed,
                     needs=self._bonds.needs(task.instance, [nodes for _, nodes in listed]),
-                    distinct=told_apart(context, task.instance),
+                    distinct=equivalence_key(context, task.instance),
                     priority=self._bonds.priority(task.instance),
                     stays=present[task.instance.name],
                 )
@@ -169,7 +169,7 @@ class _JointMove:
         """Whether one of `made` leaves behind an instance that it must be with."""
         moved = [instance for instance, _ in made]
         stay = {task.instance.name for task in self._tasks} - {one.name for one in moved}
-        return bool(self._context.bonds.left_behind(moved, stay, ordered=False))
+        return bool(self._context.bonds.dependents_of_failed(moved, stay, ordered=False))
 
     def moves(self, nodes: Mapping[str, Nodes]) -> Made:
         """The moves to `nodes` in the order in which they can be made."""
@@ -215,7 +215,7 @@ def places_of_move(context: Context, task: MoveTask) -> Iterator[tuple[float, fl
     found = list(task.places())
     refused = context.bonds.refused(task.instance, {nodes[0] for _, nodes in found})
     row = [place for place in found if place[1][0] not in refused]
-    dear, scores = context.bonds.priced(task.instance, ListedCandidates([row], {}))
+    dear, scores = context.bonds.with_soft_costs(task.instance, ListedCandidates([row], {}))
     own = context.cluster.group_of(task.instance)
     for rank, nodes in dear.row(0):
         cost: float = rank

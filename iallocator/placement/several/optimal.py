@@ -9,7 +9,7 @@ next allocation policy has its price, too.
 from __future__ import annotations
 
 from iallocator.placement.groups import may_offer, ranked_by_losses
-from iallocator.placement.several.joint import broken_rules, places_of, told_apart
+from iallocator.placement.several.joint import broken_rules, equivalence_key, places_of
 from iallocator.placement.several.moves import places_of_move, taken_off, try_moves
 from iallocator.scoring.candidates import ListedCandidates
 from iallocator.solver.budget import Budget, Interrupts
@@ -162,7 +162,7 @@ def _as_placed(
     price = 0.0
     for instance in instances:
         taken = nodes[instance.name]
-        dear, _ = context.bonds.priced(instance, ListedCandidates([[(0.0, taken)]], {}))
+        dear, _ = context.bonds.with_soft_costs(instance, ListedCandidates([[(0.0, taken)]], {}))
         price += sum(cost for cost, _ in dear.row(0))
         context.state.place(instance, taken)
     score = context.kernel(scope).score()
@@ -188,4 +188,4 @@ def _kind(
         allowed = None if wish.allowed is None else tuple(wish.allowed)
         where = *(group.index for group in wish.groups), wish.named, allowed
     tags = tuple(instance.tags)
-    return instance.shape, tags, told_apart(context, instance), instance.nodes, where
+    return instance.shape, tags, equivalence_key(context, instance), instance.nodes, where

@@ -19,7 +19,7 @@ def broken_musts(state: State, instance: Instance, relations: Relations) -> Iter
     for bond in relations.broken(instance.name, where[instance.name][0], where):
         if bond.must:
             home = where.get(bond.other)
-            yield f"must be {bond.told}" + (f", which is on {nodes[home[0]].name}" if home else "")
+            yield f"must be {bond.text}" + (f", which is on {nodes[home[0]].name}" if home else "")
     chain = relations.unsupported(instance.name) if instance.running else ""
     if chain:
         yield f"runs, but {chain}"

@@ -77,7 +77,7 @@ class Health:
         held = {i.name for index in self.stranding for i in state.instances_on(index)}
         return len(held) + len(self.failing)
 
-    def told(self, nodes: Sequence[Node]) -> str:
+    def describe(self, nodes: Sequence[Node]) -> str:
         """What is wrong, for people; "" if nothing is.  `nodes` are those of the cluster."""
         parts = [
             f"{_listed(nodes, indices)} {text}"

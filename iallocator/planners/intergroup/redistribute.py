@@ -153,7 +153,7 @@ class _Redistribution:
             if any(index in health.stranding for index in state.where[instance.name]):
                 return None, f"{instance.name} has no place: {hindered}"
             stuck = stuck or instance
-        told = health.told(nodes)
+        told = health.describe(nodes)
         if stuck is None:
             return None, f"it stays unhealthy without any instance there: {told}"
         return (
@@ -211,7 +211,7 @@ class _Redistribution:
             health = self.health[row.group.index]
             repaired = row.group.index in self.repaired
             row.members = {"state": health.state, "repaired": repaired}
-            told = health.told(nodes)
+            told = health.describe(nodes)
             stopped = "" if health.state == HEALTHY else self.done.plan.reason
             row.reason = ": ".join(filter(None, (told, row.reason or stopped)))
 
@@ -241,7 +241,7 @@ def check_redistribution(context: Working, done: IntergroupResult) -> list[str]:
     repaired = [row.group for row in done.groups if row.members.get("repaired")]
     nodes = context.cluster.nodes
     return [
-        f"group {group.name} is not healthy: {health.told(nodes)}"
+        f"group {group.name} is not healthy: {health.describe(nodes)}"
         for group in (*healthy, *repaired)
         if (health := examine(mover, group)).state != HEALTHY
     ]

@@ -56,5 +56,5 @@ def _missing_leader(one: SchedulingPass, place: ScheduleResult) -> str:
             reason = "which does not run"
         lost = leader is not None and leader.runs and leader.nodes is None
         if lost or not place.runs:
-            return f"it {bond.told}, {reason}"
+            return f"it {bond.text}, {reason}"
     return ""

@@ -151,7 +151,7 @@ def place_anew(
 
 def _moves(done: PlaceResult) -> list[PlannedMove]:
     """The ways of the instances that change their nodes, cut where they wait for others."""
-    steps = {step.number: step.task for step in done.transition.steps}
+    steps = {step.number: step.action for step in done.transition.steps}
     broken = {place.instance.name: place.broken for place in done.places}
     state, names = State(done.cluster), done.cluster.nodes
     moves = []

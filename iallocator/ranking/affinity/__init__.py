@@ -18,6 +18,8 @@ made anew.
 
 from __future__ import annotations
 
+from itertools import islice
+
 from iallocator.ranking.affinity.node_keys import Ledger
 from iallocator.ranking.affinity.thresholds import affinity, round_of, thresholds
 from iallocator.ranking.base import NodeRanking
@@ -155,7 +157,7 @@ class _KeyOrder(NodeRanking):
         context = self._task.context
         return context.settings_of(context.cluster.nodes[index].group).seed
 
-    def told(self, index: int) -> list[tuple[str, str]]:
+    def criteria(self, index: int) -> list[tuple[str, str]]:
         """The round and the customer affinity, which decide; then what they are made of."""
         standing, (_, steps) = self._standings[index], self._rules.limits(index)
         node, subject = standing.node, self._rules.subject
@@ -184,7 +186,8 @@ class _KeyOrder(NodeRanking):
     def decided(self, first: int, second: int) -> str:
         """The first of the three rules at which nodes differ; the others explain these."""
         count = 3 if self._costs else 2
-        for (rule, mine), (_, other) in zip(self.told(first)[:count], self.told(second)[:count]):
+        pairs = zip(self.criteria(first), self.criteria(second))
+        for (rule, mine), (_, other) in islice(pairs, count):
             if mine != other:
                 return f"{rule}: {mine} against {other}"
         seed = self._seed(first)

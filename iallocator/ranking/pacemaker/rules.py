@@ -80,7 +80,7 @@ class Choice(NodeRanking):
         """The name of node `index`."""
         return self._cluster.nodes[index].name
 
-    def told(self, index: int) -> list[tuple[str, str]]:
+    def criteria(self, index: int) -> list[tuple[str, str]]:
         """The criteria of rule 4 in their order, with the figures of node `index`."""
         free = ", ".join(f"{name} {amount:.12g}" for name, amount in self._free[index].items())
         criteria = {
@@ -98,7 +98,7 @@ class Choice(NodeRanking):
 
     def decided(self, first: int, second: int) -> str:
         """The first rule at which the two nodes differ, with both figures."""
-        mine, other = dict(self.told(first)), dict(self.told(second))
+        mine, other = dict(self.criteria(first)), dict(self.criteria(second))
         if first == self.preferred:
             return "rule 8: no node holds its whole group, this one has most free capacity"
         if self.stays and first == self.present:

@@ -102,7 +102,7 @@ class CycleBreaker:
             found = self._go(ways)
             if found.behind < best.behind:
                 best = found
-            if not found.behind or self._planning.tired:
+            if not found.behind or self._planning.exhausted:
                 break
         return best
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from iallocator.transition.resources import told
+from iallocator.transition.resources import describe_amount
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -29,10 +29,8 @@ def reasons(cluster: Cluster, found: ScheduleResult) -> dict[str, str]:
             continue
         (node, what), amount = keys[0], heads[name].takes[keys[0]]
         free = max(found.room[node, what], 0)
-        text = (
-            f"needs {told(what, amount)} on {cluster.nodes[node].name}, {free:.12g} free "
-            f"at that moment"
-        )
+        needed = describe_amount(what, amount)
+        text = f"needs {needed} on {cluster.nodes[node].name}, {free:.12g} free at that moment"
         circle = _circle(name, holders)
         if circle:
             around = " waits for ".join([*circle, circle[0]])

@@ -54,7 +54,7 @@ class TransitionPlanner(PlanningState):
         self.orders = self._sort_orders()
         self._best: list[Step] = []
 
-    def settle(self) -> list[list[Step]]:
+    def plan(self) -> list[list[Step]]:
         """Legal sequences of the same steps; what they leave out is in `left`."""
         fence_for_stuck(self)
         self._keep_powered()
@@ -154,7 +154,7 @@ class TransitionPlanner(PlanningState):
 
     def _way_round(self, found: ScheduleResult) -> bool:
         """Send some instances another way, if that lets more of them arrive."""
-        if self.tired:
+        if self.exhausted:
             return False
         better = CycleBreaker(self, found).best()
         self._best = better.order
@@ -178,7 +178,7 @@ class TransitionPlanner(PlanningState):
     def _retry(self, given_up: Mapping[str, Route]) -> None:
         """Take back in what fits now that others stay."""
         for name, route in list(given_up.items())[:RETRIED]:
-            if self.tired:
+            if self.exhausted:
                 return
             routes = {**self.routes, name: route}
             found = self.attempt(routes, begin=self._best)

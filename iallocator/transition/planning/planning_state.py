@@ -66,7 +66,7 @@ class PlanningState:
         self.looks = 0
 
     @property
-    def tired(self) -> bool:
+    def exhausted(self) -> bool:
         """Whether enough ways have been tried: the same for the same input, unlike a clock."""
         return self.looks > ENOUGH
 

@@ -177,9 +177,9 @@ def schedule(
     search = _Search(tasks, taste)
     moment = search.start(room)
     if begin:
-        alike = {task.likeness: k for k, task in enumerate(tasks)}
+        alike = {task.identity: k for k, task in enumerate(tasks)}
         for task in begin:
-            k = alike.get(task.likeness)
+            k = alike.get(task.identity)
             if k is not None and k in moment.ready and search.fits(moment, k):
                 search.do(moment, k)
     search.advance(moment)

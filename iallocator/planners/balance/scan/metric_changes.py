@@ -182,7 +182,7 @@ class Block:
         shared = self._tags.shared
         return {LOCATION: (shared[primary, secondary] - shared[self.p, self.s], 0.0)}
 
-    def _left_behind(self) -> tuple[Check, ...]:
+    def _old_primary_checks(self) -> tuple[Check, ...]:
         return SECONDARY if self._primary_up else ABANDONED
 
     def failovers(self) -> MoveEffects:
@@ -190,7 +190,7 @@ class Block:
         leads, stays = self._lead(), self._stay()
         with_peer = self._as_secondary(self._p0, self.p, self.s)
         forbidden = leads.forbidden | self._forbidden(
-            self._left_behind(), self._off_primary, self._p0, with_peer
+            self._old_primary_checks(), self._off_primary, self._p0, with_peer
         )
         shifts = [leads.shift, self._shift(with_peer, self.p), self._shared(self.s, self.p)]
         return MoveEffects(forbidden, [leads.stack, stays], shifts)
