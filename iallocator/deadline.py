@@ -1,27 +1,33 @@
-"""The last resort against work that does not end: an alarm that interrupts it.
+"""The end of the time: an alarm that interrupts what goes on beyond it.
 
-Planners ask now and then whether their time is up and stop where that is convenient.
-Between two such moments much can happen; after `GRACE` the alarm ends that by `TimeIsUp`,
-which is a KeyboardInterrupt: whoever keeps what was found before Ctrl-C keeps it here too.
+Whoever works for long asks an alarm now and then whether its time is `over`, and stops
+where that is convenient.  Between two such moments much can happen; after `GRACE` the alarm
+ends that by `TimeIsUp`, which is a KeyboardInterrupt: whoever keeps what was found before
+Ctrl-C keeps it here too.
 """
 
 from __future__ import annotations
 
-from contextlib import contextmanager
+import _signal  # type: ignore[import-not-found]  # the half of `signal` that loads no enum
+from time import monotonic
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from types import FrameType
+    from typing import Any
 
-__all__ = ["DEFAULT", "GRACE", "TIME_IS_UP", "TimeIsUp", "alarm", "why_stopped"]
-
-DEFAULT = 600.0
-"""Seconds that a planner takes at most, unless told otherwise."""
+__all__ = ["GRACE", "TIME_IS_UP", "Alarm", "TimeIsUp", "why_stopped"]
 
 GRACE = 0.5
 """Seconds by which a convenient moment may come too late."""
 
 TIME_IS_UP = "time is up"
+
+SOON = 0.02
+"""Seconds."""
+
+LONGEST = 1e8
+"""Seconds, three years: more than a timer takes is as good as no end."""
 
 
 class TimeIsUp(KeyboardInterrupt):
@@ -33,26 +39,52 @@ def why_stopped(stop: KeyboardInterrupt) -> str:
     return TIME_IS_UP if isinstance(stop, TimeIsUp) else "interrupted"
 
 
-@contextmanager
-def alarm(seconds: float | None) -> Iterator[None]:
-    """Raise `TimeIsUp` in what is done here after so many seconds and `GRACE`; None: never.
+class Alarm:
+    """A ``with`` block in which `TimeIsUp` is raised after so many seconds and `GRACE`.
 
-    Only the main thread of a process can be interrupted; elsewhere nothing happens.
+    It rings once; None: never.  Time runs from when it is made.  Only the main thread of a
+    process can be interrupted; elsewhere an alarm only tells the time.
     """
-    import threading
 
-    if seconds is None or threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    import signal
+    __slots__ = ("_before", "_end", "_set", "seconds")
 
-    def ring(number: int, frame: object) -> None:
-        raise TimeIsUp
+    def __init__(self, seconds: float | None) -> None:
+        self.seconds = seconds
+        self._end = None if seconds is None else monotonic() + min(seconds, LONGEST)
+        self._before: Any = None
+        self._set = False
 
-    before = signal.signal(signal.SIGALRM, ring)
-    signal.setitimer(signal.ITIMER_REAL, min(seconds, 1e8) + GRACE)
-    try:
-        yield
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
+    @property
+    def left(self) -> float | None:
+        """Seconds that are left, negative afterwards; None: there is no end."""
+        return None if self._end is None else self._end - monotonic()
+
+    def over(self) -> bool:
+        """Whether the time is up."""
+        return self._end is not None and monotonic() >= self._end
+
+    def __enter__(self) -> Alarm:
+        if self._end is not None:
+            try:
+                self._before = _signal.signal(_signal.SIGALRM, _ring)
+            except ValueError:  # not the main thread
+                return self
+            self._set = True
+            _signal.setitimer(_signal.ITIMER_REAL, max(self._end - monotonic(), 0.0) + GRACE)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._set:
+            self._set = False
+            _signal.setitimer(_signal.ITIMER_REAL, 0)
+            _signal.signal(_signal.SIGALRM, self._before)
+
+
+def _ring(number: int, frame: FrameType | None) -> None:
+    """Raise `TimeIsUp`; where a module is just being loaded, which must not be cut short, soon."""
+    while frame is not None:
+        if "importlib" in frame.f_code.co_filename:
+            _signal.setitimer(_signal.ITIMER_REAL, SOON)
+            return
+        frame = frame.f_back
+    raise TimeIsUp

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from iallocator.deadline import GRACE, TIME_IS_UP, Alarm, TimeIsUp
 from iallocator.handlers import handler_for
 from iallocator.placement.context import Context
+from iallocator.reply import Reply
 from iallocator.requests import (
     Allocate,
     AllocateSecondary,
@@ -26,7 +28,6 @@ if TYPE_CHECKING:
     from iallocator.model.instance import Instance
     from iallocator.options import Settings
     from iallocator.placement.trace import Trace
-    from iallocator.reply import Reply
     from iallocator.requests import Request
 
 __all__ = [
@@ -89,11 +90,30 @@ def respond(raw: bytes, settings: Settings) -> Reply:
 def decide(
     cluster: Cluster, request: Request, settings: Settings, trace: Trace | None = None
 ) -> Reply:
-    """The reply to `request`; `trace` hears why."""
+    """The reply to `request`, at latest when the time is up; `trace` hears why."""
     doubts: list[str] = []
     settings = effective_settings(cluster, request.asked, settings, doubts)
+    seconds = settings.planning_seconds
+    try:
+        with Alarm(seconds + GRACE) as alarm:
+            return _decided(cluster, request, settings, doubts, trace, alarm)
+    except TimeIsUp:
+        reply = Reply(False, f"{TIME_IS_UP}: no answer within {seconds:g} s", [], [])
+        reply.remarks = doubts
+        return reply
+
+
+def _decided(
+    cluster: Cluster,
+    request: Request,
+    settings: Settings,
+    doubts: Sequence[str],
+    trace: Trace | None,
+    alarm: Alarm,
+) -> Reply:
+    """The reply by settings that are complete."""
     coming = coming_with(request)
-    context = Context(cluster, settings, candidates_of(cluster, request), coming, trace)
+    context = Context(cluster, settings, candidates_of(cluster, request), coming, trace, alarm)
     if trace is not None:
         trace.begin(context)
     remarks = _inconsistencies(context)
@@ -104,9 +124,18 @@ def decide(
     for name, why in context.bonds.unsupported(coming).items():
         reply.info += f"; {name} {why}"
         context.remarks.append(f"Warning: {name} {why}")
+    if context.effort.undecided:
+        reply.info += f"; {_undecided(context)}"
     reply.remarks = remarks + context.remarks
     reply.interrupted = context.interrupted
     return reply
+
+
+def _undecided(context: Context) -> str:
+    """What to say of placements whose N+1 was not known when there was nothing left to spend."""
+    seconds = context.settings.planning_seconds
+    limit = f"within {seconds:g} s" if context.alarm.over() else "within its budget of work"
+    return f"N+1 of {context.effort.undecided} placements undecided {limit}, counted as FailN1"
 
 
 def effective_settings(

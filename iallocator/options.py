@@ -156,6 +156,10 @@ SEARCH_SECONDS = 5.0
 """How long an exact search may take where nothing else is asked for."""
 
 
+PLANNING_SECONDS = 600.0
+"""How long a planner may take where nothing else is asked for."""
+
+
 class Settings:
     """What a person, Ganeti or the document may choose; attributes are the defaults."""
 
@@ -215,6 +219,11 @@ class Settings:
         return self.optimum_seconds
 
     @property
+    def planning_seconds(self) -> float:
+        """How long a planner may take."""
+        return PLANNING_SECONDS if self.time_limit is None else self.time_limit
+
+    @property
     def optimum_seconds(self) -> float:
         """How long the search for an optimum may take, if one is asked for."""
         return SEARCH_SECONDS if self.time_limit is None else self.time_limit
@@ -242,7 +251,8 @@ COMMON = (
     Option("--optimal", "optimal",
            "place all instances of the request so that the score is the lowest there is"),
     Option("--time-limit", "time_limit",
-           "stop searching after so many seconds (default for requests 5)", amount, "SECONDS"),
+           "end after so many seconds with the best found (default 600; searches of requests 5)",
+           amount, "SECONDS"),
     Option("--tag-prefix", "tag_prefix",
            "what our own tags begin with (default iallocator:)", str, "PREFIX"),
     Option("--strategy", "strategy",

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from iallocator import options
+    from iallocator.deadline import Alarm
     from iallocator.planners.result import PlanResult
     from iallocator.sources import Source
 
@@ -47,11 +48,11 @@ class _Balancing(run_plan.Planner):
         """Take dynamic utilisation from a file."""
         balance_options.adjust(source.cluster, self._settings)
 
-    def plan(self, source: Source, settings: options.Settings) -> PlanResult:
+    def plan(self, source: Source, settings: options.Settings, alarm: Alarm) -> PlanResult:
         """Plan within groups."""
         from iallocator.planners.balance.balance import balance_cluster
 
-        wishes = balance_options.balance_options_of(self._settings, settings)
+        wishes = balance_options.balance_options_of(self._settings, settings, alarm)
         return balance_cluster(source.cluster, wishes, progress())
 
     def min_disk(self) -> float:

@@ -136,7 +136,6 @@ def _wants(
     settings: Settings, tagged: options.Settings, policy: Policy, load: Load
 ) -> CapacityOptions:
     """What is asked; `tagged` are the settings completed from tags."""
-    from iallocator.deadline import DEFAULT
     from iallocator.planners.capacity.capacity import CapacityOptions
     from iallocator.planners.capacity.instance_size import Size, largest_size, standard_size
 
@@ -164,7 +163,7 @@ def _wants(
         limit=settings.max_length,
         ignore_soft=tagged.ignore_soft_errors,
         ways=settings.ways,
-        seconds=DEFAULT if settings.time_limit is None else settings.time_limit,
+        seconds=settings.planning_seconds,
         tag_prefix=settings.tag_prefix,
         n1_of={i: own.n1 for i, own in tagged.by_group.items() if "n1" in own.origins},
         soft_of={i: own.ignore_soft_errors for i, own in tagged.by_group.items()},

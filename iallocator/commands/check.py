@@ -17,7 +17,8 @@ from iallocator.commands.shared.plan_output import (
     say_progress,
     show_state_of,
 )
-from iallocator.errors import UsageError
+from iallocator.deadline import GRACE, TIME_IS_UP, Alarm
+from iallocator.errors import UsageError, tell
 from iallocator.files import WholeOutput
 from iallocator.options import Option
 
@@ -39,6 +40,10 @@ def yes_or_no(text: str) -> bool:
     if text not in ("yes", "no"):
         raise ValueError("yes or no")
     return text == "yes"
+
+
+BALANCING = 0.5
+"""The share of the time that is for balancing; the rest is for what is wrong."""
 
 
 class Settings(balance_options.Settings):
@@ -70,14 +75,19 @@ def run(settings: Settings, positional: Sequence[str]) -> int:
     check_saving(settings, "original", "balanced")
     settings.all_groups = True
     source = load_source(settings, positional)
-    wanted = balance_options.balance_options_of(settings, settled(settings, source))
-    if settings.no_simulation:
-        wanted.limits.max_length = 0
     balance_options.adjust(source.cluster, settings)
-    done = balance_cluster(source.cluster, wanted, progress())
+    seconds = settings.planning_seconds
+    whole = Alarm(seconds)
+    with Alarm(seconds * BALANCING) as alarm:
+        wanted = balance_options.balance_options_of(settings, settled(settings, source), alarm)
+        if settings.no_simulation:
+            wanted.limits.max_length = 0
+        done = balance_cluster(source.cluster, wanted, progress())
+    if TIME_IS_UP in (done.plan.reason, *(one.plan.reason for one in done.plans)):
+        tell(f"iallocator: {TIME_IS_UP} before balancing was at its end")
     with WholeOutput():
         say_progress("")
-        found = _checkup(done, settings)
+        found = _checkup(done, settings, whole)
         show_state_of(done.before, source, settings, "Initial", "original")
         after = done.after() if found.moves else done.before
         show_state_of(after, source, settings, "Final", "balanced")
@@ -104,8 +114,12 @@ def _follow_hcheck(settings: Settings) -> None:
         settings.n1 = "strict"
 
 
-def _checkup(done: GroupPlans, settings: Settings) -> Checkup:
-    """The health before and after balancing; hcheck balances only what is not healthy."""
+def _checkup(done: GroupPlans, settings: Settings, whole: Alarm) -> Checkup:
+    """The health before and after balancing; hcheck balances only what is not healthy.
+
+    Where `whole` leaves no time to find out whether failures would be survived, they count
+    as if not, and a balancing whose end is not known counts as none.
+    """
     from iallocator.constraints.affinity_factory import relations_of
     from iallocator.planners.check.health import examine
     from iallocator.render.checkup import Checkup
@@ -113,15 +127,19 @@ def _checkup(done: GroupPlans, settings: Settings) -> Checkup:
     known = settings.ways.knows_affinity
     relations = relations_of(done.cluster, (), settings.tag_prefix) if known else None
 
-    def health(state: State) -> Checkup:
-        groups = examine(state, settings.n1, settings.min_disk, relations)
+    def health(state: State, alarm: Alarm) -> Checkup:
+        groups = examine(state, settings.n1, settings.min_disk, relations, alarm.over)
         return Checkup(groups, groups, 0, settings.n1 != "off")
 
-    now = health(done.before)
+    now = health(done.before, whole)
     if settings.machine_readable and not now.hcheck_needs:
         return now
     moves = len(done.moves)
-    then = health(done.after()) if moves else now
+    then = health(done.after(), Alarm(max(GRACE, whole.left or 0.0))) if moves else now
+    if then is not now and any(group.undecided for group in then.before):
+        late = f"{TIME_IS_UP} before the health after balancing is known"
+        tell(f"iallocator: {late}")
+        return now
     return Checkup(now.before, then.before, moves, now.capacity_checks)
 
 

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from iallocator import options
+    from iallocator.deadline import Alarm
     from iallocator.model.cluster import Cluster
     from iallocator.planners.result import PlanResult
     from iallocator.requests import Allocate, Request
@@ -47,7 +48,7 @@ class _Placing(run_plan.Planner):
         self._request = request_in(source.document, source.cluster, self._settings)
         return self._request.asked if self._request else {}
 
-    def plan(self, source: Source, settings: options.Settings) -> PlanResult:
+    def plan(self, source: Source, settings: options.Settings, alarm: Alarm) -> PlanResult:
         """Place everybody."""
         from iallocator.planners.place.result import in_document_order, place_anew
 

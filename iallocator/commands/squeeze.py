@@ -7,7 +7,7 @@ until then is printed; 1: the plan did not stand the test, see `run_plan`.
 from __future__ import annotations
 
 from iallocator.commands.shared import run_plan
-from iallocator.commands.shared.plan_output import clock, progress
+from iallocator.commands.shared.plan_output import progress
 from iallocator.errors import tell
 from iallocator.options import Option, amount, name_list
 
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from iallocator import options
+    from iallocator.deadline import Alarm
     from iallocator.planners.result import PlanResult
     from iallocator.planners.squeeze.options import SqueezeOptions
     from iallocator.sources import Source
@@ -63,11 +64,11 @@ class _Squeezing(run_plan.Planner):
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
 
-    def plan(self, source: Source, settings: options.Settings) -> PlanResult:
+    def plan(self, source: Source, settings: options.Settings, alarm: Alarm) -> PlanResult:
         """Plan what to switch, and the moves around it."""
         from iallocator.planners.squeeze.squeeze import squeeze_cluster
 
-        wanted = _wanted(self._settings, source, settings)
+        wanted = _wanted(self._settings, source, settings, alarm)
         done = squeeze_cluster(source.cluster, source.policy, wanted, progress())
         done.remarks = _doubts(wanted, done.remarks, done.action)
         return done
@@ -95,14 +96,16 @@ def run(settings: Settings, positional: Sequence[str]) -> int:
     return run_plan.run_planner(settings, positional, _Squeezing(settings))
 
 
-def _wanted(settings: Settings, source: Source, whole: options.Settings) -> SqueezeOptions:
-    """What `settings` want; `whole` are those completed from tags."""
+def _wanted(
+    settings: Settings, source: Source, whole: options.Settings, alarm: Alarm
+) -> SqueezeOptions:
+    """What `settings` want until `alarm`; `whole` are those completed from tags."""
     from iallocator.planners.squeeze.options import ALL, DRBD, SHARED, SqueezeOptions
     from iallocator.planners.stop_criteria import StopCriteria
 
     kinds = ALL if settings.all_instances else DRBD if settings.drbd else SHARED
     return SqueezeOptions(
-        StopCriteria(min_gain=0.0, expired=clock(settings.time_limit)),
+        StopCriteria(min_gain=0.0, expired=alarm.over),
         whole,
         target=settings.target_resources,
         minimal=settings.minimal_resources,
@@ -113,6 +116,7 @@ def _wanted(settings: Settings, source: Source, whole: options.Settings) -> Sque
         group=settings.group,
         tag_prefix=settings.tag_prefix,
         exact_seconds=whole.search_seconds,
+        alarm=alarm,
     )
 
 

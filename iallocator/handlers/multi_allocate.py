@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from iallocator.deadline import TIME_IS_UP, TimeIsUp
 from iallocator.handlers.allocate import policy_warning, wish_for
 from iallocator.placement.groups import collect_offers, ranked_by_losses
 from iallocator.placement.several.sequence import in_turn
@@ -29,7 +30,7 @@ def multi_allocate(context: Context, request: MultiAllocate) -> Reply:
     """
     batch = _one_after_the_other(context, request)
     note = ""
-    if batch.failed and context.settings.searches:
+    if batch.failed and context.settings.searches and not context.alarm.over():
         batch, note = _at_once(context, request, batch)
     if context.settings.optimal:
         batch, note = _best(context, request, batch, note)
@@ -87,6 +88,9 @@ def _one_after_the_other(context: Context, request: MultiAllocate) -> _Batch:
 
 def _place_in_turn(context: Context, wanted: Sequence[Allocate], batch: _Batch) -> None:
     for position in in_turn(context, [one.instance for one in wanted]):
+        if context.alarm.over():
+            _fail(batch, wanted[position], TIME_IS_UP, [])
+            continue
         wish = wish_for(context, wanted[position])
         if wish is None:
             why = f"Group {wanted[position].group_name} does not exist"
@@ -130,7 +134,11 @@ def _place(context: Context, wish: AllocationRequest, wanted: Allocate, batch: _
         # where lost allocations decide, hail knows only the first instance's group from then on
         first = batch.entries[0]["group"]
         wish.groups = [group for group in wish.groups if group.name == first]
-    offers = collect_offers(context, wish)
+    try:
+        offers = collect_offers(context, wish)
+    except TimeIsUp:
+        _fail(batch, wanted, TIME_IS_UP, [])
+        return
     groups = [offer.document(context.settings.top) for offer in offers.ranked]
     if offers.best is None:
         why = offers.line or "no group has nodes"
@@ -208,6 +216,8 @@ def _best(context: Context, request: MultiAllocate, batch: _Batch, note: str) ->
     placed = {instance.name: nodes for instance, nodes in batch.placed}
     if not placed:
         return batch, note
+    if context.alarm.over():
+        return batch, f"{note}; no optimum: {TIME_IS_UP}"
     _take_off(context, batch)
     optimum, best = best_batch(context, [wishes[n] for n in wishes if n in placed], placed)
     if best == placed:

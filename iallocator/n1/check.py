@@ -19,6 +19,7 @@ from iallocator.n1.bounds import (
     demand_of,
     verdict,
 )
+from iallocator.n1.effort import UndecidedError
 from iallocator.n1.simulation import Simulation
 
 TYPE_CHECKING = False
@@ -83,21 +84,36 @@ class N1Check:
         self._survived: dict[int, bool] = {} if survived is None else survived
 
     def accepts(self, instance: Instance, nodes: tuple[int, ...]) -> bool:
-        """Whether `instance` may be put on `nodes`, primary first."""
-        return self._rules.mode == "off" or self._refuter(instance, nodes) is None
+        """Whether `instance` may be put on `nodes`, primary first; what is undecided may not."""
+        if self._rules.mode == "off":
+            return True
+        effort = self._rules.effort
+        try:
+            if not effort.spent:
+                return self._refuter(instance, nodes) is None
+        except UndecidedError:
+            pass
+        effort.undecided += 1
+        return False
 
     def stranded(self, instance: Instance, nodes: tuple[int, ...]) -> UnsurvivedFailure | None:
         """Which failure this placement makes unsurvivable, and who finds no place."""
-        node = None if self._rules.mode == "off" else self._refuter(instance, nodes)
-        if node is None:
+        try:
+            node = None if self._rules.mode == "off" else self._refuter(instance, nodes)
+            if node is None:
+                return None
+            with self._state.trial():
+                self._try_out(instance, nodes)
+                return self._simulation.fail(node)
+        except UndecidedError:
             return None
-        with self._state.trial():
-            self._try_out(instance, nodes)
-            return self._simulation.fail(node)
 
     def survivable(self, nodes: Sequence[int]) -> list[int]:
-        """Those of `nodes` whose failure can be survived as things are."""
-        return self._survived_before(nodes)
+        """Those of `nodes` whose failure can be survived as things are; none if undecided."""
+        try:
+            return self._survived_before(nodes)
+        except UndecidedError:
+            return []
 
     def _refuter(self, instance: Instance, nodes: tuple[int, ...]) -> int | None:
         """A node whose failure could not be survived with the candidate in place.

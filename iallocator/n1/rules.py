@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from iallocator.n1.effort import Effort
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -25,12 +27,18 @@ class Rules:
     a failover needs no new disk.  ``off``: nothing is required.
 
     `units`: instance -> all that must be on its node, itself among them, by name; see
-    `iallocator.n1.units`.
+    `iallocator.n1.units`.  `effort`: what simulations may cost; None: anything.
     """
 
-    __slots__ = ("_targets", "mode", "strict", "units")
+    __slots__ = ("_targets", "effort", "mode", "strict", "units")
 
-    def __init__(self, mode: str, units: Mapping[str, Sequence[str]] | None = None) -> None:
+    def __init__(
+        self,
+        mode: str,
+        units: Mapping[str, Sequence[str]] | None = None,
+        effort: Effort | None = None,
+    ) -> None:
+        self.effort = effort or Effort()
         self.mode = mode
         self.units = units or {}
         self.strict = mode == "strict"

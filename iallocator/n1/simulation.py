@@ -58,7 +58,13 @@ class Simulation:
         self._scope = scope
 
     def fail(self, node: int) -> UnsurvivedFailure | None:
-        """The first instance without a place if `node` fails, or None."""
+        """The first instance without a place if `node` fails, or None.
+
+        Raises
+        ------
+        UndecidedError
+            If the rules' effort is spent before it is known; so does `lost`.
+        """
         state = self._state
         group = state.cluster.nodes[node].group
         targets = [t for t in self._rules.targets(state.cluster, group) if t != node]
@@ -188,6 +194,7 @@ class Simulation:
         self, node: int, item: Sequence[Instance], targets: Sequence[int], scope: Sequence[int]
     ) -> bool:
         """Move all of `item` to the best node that takes them; whether there is one."""
+        self._rules.effort.spend(len(targets), scalar=True)
         state, first = self._state, item[0]
         source = state.where[first.name][0]
         for one in item:

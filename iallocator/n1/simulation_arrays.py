@@ -85,7 +85,7 @@ class _Batch:
         group: Group,
         failing: Sequence[int],
     ) -> None:
-        self._group = group
+        self._group, self._effort = group, rules.effort
         position = {index: k for k, index in enumerate(group.nodes)}
         self.lost: list[int] = []
         rows: list[Floats] = []
@@ -129,6 +129,7 @@ class _Batch:
             self._decide(step)
             if not self._failing.size:
                 break
+            self._effort.spend(self._allowed.size)
             self._move(step)
         return self.lost
 

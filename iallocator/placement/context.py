@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from iallocator.constraints.affinity_factory import bonds_for
 from iallocator.constraints.no_affinity import NoAffinity
+from iallocator.deadline import Alarm
 from iallocator.model.state import State
+from iallocator.n1.effort import WORK, Effort
 from iallocator.n1.rules import Rules
 from iallocator.placement.evaluator import Evaluator
 from iallocator.placement.motions import motions_for
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
     from iallocator.placement.trace import Trace
     from iallocator.ranking.base import ScheduledInstance
     from iallocator.scoring import Kernel
+    from iallocator.solver.budget import Budget, Interrupts
 
 __all__ = ["Context"]
 
@@ -39,6 +42,8 @@ class Context:
     instances of the request; ``turn`` is whose turn it is where a strategy decides in
     which order instances choose, and which of them choose together.  ``bonds`` are
     those between instances.  ``interrupted``: a search was, by Ctrl-C.
+    ``alarm`` says when the time for all of it is up,
+    ``effort`` what simulations of failures may cost.
     ``trace`` hears what is decided and why, if somebody wants to know: see
     `iallocator.placement.trace`.
     """
@@ -49,9 +54,11 @@ class Context:
         "_n1_caches",
         "_rules",
         "_scopes",
+        "alarm",
         "bonds",
         "cluster",
         "coming",
+        "effort",
         "interrupted",
         "kept",
         "kernels",
@@ -70,10 +77,13 @@ class Context:
         candidates: Iterable[tuple[int, int]] = (),
         coming: Sequence[Instance] = (),
         trace: Trace | None = None,
+        alarm: Alarm | None = None,
     ) -> None:
         self.cluster = cluster
         self.settings = settings
         self.trace = trace
+        self.alarm = Alarm(None) if alarm is None else alarm
+        self.effort = _effort_until(self.alarm)
         self.state = State(cluster)
         self.kernels = Kernels(self.state, candidates)
         self._all_nodes = range(len(cluster.nodes))
@@ -140,8 +150,15 @@ class Context:
         if found is None:
             relations = self.bonds.relations
             units = None if relations is None else relations.units()
-            found = self._rules[mode] = Rules(mode, units)
+            found = self._rules[mode] = Rules(mode, units, self.effort)
         return found
+
+    def budget(self, interrupts: Interrupts) -> Budget:
+        """What one exact search may spend, until `interrupts` end it."""
+        from iallocator.solver.budget import Budget
+
+        limited = self.settings.time_limit is not None
+        return Budget(self.settings.optimum_seconds, interrupts, self.alarm if limited else None)
 
     def kernel(self, scope: Sequence[int]) -> Kernel:
         """Scores over `scope`, as the state is now."""
@@ -165,3 +182,8 @@ class Context:
     def all_nodes(self) -> range:
         """Every node of the document; always the same object."""
         return self._all_nodes
+
+
+def _effort_until(alarm: Alarm) -> Effort:
+    """The work of as many seconds as the alarm gives, and the time until then."""
+    return Effort() if alarm.seconds is None else Effort(alarm.seconds * WORK, alarm.over)

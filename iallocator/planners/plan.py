@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from iallocator.deadline import TimeIsUp, why_stopped
 from iallocator.model.moves import apply_steps, places_after
 
 TYPE_CHECKING = False
@@ -114,26 +115,34 @@ class Plan:
         In the order in which they are to be made.
     reason:
         Why the plan ends where it ends, for people.
-    interrupted:
-        Whether someone interrupted the planner.
+    stop:
+        What interrupted the planner: a person, or the alarm; None if nothing did.
     """
 
-    __slots__ = ("before", "command", "interrupted", "moves", "reason")
+    __slots__ = ("before", "command", "moves", "reason", "stop")
 
     def __init__(self, command: str, before: float) -> None:
         self.command = command
         self.before = before
         self.moves: list[PlannedMove] = []
         self.reason = ""
-        self.interrupted = False
+        self.stop: KeyboardInterrupt | None = None
 
-    def stop_at_best(self) -> None:
+    @property
+    def interrupted(self) -> bool:
+        """Whether a person interrupted the planner."""
+        return self.stop is not None and not isinstance(self.stop, TimeIsUp)
+
+    def end(self, stop: KeyboardInterrupt) -> None:
+        """The planner was interrupted: what was found until then is the plan."""
+        self.stop, self.reason = stop, why_stopped(stop)
+
+    def stop_at_best(self, stop: KeyboardInterrupt) -> None:
         """Keep what was found before an interruption: the moves up to the lowest score.
 
         What mends a must stays, and units stay whole.
         """
-        self.interrupted = True
-        self.reason = "interrupted"
+        self.end(stop)
         keep = max((k for k, m in enumerate(self.moves, start=1) if m.mends), default=0)
         ends = [k for k, last in enumerate(ends_of_units(self.moves), start=1) if last]
         scores = {k: self.moves[k - 1].score if k else self.before for k in (0, *ends) if k >= keep}

@@ -208,12 +208,13 @@ class GroupPlans(PlanResult):
         command: str,
         before: State,
         plans: Sequence[GroupPlan] = (),
-        interrupted: bool = False,
+        stop: KeyboardInterrupt | None = None,
         demands: Demands | None = None,
     ) -> None:
         super().__init__(command, before, demands)
         self.plans = list(plans)
-        self.plan.interrupted = interrupted
+        if stop is not None:
+            self.plan.end(stop)
 
     @property
     def moves(self) -> list[PlannedMove]:

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import signal
 from threading import current_thread, main_thread
-from time import monotonic
+
+from iallocator.deadline import Alarm, TimeIsUp
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -26,23 +27,35 @@ PLACEMENTS = 10_000
 """Placements that branch and bound looks at per second that is allowed."""
 
 
+LAST_RESORT = 60.0
+"""Seconds by the clock that a search may take on a busy machine, if no limit is set."""
+
+
 class Interrupts:
     """A ``with`` block in which the first signal leaves a mark, so that no change is cut in two.
 
     Signals are those that would raise KeyboardInterrupt.  Whoever handled them before is
     told, and handles the next one.  A KeyboardInterrupt that comes up otherwise ends the
     block and leaves the same mark.  Outside of the main thread none is caught.
+
+    Attributes
+    ----------
+    asked:
+        Whether a person asked for the end.
+    stop:
+        What was raised by who handled the signal before, and is held back; the alarm's, too.
     """
 
-    __slots__ = ("_before", "asked")
+    __slots__ = ("_before", "asked", "stop")
 
     def __init__(self) -> None:
         self.asked = False
+        self.stop: KeyboardInterrupt | None = None
         self._before: dict[int, Any] = {}
 
     def __enter__(self) -> Interrupts:
         if current_thread() is main_thread():
-            for number in (signal.SIGINT, signal.SIGTERM):
+            for number in (signal.SIGINT, signal.SIGTERM, signal.SIGALRM):
                 if callable(signal.getsignal(number)):
                     self._before[number] = signal.signal(number, self._mark)
         return self
@@ -59,16 +72,20 @@ class Interrupts:
             signal.signal(number, handler)
 
     def _mark(self, number: int, frame: Any) -> None:
-        self.asked = True
-        self._restore()
         try:
             self._before[number](number, frame)
-        except KeyboardInterrupt:
+        except KeyboardInterrupt as stop:
+            self.stop = stop
+        if isinstance(self.stop, TimeIsUp):
             return
+        self.asked = True
+        self._restore()
 
 
 class Budget:
-    """What is left for a search of `seconds` seconds.
+    """What a search may spend: the work of `seconds` seconds, and the time until `alarm`.
+
+    Without an `alarm` that is `LAST_RESORT` from now on.
 
     Attributes
     ----------
@@ -79,18 +96,20 @@ class Budget:
     """
 
     __slots__ = (
-        "_end",
+        "_alarm",
         "_given",
-        "_seconds",
+        "_shown",
         "interrupts",
         "iterations",
         "placements",
         "trials",
     )  # fmt: skip
 
-    def __init__(self, seconds: float, interrupts: Interrupts | None = None) -> None:
-        self._end = monotonic() + seconds  # on a clock that nobody sets
-        self._seconds = seconds
+    def __init__(
+        self, seconds: float, interrupts: Interrupts | None = None, alarm: Alarm | None = None
+    ) -> None:
+        self._alarm = alarm or Alarm(LAST_RESORT)
+        self._shown = LAST_RESORT if alarm is None else seconds
         self._give(seconds * ITERATIONS, seconds * TRIALS, seconds * PLACEMENTS)
         self.interrupts = interrupts
 
@@ -102,8 +121,9 @@ class Budget:
 
     @property
     def left(self) -> float:
-        """Seconds that are left; negative afterwards."""
-        return self._end - monotonic()
+        """Seconds that are left by the clock; negative afterwards."""
+        left = self._alarm.left
+        return float("inf") if left is None else left
 
     @property
     def interrupted(self) -> bool:
@@ -111,23 +131,30 @@ class Budget:
         return self.interrupts is not None and self.interrupts.asked
 
     @property
+    def called_off(self) -> bool:
+        """The same, or the alarm rang."""
+        return self.interrupts is not None and (
+            self.interrupts.asked or self.interrupts.stop is not None
+        )
+
+    @property
     def spent(self) -> bool:
         """Whether the search has to end now."""
         work = min(self.iterations, self.trials, self.placements)
-        return self.interrupted or work <= 0 or self.left <= 0
+        return self.called_off or work <= 0 or self.left <= 0
 
     @property
     def limit(self) -> str:
         """What ended the search, for ``info``."""
         if self.interrupted:
             return "before it was interrupted"
-        clock = self.left <= 0
-        return f"within {self._seconds:g} s" if clock else "within its budget of work"
+        clock = self.called_off or self.left <= 0 or not any(self._given)
+        return f"within {self._shown:g} s" if clock else "within its budget of work"
 
     def part(self, share: float) -> Budget:
         """A budget of that share of what is left; what it spends is to be paid by `pay`."""
-        part = Budget(max(0.0, self.left * share), self.interrupts)
-        part._seconds = self._seconds
+        part = Budget(0.0, self.interrupts, Alarm(max(0.0, self.left * share)))
+        part._shown = self._shown
         part._give(self.iterations * share, self.trials * share, self.placements * share)
         return part
 

@@ -7,6 +7,7 @@ loaded in a third of the time, and is as quick on problems of this kind:
 
 from __future__ import annotations
 
+from iallocator.solver.budget import Interrupts
 from iallocator.solver.problem import FOUND, IMPOSSIBLE, LEFT_OUT, TIME_OUT, UNAVAILABLE, Answer
 
 TYPE_CHECKING = False
@@ -55,12 +56,17 @@ def solve(problem: Problem, budget: Budget, gap: float = GAP) -> Answer:
     ):
         solver.setOptionValue(name, value)
 
+    held = Interrupts()
+
     def may_go_on(event: Any) -> None:
-        event.data_in.user_interrupt = budget.interrupted
+        event.data_in.user_interrupt = budget.called_off or held.stop is not None
 
     solver.cbMipInterrupt += may_go_on
     solver.passModel(model.program(highspy))
-    solver.run()
+    with held:  # nothing may be raised through the solver
+        solver.run()
+    if held.stop is not None:
+        raise held.stop
     budget.iterations -= max(0, solver.getInfo().simplex_iteration_count)
     status = solver.getModelStatus()
     values = solver.getSolution().col_value

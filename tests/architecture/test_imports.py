@@ -27,17 +27,17 @@ MAY_IMPORT = {
     "constraints": "model tags requests limits scoring transition",
     # ^ what tags, options and requests ask for, of places and of steps
     "ranking": "model tags scoring",  # a strategy ranks what the kernel found feasible
-    "solver": "model scoring",  # an integer program knows nodes and amounts, no documents
+    "solver": "deadline model scoring",  # an integer program knows nodes and amounts, no documents
     "options": "errors compat tags ranking",
     # ^ a command line may be unusable; scores are written one way; a strategy has a name
     "placement": (
-        "options model reply limits scoring n1 constraints ranking solver"
+        "deadline options model reply limits scoring n1 constraints ranking solver"
     ),  # the one engine: candidates, verdicts, moves
     "settings": "options model requests",  # settings from tags and requests
     "wire": "errors compat model requests reply ranking",  # bytes to model, reply to bytes
     "live": "errors files wire",  # a running cluster, asked and told through its two doors
     "sources": "errors files options model wire",  # other places where a cluster may come from
-    "handlers": "options model requests reply limits transition ganeti placement",
+    "handlers": "deadline options model requests reply limits transition ganeti placement",
     # ^ a request each
     "planners": (
         "compat deadline errors options model tags requests limits transition ganeti scoring "
@@ -45,7 +45,8 @@ MAY_IMPORT = {
     ),
     # ^ many moves instead of one, by the same means
     "engine": (
-        "options model requests reply settings ranking placement wire sources handlers planners"
+        "deadline options model requests reply settings ranking n1 placement wire sources handlers "
+        "planners"
     ),
     # ^ to a reply
     "explain": (

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from iallocator import options
-from iallocator.commands.shared.plan_output import amount, clock
+from iallocator.commands.shared.plan_output import amount
 from iallocator.errors import UsageError
 from iallocator.options import Option, file_name, name_list, share, whole
 
@@ -11,6 +11,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from iallocator.deadline import Alarm
     from iallocator.model.cluster import Cluster
     from iallocator.planners.balance.balance import BalanceOptions
     from iallocator.planners.eligible import Load
@@ -72,8 +73,10 @@ OPTIONS = (
 )  # fmt: skip
 
 
-def balance_options_of(settings: Settings, settled: options.Settings) -> BalanceOptions:
-    """What `settings` want of a balancing; `settled` are those completed from tags."""
+def balance_options_of(
+    settings: Settings, settled: options.Settings, alarm: Alarm
+) -> BalanceOptions:
+    """What `settings` want of a balancing until `alarm`; `settled` are completed from tags."""
     from iallocator.planners.balance.balance import BalanceOptions, MoveRules
     from iallocator.planners.stop_criteria import StopCriteria
 
@@ -84,7 +87,7 @@ def balance_options_of(settings: Settings, settled: options.Settings) -> Balance
         min_gain_limit=settings.min_gain_limit,
         cost=None if settings.cost is None else settings.cost * 1024,
         lookahead=settings.lookahead,
-        expired=clock(settings.time_limit),
+        expired=alarm.over,
     )
     rules = MoveRules(
         disk_moves=not settings.no_disk_moves,

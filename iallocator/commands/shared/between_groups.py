@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from iallocator.commands.shared import run_plan
 from iallocator.commands.shared.plan_output import say_progress
+from iallocator.deadline import Alarm
 from iallocator.options import Option
 
 TYPE_CHECKING = False
@@ -52,9 +53,9 @@ class BetweenGroups(run_plan.Planner):
 
         set_offline(source.cluster, self._offline)
 
-    def plan(self, source: Source, settings: options.Settings) -> PlanResult:
+    def plan(self, source: Source, settings: options.Settings, alarm: Alarm) -> PlanResult:
         """Plan between the groups."""
-        return self._find(_working(source, settings))
+        return self._find(_working(source, settings, alarm))
 
     def broken_promises(
         self, source: Source, settings: options.Settings, done: PlanResult
@@ -63,20 +64,10 @@ class BetweenGroups(run_plan.Planner):
         from iallocator.planners.intergroup.result import IntergroupResult
 
         assert isinstance(done, IntergroupResult)
-        return self._check(_working(source, settings), done)
+        return self._check(_working(source, settings, Alarm(None)), done)
 
 
-def _working(source: Source, settings: options.Settings) -> Working:
+def _working(source: Source, settings: options.Settings, alarm: Alarm) -> Working:
     from iallocator.planners.intergroup.context import Working
 
-    return Working(source.cluster, settings, _remaining(settings.time_limit), say_progress)
-
-
-def _remaining(seconds: float | None) -> Callable[[], float | None]:
-    """Says how many of `seconds` are left; None for None."""
-    if seconds is None:
-        return lambda: None
-    from time import monotonic
-
-    end = monotonic() + seconds
-    return lambda: end - monotonic()
+    return Working(source.cluster, settings, alarm, say_progress)

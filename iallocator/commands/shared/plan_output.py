@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "COMMANDS_OPTION", "GRAPH_OPTION", "INTERRUPTED", "JSON_OPTION", "VERIFY_OPTION", "amount",
-    "check_saving", "clock", "print_json", "progress", "say_progress", "show_state_of",
+    "check_saving", "print_json", "progress", "say_progress", "show_state_of",
     "write_graph", "write_plan",
 ]  # fmt: skip
 
@@ -51,16 +51,6 @@ VERIFY_OPTION = Option(
     "verify_plan",
     "try other orders of the steps on the model, too, and say that all is well",
 )
-
-
-def clock(seconds: float | None) -> Callable[[], bool]:
-    """Says when `seconds` have passed; never for None."""
-    if seconds is None:
-        return lambda: False
-    from time import monotonic
-
-    end = monotonic() + seconds
-    return lambda: monotonic() >= end
 
 
 def progress() -> Callable[[Plan], None]:

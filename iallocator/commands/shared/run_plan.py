@@ -22,6 +22,7 @@ from iallocator.commands.shared.plan_output import (
     write_plan,
 )
 from iallocator.commands.shared.source import load_source
+from iallocator.deadline import TIME_IS_UP, Alarm, TimeIsUp
 from iallocator.errors import tell
 from iallocator.files import WholeOutput, check_writable
 
@@ -74,8 +75,8 @@ class Planner:
     def adjust(self, source: Source) -> None:
         """Change the cluster before anything else."""
 
-    def plan(self, source: Source, settings: options.Settings) -> PlanResult:
-        """Plan; `settings` are those that count."""
+    def plan(self, source: Source, settings: options.Settings, alarm: Alarm) -> PlanResult:
+        """Plan; `settings` are those that count; `alarm` ends it."""
         raise NotImplementedError
 
     def broken_promises(
@@ -109,7 +110,11 @@ def run_planner(settings: Settings, positional: Sequence[str], planner: Planner)
         doubts: list[str] = []
         effective = effective_settings(source.cluster, planner.asked(source), settings, doubts)
         tell(*doubts)
-        done = planner.plan(source, effective)
+        with Alarm(effective.planning_seconds) as alarm:
+            done = planner.plan(source, effective, alarm)
+    except TimeIsUp:
+        tell(f"iallocator: {TIME_IS_UP} before there was a plan")
+        return 1
     except KeyboardInterrupt:  # before anything was found
         return INTERRUPTED
     with WholeOutput():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from iallocator.explain.facts import Unsurvived
 from iallocator.n1.check import N1Check
+from iallocator.n1.effort import UndecidedError
 from iallocator.n1.simulation import Simulation
 
 TYPE_CHECKING = False
@@ -70,5 +71,12 @@ class RecordingN1Check(N1Check):
             stranded.instance.name,
             stranded.instance.memory,
             stranded.why,
-            self._replay.fail(stranded.node) is not None,
+            self._lost_already(stranded.node),
         )
+
+    def _lost_already(self, node: int) -> bool:
+        """Whether the failure of `node` cannot be survived as things are."""
+        try:
+            return self._replay.fail(node) is not None
+        except UndecidedError:
+            return False

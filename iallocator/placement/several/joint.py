@@ -15,7 +15,7 @@ from iallocator.placement.groups import collect_offers, may_offer, offer_of
 from iallocator.placement.results import AllocationRequest
 from iallocator.placement.several.affinity import BondRows
 from iallocator.placement.several.result import JointResult
-from iallocator.solver.budget import Budget, Interrupts
+from iallocator.solver.budget import Interrupts
 from iallocator.solver.most import Most, find_all_or_most
 from iallocator.solver.placement_problem import PlacementProblem
 
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from iallocator.model.instance import Instance
     from iallocator.placement.context import Context
     from iallocator.reply import GroupSolution
+    from iallocator.solver.budget import Budget
     from iallocator.solver.problem import Problem
 
     Nodes = tuple[int, ...]
@@ -53,8 +54,8 @@ def place_together(
     """
     found = JointResult(len(wishes))
     with Interrupts() as interrupts:
-        budget = Budget(context.settings.search_seconds, interrupts)
-        hopeless = _hopeless(context, wishes)
+        budget = context.budget(interrupts)
+        hopeless = _hopeless(context, wishes, budget)
         found.hopeless = hopeless
         possible = [wish for wish in wishes if wish.instance.name not in hopeless]
         if hopeless.issuperset(failed):
@@ -68,13 +69,17 @@ def place_together(
                 program, lambda nodes: _checked(context, possible, most, nodes), budget, most
             )
     found.limit = budget.limit
-    context.interrupted |= budget.interrupted
+    context.interrupted |= interrupts.asked
     return found
 
 
-def _hopeless(context: Context, wishes: Sequence[AllocationRequest]) -> set[str]:
-    """The wishes that cannot be met even alone, and what depends on them."""
-    alone = {w.instance.name for w in wishes if collect_offers(context, w).best is None}
+def _hopeless(context: Context, wishes: Sequence[AllocationRequest], budget: Budget) -> set[str]:
+    """The wishes that cannot be met even alone, and what depends on them, as far as is known."""
+    alone = {
+        w.instance.name
+        for w in wishes
+        if not budget.spent and collect_offers(context, w).best is None
+    }
     others = [wish.instance for wish in wishes if wish.instance.name not in alone]
     return alone | context.bonds.dependents_of_failed(others, alone, ordered=True).keys()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from iallocator.deadline import TIME_IS_UP, TimeIsUp
 from iallocator.model.moves import apply_steps
 from iallocator.placement.results import MoveResult
 from iallocator.placement.several.sequence import in_turn
@@ -28,7 +29,7 @@ def move_all(context: Context, tasks: Sequence[MoveTask]) -> tuple[str, Made]:
     made = _without_separated(context, _in_turn(context, tasks))
     failed = [instance for instance, outcome in made if outcome.best is None]
     note = ""
-    if failed and len(tasks) > 1 and context.settings.searches:
+    if failed and len(tasks) > 1 and context.settings.searches and not context.alarm.over():
         note, made = _at_once(context, tasks, made, failed)
     if context.settings.optimal:
         optimum, made = _at_best(context, tasks, made)
@@ -44,6 +45,8 @@ def _at_best(context: Context, tasks: Sequence[MoveTask], made: Made) -> tuple[s
     names = {instance.name for instance, _ in moved}
     if not moved:
         return "", made
+    if context.alarm.over():
+        return f"; no optimum: {TIME_IS_UP}", made
     chosen = [task for task in tasks if task.instance.name in names]
     note, moves = best_moves(context, chosen, moved)
     if moves is not moved:
@@ -96,11 +99,21 @@ def _in_turn(context: Context, tasks: Sequence[MoveTask]) -> Made:
     made: Made = []
     for position in in_turn(context, [task.instance for task in tasks]):
         task = tasks[position]
-        outcome = task.best()
+        outcome = _best_in_time(context, task)
         if outcome.best is not None:
             apply_steps(context.state, task.instance, outcome.best.steps)
         made.append((task.instance, outcome))
     return made
+
+
+def _best_in_time(context: Context, task: MoveTask) -> MoveResult:
+    """The best outcome of moving one; none if time is up before it is known."""
+    try:
+        if not context.alarm.over():
+            return task.best()
+    except TimeIsUp:
+        pass
+    return MoveResult(message=TIME_IS_UP)
 
 
 def _without_separated(context: Context, made: Made) -> Made:

@@ -54,13 +54,12 @@ class MovedTogether(JointResult):
 
 
 def move_together(
-    context: Context, tasks: Sequence[MoveTask], failed: Sequence[Instance]
+    context: Context, tasks: Sequence[MoveTask], failed: Sequence[Instance], budget: Budget
 ) -> MovedTogether:
     """Find a place for every task that can have one at all; the state is left as it is.
 
     No search is made if all that `failed` before are hopeless.
     """
-    budget = Budget(context.settings.search_seconds)
     joint = _JointMove(context, tasks, budget)
     if joint.worthwhile(failed):
         answer = search(joint.program, joint.refused, budget)
@@ -80,7 +79,7 @@ def move_most(
     """
     found = MovedTogether(len(tasks))
     with Interrupts() as interrupts:
-        budget = Budget(context.settings.search_seconds, interrupts)
+        budget = context.budget(interrupts)
         joint = _JointMove(context, tasks, budget)
         found = joint.result
         if joint.worthwhile(failed):
@@ -90,9 +89,9 @@ def move_most(
             )
     if found.places:
         found.moves = joint.moves(found.places)
-    if found.most or budget.interrupted:
+    if found.most or interrupts.asked:
         found.limit = budget.limit
-    context.interrupted |= budget.interrupted
+    context.interrupted |= interrupts.asked
     return found
 
 

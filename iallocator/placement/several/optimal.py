@@ -12,7 +12,7 @@ from iallocator.placement.groups import may_offer, ranked_by_losses
 from iallocator.placement.several.joint import broken_rules, equivalence_key, places_of
 from iallocator.placement.several.moves import places_of_move, taken_off, try_moves
 from iallocator.scoring.candidates import ListedCandidates
-from iallocator.solver.budget import Budget, Interrupts
+from iallocator.solver.budget import Interrupts
 from iallocator.solver.optimum import Item, Optimum, lowest_cost
 
 TYPE_CHECKING = False
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from iallocator.placement.context import Context
     from iallocator.placement.results import AllocationRequest
     from iallocator.placement.several.move_task import Made, MoveTask, Nodes
+    from iallocator.solver.budget import Budget
     from iallocator.solver.optimum import Check, Places
 
 __all__ = ["best_batch", "best_moves"]
@@ -102,9 +103,9 @@ def _search(
     best = Optimum(greedy.score, greedy.price, greedy.nodes)
     best.proved = False
     with Interrupts() as interrupts:
-        budget = Budget(context.settings.optimum_seconds, interrupts)
+        budget = context.budget(interrupts)
         best = lowest_cost(context.state, scope, items, greedy, check, budget)
-    context.interrupted |= budget.interrupted
+    context.interrupted |= interrupts.asked
     return _describe(greedy, best, budget), best.nodes
 
 

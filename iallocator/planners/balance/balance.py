@@ -116,9 +116,9 @@ def balance_cluster(
     plans: list[GroupPlan] = []
     try:
         _balance_groups(before, wishes, progress, plans)
-    except KeyboardInterrupt:
-        return GroupPlans("balance", before, plans, True, demands)
-    return GroupPlans("balance", before, plans, False, demands)
+    except KeyboardInterrupt as stop:
+        return GroupPlans("balance", before, plans, stop, demands)
+    return GroupPlans("balance", before, plans, None, demands)
 
 
 def _balance_groups(
@@ -139,7 +139,7 @@ def _balance_groups(
             plans.append(found)
         elif plan.moves or not plans:
             plans[:] = [found]
-        if plan.interrupted or (plan.moves and not wishes.all_groups):
+        if plan.stop or (plan.moves and not wishes.all_groups):
             break
         replay(state, plan.moves)
 

@@ -12,6 +12,7 @@ lose it: of moves that would, the next best is taken.
 
 from __future__ import annotations
 
+from iallocator.deadline import TIME_IS_UP
 from iallocator.model.moves import apply_steps
 from iallocator.planners.plan import Plan, PlannedMove, traffic
 from iallocator.planners.stop_criteria import lowest_score
@@ -82,8 +83,8 @@ class GreedyBalancer:
         """Move until nothing helps, a limit is reached or someone interrupts; see `Plan.reason`."""
         try:
             self._run(by_value)
-        except KeyboardInterrupt:
-            self.plan.stop_at_best()
+        except KeyboardInterrupt as stop:
+            self.plan.stop_at_best(stop)
         return self.plan
 
     def _run(self, by_value: bool) -> None:
@@ -168,7 +169,7 @@ class GreedyBalancer:
         elif self._score <= self._floor:
             plan.reason = "the score is as low as it needs to be"
         elif limits.expired():
-            plan.reason = "time is up"
+            plan.reason = TIME_IS_UP
         return bool(plan.reason)
 
     def _helps(self, gain: float) -> bool:
@@ -315,7 +316,7 @@ def balance(
     plans: list[Plan] = []
     for by_value in (False,) if limits.cost is None else (False, True):
         plans.append(_plan(arena, limits, progress, by_value))
-        if plans[-1].interrupted:
+        if plans[-1].stop:
             break
     mended = max(plan.mended for plan in plans)
     return min((p for p in plans if p.mended == mended), key=lambda plan: plan.after)
@@ -326,7 +327,7 @@ def _plan(arena: BalanceProblem, limits: StopCriteria, progress: Progress, by_va
     state, survival = arena.state, arena.survival
     with state.trial():
         plan = _attempt(arena, limits, progress, by_value)
-        if survival is None or plan.interrupted or not survival.lost(state):
+        if survival is None or plan.stop or not survival.lost(state):
             return plan
     with state.trial():
         return _attempt(arena, limits, progress, by_value, FailureGuard(survival, state))
@@ -342,9 +343,9 @@ def _attempt(
     """One plan; an empty one if someone interrupts before the first scan is done."""
     try:
         return GreedyBalancer(arena, limits, progress, guard).run(by_value)
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as stop:
         plan = Plan("balance", score_of(arena.state, arena.scope))
-        plan.stop_at_best()
+        plan.stop_at_best(stop)
         return plan
 
 

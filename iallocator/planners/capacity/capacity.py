@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from time import monotonic
-
 from iallocator.compat import OURS
 from iallocator.constraints.affinity_factory import relations_of
-from iallocator.deadline import TIME_IS_UP, TimeIsUp, alarm, why_stopped
+from iallocator.deadline import TIME_IS_UP, Alarm, TimeIsUp, why_stopped
 from iallocator.errors import NotFoundError
 from iallocator.limits.node import ALL_LIMITS, HARD_LIMITS
 from iallocator.model.state import State
@@ -203,12 +201,11 @@ class _Work:
         if gated:
             self.study.failing = self._cluster.node_names(failing)
             groups = []
-        end = None if wants.seconds is None else monotonic() + wants.seconds
+        whole = Alarm(wants.seconds)
         half = None if wants.seconds is None else wants.seconds / 2
-        self.study.tiered = self._filled("tiered", wants.largest, groups, watched, half)
+        self.study.tiered = self._filled("tiered", wants.largest, groups, watched, Alarm(half))
         if not self.study.interrupted:
-            left = None if end is None else max(0.0, end - monotonic())
-            self.study.standard = self._filled("standard", wants.standard, groups, watched, left)
+            self.study.standard = self._filled("standard", wants.standard, groups, watched, whole)
 
     def _filled(
         self,
@@ -216,9 +213,9 @@ class _Work:
         size: Size,
         groups: list[Group],
         watched: list[int],
-        seconds: float | None,
+        alarm: Alarm,
     ) -> Run:
-        """Fill the cluster as it is at first, for so many seconds at most."""
+        """Fill the cluster as it is at first, until the alarm at most."""
         wants = self._wants
         state = State(self._cluster)
         site = self._site(state, groups, watched)
@@ -229,9 +226,9 @@ class _Work:
         elif self.study.failing:
             filling.failures = {"FailN1": 1}
         else:
-            watch = self._watch(kind, seconds)
+            watch = self._watch(kind, alarm)
             try:
-                with alarm(seconds):
+                with alarm:
                     if kind == "tiered":
                         fill_tiered(site, size, filling, wants.limit, names, watch)
                     else:
@@ -271,12 +268,10 @@ class _Work:
             state.place(allocation.instance, allocation.nodes)
         return state
 
-    def _watch(self, kind: str, seconds: float | None) -> Callable[[FillResult], str]:
-        end = None if seconds is None else monotonic() + seconds
-
+    def _watch(self, kind: str, alarm: Alarm) -> Callable[[FillResult], str]:
         def watch(filling: FillResult) -> str:
             self._progress(kind, filling)
-            return TIME_IS_UP if end is not None and monotonic() >= end else ""
+            return TIME_IS_UP if alarm.over() else ""
 
         return watch
 

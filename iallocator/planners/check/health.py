@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 from iallocator.model.node_view import NodeView, capacities
-from iallocator.n1.of_group import simulation_of
+from iallocator.n1.effort import Effort, UndecidedError
+from iallocator.n1.of_group import not_survived, simulation_of
 from iallocator.n1.rules import Rules
 from iallocator.planners.check.musts import broken_musts
 from iallocator.planners.check.policy import policy_breach
-from iallocator.planners.survival import doomed
 from iallocator.scoring.state_score import score_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from iallocator.constraints.relations import Relations
     from iallocator.model.cluster import Group
     from iallocator.model.instance import Instance
     from iallocator.model.state import State
+    from iallocator.n1.simulation import Simulation
 
 __all__ = ["KINDS", "OF_NODES", "Finding", "GroupHealth", "examine"]
 
@@ -83,6 +84,11 @@ class GroupHealth:
         self.offline_nodes = offline_nodes
 
     @property
+    def undecided(self) -> bool:
+        """Whether there was not enough time for some failure."""
+        return any(found.text == UNDECIDED for found in self.findings)
+
+    @property
     def counts(self) -> dict[str, int]:
         """Per kind how many nodes or instances there is something wrong with."""
         named: dict[str, set[tuple[str, str]]] = {kind: set() for kind in KINDS}
@@ -98,8 +104,15 @@ OF_NODES = {"n1", "global_n1", "conflicts"}
 """Kinds that count nodes, even where they name an instance."""
 
 
+UNDECIDED = "not enough time to find out whether its failure would be survived"
+
+
 def examine(
-    state: State, n1: str, min_disk: float = 0.0, relations: Relations | None = None
+    state: State,
+    n1: str,
+    min_disk: float = 0.0,
+    relations: Relations | None = None,
+    over: Callable[[], bool] | None = None,
 ) -> list[GroupHealth]:
     """The health of every group that has nodes, in the order of the groups.
 
@@ -114,9 +127,13 @@ def examine(
         Share of disk to keep free.
     relations:
         What tags ask of instances; None if they ask nothing.
+    over:
+        Whether time is up; failures that are not decided then count as lost.
     """
+    units = None if relations is None else relations.units()
+    rules = Rules(n1, units, Effort(over=over))
     return [
-        _Examination(state, group, n1, min_disk, relations).result()
+        _Examination(state, group, rules, min_disk, relations).result()
         for group in state.cluster.groups
         if group.nodes
     ]
@@ -126,12 +143,17 @@ class _Examination:
     """The findings of one group."""
 
     def __init__(
-        self, state: State, group: Group, n1: str, min_disk: float, relations: Relations | None
+        self,
+        state: State,
+        group: Group,
+        rules: Rules,
+        min_disk: float,
+        relations: Relations | None,
     ) -> None:
         self._relations = relations
         self._state = state
         self._group = group
-        self._n1 = n1
+        self._rules = rules
         self._nodes = state.cluster.nodes
         self._min_disk = min_disk
 
@@ -174,23 +196,32 @@ class _Examination:
                 yield Finding("n1", text, node=self._name(index))
 
     def _failures(self) -> Iterator[Finding]:
-        if self._n1 == "off":
+        group, rules = self._group, self._rules
+        if rules.mode == "off":
             return
-        units = None if self._relations is None else self._relations.units()
-        group, rules = self._group, Rules(self._n1, units)
         simulation = simulation_of(self._state, group, rules, self._min_disk)
-        failing = list(rules.failing(self._state.cluster, group, group.nodes))
-        if rules.strict:
-            lost = simulation.lost(failing)
-        else:
-            lost = doomed(self._state, group, failing, self._relations)
-        for index in lost:
-            stranded = simulation.fail(index)
+        for index in self._lost(simulation):
+            try:
+                stranded = simulation.fail(index)
+            except UndecidedError:
+                yield Finding("global_n1", UNDECIDED, node=self._name(index))
+                continue
             if stranded is None:
                 continue
             name = stranded.instance.name
             text = f"if it fails {name} is lost: {stranded.why}"
             yield Finding("global_n1", text, node=self._name(index), instance=name)
+
+    def _lost(self, simulation: Simulation) -> Sequence[int]:
+        """The nodes whose failure may not be survived."""
+        state, group, rules = self._state, self._group, self._rules
+        failing = list(rules.failing(state.cluster, group, group.nodes))
+        if not rules.strict:
+            return not_survived(state, group, rules, failing)
+        try:
+            return simulation.lost(failing)
+        except UndecidedError:
+            return failing
 
     def _conflicts(self) -> Iterator[Finding]:
         for index in self._group.nodes:

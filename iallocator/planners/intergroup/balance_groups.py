@@ -8,12 +8,12 @@ are furthest apart; it is made only if it lowers the score, which is that of
 
 from __future__ import annotations
 
-from iallocator.planners.intergroup.context import OutOfTimeError, forbidden
+from iallocator.planners.intergroup.context import forbidden
 from iallocator.planners.intergroup.evacuation import evacuate
 from iallocator.planners.intergroup.load_score import LOADS, Loads
 from iallocator.planners.intergroup.moving import Mover
 from iallocator.planners.intergroup.partitions import Peers
-from iallocator.planners.intergroup.result import IntergroupResult
+from iallocator.planners.intergroup.result import IntergroupResult, until_stopped
 from iallocator.planners.plan import ends_of_units, traffic
 
 TYPE_CHECKING = False
@@ -87,13 +87,7 @@ def balance_groups(context: Working, bounds: Bounds) -> IntergroupResult:
     """Even the loads of the groups out; a KeyboardInterrupt leaves the moves found until then."""
     done = IntergroupResult("balance-groups", context)
     work = _Balancing(context, bounds, done)
-    try:
-        done.plan.reason = work.run()
-    except OutOfTimeError:
-        done.plan.reason = "time is up"
-    except KeyboardInterrupt:
-        done.plan.reason = "interrupted"
-        done.plan.interrupted = True
+    until_stopped(done, work.run)
     work.tell()
     return done
 

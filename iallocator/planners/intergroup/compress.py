@@ -8,12 +8,12 @@ the one with the most free resources is chosen: it gives back the most.
 
 from __future__ import annotations
 
-from iallocator.planners.intergroup.context import OutOfTimeError, forbidden
+from iallocator.planners.intergroup.context import forbidden
 from iallocator.planners.intergroup.evacuation import Evacuation, evacuate
 from iallocator.planners.intergroup.moving import Mover
 from iallocator.planners.intergroup.partitions import Peers
 from iallocator.planners.intergroup.resources import KINDS, free_of, plus, total_of, used_by
-from iallocator.planners.intergroup.result import IntergroupResult
+from iallocator.planners.intergroup.result import IntergroupResult, until_stopped
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -40,13 +40,7 @@ def compress(context: Working) -> IntergroupResult:
     """
     done = IntergroupResult("compress", context)
     work = _Compression(context, done)
-    try:
-        work.run()
-    except OutOfTimeError:
-        done.plan.reason = "time is up"
-    except KeyboardInterrupt:
-        done.plan.reason = "interrupted"
-        done.plan.interrupted = True
+    until_stopped(done, work.run)
     work.tell()
     return done
 
@@ -85,13 +79,12 @@ class _Compression:
         """How much `group` gives back: its free memory, disk, cpu as shares of the cluster's."""
         return sum(f / t for f, t in zip(self.free[group.index], self.total) if t)
 
-    def run(self) -> None:
-        """Try every candidate, the one that gives back the most first."""
+    def run(self) -> str:
+        """Try every candidate, the one that gives back the most first; why it ends."""
         done = self.done
         hindered = forbidden(self.context.settings)
         if hindered:
-            done.plan.reason = hindered
-            return
+            return hindered
         candidates = []
         for row in done.groups:
             row.reason = self._unfit(row.group)
@@ -103,13 +96,12 @@ class _Compression:
             self.context.tell(f"group {number} of {len(candidates)}: {row.group.name}")
             self._try(row)
         if self.evacuable:
-            done.plan.reason = f"{self.evacuable[0].name} can be emptied, and gives back the most"
-        elif candidates:
-            done.plan.reason = "none of the candidates can be emptied"
-        elif len(done.groups) < 2:
-            done.plan.reason = "no super cluster: there is one group only"
-        else:
-            done.plan.reason = "no group is a candidate"
+            return f"{self.evacuable[0].name} can be emptied, and gives back the most"
+        if candidates:
+            return "none of the candidates can be emptied"
+        if len(done.groups) < 2:
+            return "no super cluster: there is one group only"
+        return "no group is a candidate"
 
     def _unfit(self, group: Group) -> str:
         """Why `group` does not come into question; or ""."""

@@ -2,50 +2,46 @@
 
 from __future__ import annotations
 
+from iallocator.deadline import TimeIsUp
 from iallocator.placement.context import Context
 from iallocator.placement.motions import Motions, motions_for
+from iallocator.solver.budget import Budget
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from iallocator.deadline import Alarm
     from iallocator.model.cluster import Cluster
     from iallocator.options import Settings
 
-__all__ = ["SEARCHING", "OutOfTimeError", "Working", "forbidden"]
-
-SEARCHING = 5.0
-"""Seconds that all exact searches of one plan may take together, if no other limit is set."""
+__all__ = ["Working", "forbidden"]
 
 MOVES = 20
 """How many instances the choice between the two forms of the kernel counts with."""
-
-
-class OutOfTimeError(Exception):
-    """Time is up."""
 
 
 class Working(Context):
     """A context in which existing instances find places in other groups.
 
     An instance is held to the limits of a new one where it comes to, even if it comes from
-    a node that is offline.  ``remaining`` says how many seconds there are, None for no end
-    of them; ``tell`` shows a line of progress.
+    a node that is offline.  An `alarm` says when the time is up; `search_budget` is
+    what all exact searches may spend; ``tell`` shows a line of progress.
     """
 
-    __slots__ = ("_searching", "remaining", "tell")
+    __slots__ = ("search_budget", "tell")
 
     def __init__(
         self,
         cluster: Cluster,
         settings: Settings,
-        remaining: Callable[[], float | None] = lambda: None,
+        alarm: Alarm | None = None,
         tell: Callable[[str], None] = lambda text: None,
     ) -> None:
-        super().__init__(cluster, settings, [(len(cluster.nodes), 0)] * MOVES)
-        self.remaining = remaining
+        candidates = [(len(cluster.nodes), 0)] * MOVES
+        super().__init__(cluster, settings, candidates, alarm=alarm)
         self.tell = tell
-        self._searching = SEARCHING
+        self.search_budget = Budget(settings.optimum_seconds, None, self.alarm)
 
     def motions(self, settings: Settings) -> Motions:
         """Wherever an instance comes from, it is held to the limits of a new one."""
@@ -57,21 +53,11 @@ class Working(Context):
 
         Raises
         ------
-        OutOfTimeError
+        TimeIsUp
             Else.
         """
-        left = self.remaining()
-        if left is not None and left <= 0:
-            raise OutOfTimeError
-
-    def search_time(self) -> float:
-        """Seconds that the next exact search may take."""
-        left = self.remaining()
-        return self._searching if left is None else max(left, 0.0)
-
-    def searched(self, seconds: float) -> None:
-        """Count the time that an exact search took."""
-        self._searching = max(0.0, self._searching - seconds)
+        if self.alarm.over():
+            raise TimeIsUp
 
     @property
     def units(self) -> Mapping[str, Sequence[str]]:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from iallocator.placement.several.move_task import MoveTask
-from iallocator.planners.intergroup.context import OutOfTimeError
 from iallocator.planners.intergroup.moving import planned
 from iallocator.planners.plan import mark_units
-from iallocator.solver.problem import FOUND, IMPOSSIBLE, TIME_OUT
+from iallocator.solver.problem import FOUND, IMPOSSIBLE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -55,24 +54,20 @@ def evacuate(
 
     Raises
     ------
-    OutOfTimeError
-        If time is up.  The state is as it was.
+    TimeIsUp
+        If time is up.  The state may then be anything.
     """
     done = Evacuation()
     made: list[tuple[Instance, tuple[int, ...], MoveOption]] = []
     state = mover.context.state
-    try:
-        for instance in _in_order(mover, instances):
-            mover.context.keep_going()
-            outcome = mover.relocate(instance, targets(instance))
-            if outcome.best is None:
-                done.failed, done.reason = instance, outcome.message
-                break
-            made.append((instance, state.where[instance.name], outcome.best))
-            mover.apply(instance, outcome.best)
-    except BaseException:
-        _undo(mover, made)
-        raise
+    for instance in _in_order(mover, instances):
+        mover.context.keep_going()
+        outcome = mover.relocate(instance, targets(instance))
+        if outcome.best is None:
+            done.failed, done.reason = instance, outcome.message
+            break
+        made.append((instance, state.where[instance.name], outcome.best))
+        mover.apply(instance, outcome.best)
     if done.failed is not None:
         _undo(mover, made)
         taken, made = bool(made), []
@@ -123,7 +118,7 @@ def _at_once(
         return []
     found = _search(mover, instances, targets, failed)
     if found is None:
-        done.reason += "; no time was left for an exact search"
+        done.reason += "; nothing was left to spend on an exact search"
         return []
     status, note, moves = found
     if status != FOUND or len(moves) < len(instances):
@@ -140,54 +135,29 @@ def _at_once(
 def _search(
     mover: Mover, instances: Sequence[Instance], targets: Targets, failed: Instance
 ) -> tuple[str, str, list[tuple[Instance, MoveOption]]] | None:
-    """Status, what to say of it, and the moves; None if there is no time for it."""
-    from copy import copy
-    from time import monotonic
-
+    """Status, what to say of it, and the moves; None if there is nothing left to spend on it."""
     from iallocator.placement.several.moves import move_together
 
     context = mover.context
-    limit = context.search_time()
-    if limit <= 0:
+    if context.search_budget.spent:
         return None
     context.tell(f"searching places for {len(instances)} instances at once")
-    settings = context.settings
-    context.settings = copy(settings)
-    context.settings.time_limit = round(limit, 1) or limit
-    begin = monotonic()
-    before = {instance.name: context.state.where[instance.name] for instance in instances}
-
-    def go_on() -> None:
-        if monotonic() > begin + limit:
-            raise OutOfTimeError
-
-    try:
-        tasks = [_task(mover, instance, targets(instance), go_on) for instance in instances]
-        found = move_together(context, tasks, [failed])
-        note = found.note()
-        hopeless = [i.name for i in instances if i.name in found.hopeless]
-        if hopeless:
-            note = f"; {hopeless[0]} has no place even if it comes first"
-    except OutOfTimeError:
-        context.bonds.pending = set()
-        for instance in instances:
-            mover.put(instance, before[instance.name])
-        return TIME_OUT, f"; exact search found no answer within {limit:.1f} s", []
-    finally:
-        context.settings = settings
-        context.searched(monotonic() - begin)
+    tasks = [_task(mover, instance, targets(instance)) for instance in instances]
+    found = move_together(context, tasks, [failed], context.search_budget)
+    note = found.note()
+    hopeless = [i.name for i in instances if i.name in found.hopeless]
+    if hopeless:
+        note = f"; {hopeless[0]} has no place even if it comes first"
     moves = [(instance, outcome.best) for instance, outcome in found.moves if outcome.best]
     status = IMPOSSIBLE if found.hopeless else found.status
     return status, note, moves
 
 
-def _task(
-    mover: Mover, instance: Instance, groups: Sequence[Group], go_on: Callable[[], None]
-) -> MoveTask:
-    """Moving one instance; `go_on` raises OutOfTimeError when the search has taken too long."""
+def _task(mover: Mover, instance: Instance, groups: Sequence[Group]) -> MoveTask:
+    """Moving one instance."""
 
     def exactly(nodes: tuple[int, ...]) -> MoveResult:
-        go_on()
+        mover.context.keep_going()
         return mover.only(instance, nodes)
 
     return MoveTask(

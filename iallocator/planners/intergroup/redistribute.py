@@ -8,12 +8,12 @@ them find a place there.  Else nothing of it moves.
 
 from __future__ import annotations
 
-from iallocator.planners.intergroup.context import OutOfTimeError, forbidden
+from iallocator.planners.intergroup.context import forbidden
 from iallocator.planners.intergroup.evacuation import evacuate
 from iallocator.planners.intergroup.health import HEALTHY, Health, examine, stranding
 from iallocator.planners.intergroup.moving import Mover
 from iallocator.planners.intergroup.partitions import Peers
-from iallocator.planners.intergroup.result import IntergroupResult
+from iallocator.planners.intergroup.result import IntergroupResult, until_stopped
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -35,13 +35,7 @@ def redistribute(context: Working) -> IntergroupResult:
     """
     done = IntergroupResult("redistribute", context)
     work = _Redistribution(context, done)
-    try:
-        work.run()
-    except OutOfTimeError:
-        done.plan.reason = "time is up"
-    except KeyboardInterrupt:
-        done.plan.reason = "interrupted"
-        done.plan.interrupted = True
+    until_stopped(done, work.run)
     work.tell()
     return done
 
@@ -59,8 +53,8 @@ class _Redistribution:
         self.healthy: list[Group] = []
         self.targets: dict[str, list[Group]] = {}
 
-    def run(self) -> None:
-        """Find out who is healthy, then repair the others."""
+    def run(self) -> str:
+        """Find out who is healthy, then repair the others; why it ends."""
         done, peers = self.done, self.peers
         for row in done.groups:
             self.health[row.group.index] = examine(self.mover, row.group)
@@ -68,19 +62,18 @@ class _Redistribution:
         done.plan.before = self._troubles()
         hindered = forbidden(self.context.settings)
         if hindered:
-            done.plan.reason = hindered
-            return
+            return hindered
         concerned = [row.group for row in done.groups if not row.reason]
         self.healthy = [g for g in concerned if self.health[g.index].state == HEALTHY]
         unhealthy = [g for g in concerned if g not in self.healthy]
-        done.plan.reason = _nothing_to_do(len(done.groups), concerned, self.healthy, unhealthy)
-        if done.plan.reason:
-            return
+        nothing = _nothing_to_do(len(done.groups), concerned, self.healthy, unhealthy)
+        if nothing:
+            return nothing
         for number, group in enumerate(unhealthy, start=1):
             self.context.tell(f"group {number} of {len(unhealthy)}: {group.name}")
             self._repair(group)
         left = len(unhealthy) - len(self.repaired)
-        done.plan.reason = (
+        return (
             f"{left} of {len(unhealthy)} unhealthy groups cannot be repaired"
             if left
             else "all groups that share a partition are healthy then"
@@ -123,23 +116,21 @@ class _Redistribution:
         taken: list[tuple[Instance, tuple[int, ...]]] = []
         problem = ""
         health = self.health[group.index]
-        try:
-            while health.state != HEALTHY:
-                self.context.keep_going()
-                instance, problem = self._next(health)
-                if instance is None:
-                    break
-                for member in self._unit(instance):
-                    taken.append((member, state.where[member.name]))
-                    mover.put(member, ())
-                offline = stranding(state, group)
-                if offline:
-                    health = Health(group, offline, health.full, health.doomed)
-                else:
-                    health = examine(mover, group)
-        finally:
-            for instance, nodes in reversed(taken):
-                mover.put(instance, nodes)
+        while health.state != HEALTHY:
+            self.context.keep_going()
+            instance, problem = self._next(health)
+            if instance is None:
+                break
+            for member in self._unit(instance):
+                taken.append((member, state.where[member.name]))
+                mover.put(member, ())
+            offline = stranding(state, group)
+            if offline:
+                health = Health(group, offline, health.full, health.doomed)
+            else:
+                health = examine(mover, group)
+        for instance, nodes in reversed(taken):
+            mover.put(instance, nodes)
         return [instance for instance, _ in taken], problem
 
     def _next(self, health: Health) -> tuple[Instance | None, str]:

@@ -7,9 +7,11 @@ from iallocator.planners.result import GroupRow, PlanResult
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from iallocator.placement.context import Context
 
-__all__ = ["IntergroupResult"]
+__all__ = ["IntergroupResult", "until_stopped"]
 
 
 class IntergroupResult(PlanResult):
@@ -20,3 +22,15 @@ class IntergroupResult(PlanResult):
     def __init__(self, command: str, context: Context) -> None:
         super().__init__(command, State(context.cluster), context.bonds.demands())
         self.groups = [GroupRow(group) for group in context.cluster.groups if group.nodes]
+
+
+def until_stopped(done: IntergroupResult, run: Callable[[], str]) -> None:
+    """Let `run` add moves to `done`, and say why it ends; Ctrl-C and the alarm end it, too.
+
+    Then the moves that were added until then are the plan, and the state that `run` works
+    on may be anything.
+    """
+    try:
+        done.plan.reason = run()
+    except KeyboardInterrupt as stop:
+        done.plan.end(stop)

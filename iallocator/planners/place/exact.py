@@ -13,7 +13,7 @@ from iallocator.model.constraint import ORDER
 from iallocator.placement.several.affinity import BondRows
 from iallocator.placement.several.result import JointResult
 from iallocator.planners.place.scheduler import stopped_disks
-from iallocator.solver.budget import Budget, Interrupts
+from iallocator.solver.budget import Interrupts
 from iallocator.solver.most import Most, find_all_or_most
 from iallocator.solver.placement_problem import PlacementProblem
 
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from iallocator.model.instance import Instance
     from iallocator.planners.place.scheduler import ScheduleResult, SchedulingPass
+    from iallocator.solver.budget import Budget
     from iallocator.solver.problem import Problem
 
     Nodes = tuple[int, ...]
@@ -51,7 +52,7 @@ def place_exactly(one: SchedulingPass, left_out: Collection[str]) -> JointResult
         if one.stuck(place.instance) and place.runs:
             one.count(place.instance, place.before)
     with Interrupts() as interrupts:
-        budget = Budget(context.settings.search_seconds, interrupts)
+        budget = context.budget(interrupts)
         rows = _Rows(one, order)
         program = rows.problem(budget)
         if program is not None:
@@ -60,7 +61,7 @@ def place_exactly(one: SchedulingPass, left_out: Collection[str]) -> JointResult
                 program, lambda nodes: _broken(one, order, nodes), budget, found.most
             )
     found.limit = budget.limit
-    context.interrupted |= budget.interrupted
+    context.interrupted |= interrupts.asked
     return found
 
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from iallocator.deadline import GRACE, TIME_IS_UP, Alarm, TimeIsUp
 from iallocator.ganeti.jobs import chains
 from iallocator.model.moves import FAILOVER, FAILOVER_TO, REPLACE_SECONDARY, apply_steps
 from iallocator.model.state import State
 from iallocator.placement.context import Context
-from iallocator.planners.place.scheduler import stopped_disks
+from iallocator.planners.place.scheduler import ScheduleResult, runs, stopped_disks
 from iallocator.planners.place.whole import place_cluster
 from iallocator.planners.plan import PlannedMove, traffic
 from iallocator.planners.result import PlanResult
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
     from iallocator.model.cluster import Cluster
     from iallocator.model.instance import Instance
     from iallocator.options import Settings
-    from iallocator.planners.place.scheduler import ScheduleResult
     from iallocator.requests import Allocate
     from iallocator.transition.requirements import Demands
     from iallocator.transition.transition import Transition
@@ -135,18 +135,47 @@ def place_anew(
     instances: Sequence[Instance],
     wanted: Sequence[Allocate],
 ) -> PlaceResult:
-    """Place `instances` and then the new ones in `wanted` by one of Pacemaker's strategies."""
+    """Place `instances` and then the new ones in `wanted` by one of Pacemaker's strategies.
+
+    If time is up before there is an answer, everybody stays where they are.
+    """
     new = [one.instance for one in wanted]
-    context = Context(cluster, settings, coming=new)
+    alarm = Alarm(settings.planning_seconds + GRACE)  # when the one around it all rings
+    context = Context(cluster, settings, coming=new, alarm=alarm)
     before = State(cluster)
-    places = place_cluster(context, strategy, instances, wanted)
-    for place in places:
-        if place.node is not None:
-            place.broken = context.bonds.broken(place.instance, place.node)
     names = [i.name for i in (*instances, *new)]
-    done = PlaceResult(strategy, before, places, names, new, context.bonds.demands())
+    demands = context.bonds.demands()
+    try:
+        places = _chosen(context, strategy, instances, wanted)
+        done = PlaceResult(strategy, before, places, names, new, demands)
+    except TimeIsUp:
+        places = [_staying(before, instance) for instance in (*instances, *new)]
+        done = PlaceResult(strategy, before, places, names, new, demands)
+    done.plan.reason = TIME_IS_UP if context.alarm.over() else ""
     done.remarks = context.remarks
     return done
+
+
+def _chosen(
+    context: Context,
+    strategy: str,
+    instances: Sequence[Instance],
+    wanted: Sequence[Allocate],
+) -> list[ScheduleResult]:
+    """The places, and what is broken there; that is not known of what came late."""
+    places = place_cluster(context, strategy, instances, wanted)
+    for place in places:
+        if place.node is not None and not context.alarm.over():
+            place.broken = context.bonds.broken(place.instance, place.node)
+    return places
+
+
+def _staying(before: State, instance: Instance) -> ScheduleResult:
+    """An instance that stays as it is, because there is no time to place it."""
+    nodes = before.where.get(instance.name, ())
+    place = ScheduleResult(instance, nodes, bool(nodes) and runs(before, instance))
+    place.nodes, place.why = nodes or None, TIME_IS_UP
+    return place
 
 
 def _moves(done: PlaceResult) -> list[PlannedMove]:

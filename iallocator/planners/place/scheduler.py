@@ -8,6 +8,7 @@ become unsurvivable, see `Survival`.
 
 from __future__ import annotations
 
+from iallocator.deadline import TimeIsUp
 from iallocator.limits.group import lacks_network
 from iallocator.limits.node import REASONS as LIMITS
 from iallocator.planners.place.survival import Survival
@@ -24,11 +25,12 @@ if TYPE_CHECKING:
 
     from iallocator.model.cluster import Group, Node
     from iallocator.model.instance import Instance
+    from iallocator.model.state import State
     from iallocator.placement.context import Context
     from iallocator.ranking.pacemaker.rules import Choice
     from iallocator.requests import Allocate
 
-__all__ = ["ScheduleResult", "SchedulingPass", "stopped_disks"]
+__all__ = ["ScheduleResult", "SchedulingPass", "runs", "stopped_disks"]
 
 REASONS = frozenset(reason for reason in LIMITS if reason not in ("FailTags", "FailMig"))
 """What a node is refused for that has too little, or would exceed its policy."""
@@ -119,7 +121,7 @@ class SchedulingPass:
         self.relations = context.bonds.relations
         self._demands = context.bonds.demands()
         self.places = {
-            i.name: ScheduleResult(i, state.where[i.name], _runs(context, i)) for i in instances
+            i.name: ScheduleResult(i, state.where[i.name], runs(state, i)) for i in instances
         }
         self.places |= {
             one.instance.name: ScheduleResult(one.instance, (), False) for one in wanted
@@ -144,8 +146,16 @@ class SchedulingPass:
         self.units = in_turn(self.kind, cluster, self.facts, self.weigher, self.ledger, units)
 
     def run(self) -> None:
-        """Give every unit its turn."""
+        """Give every unit its turn.
+
+        Raises
+        ------
+        TimeIsUp
+            If time is up before all had it.
+        """
         for unit in self.units:
+            if self.context.alarm.over():
+                raise TimeIsUp
             for position in range(len(unit.members)):
                 self._member(unit, position)
 
@@ -469,9 +479,9 @@ def stopped_disks(instance: Instance, nodes: tuple[int, ...]) -> tuple[int, ...]
     return nodes if instance.local and not instance.forthcoming else ()
 
 
-def _runs(context: Context, instance: Instance) -> bool:
+def runs(state: State, instance: Instance) -> bool:
     """Whether an instance of the cluster runs where it is."""
-    home = context.cluster.nodes[context.state.where[instance.name][0]]
+    home = state.cluster.nodes[state.where[instance.name][0]]
     return instance.running and not home.offline
 
 

@@ -31,7 +31,12 @@ def place_cluster(
     places afterwards.  The answer is in the order in which they chose.  The disks of what is
     left out stay where they are: all choose again until these are counted.  What is tagged
     to keep running is never left out; where it would be, it stays where it is, and the
-    others have to do with the rest.
+    others have to do with the rest.  Once time is up, the state may be anything.
+
+    Raises
+    ------
+    TimeIsUp
+        If it is up before there is an answer.
     """
 
     def tried(kept: Collection[str]) -> SchedulingPass:
@@ -50,6 +55,8 @@ def place_cluster(
         found = _searched(one, lambda: SchedulingPass(context, strategy, instances, wanted))
         if found is not None:
             return found.in_order
+        if context.alarm.over() and not _wrongly_stopped(one):
+            return one.in_order
         one = tried(())
     kept: set[str] = set()
     while stopped := _wrongly_stopped(one):

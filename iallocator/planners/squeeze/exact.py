@@ -79,7 +79,7 @@ class Arrangement:
         self._blocked = False
 
     def find(
-        self, movable: Sequence[Instance], deadline: Budget
+        self, movable: Sequence[Instance], budget: Budget
     ) -> tuple[list[PlannedMove] | None, bool]:
         """Moves of those of `movable` that are on shared storage.
 
@@ -99,7 +99,7 @@ class Arrangement:
         if self._evacuate and self._stuck(state, flexible):
             return None, False
         problem = self._problem(flexible)
-        answer = search(problem, lambda wanted: self._refused(flexible, wanted), deadline)
+        answer = search(problem, lambda wanted: self._refused(flexible, wanted), budget)
         if answer.status == FOUND:
             return self._moves, False
         mirrored = any(state.reserved[index] for index in self._scope)  # then rows are too strict

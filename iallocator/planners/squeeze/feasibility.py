@@ -78,8 +78,8 @@ class Feasibility:
         The failures that must be survivable in the end.
     ties:
         The bonds between instances.
-    deadline:
-        How long exact search may take in all, where moving one instance after the
+    budget:
+        What exact search may spend in all, where moving one instance after the
         other does not do; None: it is not tried.
     """
 
@@ -98,11 +98,11 @@ class Feasibility:
         ways: Ways = OURS,
         progress: Callable[[Plan], None] = lambda plan: None,
         ties: Ties | None = None,
-        deadline: Budget | None = None,
+        budget: Budget | None = None,
     ) -> None:
         self.cluster = cluster
         self.ties = ties
-        self.deadline = deadline
+        self.budget = budget
         self.scope = scope
         self.reserve = reserve
         self._worlds = [lighter] if len(lighter) == len(instances) else [lighter, instances]
@@ -145,7 +145,7 @@ class Feasibility:
 
     def _exactly(self, near: _Attempt) -> FeasibilityResult:
         """What exact search finds instead of `near`, where it may be tried."""
-        if self.deadline is None or self.deadline.left <= 0:
+        if self.budget is None or self.budget.spent:
             return near.found()
         from iallocator.planners.squeeze.exact import PROVED, Arrangement
 
@@ -153,7 +153,7 @@ class Feasibility:
         rules = self._whole.while_leaving(near.off)
         moves, proved = Arrangement(
             self.cluster, self.scope, self.reserve, self.survival, rules, self.evacuate, self.ties
-        ).find(movable, self.deadline)
+        ).find(movable, self.budget)
         if moves is None:
             found = near.found()
             if proved and len(self._worlds) == 1:
@@ -243,8 +243,8 @@ class _Attempt:
                 self._state, relief.scope, self._fixed, instances, now, relief.ties
             )
             plan = GreedyBalancer(self._arena, relief.limits, relief.progress).run()
-            if plan.interrupted:
-                raise KeyboardInterrupt
+            if plan.stop:
+                raise plan.stop
             self.moves += plan.moves
             if number == len(way) or not self._tidy:
                 self.judge(plan.after)

@@ -6,6 +6,7 @@ and keep what they have found when time is up or someone interrupts.
 
 from __future__ import annotations
 
+from iallocator.deadline import TIME_IS_UP, why_stopped
 from iallocator.model.columns import MEMORY
 from iallocator.model.state import State
 from iallocator.planners.squeeze.power_state import Switched
@@ -33,11 +34,11 @@ class Search:
         Nodes that were tried -> why they are not chosen.
     problem:
         What is still wrong with the group after all that; "" if nothing is.
-    stopped:
-        Why the search ended early; "" if it did not.
+    stop, stopped:
+        What interrupted the search, if anything did; why it ended early, "" if it did not.
     """
 
-    __slots__ = ("chosen", "interrupted", "moves", "problem", "refused", "score", "stopped")
+    __slots__ = ("chosen", "moves", "problem", "refused", "score", "stop", "stopped")
 
     def __init__(self, score: float) -> None:
         self.chosen: list[int] = []
@@ -46,7 +47,7 @@ class Search:
         self.refused: dict[int, str] = {}
         self.problem = ""
         self.stopped = ""
-        self.interrupted = False
+        self.stop: KeyboardInterrupt | None = None
 
     def keep(self, chosen: Sequence[int], found: FeasibilityResult) -> None:
         """Take this set of nodes for the best so far."""
@@ -74,9 +75,8 @@ def power_down(
             found = relief.find(off=search.chosen, tidy=True)
             if not found.problem:
                 search.keep(search.chosen, found)
-    except KeyboardInterrupt:
-        search.interrupted = True
-        search.stopped = "interrupted"
+    except KeyboardInterrupt as stop:
+        search.stop, search.stopped = stop, why_stopped(stop)
     for index in candidates:
         if index not in search.chosen:
             search.refused.setdefault(index, f"not tried: {search.stopped}")
@@ -95,7 +95,7 @@ class _Descent:
     def _try(self, off: Sequence[int]) -> bool:
         """Whether the nodes `off` can be freed; if so, they are kept."""
         if self._expired():
-            self._search.stopped = "time is up"
+            self._search.stopped = TIME_IS_UP
             return False
         tried = frozenset(off)
         if tried not in self._failed:
@@ -106,7 +106,7 @@ class _Descent:
                 return True
             self._failed[tried] = found.problem
         if self._expired():
-            self._search.stopped = "time is up"
+            self._search.stopped = TIME_IS_UP
         else:
             self._search.refused[off[-1]] = self._failed[tried]
         return False
@@ -155,9 +155,8 @@ def power_on(
     search = Search(score)
     try:
         _power_on(relief, standby, search, expired)
-    except KeyboardInterrupt:
-        search.interrupted = True
-        search.stopped = "interrupted"
+    except KeyboardInterrupt as stop:
+        search.stop, search.stopped = stop, why_stopped(stop)
     for index in standby:
         if index not in search.chosen:
             search.refused.setdefault(index, search.stopped or "not needed")
@@ -173,7 +172,7 @@ def _power_on(
     for order in orders:
         for count in range(len(order) + 1):
             if expired():
-                search.stopped = "time is up"
+                search.stopped = TIME_IS_UP
                 return
             found = relief.find(on=order[:count])
             if not found.problem:
@@ -198,7 +197,7 @@ def _spare(relief: Feasibility, search: Search, expired: Callable[[], bool]) -> 
     """Leave those off without which it does as well, and tidy up the moves."""
     for index in search.chosen[-2::-1]:
         if expired():
-            search.stopped = "time is up"
+            search.stopped = TIME_IS_UP
             return
         fewer = [other for other in search.chosen if other != index]
         found = relief.find(on=fewer)

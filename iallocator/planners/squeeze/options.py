@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection
 
     from iallocator.compat import Ways
+    from iallocator.deadline import Alarm
     from iallocator.model.cluster import Group
     from iallocator.options import Settings
     from iallocator.planners.stop_criteria import StopCriteria
@@ -37,15 +38,15 @@ class SqueezeOptions:
         Name or uuid of the only group to look at; "": every group.
     tag_prefix:
         What this program's own tags begin with.
-    exact_seconds:
-        How long exact search may take in all; 0: it is not tried.
+    exact_seconds, alarm:
+        How much exact search may work in all, 0: it is not tried; when time is up for everything.
     settings:
         What counts for global N+1 and soft limits, in groups whose tags ask for it
         something of their own.
     """
 
     __slots__ = (
-        "avoid", "exact_seconds", "group", "kinds", "limits", "master", "minimal",
+        "alarm", "avoid", "exact_seconds", "group", "kinds", "limits", "master", "minimal",
         "prefer", "settings", "tag_prefix", "target",
     )  # fmt: skip
 
@@ -63,10 +64,12 @@ class SqueezeOptions:
         group: str = "",
         tag_prefix: str = "iallocator:",
         exact_seconds: float = 0.0,
+        alarm: Alarm | None = None,
     ) -> None:
         self.settings = settings
         self.tag_prefix = tag_prefix
         self.exact_seconds = exact_seconds
+        self.alarm = alarm
         self.limits = limits
         self.target = target
         self.minimal = minimal

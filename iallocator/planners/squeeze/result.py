@@ -35,8 +35,7 @@ class SqueezePlan(Plan):
     def __init__(self, before: float, search: Search, reason: str) -> None:
         super().__init__("squeeze", before)
         self.moves = list(search.moves)
-        self.interrupted = search.interrupted
-        self.reason = reason
+        self.stop, self.reason = search.stop, reason
         self._after = search.score
 
     @property
@@ -50,8 +49,8 @@ class SqueezeResult(GroupPlans):
 
     Attributes
     ----------
-    action:
-        ``offline``, ``online`` or ``none``.
+    aim:
+        ``offline`` or ``online``: what was looked for; ``none`` before that is known.
     nodes:
         Indices of the nodes to power down or on, group by group in the order of choice.
     kept:
@@ -61,12 +60,17 @@ class SqueezeResult(GroupPlans):
         of it have been freed.
     """
 
-    def __init__(self, cluster: Cluster, action: str) -> None:
+    def __init__(self, cluster: Cluster) -> None:
         super().__init__("squeeze", State(cluster))
-        self.action = action
+        self.aim = "none"
         self.nodes: list[int] = []
         self.kept: dict[int, str] = {}
         self.reserves: dict[int, Headroom] = {}
+
+    @property
+    def action(self) -> str:
+        """``offline``, ``online`` or ``none``: what is to be done with the nodes."""
+        return self.aim if self.nodes else "none"
 
     @property
     def leaving(self) -> Collection[int]:

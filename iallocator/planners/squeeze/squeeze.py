@@ -55,12 +55,12 @@ def squeeze_cluster(
         raise NotFoundError(f"unknown nodes: {', '.join(sorted(unknown))}")
     groups = _groups(cluster, wanted.group)
     work = _Work(cluster, policy, wanted, progress)
-    state = State(cluster)
-    short = [
-        group for group in groups if work.reserve(group, wanted.minimal).missing(state, group.nodes)
-    ]
-    with work.moved:
-        done = work.wake(groups, short) if short else work.free(groups)
+    done = SqueezeResult(cluster)
+    try:
+        with work.moved:
+            work.run(groups, done)
+    except KeyboardInterrupt as stop:
+        done.plan.end(stop)
     done.before = State(cluster)  # sizes that nobody told are known by now
     done.demands = demands_of(work.relations)
     done.reserves = {group.index: work.reserve(group, wanted.target) for group in groups}
@@ -89,7 +89,8 @@ class _Work:
         self._standard = policy.standard
         self._progress = progress
         self.moved = Moved()
-        self._deadline = Budget(wanted.exact_seconds) if wanted.exact_seconds else None
+        seconds = wanted.exact_seconds
+        self._budget = Budget(seconds, None, wanted.alarm) if seconds else None
         known = wanted.ways.knows_affinity
         self.relations = relations_of(cluster, (), wanted.tag_prefix) if known else None
 
@@ -119,12 +120,21 @@ class _Work:
             ways=wanted.ways,
             progress=self._progress,
             ties=ties_of(self.relations),
-            deadline=self._deadline,
+            budget=self._budget,
         )
 
-    def free(self, groups: Sequence[Group]) -> SqueezeResult:
+    def run(self, groups: Sequence[Group], done: SqueezeResult) -> None:
+        """Power nodes down; or on, where a group needs it."""
+        state, factor = State(self.cluster), self.wanted.minimal
+        short = [g for g in groups if self.reserve(g, factor).missing(state, g.nodes)]
+        if short:
+            self._wake(groups, short, done)
+        else:
+            self._free(groups, done)
+
+    def _free(self, groups: Sequence[Group], done: SqueezeResult) -> None:
         """Power down what can be."""
-        done = SqueezeResult(self.cluster, "offline")
+        done.aim = "offline"
         for group in groups:
             candidates = self._candidates(group, done)
             before = score_of(State(self.cluster), group.nodes)
@@ -139,11 +149,8 @@ class _Work:
             reason = search.stopped or stranded or "no further node can be freed"
             done.plans.append(GroupPlan(group, SqueezePlan(before, search, reason)))
             self.moved.make(search.moves)
-            if search.interrupted:
+            if search.stop:
                 break
-        if not done.nodes:
-            done.action = "none"
-        return done
 
     def _candidates(self, group: Group, done: SqueezeResult) -> list[int]:
         """The nodes that come into question, in the order in which to try them."""
@@ -196,9 +203,9 @@ class _Work:
                     return f"instance {name} on {node.name}, not online, cannot be moved"
         return ""
 
-    def wake(self, groups: Sequence[Group], short: Sequence[Group]) -> SqueezeResult:
+    def _wake(self, groups: Sequence[Group], short: Sequence[Group], done: SqueezeResult) -> None:
         """Power on what the groups in `short` need."""
-        done = SqueezeResult(self.cluster, "online")
+        done.aim = "online"
         for group in groups:
             if group not in short:
                 continue
@@ -211,11 +218,8 @@ class _Work:
             reason = search.stopped or self._verdict(search)
             done.plans.append(GroupPlan(group, SqueezePlan(before, search, reason)))
             self.moved.make(search.moves)
-            if search.interrupted:
+            if search.stop:
                 break
-        if not done.nodes:
-            done.action = "none"
-        return done
 
     @staticmethod
     def _verdict(search: Search) -> str:

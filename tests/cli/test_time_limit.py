@@ -1,0 +1,169 @@
+"""``--time-limit`` on every path: the end comes soon after it, with an answer that says so."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from iallocator.cli import answer
+from iallocator.deadline import Alarm, TimeIsUp
+from tests.builders import Json, allocate, as_bytes, cluster, instance
+
+ROOT = Path(__file__).parents[2]
+
+LIMIT = 0.5
+
+GENEROUS = 60
+"""Seconds after which it counts as not ended: the machine may be busy with something else."""
+
+SAID = ("time is up", "undecided within", "within 0.5 s", "not enough time")
+
+
+def crowded(nodes: int, per_node: int, room: int, template: str = "rbd", groups: int = 1) -> Json:
+    """A cluster with half of every four nodes' instances on the first of them."""
+    rng = Random(f"crowded/{nodes}/{per_node}")
+    residents = {}
+    for k in range(nodes * per_node):
+        home = k % nodes
+        home -= home % 4 if k % 2 else 0
+        names = [f"node{home + 1}", f"node{(home + 1) % nodes + 1}"]
+        residents[f"i{k:05}"] = instance(
+            *names[: 2 if template == "drbd" else 1],
+            memory=rng.choice((512, 1024, 1500, 2048)),
+            disk_template=template,
+        )
+    return cluster(
+        {f"g{k}": nodes // groups for k in range(groups)},
+        memory=1300 * (4 * per_node + room) * (2 if template == "drbd" else 1),
+        disk=10**8,
+        cpus=10_000,
+        instances=residents,
+    )
+
+
+def sick() -> Json:
+    """Groups with offline nodes and little room beside them."""
+    document = crowded(120, 40, 4, groups=10)
+    for k in range(5):
+        document["nodes"][f"node{1 + 12 * k}"]["offline"] = True
+    return document
+
+
+def tight(count: int) -> Json:
+    """New instances for nodes whose failures only simulations decide; one after the other."""
+    residents = {
+        f"i{k}-{j}": instance(f"node{k + 1}", memory=1024 + j * 37 % 200, disk_template="rbd")
+        for k in range(120)
+        for j in range(80)
+    }
+    document = cluster(120, memory=int(1124 * 81.3), disk=10**8, cpus=10_000, instances=residents)
+    document = allocate(document, memory=1024, disk_template="drbd")
+    if count > 1:
+        one = document["request"]
+        several = [{**one, "name": f"new{k}", "type": "allocate"} for k in range(count)]
+        document["request"] = {"type": "multi-allocate", "instances": several}
+    return document
+
+
+def evacuation() -> Json:
+    """Half of the instances off their nodes."""
+    document = crowded(100, 40, 6)
+    names = list(document["instances"])[::2]
+    document["request"] = {"type": "node-evacuate", "evac_mode": "all", "instances": names}
+    return document
+
+
+def change() -> Json:
+    """A group's instances to two others."""
+    document = crowded(100, 40, 160, groups=5)
+    names = [f"i{k:05}" for k in range(4000) if k % 100 < 20]
+    document["request"] = {
+        "type": "change-group", "instances": names, "target_groups": ["uuid-g2", "uuid-g3"],
+    }  # fmt: skip
+    return document
+
+
+PATHS: dict[str, tuple[Callable[[], Json], tuple[str, ...]]] = {
+    "balance": (lambda: crowded(100, 40, 5), ("balance", "--json")),
+    "balance drbd": (lambda: crowded(100, 40, 5, "drbd"), ("balance", "--json", "--lookahead")),
+    "balance all": (lambda: crowded(120, 40, 8, groups=2), ("balance", "--all-groups", "--json")),
+    "check": (lambda: crowded(120, 80, 5), ("check", "--json")),
+    "squeeze": (lambda: crowded(100, 40, 5), ("squeeze", "--json")),
+    "squeeze all": (lambda: crowded(100, 40, 5, "drbd"), ("squeeze", "--json", "--all")),
+    "redistribute": (sick, ("redistribute", "--json")),
+    "compress": (lambda: crowded(120, 40, 8, groups=10), ("compress", "--json")),
+    "balance-groups": (lambda: crowded(200, 80, 8, groups=20), ("balance-groups", "--json")),
+    "place": (
+        lambda: crowded(100, 40, 5, "drbd"),
+        ("place", "--json", "--strategy=pacemaker-balanced"),
+    ),
+    "capacity": (lambda: crowded(100, 40, 5), ("capacity", "--json")),
+    "allocate": (lambda: tight(1), ()),
+    "multi-allocate": (lambda: tight(50), ()),
+    "optimal": (lambda: tight(50), ("--optimal",)),
+    "node-evacuate": (evacuation, ()),
+    "change-group": (change, ()),
+    "explain": (lambda: tight(50), ("explain", "--json")),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("path", PATHS)
+def test_time_limit_ends_every_path_and_is_told(path: str, tmp_path: Path) -> None:
+    """Work for minutes and half a second for it: a valid answer, which says that time was up."""
+    document, words = PATHS[path]
+    file = tmp_path / "document.json"
+    file.write_bytes(as_bytes(document()))
+    done = subprocess.run(
+        [sys.executable, "-m", "iallocator", *words, f"--time-limit={LIMIT}", str(file)],
+        capture_output=True, text=True, check=False, cwd=ROOT, timeout=GENEROUS,
+    )  # fmt: skip
+    assert done.returncode in ((0, 1) if path == "check" else (0,)), done.stderr
+    assert json.loads(done.stdout)
+    assert any(words in done.stdout + done.stderr for words in SAID), done.stdout[:500]
+
+
+def test_alarm_rings_once_and_only_inside_of_its_block() -> None:
+    """What goes on beyond the time and the grace is interrupted; what comes after is not."""
+
+    def work() -> None:
+        with Alarm(0):
+            while True:
+                pass
+
+    with pytest.raises(TimeIsUp):
+        work()
+    with Alarm(None) as never:
+        assert not never.over()
+
+
+def test_multi_allocate_without_time_fails_those_that_are_left(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Time is up after the first instance: that one is placed, the others say why not."""
+    document = allocate(cluster(4))
+    one = document["request"]
+    several = [{**one, "name": f"new{k}", "type": "allocate"} for k in range(3)]
+    document["request"] = {"type": "multi-allocate", "instances": several}
+    looks = iter([False])
+    monkeypatch.setattr(Alarm, "over", lambda alarm: next(looks, True))
+    response = json.loads(answer(as_bytes(document), ["--n1=off"]))
+    assert [name for name, _ in response["result"][0]] == ["new0"]
+    assert response["result"][1] == ["new1", "new2"]
+    assert "new1: time is up; new2: time is up" in response["info"]
+
+
+def test_allocate_undecided_n1_counts_as_fail_n1_and_is_told(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Without any work to spend, no placement that must keep N+1 is known to keep it."""
+    monkeypatch.setattr("iallocator.placement.context.WORK", 0)
+    response = json.loads(answer(as_bytes(allocate(cluster(3), disk_template="rbd")), []))
+    assert "FailN1: 3" in response["info"]
+    assert "N+1 of 3 placements undecided within its budget of work" in response["info"]
