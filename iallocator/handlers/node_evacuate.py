@@ -33,8 +33,12 @@ def node_evacuate(context: Context, request: NodeEvacuate) -> Reply:
     What the local group cannot take is offered to the others afterwards, see `_elsewhere`.
     """
     left = evacuated_nodes(request)
+    parted = _parted(context, request)
     tasks = [
-        evacuation_task(context, instance, request.mode, left) for instance in request.instances
+        _no_way(instance, parted[instance.name])
+        if instance.name in parted
+        else evacuation_task(context, instance, request.mode, left)
+        for instance in request.instances
     ]
     note, made = move_all(context, tasks)
     report = MoveReport(context)
@@ -93,6 +97,33 @@ def evacuation_task(
         lambda: _places(context, instance, mode, targets),
         exactly,
     )
+
+
+def _parted(context: Context, request: NodeEvacuate) -> dict[str, str]:
+    """Who cannot fail over because of whom it must be with, by name, and why.
+
+    Off primaries only means to the own secondary, and nowhere else: those of a unit must all
+    have theirs on one node.
+    """
+    found: dict[str, str] = {}
+    names = context.cluster.node_names
+    for unit in context.bonds.units(request.instances) if request.mode == "primary-only" else ():
+        mirrors = {one.name: one.nodes[1] for one in unit if len(one.nodes) > 1}
+        for name, own in mirrors.items():
+            other = next((n for n, mirror in mirrors.items() if mirror != own), None)
+            if other is not None:
+                mine, theirs = names((own, mirrors[other]))
+                found[name] = (
+                    f"it can fail over to its secondary {mine} only, and {other}, which must be "
+                    f"on the same node, to {theirs} only; mode all moves both"
+                )
+    return found
+
+
+def _no_way(instance: Instance, why: str) -> MoveTask:
+    """The task of an instance that cannot be moved."""
+    refused = MoveResult(message=why)
+    return MoveTask(instance, lambda: refused, lambda: iter(()), lambda nodes: refused)
 
 
 def _places(

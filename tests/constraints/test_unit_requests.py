@@ -87,3 +87,18 @@ def test_relocation_of_one_of_a_unit_is_refused_with_the_bond() -> None:
     document["instances"]["b"] = shared("node2")
     reply = json.loads(answer(builders.as_bytes(document)))
     assert reply["result"] == ["node2"]
+
+
+def test_unit_with_secondaries_on_two_nodes_is_told_why_it_cannot_fail_over() -> None:
+    """Off primaries only, each can go to its own secondary; mode all moves both."""
+    instances = {"a": drbd("node1", "node2"), "b": drbd("node1", "node3")}
+    document = builders.cluster(5, instances=instances)
+    homes, failed = evacuated(document, "primary-only")
+    assert homes == {}
+    assert dict(failed)["a"].startswith(
+        "it can fail over to its secondary node2 only, and b, which must be on the same node, "
+        "to node3 only; mode all moves both"
+    )
+    homes, failed = evacuated(document, "all")
+    assert homes["a"] == homes["b"]
+    assert failed == []
