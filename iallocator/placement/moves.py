@@ -11,6 +11,7 @@ from iallocator.model.moves import FAILOVER, FAILOVER_TO, REPLACE_SECONDARY
 from iallocator.placement.new import other_nodes
 from iallocator.placement.ranked_moves import unranked_extra
 from iallocator.placement.results import MoveOption, MoveResult
+from iallocator.ranking.advertised import memory_lack
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -91,6 +92,11 @@ def fail_over(context: Context, evaluator: Evaluator, instance: Instance) -> Mov
     refusal = evaluator.failover_refusal(instance, present)
     if refusal is not None:
         return MoveResult(message=refusal.reason, failures={refusal.reason: 1})
+    settings = evaluator.settings
+    overhead = settings.affinity_overhead if settings.strategy == "affinity" else 0
+    lack = memory_lack(state, new, instance, overhead)
+    if lack:
+        return MoveResult(message=f"Its secondary {context.cluster.nodes[new].name} {lack}")
     with state.trial():
         state.remove(instance, present)
         extra = unranked_extra(context, evaluator.settings.strategy, instance, present, new)

@@ -13,9 +13,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from iallocator.model.cluster import Cluster, Group, Node
+    from iallocator.model.instance import Instance
     from iallocator.model.state import State
 
-__all__ = ["advertise", "really_free"]
+__all__ = ["advertise", "memory_lack", "really_free"]
 
 HEEDING = ("pacemaker-utilization", "pacemaker-balanced", "pacemaker-minimal")
 """The strategies that look at the capacities that nodes advertise."""
@@ -45,6 +46,21 @@ def _contention(node: Node, prefix: str) -> float:
     from iallocator.tags.placement_keys import NodeTags
 
     return NodeTags(prefix, node, []).ram_contention or 1
+
+
+def memory_lack(
+    state: State, index: int, instance: Instance, overhead: int = 0, waiting: int = 0
+) -> str:
+    """Why a node that promises more memory than it has cannot start `instance`; "" if it can.
+
+    Ganeti looks at the memory that is really free when it starts an instance.  `overhead`: MiB
+    that must stay free besides; `waiting`: of instances that are there, though not in `state`.
+    """
+    if state.cluster.nodes[index].memory_ratio <= 1 or not instance.uses_memory:
+        return ""
+    ratio = state.cluster.nodes[index].memory_ratio
+    free, needed = really_free(state, index) - waiting / ratio, instance.memory + overhead
+    return f"needs {needed} MiB, {free:.12g} MiB really free" if free <= needed else ""
 
 
 def really_free(state: State, index: int) -> float:

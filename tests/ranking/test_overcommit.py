@@ -94,6 +94,45 @@ def test_place_keeps_what_advertised_capacity_holds(
     assert not found["moves"]
 
 
+def _promising(home: str, *nodes: str, **members: Any) -> Json:
+    """Return two nodes of 4096 MiB; node2 promises 6144, and has little that is really free."""
+    machines = {"web": instance(home, *nodes, memory=1024, **members),
+                "old": instance("node2", disk_template="rbd", memory=512)}  # fmt: skip
+    document = cluster(2, memory=4096, cpus=16, instances=machines)
+    for name, capacity in (("node1", 4096), ("node2", 6144)):
+        document["nodes"][name]["tags"] = [f"iallocator:utilization:memory:{capacity}"]
+    return document
+
+
+@pytest.mark.parametrize(("free", "home"), [(900, "node1"), (1100, "node2")])
+def test_place_moves_nothing_to_where_too_little_is_really_free(
+    free: int, home: str, tmp_path: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Web would rather be on node2: it takes 1024 MiB, whatever the node promises."""
+    document = _promising("node1", disk_template="rbd", tags=["iallocator:score:node2:5"])
+    document["nodes"]["node2"]["free_memory"] = free
+    path = tmp_path / "document.json"
+    path.write_bytes(as_bytes(document))
+    line = ["place", "--json", "--strategy=utilization", "--n1=off", "--verify-plan", str(path)]
+    assert run_command("place", line) == 0
+    assert json.loads(capsys.readouterr().out)["placement"]["web"] == home
+
+
+@pytest.mark.parametrize(("free", "moved"), [(900, []), (1100, ["web"])])
+def test_failover_needs_memory_that_is_really_free(free: int, moved: list[str]) -> None:
+    """The secondary promises enough in both cases, and has it in one."""
+    document = _promising("node1", "node2")
+    document["nodes"]["node2"]["free_memory"] = free
+    document["request"] = {
+        "type": "node-evacuate", "instances": ["web"], "evac_mode": "primary-only",
+    }  # fmt: skip
+    options = ["--strategy=pacemaker-utilization", "--n1=off"]
+    reply = json.loads(answer(as_bytes(document), options))
+    assert [name for name, *_ in reply["result"][0]] == moved
+    if not moved:
+        assert "900 MiB really free" in reply["result"][1][0][1]
+
+
 def test_key_of_a_group_counts_for_its_nodes_unless_they_say_otherwise() -> None:
     """A tag of the group sets the key on both nodes; the node's own value wins."""
     document = cluster(2, memory=65536)

@@ -141,15 +141,18 @@ def test_exact_search_counts_the_disks_of_what_it_leaves_out(place: Any) -> None
     assert homes["new"] == ["node3", "node4"]
 
 
-def test_place_keeps_a_forthcoming_instance_off_its_exclusion_tags(place: Any) -> None:
-    """It is asked like any other, though it takes nothing yet: nobody with its tag is there."""
+def test_place_leaves_a_forthcoming_instance_where_it_will_be_created(place: Any) -> None:
+    """It does not exist, so nothing can move it; nobody with its tag comes there."""
     instances = {
         name: instance("node1", disk_template="rbd", tags=["role:a", "iallocator:score:node2:5"])
         for name in ("web", "later")
     }
     instances["later"] |= {"forthcoming": True, "nodes": ["node2"]}
     given = cluster(3, instances=instances, tags=("htools:iextags:role",))
-    assert place(given)["placement"] == {"web": "node2", "later": "node1"}
+    found = place(given)
+    assert found["placement"] == {"web": "node1", "later": "node2"}
+    assert found["moves"] == []
+    assert "it does not exist yet" in found["instances"][1]["why"] + found["instances"][0]["why"]
 
 
 def test_place_creates_nothing_that_starts_after_what_was_left_out(place: Any) -> None:

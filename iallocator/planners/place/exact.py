@@ -49,7 +49,7 @@ def place_exactly(one: SchedulingPass, left_out: Collection[str]) -> JointResult
     order = [place.instance for place in one.in_order if not one.stuck(place.instance)]
     found = JointResult(len(order))
     for place in one.places.values():
-        if one.stuck(place.instance) and place.runs:
+        if one.stuck(place.instance) and place.holds:
             one.count(place.instance, place.before)
     with Interrupts() as interrupts:
         budget = context.budget(interrupts)

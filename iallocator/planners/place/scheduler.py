@@ -12,6 +12,7 @@ from iallocator.deadline import TimeIsUp
 from iallocator.limits.group import lacks_network
 from iallocator.limits.node import REASONS as LIMITS
 from iallocator.planners.place.survival import Survival
+from iallocator.ranking.advertised import memory_lack
 from iallocator.ranking.pacemaker import facts_of, kind_of
 from iallocator.ranking.pacemaker.choose import choose_for
 from iallocator.ranking.pacemaker.colocation_sets import ColocationSet, in_turn, units_of
@@ -65,6 +66,11 @@ class ScheduleResult:
         self.nodes: tuple[int, ...] | None = None
         self.why = ""
         self.broken: list[str] = []
+
+    @property
+    def holds(self) -> bool:
+        """Whether what it takes is its own: it runs, or is to be created where it stands."""
+        return self.runs or self.instance.forthcoming
 
     @property
     def node(self) -> int | None:
@@ -196,6 +202,8 @@ class SchedulingPass:
             return "it must go on running"
         if not instance.auto_balance:
             return "it is not managed (auto_balance is false)"
+        if instance.forthcoming:
+            return "it does not exist yet"
         home = self.homes.get(instance.name)
         if home is not None and self.facts.kept[home]:
             return "its node is in maintenance"
@@ -299,8 +307,8 @@ class SchedulingPass:
         return True
 
     def _stay(self, place: ScheduleResult, why: str) -> None:
-        """Count a pinned instance where it is; one that does not run takes nothing."""
-        if not place.runs:
+        """Count a pinned instance where it is, or will be; one that does not run takes nothing."""
+        if not place.holds:
             place.why = f"rule 7: it does not run, and stays so: {why}"
             return
         place.nodes = place.before
@@ -413,21 +421,23 @@ class SchedulingPass:
         evaluator = evaluator.unhurried() if unhurried else evaluator
         found = evaluator.arrival_refusal(instance, place.before, nodes)
         if found is None:
-            return self._later_conflict(instance, nodes[0])
+            return self._really_full(place, nodes[0])
         stays = nodes == place.before[: len(nodes)] and found.reason in REASONS
         if stays and all(self._nobody_new(index) for index in nodes):
             return None
         return found.text if found.reason not in REASONS else found.reason
 
-    def _later_conflict(self, instance: Instance, node: int) -> str | None:
-        """Why a forthcoming instance may not come to `node`: limits hold it to no tags yet.
-
-        Whoever moves to where it is must not have its exclusion tags, in whichever order.
-        """
-        if not instance.forthcoming or not instance.exclusion or node in self.lenient:
+    def _really_full(self, place: ScheduleResult, node: int) -> str | None:
+        """Why an instance may not come to a node that promises more memory than it has."""
+        state = self.context.state
+        if node in place.before[:1] or self.context.cluster.nodes[node].memory_ratio <= 1:
             return None
-        taken = self.context.state.exclusion[node]
-        return "FailTags" if any(taken.get(tag, 0) for tag in instance.exclusion) else None
+        waiting = sum(
+            self.places[name].instance.memory
+            for name, home in self.homes.items()
+            if home == node and name not in state.where
+        )
+        return memory_lack(state, node, place.instance, waiting=waiting) or None
 
     def _nobody_new(self, index: int) -> bool:
         """Whether everybody on the node has been there all the time, in the same role."""

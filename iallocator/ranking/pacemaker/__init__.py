@@ -7,7 +7,7 @@ after the other.  The tags are described in `iallocator.tags.pacemaker`.
 
 from __future__ import annotations
 
-from iallocator.ranking.advertised import really_free
+from iallocator.ranking.advertised import memory_lack
 from iallocator.ranking.base import ScheduledInstance
 from iallocator.ranking.pacemaker.choose import choose_for
 from iallocator.ranking.pacemaker.colocation_sets import ColocationSet, in_turn, units_of
@@ -49,7 +49,8 @@ def order(task: RankQuery, nodes: Sequence[int]) -> Choice:
     weigher = NodeScores(facts, context.settings.stickiness)
     unit, position = ColocationSet([task.instance], [weigher.of(task.instance)], None), 0
     turn = context.turn
-    poor = _really_full(context, task.instance, nodes)
+    lacks = {index: memory_lack(context.state, index, task.instance) for index in nodes}
+    poor = {index: why for index, why in lacks.items() if why}
     allowed = [index for index in nodes if index not in poor]
     if turn is not None and turn.instance is task.instance and task.role == "primary":
         unit, position = turn.unit, turn.position
@@ -73,20 +74,6 @@ def order(task: RankQuery, nodes: Sequence[int]) -> Choice:
             refused[index] = f"rule 8: goes where {turn.after.name} goes"
     choice.refused = refused
     return choice
-
-
-def _really_full(context: WorkingSet, instance: Instance, nodes: Sequence[int]) -> dict[int, str]:
-    """The nodes that promise more memory than they have, and have too little now, and why.
-
-    Ganeti looks at the memory that is really free when it starts an instance.
-    """
-    refused: dict[int, str] = {}
-    for index in nodes:
-        if context.cluster.nodes[index].memory_ratio > 1:
-            free = really_free(context.state, index)
-            if free <= instance.memory:
-                refused[index] = f"needs {instance.memory} MiB, {free:.12g} MiB really free"
-    return refused
 
 
 def sequence(
