@@ -8,19 +8,23 @@ from iallocator import options
 from iallocator.commands.shared.plan_output import print_json
 from iallocator.errors import tell
 from iallocator.files import WholeOutput
-from iallocator.model.constraint import KINDS, MUST, ORDER, SHOULD
+from iallocator.model.constraint import KINDS, MUST, SHOULD, Constraint
 from iallocator.options import Option, choice
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from iallocator.constraints.relations import Relations
-    from iallocator.model.constraint import Constraint
+    from iallocator.model.constraint import SharedConstraint
+
+    Listed = Sequence[Constraint | SharedConstraint]
 
 __all__ = ["OPTIONS", "USAGE", "Settings", "run"]
 
 USAGE = "[OPTIONS] [FILE]"
+
+SHOWN = 3
+"""How many members of a set the table names."""
 
 OPTIONS = (
     Option("--json", "json", "write the constraints as one JSON document"),
@@ -71,30 +75,21 @@ def run(settings: Settings, positional: Sequence[str]) -> int:
     found = [
         c
         for c in every
-        if settings.instance in ("", c.instance)
+        if (not settings.instance or c.binds(settings.instance))
         and settings.strength in ("", c.strength)
         and settings.kind in ("", c.kind)
     ]
     unusable = [*(relations.unusable if relations else ())]
-    unusable += _dangling(relations, every, [one.name for one in new])
+    if relations is not None:
+        chains = relations.unsupported([one.name for one in new])
+        unusable += (f"{name}: {chain}" for name, chain in chains.items())
     unusable += [p.removeprefix("Warning: ") for p in problems if "priority:" not in p]
     with WholeOutput():
         (_write_json if settings.json else _write_table)(found, unusable)
     return 0
 
 
-def _dangling(
-    relations: Relations | None, every: Sequence[Constraint], coming: Sequence[str]
-) -> list[str]:
-    """Orders after something that cannot run: who, through which chain."""
-    if relations is None:
-        return []
-    names = dict.fromkeys(c.instance for c in every if c.kind == ORDER)
-    chains = {name: relations.unsupported(name, coming) for name in names}
-    return [f"{name}: {chain}" for name, chain in chains.items() if chain]
-
-
-def _write_json(found: Sequence[Constraint], unusable: Sequence[str]) -> None:
+def _write_json(found: Listed, unusable: Sequence[str]) -> None:
     document = {
         "constraints": [constraint.document() for constraint in found],
         "unusable": list(unusable),
@@ -102,7 +97,7 @@ def _write_json(found: Sequence[Constraint], unusable: Sequence[str]) -> None:
     print_json(document)
 
 
-def _write_table(found: Sequence[Constraint], unusable: Sequence[str]) -> None:
+def _write_table(found: Listed, unusable: Sequence[str]) -> None:
     from iallocator.render.table import Column, Page, Table, wants_colour
 
     table = Table(
@@ -111,9 +106,16 @@ def _write_table(found: Sequence[Constraint], unusable: Sequence[str]) -> None:
     )  # fmt: skip
     for c in found:
         weight = "" if c.must else f"{c.weight:g}"
-        table.add(c.instance, c.kind, c.strength, weight, c.what, c.origin)
+        bound = c.instance if isinstance(c, Constraint) else _some(c.members)
+        table.add(bound, c.kind, c.strength, weight, c.what, c.origin)
     page = Page(wants_colour(sys.stdout))
     page.table(table, indent=0)
     for tag in unusable:
         page.say(f"not usable: {tag}", "bad", indent=0)
     sys.stdout.write(page.text())
+
+
+def _some(names: Sequence[str]) -> str:
+    """Names for a cell: of many the first, and how many there are."""
+    few = ", ".join(names[:SHOWN])
+    return few if len(names) <= SHOWN else f"{few} and {len(names) - SHOWN} more"

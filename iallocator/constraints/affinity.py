@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from iallocator.constraints.no_affinity import NoAffinity
-from iallocator.model.constraint import ORDER, TOGETHER
+from iallocator.model.constraint import ORDER
 from iallocator.model.units import items_of
 from iallocator.scoring.candidates import DECIMALS, ListedCandidates
 
@@ -11,6 +11,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Sequence
 
+    from iallocator.constraints.census import Census, LiveCensus
     from iallocator.constraints.relations import Relations
     from iallocator.model.constraint import Constraint
     from iallocator.model.instance import Instance
@@ -33,7 +34,7 @@ class Affinity(NoAffinity):
     node can take an instance, which is off the state, as its primary by the limits.
     """
 
-    __slots__ = ("_fits", "_new", "_relations", "_state")
+    __slots__ = ("_census", "_fits", "_known", "_new", "_relations", "_state")
 
     def __init__(
         self,
@@ -47,11 +48,25 @@ class Affinity(NoAffinity):
         self._state = state
         self._new = new
         self._fits = fits
+        self._census: LiveCensus | None = None
+        self._known: dict[str, Instance] = {}
+
+    def _now(self) -> Census:
+        """Who is where at present; `pending` ones are nowhere."""
+        if self._census is None:
+            self._census = self._relations.live(self._state)
+        return self._census.now(self.pending)
+
+    def _named(self, name: str) -> Instance | None:
+        """An instance of the cluster or of the request; of the latter if both have one."""
+        if not self._known:
+            every = (*self._state.cluster.instances, *self._new)
+            self._known = {instance.name: instance for instance in every}
+        return self._known.get(name)
 
     def refused(self, instance: Instance, nodes: Iterable[int]) -> dict[int, str]:
-        where = self._state.where
-        refused = self._relations.refusals(instance.name, nodes, where, self.pending)
-        refusals = dict.fromkeys(refused, REASON)
+        nodes = list(nodes)
+        refusals = dict.fromkeys(self._relations.refused(instance.name, nodes, self._now()), REASON)
         companions = self._companions(instance)
         if companions:
             left = [index for index in nodes if index not in refusals]
@@ -62,13 +77,8 @@ class Affinity(NoAffinity):
         return items_of(instances, self._relations.units())
 
     def refused_passing(self, instance: Instance, nodes: Iterable[int]) -> dict[int, str]:
-        where = self._state.where
-        return {
-            index: REASON
-            for index in nodes
-            for bond in self._relations.broken(instance.name, index, where, self.pending)
-            if bond.must and bond.kind != TOGETHER
-        }
+        refused = self._relations.refused_passing(instance.name, nodes, self._now())
+        return dict.fromkeys(refused, REASON)
 
     def refused_mirrors(self, instance: Instance, nodes: Iterable[int]) -> dict[int, str]:
         locations = self._relations.locations
@@ -79,19 +89,17 @@ class Affinity(NoAffinity):
 
     def refusal_texts(self, instance: Instance, nodes: Iterable[int]) -> dict[int, str]:
         asked = list(nodes)
-        where = self._state.where
-        refused = self._relations.refusals(instance.name, asked, where, self.pending)
+        refused = self._relations.refusals(instance.name, asked, self._now())
         names = [one.name for one in self._companions(instance)]
         crowd = f"no room for all that must be together: {', '.join(names)}"
         return {i: f"must be {refused[i].text}" if i in refused else crowd for i in asked}
 
     def _companions(self, instance: Instance) -> list[Instance]:
         """`instance` and the undecided ones that must be on its node; [] if it has none."""
-        undecided = [*self._new, *self._state.cluster.instances] if self.pending else []
-        waiting = {i.name: i for i in undecided if i.name in self.pending}
-        waiting.pop(instance.name, None)
-        names = self._relations.group_of(instance.name, sorted(waiting))
-        return [instance, *(waiting[name] for name in names)] if names else []
+        unit = self._relations.units().get(instance.name, ()) if self.pending else ()
+        names = sorted(name for name in unit if name in self.pending and name != instance.name)
+        found = [one for name in names if (one := self._named(name)) is not None]
+        return [instance, *found] if found else []
 
     def _room_for_all(self, companions: Sequence[Instance], index: int) -> bool:
         """Whether node `index` can take all `companions` as primaries, one after the other."""
@@ -101,7 +109,7 @@ class Affinity(NoAffinity):
                 if one.name in state.where:
                     state.remove(one, state.where[one.name])
             for one in companions:
-                if self._relations.refusals(one.name, (index,), state.where, self.pending):
+                if self._relations.refused(one.name, (index,), self._now()):
                     return False
                 if not self._fits(one, index):
                     return False
@@ -125,18 +133,15 @@ class Affinity(NoAffinity):
     def costs(self, instance: Instance, nodes: Collection[int]) -> dict[int, float]:
         """What each of `nodes` costs; the wishes of those that come along count too."""
         costs: dict[int, float] = {}
-        where = self._state.where
         for one in self._companions(instance) or [instance]:
-            found = self._relations.costs(one.name, nodes, where, self.pending)
+            found = self._relations.costs(one.name, nodes, self._now())
             for index, cost in found.items():
                 costs[index] = costs.get(index, 0.0) + cost
         return costs
 
     def broken(self, instance: Instance, node: int) -> list[str]:
-        where = self._state.where
-        broken = self._relations.broken(instance.name, node, where, self.pending)
-        shoulds = [bond.text_with_price for bond in broken if not bond.must]
-        return shoulds + self.unmet_orders(instance)
+        broken = self._relations.broken_wishes(instance.name, node, self._now())
+        return [bond.text_with_price for bond in broken] + self.unmet_orders(instance)
 
     def unmet_orders(self, instance: Instance) -> list[str]:
         home = self._state.cluster.nodes[instance.nodes[0]] if instance.nodes else None
@@ -147,15 +152,13 @@ class Affinity(NoAffinity):
 
     def _why_not_running(self, name: str) -> str:
         """Why `name` does not run after the answer, as far as that is decided; or ""."""
-        if name in self.pending or any(
-            one.name == name and name in self._state.where for one in self._new
-        ):
-            return ""
-        if any(one.name == name for one in self._new):
-            return f"{name} has no place"
-        known = self._state.cluster.instance_named(name)
+        known = self._named(name)
         if known is None:
             return f"there is no {name}"
+        if name in self.pending:
+            return ""
+        if not known.nodes:
+            return "" if name in self._state.where else f"{name} has no place"
         runs = known.running and name in self._state.where
         return "" if runs else f"{name} does not run"
 
@@ -164,7 +167,7 @@ class Affinity(NoAffinity):
         present = where.get(instance.name, ())[:1]
         every = self._state.cluster.nodes
         nodes = [node.index for node in every if node.online and node.index not in present]
-        refused = self._relations.refusals(instance.name, nodes, where, self.pending)
+        refused = self._relations.refusals(instance.name, nodes, self._now())
         if not refused or len(refused) < len(nodes):
             return ""
         return "must be " + " and ".join(dict.fromkeys(map(self._because, refused.values())))
@@ -179,41 +182,13 @@ class Affinity(NoAffinity):
         return f"{bond.text}, which is on {home.name}, which is {state}"
 
     def unsupported(self, instances: Sequence[Instance]) -> dict[str, str]:
-        coming = {instance.name for instance in instances}
-        chains = {name: self._relations.unsupported(name, coming) for name in coming}
-        return {one.name: chains[one.name] for one in instances if chains[one.name]}
+        chains = self._relations.unsupported({instance.name for instance in instances})
+        return {one.name: chains[one.name] for one in instances if one.name in chains}
 
     def dependents_of_failed(
         self, done: Sequence[Instance], failed: Collection[str], ordered: bool
     ) -> dict[str, str]:
-        kinds = (TOGETHER, ORDER) if ordered else (TOGETHER,)
-        chains: dict[str, str] = {}
-        while True:
-            known = len(chains)
-            for instance in done:
-                if instance.name not in chains:
-                    self._chain(instance, failed, kinds, chains)
-            if len(chains) == known:
-                return chains
-
-    def _chain(
-        self,
-        instance: Instance,
-        failed: Collection[str],
-        kinds: Collection[str],
-        chains: dict[str, str],
-    ) -> None:
-        """Add `instance` to `chains` if it depends on one that failed or is in there."""
-        for bond in self._relations.of(instance.name):
-            if not bond.must or bond.kind not in kinds:
-                continue
-            verb = "must be " if bond.kind == TOGETHER else ""
-            if bond.other in failed:
-                chains[instance.name] = f"{verb}{bond.text}, which has no place"
-                return
-            if bond.other in chains:
-                chains[instance.name] = f"{verb}{bond.text}, which {chains[bond.other]}"
-                return
+        return self._relations.dependents_of_failed([one.name for one in done], failed, ordered)
 
     def demands(self) -> Demands:
         from iallocator.constraints.transition_requirements import demands_of

@@ -50,18 +50,12 @@ def relations_of(
     if not tagged and locations is None:
         return None
     from iallocator.constraints.relations import Relations
-    from iallocator.tags.affinity import CANNOT_STOP, KEEP_RUNNING, NO_FORCE_STOP, parse
+    from iallocator.tags.affinity import parse
 
     parsed = parse(tagged, prefix)
-    unusable = [*parsed.unusable, *parsed.lonely]
-    if not (parsed.constraints or unusable or locations):
+    if not (parsed.constraints or parsed.rules or parsed.unusable or parsed.lonely or locations):
         return None
-    marks = parsed.marks
-    return Relations(
-        cluster, parsed.constraints, parsed.priorities, unusable,
-        marks[KEEP_RUNNING], [n for n in marks[CANNOT_STOP] if n in marks[NO_FORCE_STOP]],
-        locations,
-    )  # fmt: skip
+    return Relations(cluster, parsed, locations)
 
 
 def _locations(cluster: Cluster, new: Sequence[Instance], prefix: str) -> Locations | None:

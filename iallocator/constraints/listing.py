@@ -9,7 +9,15 @@ from __future__ import annotations
 from iallocator.constraints.in_force import InForce
 from iallocator.constraints.listed_keys import ListedKeys
 from iallocator.constraints.node_constraints import Listed
-from iallocator.model.constraint import APART, CAPACITY, LOCATION, MUST, SHOULD, Constraint
+from iallocator.model.constraint import (
+    APART,
+    CAPACITY,
+    LOCATION,
+    MUST,
+    SHOULD,
+    Constraint,
+    SharedConstraint,
+)
 from iallocator.model.tags import DESIRED, EXCLUSION, MIGRATION
 from iallocator.model.tags import LOCATION as LOCATIONS
 from iallocator.requests import Allocate, MultiAllocate
@@ -17,12 +25,13 @@ from iallocator.tags.pacemaker import PacemakerTags
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from iallocator.constraints.in_force import ListedSettings
     from iallocator.constraints.relations import Relations
     from iallocator.model.cluster import Cluster
     from iallocator.model.instance import Instance
+    from iallocator.model.rule import Member
     from iallocator.requests import Request
 
 __all__ = ["constraints_of", "wanted_by"]
@@ -39,15 +48,14 @@ def constraints_of(
     settings: ListedSettings,
     problems: list[str],
     everything: bool = True,
-) -> Iterator[Constraint]:
-    """What is in force: of nodes, then instance by instance; of `wanted` new ones last.
+) -> Iterator[Constraint | SharedConstraint]:
+    """What is in force: of nodes, instance by instance, of `wanted` new ones; of sets last.
 
     `settings` are those that are in force for the request, completed from tags.
     `everything`: what every instance has anyway, too: its size, and the roles of a mirrored one.
     Tags that cannot be understood are added to `problems`, in words.
     """
     instances = [*cluster.instances, *(request.instance for request in wanted)]
-    sharing = _sharing(instances)
     asked = {request.instance.name: request for request in wanted}
     new = [request.instance for request in wanted]
     facts = PacemakerTags(cluster, new, problems, settings.tag_prefix)
@@ -69,11 +77,13 @@ def constraints_of(
             yield from _whitelist(asked[instance.name], settings)
         yield from listed.of_instance(instance)
         yield from _locations(cluster, instance, force)
-        yield from _exclusions(instance, sharing, force)
         if keys is not None and force.keys(instance=instance):
             yield from keys.of_instance(instance)
         if relations is not None:
             yield from relations.of(instance.name)
+    yield from _exclusions(instances, force)
+    if relations is not None:
+        yield from _rules(relations)
 
 
 def wanted_by(request: Request | None) -> list[Allocate]:
@@ -151,27 +161,39 @@ def _locations(cluster: Cluster, instance: Instance, force: InForce) -> Iterator
         )  # fmt: skip
 
 
-def _sharing(instances: Sequence[Instance]) -> dict[str, list[str]]:
-    """Exclusion tag -> the instances that have it."""
-    sharing: dict[str, list[str]] = {}
+def _exclusions(instances: Iterable[Instance], force: InForce) -> Iterator[SharedConstraint]:
+    """Instances with an exclusion tag in common: a new place must not join them.
+
+    Once for each tag, and each strength that the groups of the instances give it.
+    """
+    sharing: dict[str, dict[str, list[str]]] = {}
     for instance in instances:
+        soft = force.settings_of(instance).ignore_soft_errors
+        strength = MUST if not soft else SHOULD if force.score(instance=instance) else ""
         for tag in instance.exclusion:
-            sharing.setdefault(tag, []).append(instance.name)
-    return sharing
-
-
-def _exclusions(
-    instance: Instance, sharing: dict[str, list[str]], force: InForce
-) -> Iterator[Constraint]:
-    """Instances with an exclusion tag in common: a new place must not join them."""
-    strength = SHOULD if force.settings_of(instance).ignore_soft_errors else MUST
-    if strength == SHOULD and not force.score(instance=instance):
-        return
-    for tag in instance.exclusion:
-        for other in sharing[tag]:
-            if other != instance.name:
-                yield Constraint(
-                    APART, strength, instance.name, f"apart from {other}",
-                    f"cluster tag {EXCLUSION}..., tag {tag}", other=other,
+            sharing.setdefault(tag, {}).setdefault(strength, []).append(instance.name)
+    for tag, bound in sharing.items():
+        every = [name for names in bound.values() for name in names]
+        for strength, names in bound.items():
+            if strength and len(every) > 1:
+                yield SharedConstraint(
+                    APART, strength, tag, names, f"cluster tag {EXCLUSION}..., tag {tag}",
+                    others=[name for other, some in bound.items() for name in some
+                            if other != strength],
                     weight=EXCLUSION_WEIGHT if strength == SHOULD else 0.0,
                 )  # fmt: skip
+
+
+def _rules(relations: Relations) -> Iterator[SharedConstraint]:
+    """The rules that tags make, once for each strength, weight and domain that they ask."""
+    for rule in relations.rules:
+        shapes: dict[tuple[float, str], list[Member]] = {}
+        for member in rule.members:
+            shapes.setdefault(member.shape, []).append(member)
+        for (weight, domain), members in shapes.items():
+            must = members[0].must
+            names = list(dict.fromkeys(member.instance for member in members))
+            yield SharedConstraint(
+                rule.kind, MUST if must else SHOULD, rule.name, names, f"tag {members[0].tag}",
+                domain=domain, weight=0.0 if must else weight,
+            )  # fmt: skip

@@ -2,216 +2,378 @@
 
 from __future__ import annotations
 
-from iallocator.model.constraint import APART, ORDER, TOGETHER
+from itertools import islice
+
+from iallocator.constraints.census import Census, LiveCensus
+from iallocator.constraints.chains import dependents_of_failed, unsupported
+from iallocator.constraints.domains import Domains
+from iallocator.constraints.orders import in_order
+from iallocator.constraints.outlook import Outlook, breaks, newly_parted, others_broken
+from iallocator.constraints.ties import units_of
+from iallocator.model.constraint import APART, ORDER
+from iallocator.model.rule import domains_between
+from iallocator.tags.affinity import bond_between, bond_to_many
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from iallocator.constraints.locations import Locations
-    from iallocator.model.cluster import Cluster, Node
+    from iallocator.constraints.outlook import Pair
+    from iallocator.model.cluster import Cluster
     from iallocator.model.constraint import Constraint
     from iallocator.model.instance import Instance
+    from iallocator.model.rule import Member, Rule
+    from iallocator.model.state import State
+    from iallocator.tags.affinity import Parsed
 
     Where = Mapping[str, tuple[int, ...]]
     """Instance name -> its nodes, primary first."""
 
 __all__ = ["Relations"]
 
+FEW = 10
+"""So many broken bonds of one instance by one tag are told one by one; more in one sentence."""
+
+NAMED = 3
+"""How many of the others that sentence names."""
+
 
 class Relations:
     """The constraints between instances of a cluster, and between instances and nodes.
 
     All questions are about primaries: that is where an instance runs.  Those that are
-    nowhere yet bind nobody.  `keep_running` are never stopped to make room; `stuck` cannot
-    be stopped, and must not be by force.  `locations` are the nodes that are out, or None.
+    nowhere yet bind nobody.  A rule between many is never written out as pairs: a `Census`
+    counts who is where, and only what is told to people names the others.
+
+    Attributes
+    ----------
+    rules:
+        Who must or should be together, or apart.
+    constraints:
+        The others: orders, priorities, what must not be stopped.
+    members_of:
+        Instance -> rule -> its memberships there.
+    keep_running, stuck:
+        Instances that are never stopped to make room; that cannot be stopped, and must not
+        be by force.
+    locations:
+        The nodes that are out, or None.
     """
 
     __slots__ = (
-        "_bound", "cluster", "constraints", "keep_running", "locations", "priorities", "stuck",
-        "unusable",
+        "_bound",
+        "_named", "_units", "_wide", "cluster", "constraints", "domains", "keep_running",
+        "locations", "members_of", "priorities", "rules", "stuck", "unusable",
     )  # fmt: skip
 
     def __init__(
-        self,
-        cluster: Cluster,
-        constraints: Sequence[Constraint],
-        priorities: Mapping[str, int],
-        unusable: Sequence[str],
-        keep_running: Collection[str] = (),
-        stuck: Collection[str] = (),
-        locations: Locations | None = None,
+        self, cluster: Cluster, parsed: Parsed, locations: Locations | None = None
     ) -> None:
-        self.locations = locations
-        self.keep_running = keep_running
-        self.stuck = stuck
         self.cluster = cluster
-        self.constraints = constraints
-        self.priorities = priorities
-        self.unusable = unusable
+        self.domains = Domains(cluster.nodes)
+        self.locations = locations
+        self.keep_running = parsed.keep_running
+        self.stuck = parsed.stuck
+        self.constraints = parsed.constraints
+        self.priorities = parsed.priorities
+        self.unusable = [*parsed.unusable, *parsed.lonely]
+        self.rules = parsed.rules
+        self._units: dict[str, tuple[str, ...]] | None = None
+        self._wide: dict[str, tuple[str, ...]] | None = None
+        self._named: set[str] | None = None
         self._bound: dict[str, list[Constraint]] = {}
-        for constraint in constraints:
+        for constraint in parsed.constraints:
             self._bound.setdefault(constraint.instance, []).append(constraint)
+        self.members_of: dict[str, dict[Rule, list[Member]]] = {}
+        for rule in parsed.rules:
+            for member in rule.members:
+                of_rule = self.members_of.setdefault(member.instance, {})
+                of_rule.setdefault(rule, []).append(member)
+
+    def census(self, where: Where) -> Census:
+        """Who is where, as a mapping says now."""
+        return Census(self.members_of, where)
+
+    def live(self, state: State) -> LiveCensus:
+        """Who is where on `state`, whenever one asks."""
+        return LiveCensus(self.members_of, state)
 
     def of(self, instance: str, kind: str = "") -> list[Constraint]:
-        """The constraints that bind `instance`, of one kind or all."""
+        """The constraints that bind `instance` alone or to one other, of one kind or all."""
         found = self._bound.get(instance, [])
         return [c for c in found if c.kind == kind] if kind else found
 
-    def broken(
-        self, instance: str, node: int, where: Where, pending: Collection[str] = ()
-    ) -> list[Constraint]:
-        """The constraints that `instance` on `node` would break, as the others are.
+    def memberships(self, instance: str) -> Iterator[Member]:
+        """The rules that bind `instance`, by each of its tags."""
+        for members in self.members_of.get(instance, {}).values():
+            yield from members
 
-        `pending` are instances whose place is not decided: they bind nobody yet.
-        """
-        out = [] if self.locations is None else self.locations.broken(instance, node)
-        return out + [
-            constraint
-            for constraint in self._bound.get(instance, ())
-            if constraint.other in where
-            and constraint.other not in pending
-            and _breaks(constraint, self.cluster.nodes[node], self._home(constraint, where))
+    @property
+    def binding(self) -> bool:
+        """Whether anything binds the places of instances."""
+        return bool(self.rules or self.locations)
+
+    def binds(self, instance: str) -> bool:
+        """Whether rules or nodes bind the place of `instance`."""
+        forbidden = instance in self.members_of or self.forbidden(instance)
+        return bool(forbidden) or self.stays(instance)
+
+    def forbidden(self, instance: str) -> Collection[int]:
+        """The nodes of the cluster that `instance` must not come to, in either role."""
+        return () if self.locations is None else self.locations.forbidden(instance)
+
+    def stays(self, instance: str) -> bool:
+        """Whether the primary of `instance` must stay where it is."""
+        return self.locations is not None and self.locations.pin(instance) is not None
+
+    # What breaks
+
+    def _outlooks(self, instance: str, census: Census) -> list[Outlook]:
+        every = (Outlook(m, census, self.domains) for m in self.memberships(instance))
+        return [outlook for outlook in every if outlook]
+
+    def _out(self, instance: str, node: int) -> list[Constraint]:
+        """The location musts that `instance` on `node` would break."""
+        return [] if self.locations is None else self.locations.broken(instance, node)
+
+    def refused(self, instance: str, nodes: Iterable[int], census: Census) -> list[int]:
+        """Those of `nodes` where `instance` would break a must, as the others are."""
+        outlooks = self._outlooks(instance, census)
+        if not outlooks and self.locations is None:
+            return []
+        return [
+            node
+            for node in nodes
+            if self._out(instance, node) or any(one.musts(node) for one in outlooks)
         ]
 
-    def refusals(
-        self,
-        instance: str,
-        nodes: Iterable[int],
-        where: Where,
-        pending: Collection[str] = (),
-    ) -> dict[int, Constraint]:
-        """Those of `nodes` that break a must of `instance`, and the first that they break."""
-        refused: dict[int, Constraint] = {}
-        if instance in self._bound or self.locations is not None:
-            for node in nodes:
-                musts = (c for c in self.broken(instance, node, where, pending) if c.must)
-                first = next(musts, None)
-                if first is not None:
-                    refused[node] = first
-        return refused
+    def refused_passing(self, instance: str, nodes: Iterable[int], census: Census) -> list[int]:
+        """Those where it must not even be on its way: its partners come after it."""
+        apart = [o for o in self._outlooks(instance, census) if o.member.rule.kind == APART]
+        if not apart and self.locations is None:
+            return []
+        return [
+            node
+            for node in nodes
+            if self._out(instance, node) or any(one.musts(node) for one in apart)
+        ]
 
     def may_pass(self, instance: Instance, node: int, where: Where) -> bool:
-        """Whether `instance` may be on `node` on its way: its partners come after it."""
-        broken = self.broken(instance.name, node, where)
-        return all(c.kind == TOGETHER or not c.must for c in broken)
+        """Whether `instance` may be on `node` on its way."""
+        if self._out(instance.name, node):
+            return False
+        return not any(
+            other.must and other.instance in where and other.instance != instance.name
+            and any(breaks(member, other, (node, where[other.instance][0]), self.domains))
+            for member in self.memberships(instance.name)
+            if member.must and member.rule.kind == APART
+            for other in member.rule.members
+        )  # fmt: skip
 
-    def costs(
-        self,
-        instance: str,
-        nodes: Iterable[int],
-        where: Where,
-        pending: Collection[str] = (),
-    ) -> dict[int, float]:
+    def musts_broken(self, instance: str, node: int, census: Census) -> int:
+        """How many musts `instance` on `node` would break."""
+        outlooks = self._outlooks(instance, census)
+        return len(self._out(instance, node)) + sum(one.musts(node) for one in outlooks)
+
+    def costs(self, instance: str, nodes: Iterable[int], census: Census) -> dict[int, float]:
         """What `instance` on each of `nodes` costs by the shoulds it breaks, where it costs."""
-        if instance not in self._bound:
+        outlooks = self._outlooks(instance, census)
+        if not outlooks:
             return {}
-        sums = {
-            node: sum(c.weight for c in self.broken(instance, node, where, pending) if not c.must)
-            for node in nodes
-        }
+        sums = {node: sum(one.cost(node) for one in outlooks) for node in nodes}
         return {node: cost for node, cost in sums.items() if cost > 0}
 
-    def unsupported(self, instance: str, coming: Collection[str] = ()) -> str:
-        """Through which musts `instance` starts after something that cannot run; or "".
+    def first_broken(self, instance: str, node: int, census: Census) -> Constraint | None:
+        """The first must that `instance` on `node` would break, or None."""
+        for must in self._out(instance, node):
+            return must
+        for outlook in self._outlooks(instance, census):
+            if outlook.musts(node):
+                return bond_between(*next(self._in_turn(outlook.member, node, census, must=True)))
+        return None
 
-        That does not exist, does not run, is on a node that is offline, or starts itself
-        after such a thing.  `coming` are instances that the request makes.
+    def refusals(
+        self, instance: str, nodes: Iterable[int], census: Census
+    ) -> dict[int, Constraint]:
+        """Those of `nodes` that break a must of `instance`, and the first that they break."""
+        found = ((node, self.first_broken(instance, node, census)) for node in nodes)
+        return {node: bond for node, bond in found if bond is not None}
+
+    def broken_musts(self, instance: str, node: int, census: Census) -> list[Constraint]:
+        """The musts that `instance` on `node` would break, as the others are, to be told.
+
+        Where there are many others by one tag, some are named and all of them counted.
         """
-        return self._unsupported(instance, coming, (instance,))
+        found = self._out(instance, node)
+        for outlook in self._outlooks(instance, census):
+            found += self._told(outlook.member, node, census, True, outlook.musts(node), 0.0)
+        return found
 
-    def _unsupported(self, instance: str, coming: Collection[str], path: tuple[str, ...]) -> str:
-        for bond in self.of(instance, ORDER):
-            if bond.must and bond.other and bond.other not in path:
-                why = self._hindrance(bond.other, coming, path)
-                if why:
-                    return f"{bond.text}, which {why}"
-        return ""
+    def broken_wishes(self, instance: str, node: int, census: Census) -> list[Constraint]:
+        """The same of shoulds."""
+        found: list[Constraint] = []
+        for outlook in self._outlooks(instance, census):
+            count, cost = outlook.wishes(node), outlook.cost(node)
+            found += self._told(outlook.member, node, census, False, count, cost)
+        return found
 
-    def _hindrance(self, name: str, coming: Collection[str], path: tuple[str, ...]) -> str:
-        """Why an instance cannot be waited for, or ""."""
-        if name not in coming:
-            base = next((i for i in self.cluster.instances if i.name == name), None)
-            if base is None:
-                return "does not exist"
-            if not base.running:
-                return "does not run"
-            home = self.cluster.nodes[base.nodes[0]]
-            if home.offline:
-                return f"is on {home.name}, which is offline"
-        return self._unsupported(name, coming, (*path, name))
+    def _told(
+        self, member: Member, node: int, census: Census, must: bool, count: int, cost: float
+    ) -> list[Constraint]:
+        """The `count` broken bonds of `member` on `node` that must, or only should, hold."""
+        if not count:
+            return []
+        if count > FEW:
+            some = list(islice(self._in_turn(member, node, census, must), NAMED))
+            return [bond_to_many(some, count, cost)]
+        pairs = others_broken(member, node, census, self.domains)
+        wanted = (pair for pair in pairs if (pair[0].must and pair[1].must) == must)
+        return [bond_between(*pair) for pair in sorted(wanted, key=_place)]
 
-    def sites(self, node: int, domain: str) -> list[str]:
-        """The failure domains of that prefix that a node is in; "": itself."""
-        return _sites(self.cluster.nodes[node], domain)
+    def _in_turn(self, member: Member, node: int, census: Census, must: bool) -> Iterator[Pair]:
+        """The same bonds in the order of the members.  Cost: members up to where one stops."""
+        for other in member.rule.members:
+            home = census.homes.get(other.instance)
+            if home is None or other.instance == member.instance:
+                continue
+            if (member.must and other.must) == must:
+                for domain in breaks(member, other, (node, home), self.domains):
+                    yield member, other, domain
 
-    def disjoint(self, domain: str) -> bool:
-        """Whether no node is in two failure domains of that prefix."""
-        return all(len(_sites(node, domain)) == 1 for node in self.cluster.nodes)
+    def newly_broken(
+        self, moved: Mapping[str, int | None], where: Where, census: Census
+    ) -> Iterator[tuple[str, Constraint]]:
+        """Musts of `moved` instances that held where they were (name -> node), and are broken now.
 
-    def _home(self, constraint: Constraint, where: Where) -> Node:
-        return self.cluster.nodes[where[constraint.other][0]]
+        All others are where they were.  Who is bound to whom; once for each that moved.
+        """
+        for name, before in moved.items():
+            if name not in where:
+                continue
+            now = where[name][0]
+            yield from ((name, must) for must in self._out(name, now) if now != before)
+            for member in self.memberships(name):
+                for pair in self._parted(member, before, now, moved, census):
+                    yield name, bond_between(*pair)
+
+    def _parted(
+        self,
+        member: Member,
+        before: int | None,
+        now: int,
+        moved: Mapping[str, int | None],
+        census: Census,
+    ) -> Iterator[Pair]:
+        """The musts of one that was on `before` and is on `now` that held and are broken."""
+        if not member.must:
+            return
+        for one, other, domain in newly_parted(member, before, now, moved, census, self.domains):
+            if other.must:
+                yield one, other, domain
+
+    def mending(
+        self, instance: str, node: int, targets: Iterable[int], census: Census
+    ) -> dict[int, int]:
+        """How many more musts `instance` breaks on `targets` than on `node`, where it is fewer.
+
+        Only where it keeps all that hold, as the others are.
+        """
+        outlooks = self._outlooks(instance, census)
+        present = self.musts_broken(instance, node, census)
+        more = {
+            target: sum(one.musts(target) for one in outlooks) - present
+            for target in targets
+            if not self._out(instance, target)
+            and not any(one.parts(node, target) for one in outlooks)
+        }
+        return {target: count for target, count in more.items() if count < 0}
+
+    def apart_musts(self, instance: str) -> Iterator[Pair]:
+        """All that `instance` must be apart from."""
+        for member in self.memberships(instance):
+            if member.must and member.rule.kind == APART:
+                for other in member.rule.members:
+                    if other.must and other.instance != instance:
+                        for domain in domains_between(member.domain, other.domain):
+                            yield member, other, domain
+
+    def apart(self, instances: Iterable[str]) -> list[tuple[str, str, str]]:
+        """(instance, instance, domain) of those that must be apart, one of them in `instances`."""
+        pairs = (pair for name in instances for pair in self.apart_musts(name))
+        names = {(*sorted((one.instance, other.instance)), domain) for one, other, domain in pairs}
+        return sorted((one, other, domain) for one, other, domain in names)
+
+    def part(self, one: str, at: int, other: str, there: int) -> bool:
+        """Whether two instances, each on that node, break a must between them."""
+        return any(
+            mine.must and theirs.must and any(breaks(mine, theirs, (at, there), self.domains))
+            for rule, members in self.members_of.get(one, {}).items()
+            for mine in members
+            for theirs in self.members_of.get(other, {}).get(rule, ())
+        )
+
+    def sites_of(self, node: int) -> frozenset[str]:
+        """All failure domains that rules name and `node` is in."""
+        if self._named is None:
+            every = {member.domain for rule in self.rules for member in rule.members}
+            self._named = {self.domains.known(domain) for domain in every if domain}
+        return frozenset(
+            site for domain in self._named for site in self.domains.sites(node, domain)
+        )
+
+    # Who belongs together
+
+    def units(self) -> dict[str, tuple[str, ...]]:
+        """Instance -> all that must be on its node, itself among them, where there are others."""
+        if self._units is None:
+            self._units = units_of(self.rules)
+        return self._units
+
+    def wide_units(self) -> dict[str, tuple[str, ...]]:
+        """The same, or in its failure domain."""
+        if self._wide is None:
+            self._wide = units_of(self.rules, domains=True)
+        return self._wide
+
+    def group_of(self, instance: str, among: Iterable[str]) -> list[str]:
+        """Those of `among` that must be on one node with `instance`, itself among them.
+
+        In the order of `among`; bonds of bonds count, bonds to failure domains do not.
+        """
+        colour = {instance, *self.units().get(instance, ())}
+        return [name for name in among if name in colour]
+
+    # Who comes first
+
+    def unsupported(self, coming: Collection[str] = ()) -> dict[str, str]:
+        """Instances that start after something that cannot run, and through which musts.
+
+        `coming` are instances that the request makes.
+        """
+        return unsupported(self.cluster, self._orders, self._bound, coming)
+
+    def dependents_of_failed(
+        self, done: Sequence[str], failed: Collection[str], ordered: bool
+    ) -> dict[str, str]:
+        """Those of `done` that depend on one of `failed`, and through which musts.
+
+        `ordered`: to follow another is to depend on it.
+        """
+        bonds = self._orders if ordered else lambda name: []
+        return dependents_of_failed(done, failed, bonds, self.members_of)
 
     def in_order(self, instances: Sequence[Instance]) -> list[Instance]:
         """`instances` by priority, higher first; those after another follow it; else as given.
 
         Those that must be on one node follow each other, unless something must start between.
         """
-        ranked = sorted(instances, key=lambda i: -self.priorities.get(i.name, 0))
-        by_name = {instance.name: instance for instance in instances}
-        units = self.units()
-        placed: dict[str, Instance] = {}
-        entered: set[str] = set()
-        waiting = [instance.name for instance in reversed(ranked)]
-        while waiting:  # a chain may be as long as the list: no recursion
-            name = waiting[-1]
-            if name not in entered:
-                entered.add(name)
-                follows = [bond.other for bond in self.of(name, ORDER)]
-            else:
-                waiting.pop()
-                if name in placed:
-                    continue
-                placed[name] = by_name[name]
-                follows = list(units.get(name, ()))
-            waiting += [n for n in reversed(follows) if n in by_name and n not in entered]
-        return list(placed.values())
+        return in_order(instances, self.priorities, self._orders, self.units())
 
-    def units(self) -> dict[str, tuple[str, ...]]:
-        """Instance -> all that must be on its node, itself among them, where there are others."""
-        tied = [c.instance for c in self.constraints if c.kind == TOGETHER and c.must]
-        every = list(dict.fromkeys(tied))
-        found = {name: tuple(self.group_of(name, every)) for name in every}
-        return {name: unit for name, unit in found.items() if len(unit) > 1}
-
-    def group_of(self, instance: str, among: Sequence[str]) -> list[str]:
-        """Those of `among` that must be on one node with `instance`, itself among them.
-
-        In the order of `among`; bonds of bonds count, bonds to failure domains do not.
-        """
-        colour = {instance}
-        open_ends = [instance]
-        while open_ends:
-            for bond in self.of(open_ends.pop(), TOGETHER):
-                if bond.must and not bond.domain and bond.other not in colour:
-                    colour.add(bond.other)
-                    open_ends.append(bond.other)
-        return [name for name in among if name in colour]
+    def _orders(self, name: str) -> list[Constraint]:
+        return self.of(name, ORDER)
 
 
-def _breaks(constraint: Constraint, node: Node, home: Node) -> bool:
-    if constraint.kind == TOGETHER:
-        return not _same(node, home, constraint.domain)
-    return constraint.kind == APART and _same(node, home, constraint.domain)
-
-
-def _same(one: Node, other: Node, domain: str) -> bool:
-    """Whether two nodes are one, or share a failure domain of that prefix."""
-    return one is other or not set(_sites(one, domain)).isdisjoint(_sites(other, domain))
-
-
-def _sites(node: Node, domain: str) -> list[str]:
-    """The failure domains of `node`; one without any is its own, and so is every one for ""."""
-    prefix = domain + ":"
-    found = [tag for tag in node.tags if tag.startswith(prefix)] if domain else []
-    return found or [f"node {node.name}"]
+def _place(pair: Pair) -> tuple[int, str]:
+    """In the order of members."""
+    return pair[1].position, pair[2]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from iallocator.model.constraint import APART, ORDER
+from iallocator.model.constraint import ORDER
 from iallocator.transition.requirements import Demands
 
 TYPE_CHECKING = False
@@ -21,15 +21,10 @@ def demands_of(relations: Relations | None) -> Demands:
         for bond in relations.constraints
         if bond.kind == ORDER and bond.other
     ]
-    apart = [
-        (*sorted((bond.instance, bond.other)), bond.domain)
-        for bond in relations.constraints
-        if bond.kind == APART and bond.must and bond.other
-    ]
     return Demands(
-        apart=sorted({(one, other, domain) for one, other, domain in apart}),
+        apart=relations.apart,
         orders=sorted(dict.fromkeys(orders)),
-        sites=relations.sites,
+        sites=relations.domains.sites,
         keep_running=relations.keep_running,
         stuck=relations.stuck,
         may_pass=relations.may_pass,

@@ -52,6 +52,8 @@ class State:
     version:
         Equal only where everything is as it was: each change makes a new one, the end
         of a trial restores that before it.
+    stamps:
+        The same per node: equal only where the node is as it was.
     primaries, secondaries:
         Per node, the instances it holds in that role, keyed by name.
     exclusion:
@@ -75,6 +77,7 @@ class State:
         "reserved",
         "revisions",
         "secondaries",
+        "stamps",
         "version",
         "where",
     )
@@ -91,6 +94,7 @@ class State:
         self.domains: dict[tuple[int, str, str], int] = {}
         self.where: dict[str, tuple[int, ...]] = {}
         self.revisions = [0] * count
+        self.stamps = [0] * count
         self.version = 0
         self._changes = 0
         self._journal: list[_SavedNode | _SavedPlace] | None = None
@@ -336,6 +340,7 @@ class State:
             self.revisions[index] += 1
         else:
             self._journal.append(_SavedNode(self, index))
+        self.stamps[index] = self._changes
 
     def instances_on(self, index: int) -> Iterator[Instance]:
         """Primaries of the node, then its secondaries."""
@@ -347,10 +352,11 @@ class _SavedNode:
     """One node as it was before a change."""
 
     __slots__ = ("domains", "exclusion", "free", "index", "peers", "primaries", "reserved", "row",
-                 "secondaries")  # fmt: skip
+                 "secondaries", "stamp")  # fmt: skip
 
     def __init__(self, state: State, index: int) -> None:
         self.index = index
+        self.stamp = state.stamps[index]
         self.row = state.row(index)
         self.reserved = state.reserved[index]
         self.peers = dict(state.peers[index])
@@ -363,6 +369,7 @@ class _SavedNode:
     def restore(self, state: State) -> None:
         for column, value in zip(state.columns, self.row):
             column[self.index] = value
+        state.stamps[self.index] = self.stamp
         state.reserved[self.index] = self.reserved
         state.peers[self.index] = self.peers
         state.primaries[self.index] = self.primaries

@@ -9,16 +9,17 @@ from __future__ import annotations
 from collections import Counter
 from itertools import chain
 
-from iallocator.model.constraint import APART, ORDER
+from iallocator.model.constraint import ORDER
+from iallocator.tags.affinity import bond_between
 from iallocator.transition.planning.order_graph import circular
 from iallocator.transition.step import CREATE, FAILOVER, START
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator
     from random import Random
 
-    from iallocator.model.constraint import Constraint
+    from iallocator.constraints.outlook import Pair
     from iallocator.model.instance import Instance
     from iallocator.model.state import State
     from iallocator.planners.plan_limits import PlanLimits
@@ -85,8 +86,7 @@ class _Moments:
 
     def _homes(self, movers: Iterable[str], idle: Iterable[str]) -> dict[str, set[int]]:
         """Name -> its primary, of those that move and of those that they must not meet."""
-        bound = self._relations
-        others = {bond.other for name in movers for bond in (bound.of(name) if bound else ())}
+        others = {other.instance for name in movers for _, other, _ in self._apart(name)}
         tags = set(chain.from_iterable(self._tags.values()))
         homes: dict[str, set[int]] = {}
         for index, here in enumerate(self._state.primaries):
@@ -163,27 +163,25 @@ class _Moments:
                 told = f"{task.name} meets another with exclusion tag {tag} on {where}"
                 yield f"step {number}: {told}"
         for bond in self._apart(task.name):
-            homes = at.get(bond.other, set())
+            homes = at.get(bond[1].instance, set())
             if any(self._breaks(bond, node, home) for home in homes) and not self._always(bond):
-                yield f"step {number}: {task.name}: must be {bond.text}, and meets it on {where}"
+                text = bond_between(*bond).text
+                yield f"step {number}: {task.name}: must be {text}, and meets it on {where}"
 
-    def _apart(self, name: str) -> Sequence[Constraint]:
-        if self._relations is None:
-            return ()
-        return [bond for bond in self._relations.of(name, APART) if bond.must and bond.other]
+    def _apart(self, name: str) -> Iterable[Pair]:
+        return () if self._relations is None else self._relations.apart_musts(name)
 
-    def _breaks(self, bond: Constraint, node: int, home: int) -> bool:
+    def _breaks(self, bond: Pair, node: int, home: int) -> bool:
         assert self._relations is not None
-        broken = self._relations.broken(bond.instance, node, {bond.other: (home,)})
-        return bond in broken
+        return self._relations.domains.zones(bond[2]).share(node, home)
 
-    def _always(self, bond: Constraint) -> bool:
+    def _always(self, bond: Pair) -> bool:
         """Whether it does not hold at first, or in the end."""
         return any(
             self._breaks(bond, node, home)
             for ends in self._ends
-            for node in ends.get(bond.instance, ())
-            for home in ends.get(bond.other, ())
+            for node in ends.get(bond[0].instance, ())
+            for home in ends.get(bond[1].instance, ())
         )
 
 

@@ -11,7 +11,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from iallocator.model.constraint import Constraint
     from iallocator.model.instance import Instance
     from iallocator.model.state import State
     from iallocator.planners.plan_limits import PlanLimits
@@ -40,7 +39,6 @@ class Outcome:
         touched = list(touched)
         names = dict.fromkeys(name for name, _ in touched)
         self._before = {name: state.where.get(name, ()) for name in names}
-        self._broken = self._broken_musts(state)
         concerned = {self._nodes[index].group.index for _, nodes in touched for index in nodes}
         concerned |= {self._nodes[index].group.index for index in limits.leaving}
         groups = [g for g in state.cluster.groups if g.index in concerned]
@@ -67,22 +65,19 @@ class Outcome:
                 *self._of_mirrors(name, before, after),
             ]
             yield from ((name, f"{name}: {text}") for text in texts)
-        for name, bonds in self._broken_musts(state).items():
-            for bond in bonds:
-                if bond not in self._broken.get(name, ()):
-                    mover = name if name in self._before else bond.other
-                    yield mover, f"{name}: must be {bond.text}"
+        yield from self._broken_musts(state)
 
-    def _broken_musts(self, state: State) -> dict[str, list[Constraint]]:
+    def _broken_musts(self, state: State) -> Iterator[Found]:
         relations = self._limits.relations
         if relations is None:
-            return {}
-        names = dict.fromkeys([*self._before, *(bond.instance for bond in relations.constraints)])
-        return {
-            name: [b for b in relations.broken(name, nodes[0], state.where) if b.must]
-            for name in names
-            if (nodes := state.where.get(name))
+            return
+        moved = {
+            name: before[0] if before else None
+            for name, before in self._before.items()
+            if state.where.get(name, ())[:1] != before[:1]
         }
+        for name, bond in relations.newly_broken(moved, state.where, relations.census(state.where)):
+            yield name, f"{name}: must be {bond.text}"
 
     def _of_group(
         self, instance: Instance, before: Sequence[int], after: Sequence[int]

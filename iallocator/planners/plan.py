@@ -214,9 +214,10 @@ def note_broken(state: State, moves: Iterable[PlannedMove], relations: Relations
     """
     if relations is None:
         return
+    census = relations.live(state)
     with state.trial():
         for move in moves:
             name = move.instance.name
             apply_steps(state, move.instance, move.steps)
-            broken = relations.broken(name, state.where[name][0], state.where)
-            move.broken = [bond.text_with_price for bond in broken if not bond.must]
+            broken = relations.broken_wishes(name, state.where[name][0], census.now())
+            move.broken = [bond.text_with_price for bond in broken]

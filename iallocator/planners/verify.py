@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from iallocator.transition.step import Step
     from iallocator.transition.transition import ScheduledStep, Transition
 
-    Where = dict[str, tuple[int, ...]]
-
 __all__ = ["Problem", "verify_moves", "verify_transition"]
 
 
@@ -61,18 +59,19 @@ def verify_moves(state: State, moves: Sequence[PlannedMove], limits: PlanLimits)
     outcome = Outcome(state, [(m.instance.name, (*m.before, *m.after)) for m in moves], limits)
     with state.trial():
         execution = Execution(state, limits.leaving, limits.coming)
-        unit: list[str] = []
-        held = dict(state.where)
+        census = None if limits.relations is None else limits.relations.live(state)
+        held: dict[str, int | None] = {}
         for number, (move, last) in enumerate(zip(moves, ends_of_units(moves)), start=1):
             found = list(_made(state, execution, move, limits))
             problems += (Problem("move", number, text) for text in found)
             if state.where.get(move.instance.name) != move.after:
                 return problems  # whatever follows begins elsewhere
-            unit.append(move.instance.name)
-            if last and limits.relations is not None:
-                broken = _newly_broken(state, unit, held, limits.relations)
-                problems += (Problem("move", number, text) for text in broken)
-                unit, held = [], dict(state.where)
+            held.setdefault(move.instance.name, move.before[0])
+            if last and limits.relations is not None and census is not None:
+                broken = limits.relations.newly_broken(held, state.where, census.now())
+                texts = (f"{name}: must be {bond.text}" for name, bond in broken)
+                problems += (Problem("move", number, text) for text in texts)
+                held = {}
         ends = [*outcome.of_instances(state), *outcome.of_nodes(state)]
     final = {move.instance.name: number for number, move in enumerate(moves, start=1)}
     problems += (Problem("move", final.get(name, len(moves)), text) for name, text in ends)
@@ -93,17 +92,6 @@ def _made(
         yield from execution.carry_out(step)
     if state.where.get(instance.name) == move.after:
         yield from (f"{instance.name}: {text}" for text in _soft(state, move, limits))
-
-
-def _newly_broken(
-    state: State, names: Sequence[str], held: Where, relations: Relations
-) -> Iterator[str]:
-    """The musts of `names` that are broken, and were not while everybody was at `held`."""
-    for name in names:
-        was = relations.broken(name, held[name][0], held)
-        for bond in relations.broken(name, state.where[name][0], state.where):
-            if bond.must and bond not in was:
-                yield f"{name}: must be {bond.text}"
 
 
 def _soft(state: State, move: PlannedMove, limits: PlanLimits) -> Iterator[str]:

@@ -26,6 +26,7 @@ from iallocator.model.constraint import (
     TOGETHER,
     Constraint,
 )
+from iallocator.model.rule import ALWAYS, Member, Rule, weight_between
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -34,7 +35,8 @@ if TYPE_CHECKING:
     from iallocator.model.instance import Instance
 
 __all__ = [
-    "CANNOT_STOP", "DEFAULT_WEIGHT", "KEEP_RUNNING", "NO_FORCE_STOP", "Parsed", "parse",
+    "CANNOT_STOP", "DEFAULT_WEIGHT", "KEEP_RUNNING", "NO_FORCE_STOP", "Parsed", "bond_between",
+    "bond_to_many", "parse",
 ]  # fmt: skip
 
 DEFAULT_WEIGHT = 1.0
@@ -64,7 +66,9 @@ class Parsed:
     Attributes
     ----------
     constraints:
-        In the order of the instances; relations once in each direction.
+        Those of single instances and to one other, in the order of the instances.
+    rules:
+        Those between the members of a name; each once, in the order of the names.
     priorities:
         Instance name -> priority, where it is not 0.
     marks:
@@ -75,33 +79,32 @@ class Parsed:
         Names to be together with that no other instance has, for people: misspelt, perhaps.
     """
 
-    __slots__ = ("constraints", "lonely", "marks", "priorities", "unusable")
+    __slots__ = ("constraints", "lonely", "marks", "priorities", "rules", "unusable")
 
     def __init__(self) -> None:
         self.constraints: list[Constraint] = []
+        self.rules: list[Rule] = []
         self.marks: dict[str, list[str]] = {mark: [] for mark in MARKS}
         self.priorities: dict[str, int] = {}
         self.unusable: list[str] = []
         self.lonely: list[str] = []
 
+    @property
+    def keep_running(self) -> list[str]:
+        """Instances that are never stopped to make room."""
+        return self.marks[KEEP_RUNNING]
 
-class _Membership:
-    """One instance in a named group of instances that are to be together or apart."""
-
-    __slots__ = ("domain", "instance", "strength", "tag", "weight")
-
-    def __init__(self, instance: str, tag: str, strength: str, domain: str, weight: float) -> None:
-        self.instance = instance
-        self.tag = tag
-        self.strength = strength
-        self.domain = domain
-        self.weight = weight
+    @property
+    def stuck(self) -> list[str]:
+        """Instances that cannot be stopped, and must not be by force."""
+        forced = frozenset(self.marks[NO_FORCE_STOP])
+        return [name for name in self.marks[CANNOT_STOP] if name in forced]
 
 
 def parse(instances: Iterable[Instance], prefix: str) -> Parsed:
     """The constraints that the tags of `instances` express."""
     parsed = Parsed()
-    named: dict[tuple[str, str], list[_Membership]] = {}
+    named: dict[tuple[str, str], Rule] = {}
     for instance in instances:
         for tag in instance.tags:
             if not tag.startswith(prefix):
@@ -118,24 +121,25 @@ def parse(instances: Iterable[Instance], prefix: str) -> Parsed:
                 parsed.constraints.append(
                     Constraint(ORDER, MUST, instance.name, MARKS[kind], f"tag {tag}")
                 )
-    for (kind, name), members in named.items():
-        parsed.constraints += _pairs(kind, name, members)
-        if kind == "colocate" and len({member.instance for member in members}) == 1:
-            only = members[0]
+    for rule in named.values():
+        only = rule.members[0]
+        if any(one.instance != only.instance for one in rule.members):
+            parsed.rules.append(rule)
+        elif rule.kind == TOGETHER:
             parsed.lonely.append(f"{only.instance}: {only.tag}: no other instance has that name")
     return parsed
 
 
 def _relation(
     parsed: Parsed,
-    named: dict[tuple[str, str], list[_Membership]],
+    named: dict[tuple[str, str], Rule],
     instance: Instance,
     tag: str,
     kind: str,
     rest: str,
 ) -> None:
     strength, *words = rest.split(":")
-    weight = DEFAULT_WEIGHT if strength == SHOULD else 0.0
+    weight = DEFAULT_WEIGHT if strength == SHOULD else ALWAYS
     if strength == SHOULD and len(words) > 1 and _number(words[-1]) is not None:
         weight = _number(words.pop()) or 0.0
     usable = strength in (MUST, SHOULD) and 1 <= len(words) <= 2 and all(words) and weight >= 0
@@ -143,8 +147,10 @@ def _relation(
         parsed.unusable.append(f"{instance.name}: {tag}")
         return
     domain = words[1] if len(words) > 1 else ""
-    member = _Membership(instance.name, tag, strength, domain, weight)
-    named.setdefault((kind, words[0]), []).append(member)
+    rule = named.get((kind, words[0]))
+    if rule is None:
+        rule = named[kind, words[0]] = Rule(RELATIONS[kind], words[0])
+    Member(rule, instance.name, tag, weight, domain)
 
 
 def _order(parsed: Parsed, instance: Instance, tag: str, rest: str) -> None:
@@ -172,25 +178,26 @@ def _priority(parsed: Parsed, instance: Instance, tag: str, rest: str) -> None:
     )
 
 
-def _pairs(kind: str, name: str, members: Sequence[_Membership]) -> Iterable[Constraint]:
-    """One constraint per ordered pair of members; the weaker of the two tags counts.
+def bond_between(one: Member, other: Member, domain: str) -> Constraint:
+    """What binds `one` to `other`, to be told."""
+    where = f" ({domain})" if domain else ""
+    what = f"{WORDS[one.rule.kind]} {other.instance}{where}"
+    weight = weight_between(one.weight, other.weight)
+    return Constraint(
+        one.rule.kind, MUST if weight == ALWAYS else SHOULD, one.instance, what, f"tag {one.tag}",
+        other=other.instance, domain=domain, weight=0.0 if weight == ALWAYS else weight,
+    )  # fmt: skip
 
-    Failure domains that both name, if they differ, make one each.
-    """
-    relation = RELATIONS[kind]
-    for one in members:
-        for other in members:
-            if one.instance == other.instance:
-                continue
-            strength = MUST if one.strength == other.strength == MUST else SHOULD
-            weights = [m.weight for m in (one, other) if m.strength == SHOULD]
-            for domain in sorted({one.domain or other.domain, other.domain or one.domain}):
-                where = f" ({domain})" if domain else ""
-                yield Constraint(
-                    relation, strength, one.instance, f"{WORDS[relation]} {other.instance}{where}",
-                    f"tag {one.tag}", other=other.instance, domain=domain,
-                    weight=min(weights, default=0.0),
-                )  # fmt: skip
+
+def bond_to_many(some: Sequence[tuple[Member, Member, str]], count: int, cost: float) -> Constraint:
+    """What binds one to `count` others, `some` of them to be named; all of it costs `cost`."""
+    bond = bond_between(*some[0])
+    names = ", ".join(dict.fromkeys(other.instance for _, other, _ in some))
+    what = f"{WORDS[bond.kind]} {names} and others, {count} in all"
+    return Constraint(
+        bond.kind, bond.strength, bond.instance, what, bond.origin,
+        domain=bond.domain, weight=cost,
+    )  # fmt: skip
 
 
 def _number(text: str) -> float | None:

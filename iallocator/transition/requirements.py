@@ -6,13 +6,13 @@ from iallocator.transition.resources import HARD
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from iallocator.model.instance import Instance
 
     Where = Mapping[str, tuple[int, ...]]
 
-__all__ = ["MUST", "SHOULD", "Demands", "anywhere", "itself"]
+__all__ = ["MUST", "SHOULD", "Demands", "anywhere", "itself", "nobody"]
 
 MUST = "must"
 SHOULD = "should"
@@ -21,6 +21,11 @@ SHOULD = "should"
 def anywhere(instance: Instance, node: int, where: Where) -> bool:
     """No rule keeps an instance from passing over a node."""
     return True
+
+
+def nobody(instances: Iterable[str]) -> Sequence[tuple[str, str, str]]:
+    """Any two may meet."""
+    return ()
 
 
 def itself(node: int, domain: str) -> Sequence[str]:
@@ -38,8 +43,8 @@ class Demands:
         the second, and stops after it.  `MUST`, or `SHOULD`: dropped where it stands in
         the way, first those that come last.
     apart:
-        (instance, instance, prefix of failure domains or ""): those that must never meet
-        on a node, or in a domain.
+        Says of instances by name who must never meet whom: (instance, instance, prefix of
+        failure domains or ""), for those that one of them is in.
     sites:
         The failure domains, of a prefix, that the node of an index is in; of none: itself.
     keep_running:
@@ -84,7 +89,7 @@ class Demands:
         self,
         *,
         orders: Sequence[tuple[str, str, str]] = (),
-        apart: Sequence[tuple[str, str, str]] = (),
+        apart: Callable[[Iterable[str]], Sequence[tuple[str, str, str]]] = nobody,
         sites: Callable[[int, str], Sequence[str]] = itself,
         keep_running: Collection[str] = (),
         stuck: Collection[str] = (),

@@ -63,7 +63,7 @@ class Separations:
         self._sites_of = demands.sites if demands is not None else itself
         known = {one.name: one for here in state.primaries for one in here.values()}
         known |= {one.name: one for one in new}
-        self._wishes = _wishes(known, wanted, demands.apart if demands is not None else ())
+        self._wishes = _wishes(known, wanted, () if demands is None else demands.apart(wanted))
         self.shares: frozenset[tuple[str, int]] = frozenset()
         self._first: dict[tuple[str, str], int] = {}
         for domain in {
@@ -161,7 +161,7 @@ def _wishes(
             if tag in tags:
                 found.setdefault(name, []).append((f"exclusion tag {tag}", ""))
     for one, other, domain in apart:
-        if (one in wanted or other in wanted) and one in known and other in known:
+        if one in known and other in known:
             wish = (f"{one} and {other} apart", domain)
             found.setdefault(one, []).append(wish)
             found.setdefault(other, []).append(wish)

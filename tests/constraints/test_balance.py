@@ -169,7 +169,6 @@ def test_scan_after_moves_is_as_a_new_one() -> None:
     from iallocator.model.moves import apply_steps
     from iallocator.model.node_view import capacities
     from iallocator.model.state import State
-    from iallocator.planners.balance.affinity_compiler import ties_of
     from iallocator.planners.balance.move_kinds import MoveRules
     from iallocator.planners.balance.scan.neighbourhood import MoveScan
     from iallocator.planners.eligible import movable
@@ -182,16 +181,16 @@ def test_scan_after_moves_is_as_a_new_one() -> None:
         group = cluster.groups[0]
         fixed = [capacities(node) for node in cluster.nodes]
         state = State(cluster)
-        ties = ties_of(relations_of(cluster))
+        relations = relations_of(cluster)
         instances = movable(cluster, group)
-        scan = MoveScan(state, group.nodes, fixed, instances, MoveRules(), ties)
+        scan = MoveScan(state, group.nodes, fixed, instances, MoveRules(), relations)
         for _ in range(6):
             found = scan.best()
             if found is None:
                 break
             apply_steps(state, found.instance, found.kind.steps(found.before, found.target))
             scan.refresh([*found.before, found.target])
-            fresh = MoveScan(state, group.nodes, fixed, instances, MoveRules(), ties)
+            fresh = MoveScan(state, group.nodes, fixed, instances, MoveRules(), relations)
             one, other = scan.best(), fresh.best()
             assert scan.score() == pytest.approx(fresh.score(), abs=1e-9)
             assert (one is None) == (other is None)

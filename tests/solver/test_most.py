@@ -100,11 +100,14 @@ def _lacking(context: Context, names: set[str]) -> bool:
     """Whether one of `names` must be with, or after, a new one that is left out."""
     relations = context.bonds.relations
     coming = {instance.name for instance in context.coming}
-    return relations is not None and any(
-        bond.must and bond.kind in ("together", "order") and bond.other in coming - names
-        for name in names
-        for bond in relations.of(name)
-    )
+    if relations is None:
+        return False
+    needed = {bond.other for name in names for bond in relations.of(name, "order") if bond.must}
+    for name in names:
+        for member in relations.memberships(name):
+            if member.must and member.rule.kind == "together":
+                needed |= {other.instance for other in member.rule.members if other.must}
+    return not needed.isdisjoint(coming - names)
 
 
 def _agrees(document: Json, options: Sequence[str], expected: Counts) -> str:

@@ -83,8 +83,8 @@ def _cost(
     for instance in instances:
         (node,) = nodes[instance.name]
         if relations is not None:
-            broken = relations.broken(instance.name, node, context.state.where)
-            cost += sum(bond.weight for bond in broken if not bond.must)
+            census = relations.census(context.state.where)
+            cost += relations.costs(instance.name, (node,), census).get(node, 0.0)
         context.state.place(instance, (node,))
     cost += context.kernel(context.all_nodes()).score()
     for instance in instances:

@@ -35,7 +35,7 @@ class Case:
         for one in made:
             one.exclusion = (self.tags[one.name],) if self.tags[one.name] else ()
         self.wanted = last
-        self.demands = Demands(apart=[(one, other, "") for one, other in self.pairs])
+        self.demands = Demands(apart=lambda names: [(one, other, "") for one, other in self.pairs])
         self.state = State(make_cluster(count, made, memory=100))
 
     def _places(self, rng: Random, count: int, names: list[str], drbd: bool) -> dict[str, Nodes]:
@@ -185,7 +185,8 @@ def test_those_apart_by_failure_domain_wait_for_each_other() -> None:
     one, other = machine("vm1", (0,), 1), machine("vm2", (2,), 1)
     state = State(make_cluster(4, [one, other]))
     demands = Demands(
-        apart=[("vm1", "vm2", "room")], sites=lambda node, domain: [f"room:{node // 2}"]
+        apart=lambda names: [("vm1", "vm2", "room")],
+        sites=lambda node, domain: [f"room:{node // 2}"],
     )
     transition = plan_transition(state, {"vm1": (3,), "vm2": (0,)}, demands=demands)
     kinds = sorted(step.action.kind for step in transition.steps)

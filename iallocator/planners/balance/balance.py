@@ -7,7 +7,6 @@ from iallocator.constraints.transition_requirements import demands_of
 from iallocator.errors import NotFoundError
 from iallocator.model.node_view import capacities
 from iallocator.model.state import State
-from iallocator.planners.balance.affinity_compiler import ties_of
 from iallocator.planners.balance.greedy import balance
 from iallocator.planners.balance.move_kinds import MoveRules
 from iallocator.planners.balance.problem import BalanceProblem
@@ -197,4 +196,4 @@ def _arena(
     mode = wishes.n1_of(group)
     survival = None if mode == "off" else Survival(state, group, mode, relations)
     rules = wishes.rules_for(group)
-    return BalanceProblem(state, scope, fixed, instances, rules, ties_of(relations), survival)
+    return BalanceProblem(state, scope, fixed, instances, rules, relations, survival)

@@ -191,10 +191,11 @@ class GreedyBalancer:
     def _make_unit(self, unit: UnitMove, mends: bool = False) -> None:
         """Carry out the moves of a unit; nobody sees a plan with only some of them."""
         made = [self._made(found) for found in unit.moves]
+        names = tuple(sorted(one.instance.name for one in made))
         for move in made:
             move.mends = mends
             if len(made) > 1:
-                move.unit = tuple(sorted(one.instance.name for one in made))
+                move.unit = names
         self.plan.moves += made
         self._progress(self.plan)
 
@@ -351,8 +352,8 @@ def _attempt(
 
 def _unit_moves(problem: BalanceProblem, guard: FailureGuard | None) -> UnitMoves | None:
     """The moves of those that must be together; None where nothing binds instances."""
-    if problem.ties is None:
+    if problem.relations is None or not problem.relations.binding:
         return None
     from iallocator.planners.balance.units import UnitMoves
 
-    return UnitMoves(problem, problem.ties, guard)
+    return UnitMoves(problem, problem.relations, guard)

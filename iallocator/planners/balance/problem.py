@@ -9,10 +9,10 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from iallocator.constraints.relations import Relations
     from iallocator.model.instance import Instance
     from iallocator.model.state import State
     from iallocator.planners.balance.move_kinds import MoveRules
-    from iallocator.planners.balance.scan.affinity_table import Ties
     from iallocator.planners.survival import Survival
 
 __all__ = ["BalanceProblem"]
@@ -21,7 +21,7 @@ __all__ = ["BalanceProblem"]
 class BalanceProblem:
     """What is balanced: the nodes of `scope` in `state`, `instances` that may move.
 
-    `fixed` holds the capacities of every node of the cluster, `ties` the bonds between
+    `fixed` holds the capacities of every node of the cluster, `relations` the bonds between
     instances, `survival` the failures that must be survivable in the end.  The order of
     `scope` and `instances` decides between equals.
     """
@@ -33,12 +33,12 @@ class BalanceProblem:
         fixed: Sequence[tuple[float, ...]],
         instances: Sequence[Instance],
         rules: MoveRules,
-        ties: Ties | None = None,
+        relations: Relations | None = None,
         survival: Survival | None = None,
     ) -> None:
         self.state = state
         self.survival = survival
-        self.ties = ties
+        self.relations = relations
         self.scope = scope
         self.fixed = fixed
         self.instances = instances
@@ -46,7 +46,9 @@ class BalanceProblem:
 
     def scan(self) -> MoveScan:
         """All moves, as the state is now."""
-        scan = MoveScan(self.state, self.scope, self.fixed, self.instances, self.rules, self.ties)
+        scan = MoveScan(
+            self.state, self.scope, self.fixed, self.instances, self.rules, self.relations
+        )
         scan.set_prices(traffic)
         return scan
 

@@ -8,6 +8,7 @@ members may be apart; at the end no must is broken that held before.
 from __future__ import annotations
 
 from iallocator.model.moves import apply_steps
+from iallocator.planners.balance.scan.affinity import BondCosts
 from iallocator.planners.balance.scan.found_move import FoundMove
 from iallocator.planners.balance.unit_steps import kinds_to, possible
 from iallocator.planners.plan import traffic
@@ -16,17 +17,19 @@ from iallocator.scoring.kept_score import KeptScore
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+    from iallocator.constraints.relations import Relations
     from iallocator.model.instance import Instance
     from iallocator.planners.balance.move_kinds import MoveKind, MoveRules
     from iallocator.planners.balance.problem import BalanceProblem
-    from iallocator.planners.balance.scan.affinity_table import Tie, Ties
     from iallocator.planners.survival import FailureGuard
 
     Names = tuple[str, ...]
     Unit = tuple[Names, ...]
     """Those that must be on one node, for each of the nodes that a failure domain binds."""
+
+    MendingKey = tuple[float, float, int]
 
 __all__ = ["UnitMove", "UnitMoves"]
 
@@ -34,6 +37,10 @@ INFINITE = float("inf")
 
 HOPELESS = -1e18
 """What a unit without any move gains: less than all others."""
+
+
+WIDEST = 64
+"""Of more units that a failure domain binds nobody tries to move all at once."""
 
 
 class UnitMove:
@@ -48,12 +55,12 @@ class UnitMove:
     copied:
         MiB that they copy.
     broken:
-        The musts of the members that are broken then.
+        How many musts of the members are broken then.
     """
 
     __slots__ = ("broken", "copied", "moves", "score")
 
-    def __init__(self, moves: Sequence[FoundMove], score: float, broken: set[Tie]) -> None:
+    def __init__(self, moves: Sequence[FoundMove], score: float, broken: int) -> None:
         self.moves = moves
         self.score = score
         self.broken = broken
@@ -68,17 +75,21 @@ class UnitMoves:
     """
 
     def __init__(
-        self, problem: BalanceProblem, ties: Ties, guard: FailureGuard | None = None
+        self, problem: BalanceProblem, relations: Relations, guard: FailureGuard | None = None
     ) -> None:
         self._guard = guard
         self._state = problem.state
         self._scope = problem.scope
         self._fixed = problem.fixed
         self._rules = problem.rules
-        self._ties = ties
+        self._relations = relations
+        self._census = relations.live(problem.state)
+        self._bonds = BondCosts(relations, self._census)
         self._position = {index: k for k, index in enumerate(problem.scope)}
         self._movable = {instance.name: instance for instance in problem.instances}
         nodes = problem.state.cluster.nodes
+        self._wide: dict[int, Unit] = {}
+        self._sorted: dict[int, Names] = {}
         self._targets = [index for index in problem.scope if nodes[index].online]
         found = [unit for name in self._movable for unit in self._units_of(name)]
         several = (unit for unit in found if len(unit) > 1 or len(unit[0]) > 1)
@@ -87,11 +98,22 @@ class UnitMoves:
 
     def _units_of(self, name: str) -> list[Unit]:
         """The unit of `name`, and the one that a failure domain binds it to."""
-        own: Unit = (tuple(self._ties.unit_of(name)),)
-        wide: dict[Names, None] = {}
-        for other in self._ties.unit_of(name, domains=True):
-            wide[tuple(self._ties.unit_of(other))] = None
-        return [own, tuple(wide)] if len(wide) > 1 else [own]
+        own: Unit = (self._unit_of(name),)
+        together = self._relations.wide_units().get(name, ())
+        wide = self._wide.get(id(together))
+        if wide is None:
+            wide = tuple(dict.fromkeys(map(self._unit_of, sorted(together))))
+            self._wide[id(together)] = wide
+        return [own, wide] if 1 < len(wide) <= WIDEST else [own]
+
+    def _unit_of(self, name: str) -> Names:
+        """The unit of an instance, by name."""
+        unit = self._relations.units().get(name)
+        if unit is None:
+            return (name,)
+        if id(unit) not in self._sorted:
+            self._sorted[id(unit)] = tuple(sorted(unit))
+        return self._sorted[id(unit)]
 
     def __bool__(self) -> bool:
         return bool(self._gains)
@@ -139,53 +161,75 @@ class UnitMoves:
         It breaks none that holds now.
         """
         self._kept.look_again()
-        before = self._broken(self._movable)
-        concerned = dict.fromkeys(tie.instance for tie in before if tie.instance in self._movable)
         units: dict[Unit, None] = {}
-        for name in sorted(concerned):
+        for name in sorted(name for name in self._movable if self._broken([name])):
             units |= dict.fromkeys([*self._units_of(name), ((name,),)])
-        best: tuple[tuple[int, float], UnitMove] | None = None
-        for unit in units:
+        best: tuple[MendingKey, UnitMove] | None = None
+        for least, place, unit, target in self._mending_moves(list(units)):
+            if best is not None and least > best[0][0]:
+                break
             now = self._broken(name for names in unit for name in names)
-            for move in self._moves(unit):
-                if move.copied > budget or len(move.moves) > count or not move.broken < now:
+            for move in self._moves(unit, None if target is None else (target,)):
+                if move.copied > budget or len(move.moves) > count or move.broken >= now:
                     continue
-                key = len(move.broken) - len(now), round(move.score, DECIMALS)
+                key = move.broken - now, round(move.score, DECIMALS), place
                 if (best is None or key < best[0]) and self._keeps_n1():
                     best = key, move
         return best[1] if best else None
 
+    def _mending_moves(
+        self, units: Sequence[Unit]
+    ) -> Iterator[tuple[float, int, Unit, int | None]]:
+        """What may mend: how much at best, the place of the unit, the unit, the node.
+
+        First those of several instances, of which that is not known (nor the node); then
+        those of one, by how much they mend.
+        """
+        single: list[tuple[float, int, Unit, int | None]] = []
+        census, where = self._census.now(), self._state.where
+        for place, unit in enumerate(units):
+            if len(unit) > 1 or len(unit[0]) > 1:
+                yield -INFINITE, place, unit, None
+                continue
+            name = unit[0][0]
+            more = self._relations.mending(name, where[name][0], self._targets, census)
+            single += ((less, place, unit, target) for target, less in more.items())
+        yield from sorted(single, key=lambda one: one[:2])
+
     def _keeps_n1(self) -> bool:
         return self._guard is None or self._guard.keeps()
 
-    def broken(self) -> set[Tie]:
-        """The musts of instances that may move which are broken now."""
-        return self._broken(self._movable)
-
-    def _broken(self, names: Iterable[str]) -> set[Tie]:
-        return {tie for name in names for tie in self._ties.broken(name, self._state.where)}
+    def _broken(self, names: Iterable[str]) -> int:
+        """How many musts of `names` are broken now."""
+        census, where = self._census.now(), self._state.where
+        return sum(self._relations.musts_broken(n, where[n][0], census) for n in names)
 
     # Moves of one unit
 
-    def _moves(self, unit: Unit) -> Iterator[UnitMove]:
+    def _moves(self, unit: Unit, targets: Iterable[int] | None = None) -> Iterator[UnitMove]:
         """Every move of `unit` that the limits allow and that breaks no further must.
 
+        Of a single instance only those to `targets`, where they are given.
         Each is made on the state until the next is asked for.
         """
         rules = self._rules_for(unit)
         if rules is None:
             return
-        before = self._broken(name for names in unit for name in names)
-        for target in self._first_targets(unit, rules):
+        before = {name: self._state.where[name][0] for names in unit for name in names}
+        for target in self._first_targets(unit, rules) if targets is None else targets:
             with self._state.trial():
                 moves = self._gather(unit[0], target, rules)
                 for names in unit[1:]:
                     moves = None if moves is None else self._follow(names, unit, moves, rules)
                 if not moves:
                     continue
-                after = self._broken(name for names in unit for name in names)
-                if after <= before:
-                    yield UnitMove(moves, self._score(moves), after)
+                moved = {n: at for n, at in before.items() if self._state.where[n][0] != at}
+                if not any(self._newly_broken(moved)):
+                    yield UnitMove(moves, self._score(moves), self._broken(before))
+
+    def _newly_broken(self, moved: Mapping[str, int | None]) -> Iterator[object]:
+        where, census = self._state.where, self._census.now()
+        return self._relations.newly_broken(moved, where, census)
 
     def _rules_for(self, unit: Unit) -> MoveRules | None:
         """What the members may do; all or nobody leaves where only offline nodes are left."""
@@ -206,7 +250,7 @@ class UnitMoves:
                 if moves is None:
                     continue
                 found = self._score(moves), target
-            site = self._ties.domains_of(target)
+            site = self._relations.sites_of(target)
             best[site] = min(found, best.get(site, found))
         return [target for _, target in best.values()]
 
@@ -230,7 +274,12 @@ class UnitMoves:
         return [*moves, *more]
 
     def _parted(self, names: Names, placed: set[str]) -> bool:
-        return any(tie.other in placed for tie in self._broken(names))
+        where = self._state.where
+        return any(
+            self._relations.part(name, where[name][0], other, where[other][0])
+            for name in names
+            for other in placed
+        )
 
     def _gather(self, names: Names, target: int, rules: MoveRules) -> list[FoundMove] | None:
         """Take all of `names` to `target`, the largest first; None if some cannot go there."""
@@ -266,8 +315,7 @@ class UnitMoves:
 
     def _barred(self, instance: Instance, node: int) -> bool:
         """Whether `instance` must be apart from something on `node`, even for a while."""
-        where = self._state.where
-        return any(tie.apart for tie in self._ties.broken(instance.name, where, node))
+        return bool(self._relations.refused_passing(instance.name, (node,), self._census.now()))
 
     # Scores
 
@@ -276,4 +324,4 @@ class UnitMoves:
 
     def _score_with(self, touched: set[int]) -> float:
         """The score now that the state has changed at `touched`."""
-        return self._kept.after(touched) + self._ties.penalty(self._state.where, self._position)
+        return self._kept.after(touched) + self._bonds.penalty(self._position)

@@ -6,7 +6,7 @@ from iallocator.model.node_view import NodeView, capacities
 from iallocator.n1.effort import Effort, UndecidedError
 from iallocator.n1.of_group import not_survived, simulation_of
 from iallocator.n1.rules import Rules
-from iallocator.planners.check.musts import broken_musts
+from iallocator.planners.check.musts import BrokenMusts
 from iallocator.planners.check.policy import policy_breach
 from iallocator.scoring.state_score import score_of
 
@@ -308,8 +308,9 @@ class _Examination:
     def _broken_musts(self) -> Iterator[Finding]:
         if self._relations is None:
             return
+        musts = BrokenMusts(self._state, self._relations)
         for index, instance in self._primaries():
-            broken = list(broken_musts(self._state, instance, self._relations))
+            broken = list(musts.of(instance))
             if broken and not instance.forthcoming:
                 text = "; ".join(broken)
                 yield Finding("musts", text, node=self._name(index), instance=instance.name)

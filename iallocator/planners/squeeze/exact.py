@@ -23,10 +23,10 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from iallocator.constraints.relations import Relations
     from iallocator.model.cluster import Cluster
     from iallocator.model.instance import Instance
     from iallocator.planners.balance.move_kinds import MoveRules
-    from iallocator.planners.balance.scan.affinity_table import Ties
     from iallocator.planners.squeeze.headroom import Headroom
     from iallocator.planners.survival import Survival
     from iallocator.solver.budget import Budget
@@ -51,7 +51,7 @@ class Arrangement:
     In the end every online node has `reserve`, and `survival` finds nothing wrong.  A move is
     held to what every move is held to: all limits and migration tags, or off a node that is
     neither online nor among ``rules.leaving`` the limits of forced moves; and it breaks no must
-    of `ties`; those that must be together move as one.  `evacuate`: nobody may
+    of `relations`; those that must be together move as one.  `evacuate`: nobody may
     stay on a node of `scope` that is not online; otherwise those there are not looked at.
     """
 
@@ -63,9 +63,9 @@ class Arrangement:
         survival: Survival,
         rules: MoveRules,
         evacuate: bool,
-        ties: Ties | None = None,
+        relations: Relations | None = None,
     ) -> None:
-        self._ties = ties
+        self._relations = relations
         self._cluster = cluster
         self._scope = scope
         self._online = [index for index in scope if cluster.nodes[index].online]
@@ -93,7 +93,7 @@ class Arrangement:
                 for i in movable
                 if i.shared
                 and (self._evacuate or nodes[state.where[i.name][0]].online)
-                and not (self._ties is not None and self._ties.stays(i.name))
+                and not (self._relations is not None and self._relations.stays(i.name))
             ]
         )
         if self._evacuate and self._stuck(state, flexible):
@@ -108,7 +108,8 @@ class Arrangement:
 
     def _unit(self, instance: Instance) -> list[str]:
         """All that must be where the instance is, itself among them."""
-        return [instance.name] if self._ties is None else self._ties.unit_of(instance.name)
+        units = {} if self._relations is None else self._relations.units()
+        return sorted(units.get(instance.name, (instance.name,)))
 
     def _whole_units(self, flexible: Sequence[Instance]) -> list[Instance]:
         """Those of `flexible` whose units are all of them on one node and flexible, too."""
@@ -135,7 +136,7 @@ class Arrangement:
         whole = sum(instance.memory for instance in flexible) + 1
         for instance in flexible:
             own = instance.nodes[0]
-            bars = () if self._ties is None else self._ties.forbidden(instance.name)
+            bars = () if self._relations is None else self._relations.forbidden(instance.name)
             barred = dict.fromkeys(bars, "FailTags")
             found = limits.open_to(instance, own, self._online, barred)
             moving = MOVING + instance.memory / whole
@@ -213,9 +214,15 @@ class Arrangement:
                 if not limits.allow(instance, before, after):
                     return False
                 state.place(instance, after)
-            where = dict(state.where)
-        ties = self._ties
-        return ties is None or not any(ties.broken(i.name, where) for i in unit)
+            return not any(self._broken(state, instance) for instance in unit)
+
+    def _broken(self, state: State, instance: Instance) -> bool:
+        """Whether the instance breaks a must where it is."""
+        relations = self._relations
+        if relations is None or not relations.binds(instance.name):
+            return False
+        home = state.where[instance.name][0]
+        return bool(relations.refused(instance.name, (home,), relations.census(state.where)))
 
     def _made(self, state: State, instance: Instance, target: int) -> PlannedMove:
         """Carry out a move."""

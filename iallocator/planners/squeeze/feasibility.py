@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
     from iallocator.compat import Ways
+    from iallocator.constraints.relations import Relations
     from iallocator.model.cluster import Cluster
     from iallocator.model.instance import Instance
-    from iallocator.planners.balance.scan.affinity_table import Ties
     from iallocator.planners.plan import Plan, PlannedMove
     from iallocator.planners.squeeze.headroom import Headroom
     from iallocator.planners.stop_criteria import StopCriteria
@@ -76,7 +76,7 @@ class Feasibility:
         Whether every instance must be on an online node in the end.
     survival:
         The failures that must be survivable in the end.
-    ties:
+    relations:
         The bonds between instances.
     budget:
         What exact search may spend in all, where moving one instance after the
@@ -97,11 +97,11 @@ class Feasibility:
         ignore_soft: bool = False,
         ways: Ways = OURS,
         progress: Callable[[Plan], None] = lambda plan: None,
-        ties: Ties | None = None,
+        relations: Relations | None = None,
         budget: Budget | None = None,
     ) -> None:
         self.cluster = cluster
-        self.ties = ties
+        self.relations = relations
         self.budget = budget
         self.scope = scope
         self.reserve = reserve
@@ -152,7 +152,13 @@ class Feasibility:
         movable = self._worlds[0]
         rules = self._whole.while_leaving(near.off)
         moves, proved = Arrangement(
-            self.cluster, self.scope, self.reserve, self.survival, rules, self.evacuate, self.ties
+            self.cluster,
+            self.scope,
+            self.reserve,
+            self.survival,
+            rules,
+            self.evacuate,
+            self.relations,
         ).find(movable, self.budget)
         if moves is None:
             found = near.found()
@@ -240,7 +246,7 @@ class _Attempt:
         for number, (rules, instances) in enumerate(way, start=1):
             now = rules.while_leaving(self.off)
             self._arena = BalanceProblem(
-                self._state, relief.scope, self._fixed, instances, now, relief.ties
+                self._state, relief.scope, self._fixed, instances, now, relief.relations
             )
             plan = GreedyBalancer(self._arena, relief.limits, relief.progress).run()
             if plan.stop:

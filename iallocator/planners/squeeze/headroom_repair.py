@@ -44,7 +44,7 @@ def repair(
         if not affected:
             break
         narrow = BalanceProblem(
-            arena.state, arena.scope, arena.fixed, affected, arena.rules, arena.ties
+            arena.state, arena.scope, arena.fixed, affected, arena.rules, arena.relations
         )
         best: tuple[float, FoundMove] | None = None
         for found in narrow.scan().lowest(LOOKED_AT, EACH):

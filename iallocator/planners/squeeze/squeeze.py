@@ -6,7 +6,6 @@ from iallocator.constraints.affinity_factory import relations_of
 from iallocator.constraints.transition_requirements import demands_of
 from iallocator.errors import NotFoundError
 from iallocator.model.state import State
-from iallocator.planners.balance.affinity_compiler import ties_of
 from iallocator.planners.eligible import in_order, movable
 from iallocator.planners.result import GroupPlan
 from iallocator.planners.squeeze.feasibility import Feasibility
@@ -119,7 +118,7 @@ class _Work:
             ignore_soft=wanted.ignores_soft(group),
             ways=wanted.ways,
             progress=self._progress,
-            ties=ties_of(self.relations),
+            relations=self.relations,
             budget=self._budget,
         )
 

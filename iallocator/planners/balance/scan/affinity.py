@@ -2,25 +2,106 @@
 
 from __future__ import annotations
 
+from itertools import permutations
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from iallocator.model.rule import ALWAYS
+from iallocator.planners.balance.scan.rule_costs import RuleCosts, ShareMatrices
+
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
 
+    from iallocator.constraints.census import LiveCensus
+    from iallocator.constraints.relations import Relations
     from iallocator.model.instance import Instance
+    from iallocator.model.rule import Rule
     from iallocator.planners.balance.move_kinds import MoveKind
-    from iallocator.planners.balance.scan.affinity_table import Ties
     from iallocator.planners.balance.scan.node_table import Floats, NodeTable, Whole
+    from iallocator.planners.balance.scan.rule_costs import Costs, Shape
 
     Truths = NDArray[np.bool_]
 
-__all__ = ["MoveBonds"]
+__all__ = ["BondCosts", "MoveBonds"]
 
-NOWHERE = -1
+
+class BondCosts:
+    """What the rules of `relations` cost on each node of the cluster, as things are on a state.
+
+    What did not change since one last asked is not counted again.
+    """
+
+    def __init__(self, relations: Relations, census: LiveCensus) -> None:
+        self.relations = relations
+        self.census = census
+        self.nodes = len(relations.cluster.nodes)
+        self._shares = ShareMatrices(relations.domains, self.nodes)
+        self._rules: dict[Rule, RuleCosts] = {}
+        self._costs: dict[Rule, tuple[int, Costs]] = {}
+        self._penalties: dict[Rule, tuple[int, float]] = {}
+        self._wished = [r for r in relations.rules if any(not m.must for m in r.members)]
+
+    def rule(self, rule: Rule) -> RuleCosts:
+        """The arrays of one rule."""
+        found = self._rules.get(rule)
+        if found is None:
+            found = self._rules[rule] = RuleCosts(rule, self._shares)
+        return found
+
+    def costs(self, rule: Rule) -> Costs:
+        """What one more member of each shape would break, all that are there counted."""
+        version = self.census.now().versions.get(rule, 0)
+        known = self._costs.get(rule)
+        if known is None or known[0] != version:
+            arrays = self.rule(rule)
+            counts = arrays.matrix(self.census.counts(rule), self.nodes)
+            known = self._costs[rule] = version, arrays.costs(counts)
+        return known[1]
+
+    def penalty(self, scope: Mapping[int, int]) -> float:
+        """What the broken wishes of instances with primaries in `scope` cost, each pair once.
+
+        `scope` has to be the same whenever one asks.
+        """
+        versions = self.census.now().versions
+        total = 0.0
+        for rule in self._wished:
+            version = versions.get(rule, 0)
+            known = self._penalties.get(rule)
+            if known is None or known[0] != version:
+                known = self._penalties[rule] = version, self._penalty(rule, scope)
+            total += known[1]
+        return total
+
+    def _penalty(self, rule: Rule, scope: Mapping[int, int]) -> float:
+        arrays = self.rule(rule)
+        counts = arrays.matrix(self.census.counts(rule), self.nodes)
+        share: Floats = np.ones(self.nodes)  # bonds that leave the scope count in full
+        share[list(scope)] = 0.5
+        inside = counts * (share == 0.5)
+        total = float((inside * arrays.costs(counts * share)[1]).sum())
+        # what an instance has to do with itself is no bond
+        return total - 0.5 * (arrays.own(inside) + self._between_own(rule, scope))
+
+    def _between_own(self, rule: Rule, scope: Mapping[int, int]) -> float:
+        """What the tags of instances that have several in one rule cost among themselves."""
+        several: dict[str, None] = {}
+        seen: set[str] = set()
+        for member in rule.members:
+            if member.instance in seen:
+                several[member.instance] = None
+            seen.add(member.instance)
+        total = 0.0
+        for name in several:
+            home = self.census.homes.get(name)
+            members = self.relations.members_of[name][rule]
+            for one, other in permutations(members, 2) if home in scope else ():
+                weight, broken = self.rule(rule).between(one.shape, other.shape)
+                total += weight * float(broken[home, home]) if weight != ALWAYS else 0.0
+        return total
 
 
 class MoveBonds:
@@ -36,38 +117,38 @@ class MoveBonds:
         What the wishes cost that it would break there.
     """
 
-    def __init__(self, table: NodeTable, instances: Sequence[Instance], ties: Ties) -> None:
+    def __init__(self, table: NodeTable, instances: Sequence[Instance], bonds: BondCosts) -> None:
         self._table = table
-        self._ties = ties
+        self._bonds = bonds
         self._names = [instance.name for instance in instances]
-        self._rows_by_other: dict[str, tuple[int, ...]] = {}
-        self._same: dict[str, Truths] = {}
         shape = (len(instances), len(table.nodes))
         self.barred: Truths = np.zeros(shape, dtype=bool)
         self.costs: Floats = np.zeros(shape)
         self.closed: Truths = np.zeros(shape, dtype=bool)
         self._staying: Truths = np.zeros(shape, dtype=bool)
         self._close()
-        rows_by_other: dict[str, dict[int, None]] = {}
-        for row, name in enumerate(self._names):
-            for tie in ties.of(name):
-                rows_by_other.setdefault(tie.other, {})[row] = None
-        self._rows_by_other = {other: tuple(rows) for other, rows in rows_by_other.items()}
-        self._homes = {other: self._home(other) for other in self._rows_by_other}
-        for row in range(len(instances)):
-            self._look_at(row)
+        rows = {name: row for row, name in enumerate(self._names)}
+        every = {r for n in rows for r in bonds.relations.members_of.get(n, ())}
+        rules = [rule for rule in bonds.relations.rules if rule in every]
+        self._entries = tuple(_Entries(rule, rows, bonds) for rule in rules)
+        self._seen: Whole = self._versions()
+        self._look_at(np.arange(len(instances)))
 
     def refresh(self) -> Whole:
         """Look again at those bound to instances that moved; their rows."""
-        changed: dict[int, None] = {}
-        for other, rows in self._rows_by_other.items():
-            home = self._home(other)
-            if home != self._homes[other]:
-                self._homes[other] = home
-                changed |= dict.fromkeys(rows)
-        for row in changed:
-            self._look_at(row)
-        return np.array(list(changed), dtype=np.intp)
+        versions = self._versions()
+        moved = np.flatnonzero(versions != self._seen)
+        self._seen = versions
+        if not moved.size:
+            return np.zeros(0, dtype=np.intp)
+        rows: Whole = np.unique(np.concatenate([self._entries[k].rows for k in moved]))
+        self._look_at(rows)
+        return rows
+
+    def _versions(self) -> Whole:
+        versions = self._bonds.census.now().versions
+        found = [versions.get(entries.rule, 0) for entries in self._entries]
+        return np.array(found, dtype=np.intp)
 
     def verdict(
         self, kind: MoveKind, rows: Whole, primary: Whole, secondary: Whole, targets: Whole
@@ -95,43 +176,71 @@ class MoveBonds:
     def _close(self) -> None:
         """Note which nodes tags close to whom, and who must stay where it is."""
         position, where = self._table.position, self._table.state.where
+        relations = self._bonds.relations
         for row, name in enumerate(self._names):
-            forbidden = self._ties.forbidden(name)
+            forbidden = relations.forbidden(name)
             self.closed[row, [position[i] for i in forbidden if i in position]] = True
-            if self._ties.stays(name):
+            if relations.stays(name):
                 self._staying[row] = True
                 self._staying[row, position[where[name][0]]] = False
 
-    def _home(self, name: str) -> int:
-        return self._table.state.where.get(name, (NOWHERE,))[0]
+    def _look_at(self, rows: Whole) -> None:
+        wanted = np.zeros(len(self._names), dtype=bool)
+        wanted[rows] = True
+        musts: Floats = np.zeros((len(self._names), self._bonds.nodes))
+        costs = np.zeros_like(musts)
+        for entries in self._entries:
+            entries.add_to(musts, costs, wanted)
+        nodes = self._table.nodes
+        some = musts[rows][:, nodes] > 0
+        self.barred[rows] = self.closed[rows] | self._staying[rows] | some
+        self.costs[rows] = costs[rows][:, nodes]
 
-    def _look_at(self, row: int) -> None:
-        barred, costs = self.barred[row], self.costs[row]
-        barred[:] = self.closed[row] | self._staying[row]
-        costs[:] = 0
-        for tie in self._ties.of(self._names[row]):
-            home = self._homes[tie.other]
-            if home == NOWHERE:
-                continue
-            same = self._shared(tie.domain)[:, home]
-            broken = same if tie.apart else ~same
-            if tie.must:
-                barred |= broken
+
+class _Entries:
+    """The memberships of instances in one rule.
+
+    Attributes
+    ----------
+    rows:
+        The row of the instance of each membership.
+    """
+
+    def __init__(self, rule: Rule, rows: Mapping[str, int], bonds: BondCosts) -> None:
+        self.rule = rule
+        self._bonds = bonds
+        arrays = bonds.rule(rule)
+        members = [member for member in rule.members if member.instance in rows]
+        self.rows: Whole = np.array([rows[m.instance] for m in members], dtype=np.intp)
+        self._shapes: Whole = np.array([arrays.row[m.shape] for m in members], dtype=np.intp)
+        self._members = members
+
+    def add_to(self, musts: Floats, costs: Floats, wanted: Truths) -> None:
+        """Add what the `wanted` rows break on each node of the cluster."""
+        chosen: Whole = np.flatnonzero(wanted[self.rows])
+        if not chosen.size:
+            return
+        more, dearer = self._bonds.costs(self.rule)
+        rows, shapes = self.rows[chosen], self._shapes[chosen]
+        np.add.at(musts, rows, more[shapes])
+        np.add.at(costs, rows, dearer[shapes])
+        self._leave_out_own(musts, costs, chosen)
+
+    def _leave_out_own(self, musts: Floats, costs: Floats, chosen: Whole) -> None:
+        """Take away what each of `chosen` was counted for among the others."""
+        arrays, homes = self._bonds.rule(self.rule), self._bonds.census.homes
+        of_rule = self._bonds.relations.members_of
+        pairs: dict[tuple[Shape, Shape], tuple[list[int], list[int]]] = {}
+        for number in chosen.tolist():
+            member = self._members[number]
+            home = homes.get(member.instance)
+            for other in of_rule[member.instance][self.rule] if home is not None else ():
+                rows, at = pairs.setdefault((member.shape, other.shape), ([], []))
+                rows.append(int(self.rows[number]))
+                at.append(home if home is not None else 0)
+        for (shape, with_shape), (rows, at) in pairs.items():
+            weight, broken = arrays.between(shape, with_shape)
+            if weight == ALWAYS:
+                np.subtract.at(musts, rows, broken[at])
             else:
-                costs += tie.weight * broken
-
-    def _shared(self, domain: str) -> Truths:
-        """Matrix nodes of the table × nodes of the cluster: whether they share a failure domain."""
-        found = self._same.get(domain)
-        if found is None:
-            sites = self._ties.sites[domain]
-            numbers: dict[str, int] = {}
-            for some in sites:
-                for site in sorted(some):
-                    numbers.setdefault(site, len(numbers))
-            inside = np.zeros((len(sites), len(numbers)), dtype=np.float32)
-            for index, some in enumerate(sites):
-                inside[index, [numbers[site] for site in some]] = 1
-            found = (inside[self._table.nodes] @ inside.T) > 0
-            self._same[domain] = found
-        return found
+                np.subtract.at(costs, rows, weight * broken[at])

@@ -13,7 +13,7 @@ import numpy as np
 
 from iallocator.limits.migration import may_not_receive
 from iallocator.planners.balance.move_kinds import KINDS
-from iallocator.planners.balance.scan.affinity import MoveBonds
+from iallocator.planners.balance.scan.affinity import BondCosts, MoveBonds
 from iallocator.planners.balance.scan.equivalent_metrics import find_twins
 from iallocator.planners.balance.scan.exclusion import MoveTags, tags_matter
 from iallocator.planners.balance.scan.found_move import FoundMove
@@ -29,10 +29,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
     from typing import Any
 
+    from iallocator.constraints.relations import Relations
     from iallocator.model.instance import Instance
     from iallocator.model.state import State
     from iallocator.planners.balance.move_kinds import MoveRules
-    from iallocator.planners.balance.scan.affinity_table import Ties
     from iallocator.planners.balance.scan.equivalent_metrics import Twins
     from iallocator.planners.balance.scan.node_table import Floats, Whole
 
@@ -54,7 +54,7 @@ SLACK = 1e-9
 class MoveScan:
     """The moves of `instances` among the nodes of `scope`, as `state` is now.
 
-    `fixed` holds the capacities of every node of the cluster, `ties` the bonds between
+    `fixed` holds the capacities of every node of the cluster, `relations` the bonds between
     instances: musts forbid moves, broken wishes count in scores.  After a change of the
     state call `refresh` with the nodes that changed.
     """
@@ -66,10 +66,10 @@ class MoveScan:
         fixed: Sequence[tuple[float, ...]],
         instances: Sequence[Instance],
         rules: MoveRules,
-        ties: Ties | None = None,
+        relations: Relations | None = None,
     ) -> None:
         self.state = state
-        self._ties = ties
+        self._bonds = None if relations is None else BondCosts(relations, relations.live(state))
         self.table = NodeTable(state, scope, fixed)
         tagged = tags_matter(self.table)
         kinds: dict[tuple[bool, ...], list[Instance]] = {}
@@ -81,7 +81,7 @@ class MoveScan:
         self._ground = CurrentScore(self.table.totals, twins, self._penalty())
         migration = _migration(self.table)
         self._scans = [
-            _CrowdScan(self.table, crowd, twins, rules, migration, order, tagged, ties)
+            _CrowdScan(self.table, crowd, twins, rules, migration, order, tagged, self._bonds)
             for crowd in crowds
         ]
 
@@ -98,9 +98,7 @@ class MoveScan:
             scan.refresh(np.array(positions, dtype=np.intp))
 
     def _penalty(self) -> float:
-        if self._ties is None:
-            return 0.0
-        return self._ties.penalty(self.state.where, self.table.position)
+        return 0.0 if self._bonds is None else self._bonds.penalty(self.table.position)
 
     def bar(self, move: FoundMove) -> None:
         """Find `move` no more, until it is evaluated anew because a node of it has changed."""
@@ -204,11 +202,11 @@ class _CrowdScan:
         migration: Floats | None,
         order: dict[str, int],
         tagged: bool,
-        ties: Ties | None,
+        bonds: BondCosts | None,
     ) -> None:
         self._table = table
-        bound = ties is not None and any(ties.binds(i.name) for i in crowd.instances)
-        self.bonds = MoveBonds(table, crowd.instances, ties) if ties and bound else None
+        bound = bonds and any(bonds.relations.binds(i.name) for i in crowd.instances)
+        self.bonds = MoveBonds(table, crowd.instances, bonds) if bonds and bound else None
         self._crowd = crowd
         self._twins = twins
         self._rules = rules

@@ -1,0 +1,132 @@
+"""Who of each rule is where: counts by shape and node, kept as instances come and go."""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping, Sequence, Set
+
+    from iallocator.model.rule import Member, Rule
+    from iallocator.model.state import State
+
+    Counts = dict[int, int]
+    """Node -> how many."""
+
+    Shape = tuple[float, str]
+
+    MembersOf = Mapping[str, Mapping[Rule, Sequence[Member]]]
+    """Instance -> rule -> its memberships there."""
+
+__all__ = ["Census", "LiveCensus"]
+
+
+class Census:
+    """The members of rules by the node of their primary.
+
+    `members_of`: who belongs to which rules.  Instances that are nowhere are not counted.
+
+    Attributes
+    ----------
+    homes:
+        Instance -> the node of its primary, for members of rules.
+    versions:
+        Rule -> how often its counts have changed.
+    """
+
+    __slots__ = ("_counts", "_members_of", "_present", "homes", "versions")
+
+    def __init__(
+        self,
+        members_of: MembersOf,
+        where: Mapping[str, tuple[int, ...]] | None = None,
+    ) -> None:
+        self._members_of = members_of
+        self._present: dict[Rule, dict[int, dict[Member, None]]] = {}
+        self._counts: dict[Rule, dict[Shape, Counts]] = {}
+        self.homes: dict[str, int] = {}
+        self.versions: dict[Rule, int] = {}
+        for name in members_of if where else ():
+            if where and name in where:
+                self._put(name, where[name][0])
+
+    def counts(self, rule: Rule) -> Mapping[Shape, Counts]:
+        """Shape -> node -> how many members of that shape are there."""
+        return self._counts.get(rule, {})
+
+    def present(self, rule: Rule) -> Mapping[int, Collection[Member]]:
+        """Node -> the members that are there, in no order; nodes without any may be left out."""
+        return self._present.get(rule, {})
+
+    def of(self, name: str, rule: Rule) -> Sequence[Member]:
+        """The memberships of an instance in a rule."""
+        return self._members_of[name].get(rule, ())
+
+    def _put(self, name: str, node: int) -> None:
+        self._take(name)
+        self.homes[name] = node
+        for rule, members in self._members_of[name].items():
+            self.versions[rule] = self.versions.get(rule, 0) + 1
+            present = self._present.setdefault(rule, {}).setdefault(node, {})
+            shapes = self._counts.setdefault(rule, {})
+            for member in members:
+                present[member] = None
+                counts = shapes.setdefault(member.shape, {})
+                counts[node] = counts.get(node, 0) + 1
+
+    def _take(self, name: str) -> None:
+        node = self.homes.pop(name, None)
+        if node is None:
+            return
+        for rule, members in self._members_of[name].items():
+            self.versions[rule] += 1
+            for member in members:
+                del self._present[rule][node][member]
+                counts = self._counts[rule][member.shape]
+                counts[node] -= 1
+                if not counts[node]:
+                    del counts[node]
+
+
+class LiveCensus(Census):
+    """The same of a state, as that is whenever one asks; `pending` ones are not counted."""
+
+    __slots__ = ("_names", "_pending", "_stamps", "_state")
+
+    def __init__(self, members_of: MembersOf, state: State) -> None:
+        super().__init__(members_of)
+        self._state = state
+        self._pending: Set[str] = frozenset()
+        self._stamps = [-1] * len(state.primaries)
+        self._names: list[Set[str]] = [frozenset()] * len(state.primaries)
+
+    def now(self, pending: Set[str] = frozenset()) -> LiveCensus:
+        """Itself, brought up to date.  Cost: the nodes that changed, and one comparison."""
+        if pending != self._pending:
+            self._wait_for(frozenset(pending))
+        stamps = self._state.stamps
+        if stamps != self._stamps:
+            for index, (old, new) in enumerate(zip(self._stamps, stamps)):
+                if old != new:
+                    self._recount(index)
+            self._stamps = list(stamps)
+        return self
+
+    def _recount(self, index: int) -> None:
+        present = self._state.primaries[index].keys() & self._members_of.keys()
+        for name in self._names[index] - present:
+            if self.homes.get(name) == index:
+                self._take(name)
+        for name in present - self._names[index] - self._pending:
+            self._put(name, index)
+        self._names[index] = present
+
+    def _wait_for(self, pending: frozenset[str]) -> None:
+        """Have `pending` ones left out from now on, and those counted that no more are."""
+        where = self._state.where
+        changed = (pending ^ self._pending) & self._members_of.keys()
+        self._pending = pending
+        for name in changed:
+            if name in pending:
+                self._take(name)
+            elif name in where:
+                self._put(name, where[name][0])

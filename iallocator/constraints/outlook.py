@@ -1,0 +1,187 @@
+"""What one member of a rule breaks on each node, by counts alone; and whom it breaks it with."""
+
+from __future__ import annotations
+
+from iallocator.model.constraint import APART
+from iallocator.model.rule import ALWAYS, domains_between, weight_between
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from iallocator.constraints.census import Census
+    from iallocator.constraints.domains import Domains, Zones
+    from iallocator.model.rule import Member
+
+    Pair = tuple[Member, Member, str]
+    """Two members of a rule, and a failure domain that it asks of them."""
+
+__all__ = ["Outlook", "breaks", "others_broken"]
+
+
+class _Term:
+    """The others of one shape, as one failure domain asks of them.
+
+    Attributes
+    ----------
+    weight:
+        What each of them costs; `ALWAYS` for musts.
+    """
+
+    __slots__ = ("_apart", "_by_zone", "_total", "_zones", "weight")
+
+    def __init__(self, apart: bool, weight: float, zones: Zones, counts: dict[int, int]) -> None:
+        self.weight = weight
+        self._apart = apart
+        self._zones = zones
+        self._total = sum(counts.values())
+        self._by_zone: dict[int, int] = {}
+        for node, count in counts.items():
+            zone = zones.of[node]
+            self._by_zone[zone] = self._by_zone.get(zone, 0) + count
+
+    def broken(self, node: int) -> int:
+        """With how many of them the bond is broken on `node`."""
+        zones, found = self._zones, self._by_zone
+        near = sum(found.get(zone, 0) for zone in zones.touching[zones.of[node]])
+        return near if self._apart else self._total - near
+
+    def parts(self, before: int, now: int) -> bool:
+        """Whether a bond that holds on `before` is broken on `now`."""
+        zones, found = self._zones, self._by_zone
+        near, far = zones.touching[zones.of[now]], zones.touching[zones.of[before]]
+        if not self._apart:
+            near, far = far, near
+        return any(found.get(zone, 0) and zone not in far for zone in near)
+
+
+class Outlook:
+    """One member of a rule, and where the others are.
+
+    Cost: shapes of the rule times nodes to make; to ask, the shapes.
+    """
+
+    __slots__ = ("_musts", "_wishes", "member")
+
+    def __init__(self, member: Member, census: Census, domains: Domains) -> None:
+        self.member = member
+        terms = list(_terms(member, census, domains))
+        self._musts = [term for term in terms if term.weight == ALWAYS]
+        self._wishes = [term for term in terms if term.weight != ALWAYS]
+
+    def __bool__(self) -> bool:
+        """Whether there are others at all."""
+        return bool(self._musts or self._wishes)
+
+    def musts(self, node: int) -> int:
+        """How many musts the member breaks on `node`."""
+        return sum(term.broken(node) for term in self._musts)
+
+    def parts(self, before: int, now: int) -> bool:
+        """Whether a must that holds on `before` is broken on `now`."""
+        return any(term.parts(before, now) for term in self._musts)
+
+    def wishes(self, node: int) -> int:
+        """How many shoulds."""
+        return sum(term.broken(node) for term in self._wishes)
+
+    def cost(self, node: int) -> float:
+        """What those shoulds cost."""
+        return sum(term.weight * term.broken(node) for term in self._wishes)
+
+
+def _terms(member: Member, census: Census, domains: Domains) -> Iterator[_Term]:
+    rule = member.rule
+    home = census.homes.get(member.instance)
+    own = [one.shape for one in census.of(member.instance, rule)] if home is not None else []
+    for shape, counts in census.counts(rule).items():
+        others = dict(counts)
+        if home is not None and shape in own:
+            others[home] -= own.count(shape)
+        for asked in domains_between(member.domain, shape[1]) if any(others.values()) else ():
+            price = weight_between(member.weight, shape[0])
+            yield _Term(rule.kind == APART, price, domains.zones(asked), others)
+
+
+def breaks(one: Member, other: Member, nodes: tuple[int, int], domains: Domains) -> Iterator[str]:
+    """The failure domains in which the bond of two members is broken on these nodes."""
+    apart = one.rule.kind == APART
+    for domain in domains_between(one.domain, other.domain):
+        if domains.zones(domain).share(*nodes) == apart:
+            yield domain
+
+
+def others_broken(member: Member, node: int, census: Census, domains: Domains) -> Iterator[Pair]:
+    """The bonds of `member` on `node` to others that are broken, in no order.
+
+    Cost: the nodes, and the members on those that matter.
+    """
+    rule, apart = member.rule, member.rule.kind == APART
+    asked = _asked(member, census, domains)
+    for home, members in census.present(rule).items():
+        if any(zones.share(node, home) == apart for zones in asked):
+            for other in members:
+                if other.instance != member.instance:
+                    for domain in breaks(member, other, (node, home), domains):
+                        yield member, other, domain
+
+
+def newly_parted(
+    member: Member,
+    before: int | None,
+    now: int,
+    moved: Mapping[str, int | None],
+    census: Census,
+    domains: Domains,
+) -> Iterator[Pair]:
+    """The bonds of `member` on `now` that are broken, and were not while it was on `before`.
+
+    `moved`: who else was on another node then, or nowhere (None).  Cost: as above.
+    """
+    rule, apart = member.rule, member.rule.kind == APART
+    asked = _asked(member, census, domains)
+    known: dict[tuple[int | None, int], bool] = {}
+
+    def concerned(was: int | None, home: int) -> bool:
+        """Whether a bond to one that was on a node and is `home` now may be newly broken."""
+        if (was, home) not in known:
+            known[was, home] = any(
+                zones.share(now, home) == apart
+                and (before is None or was is None or zones.share(before, was) != apart)
+                for zones in asked
+            )
+        return known[was, home]
+
+    for home, members in census.present(rule).items():
+        for other in members if concerned(home, home) else ():
+            if other.instance not in moved:
+                yield from _new(member, other, (before, now), (home, home), domains)
+    for name, was in moved.items():
+        present = census.homes.get(name)
+        if present is not None and name != member.instance and concerned(was, present):
+            for other in census.of(name, rule):
+                yield from _new(member, other, (before, now), (was, present), domains)
+
+
+def _new(
+    member: Member,
+    other: Member,
+    own: tuple[int | None, int],
+    others: tuple[int | None, int],
+    domains: Domains,
+) -> Iterator[Pair]:
+    """The bonds of two that are broken now, and were not; nodes: before and now."""
+    was: Sequence[str] = ()
+    if own[0] is not None and others[0] is not None:
+        was = list(breaks(member, other, (own[0], others[0]), domains))
+    for domain in breaks(member, other, (own[1], others[1]), domains):
+        if domain not in was:
+            yield member, other, domain
+
+
+def _asked(member: Member, census: Census, domains: Domains) -> set[Zones]:
+    """All failure domains that count between `member` and another of its rule."""
+    named = {domain for _, domain in census.counts(member.rule)}
+    return {
+        domains.zones(domain) for other in named for domain in domains_between(member.domain, other)
+    }

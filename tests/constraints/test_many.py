@@ -1,0 +1,251 @@
+"""Rules between many instances: counts say what pairs would, and nothing grows with the pairs."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import random
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from iallocator.cli import answer, main
+from iallocator.constraints.affinity_factory import relations_of
+from iallocator.constraints.relations import Relations
+from iallocator.model.constraint import APART, Constraint
+from iallocator.model.instance import Instance
+from iallocator.model.node_view import capacities
+from iallocator.model.rule import Member
+from iallocator.model.state import State
+from iallocator.planners.balance.scan.affinity import BondCosts, MoveBonds
+from iallocator.planners.balance.scan.node_table import NodeTable
+from tests import builders
+from tests.constraints.worlds import load
+
+Json = dict[str, Any]
+Pair = tuple[Member, Member, str]
+
+DOMAINS = ("", "", ":rack", ":row", ":nobody", ":nowhere")
+
+
+def _tags(chances: random.Random) -> list[str]:
+    """Return up to three bonds of one instance; several of one name among them."""
+    tags = []
+    for _ in range(chances.randint(0, 3)):
+        kind, domain = chances.choice(["separate", "colocate"]), chances.choice(DOMAINS)
+        name, weight = chances.choice("xy"), chances.choice(["", ":0.5", ":3", ":8"])
+        if chances.random() < 0.4:
+            tags.append(f"iallocator:{kind}:must:{name}{domain}")
+        else:
+            tags.append(f"iallocator:{kind}:should:{name}{domain}{weight}")
+    return tags
+
+
+def _world(chances: random.Random) -> tuple[State, Relations]:
+    """Return a few instances on nodes that are in several, overlapping failure domains."""
+    instances = {
+        f"inst{k:02}": builders.instance(
+            f"node{chances.randint(1, 5)}", disk_template="rbd", tags=_tags(chances)
+        )
+        for k in range(12)
+    }
+    instances["inst00"]["tags"] = ["iallocator:separate:should:x", "iallocator:colocate:must:y"]
+    instances["inst01"]["tags"] = instances["inst00"]["tags"]
+    document = builders.cluster(nodes=5, memory=65536, instances=instances)
+    for k, node in enumerate(document["nodes"].values()):
+        node["tags"] = [f"rack:{k // 2}"] + [f"row:{n}" for n in chances.sample(range(3), k % 3)]
+    cluster = load(document)
+    relations = relations_of(cluster)
+    assert relations is not None
+    return State(cluster), relations
+
+
+def _pairs(relations: Relations, name: str, homes: Mapping[str, int]) -> Iterator[Pair]:
+    """Every bond of an instance, written out: it, the other, the failure domain."""
+    for rule in relations.rules:
+        for one, other in itertools.permutations(rule.members, 2):
+            if one.instance == name != other.instance and other.instance in homes:
+                for domain in sorted({one.domain or other.domain, other.domain or one.domain}):
+                    yield one, other, domain
+
+
+def _broken(relations: Relations, pair: Pair, node: int, home: int) -> bool:
+    """Whether one on `node` and the other at `home` break their bond."""
+    nodes, (one, _, domain) = relations.cluster.nodes, pair
+    sites = [
+        {tag for tag in nodes[index].tags if domain and tag.startswith(domain + ":")}
+        or {f"node {index}"}
+        for index in (node, home)
+    ]
+    return (one.rule.kind == APART) != sites[0].isdisjoint(sites[1])
+
+
+def _sums(
+    relations: Relations, instance: str, node: int, homes: Mapping[str, int]
+) -> tuple[int, float]:
+    """How many musts an instance on a node breaks, and what the shoulds cost, pair by pair."""
+    musts, cost = 0, 0.0
+    for pair in _pairs(relations, instance, homes):
+        if _broken(relations, pair, node, homes[pair[1].instance]):
+            weight = min(pair[0].weight, pair[1].weight)
+            musts, cost = (musts + 1, cost) if weight == float("inf") else (musts, cost + weight)
+    return musts, cost
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_counts_say_what_pairs_say(seed: int) -> None:
+    """Musts, prices and what moves newly break, in the scalar and in the array form."""
+    chances = random.Random(seed)
+    state, relations = _world(chances)
+    census = relations.live(state)
+    names = [instance.name for instance in state.cluster.instances]
+    table = NodeTable(state, range(5), [capacities(node) for node in state.cluster.nodes])
+    bonds = BondCosts(relations, census)
+    arrays = MoveBonds(table, state.cluster.instances, bonds)
+    for _ in range(4):
+        homes = {name: nodes[0] for name, nodes in state.where.items()}
+        _same_sums(relations, state, arrays, names)
+        total = sum(_sums(relations, name, homes[name], homes)[1] for name in names)
+        assert bonds.penalty({index: index for index in range(5)}) == pytest.approx(total / 2)
+        moved = chances.sample(state.cluster.instances, 3)
+        for instance in moved:
+            state.remove(instance, state.where[instance.name])
+            state.place(instance, (chances.randrange(5),))
+        arrays.refresh()
+        _same_breaks(relations, state, homes, moved)
+
+
+def _same_sums(relations: Relations, state: State, arrays: MoveBonds, names: list[str]) -> None:
+    census = relations.live(state).now()
+    homes = {name: nodes[0] for name, nodes in state.where.items()}
+    for row, name in enumerate(names):
+        plain = [_sums(relations, name, node, homes) for node in range(5)]
+        refused = [node for node, (musts, _) in enumerate(plain) if musts]
+        assert relations.refused(name, range(5), census) == refused
+        assert [relations.musts_broken(name, n, census) for n in range(5)] == [m for m, _ in plain]
+        costs = relations.costs(name, range(5), census)
+        assert [costs.get(n, 0.0) for n in range(5)] == pytest.approx([c for _, c in plain])
+        assert np.flatnonzero(arrays.barred[row]).tolist() == refused
+        assert arrays.costs[row] == pytest.approx([cost for _, cost in plain])
+        told = relations.broken_musts(name, refused[0], census) if refused else []
+        assert len(told) == (plain[refused[0]][0] if refused else 0)
+
+
+def _same_breaks(
+    relations: Relations, state: State, before: Mapping[str, int], moved: list[Instance]
+) -> None:
+    """What is newly broken between instances that moved and all others."""
+    now = {name: nodes[0] for name, nodes in state.where.items()}
+    was: dict[str, int | None] = {instance.name: before[instance.name] for instance in moved}
+    expected = {
+        (name, pair[1].instance)
+        for name in was
+        for pair in _pairs(relations, name, now)
+        if pair[0].must
+        and pair[1].must
+        and _broken(relations, pair, now[name], now[pair[1].instance])
+        and not _broken(relations, pair, before[name], before[pair[1].instance])
+    }
+    found = relations.newly_broken(was, state.where, relations.live(state).now())
+    assert {(name, bond.other) for name, bond in found} == expected
+
+
+def _many(count: int, *tags: str) -> Json:
+    """Return `count` instances with the same tags on eight nodes in two racks."""
+    instances = {
+        f"inst{k:03}": builders.instance(
+            f"node{k % 8 + 1}", memory=64, disk_template="rbd",
+            tags=[tag.replace("K", str(k)) for tag in tags],
+        )
+        for k in range(count)
+    }  # fmt: skip
+    document = builders.cluster(
+        nodes=8, memory=262144, cpus=64, instances=instances, tags=("htools:iextags:ex",)
+    )
+    for k, node in enumerate(document["nodes"].values()):
+        node["tags"] = [f"rack:{k // 4}"]
+    return document
+
+
+TAGS = {
+    "apart": ["iallocator:separate:should:web"],
+    "apart must": ["iallocator:separate:must:web"],
+    "together": ["iallocator:colocate:should:web"],
+    "together must": ["iallocator:colocate:must:web"],
+    "by rack": ["iallocator:separate:should:web:rack"],
+    "own prices": ["iallocator:separate:should:web:0.0K"],
+    "own domains": ["iallocator:separate:should:web:dK:1"],
+    "exclusion": ["ex:1"],
+    "two names": ["iallocator:separate:should:web", "iallocator:colocate:should:db:rack"],
+}
+
+
+@pytest.mark.parametrize("case", TAGS)
+def test_work_grows_with_members_not_with_pairs(
+    case: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Twice the members: at most about twice the bonds that are made, and the listing."""
+    made = [0]
+    init = Constraint.__init__
+
+    def counted(self: Constraint, *args: Any, **kwargs: Any) -> None:
+        made[0] += 1
+        init(self, *args, **kwargs)
+
+    monkeypatch.setattr(Constraint, "__init__", counted)
+    counts, sizes = [], []
+    for members in (120, 240):
+        document = _many(members, *TAGS[case])
+        path = tmp_path / "cluster.json"
+        path.write_bytes(builders.as_bytes(document))
+        made[0] = 0
+        asked = builders.allocate(document, memory=64, disk_template="rbd", tags=TAGS[case])
+        text = answer(builders.as_bytes(asked), ["--n1=off"])
+        main(["constraints", "--json", str(path)])
+        sizes.append(len(text) + len(capsys.readouterr().out))
+        main(["check", "--json", str(path)])
+        main(["balance", "--json", "--max-length=1", str(path)])
+        capsys.readouterr()
+        counts.append(made[0])
+    assert counts[1] <= 2.5 * counts[0] + 20, counts
+    assert sizes[1] <= 2.5 * sizes[0], sizes
+
+
+def test_chain_of_orders_is_told_in_few_links(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Many who wait for each other, the last for nobody: each chain is named by its ends."""
+    tags = {k: [f"iallocator:order:after:inst{k + 1:04}"] for k in range(1500)}
+    instances = {
+        f"inst{k:04}": builders.instance("node1", memory=1, disk_template="rbd", tags=tags[k])
+        for k in tags
+    }
+    path = tmp_path / "cluster.json"
+    path.write_bytes(builders.as_bytes(builders.cluster(2, memory=65536, instances=instances)))
+    assert main(["constraints", "--json", str(path)]) == 0
+    unusable = json.loads(capsys.readouterr().out)["unusable"]
+    chains = [text for text in unusable if "inst1500" in text]
+    assert len(chains) == 1500
+    assert all(text.endswith("which does not exist") for text in chains)
+    assert max(map(len, chains)) < 1000
+
+
+def test_layers_of_orders_are_walked_once(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Ten layers of ten, each after all of the one before, have ten billion ways and no fault."""
+    instances = {
+        f"inst{layer}{k}": builders.instance(
+            "node1", memory=1, disk_template="rbd",
+            tags=[f"iallocator:order:after:inst{layer - 1}{j}" for j in range(10) if layer],
+        )
+        for layer in range(10)
+        for k in range(10)
+    }  # fmt: skip
+    path = tmp_path / "cluster.json"
+    path.write_bytes(builders.as_bytes(builders.cluster(2, memory=65536, instances=instances)))
+    assert main(["constraints", "--json", str(path)]) == 0
+    assert json.loads(capsys.readouterr().out)["unusable"] == []
