@@ -34,7 +34,9 @@ if TYPE_CHECKING:
 __all__ = ["GreedyBalancer", "balance"]
 
 NOTHING = 1e-10
-"""A gain below this is rounding."""
+"""A gain below this is rounding, or below this share of the score."""
+
+ROUNDING = "no move lowers the score by more than rounding"
 
 FIRST_MOVES = 200
 """Moves that an exchange may be made of, the best single ones."""
@@ -90,15 +92,38 @@ class GreedyBalancer:
     def _run(self, by_value: bool) -> None:
         self._mend()
         while not self._stopped():
-            found = self._best(by_value)
-            helps = found is not None and self._helps(self._score - found.score)
-            unit = self._unit(found if helps else None, by_value)
-            if unit is not None:
-                self._make_unit(unit)
-            elif found is not None and helps:
-                self._make(found)
-            elif not (self._exchanges() or self._mend()) and not self.plan.reason:
+            self._step(by_value)
+
+    def _step(self, by_value: bool) -> None:
+        """Make what helps most, or say why the plan ends."""
+        before, count = self._score, len(self.plan.moves)
+        found = self._best(by_value)
+        helps = found is not None and self._helps(self._score - found.score)
+        unit = self._unit(found if helps else None, by_value)
+        if unit is not None:
+            self._make_unit(unit)
+        elif found is not None and helps:
+            self._make(found)
+        elif not self._exchanges():
+            if not self._mend() and not self.plan.reason:
                 self.plan.reason = self._why_not(found)
+            return
+        if before - self._score <= self._rounding(before) / 2:  # else it might go on for ever
+            self._take_back(count)
+            self._score = before
+            self.plan.reason = ROUNDING
+
+    def _take_back(self, count: int) -> None:
+        """Undo all but the first `count` moves; the scan is of no more use then."""
+        while len(self.plan.moves) > count:
+            move = self.plan.moves.pop()
+            self._state.remove(move.instance, move.after)
+            self._state.place(move.instance, move.before)
+
+    @staticmethod
+    def _rounding(score: float) -> float:
+        """A difference from `score` that may be rounding."""
+        return NOTHING * max(1.0, abs(score))
 
     def _best(self, by_value: bool) -> FoundMove | None:
         """The best move; one that helps keeps global N+1, too."""
@@ -174,10 +199,10 @@ class GreedyBalancer:
 
     def _helps(self, gain: float) -> bool:
         wanted = self._limits.gain_wanted(self._score)
-        return gain > NOTHING and gain >= wanted
+        return gain > self._rounding(self._score) and gain >= wanted
 
     def _why_not(self, found: FoundMove | None) -> str:
-        if found is not None and self._score - found.score > NOTHING:
+        if found is not None and self._score - found.score > self._rounding(self._score):
             return "no move gains enough"
         if self._barred:
             return "no move lowers the score and keeps global N+1"
@@ -213,6 +238,11 @@ class GreedyBalancer:
         notation = found.kind.notation(target)
         return PlannedMove(found.instance, found.before, steps, notation, self._score, copied)
 
+    def _exchange_gain(self) -> float:
+        """The least that an exchange must gain."""
+        wanted = self._limits.gain_wanted(self._score)
+        return max(EXCHANGE_GAIN, wanted, self._rounding(self._score))
+
     def _exchanges(self) -> bool:
         return self._limits.lookahead and (self._exchange() or self._unit_exchange())
 
@@ -220,7 +250,7 @@ class GreedyBalancer:
         """Make the moves of a unit and the one after them that help most together."""
         if not self._units:
             return False
-        limit = self._score - max(EXCHANGE_GAIN, self._limits.gain_wanted(self._score))
+        limit = self._score - self._exchange_gain()
         best: tuple[UnitMove, FoundMove] | None = None
         for unit in self._units.promising(TRIED, self._budget(), self._left() - 1):
             if self._limits.expired():
@@ -255,7 +285,7 @@ class GreedyBalancer:
         if self._left() < 2:
             return False
         start = self._score
-        wanted = max(EXCHANGE_GAIN, limits.gain_wanted(start))
+        wanted = self._exchange_gain()
         best: tuple[float, FoundMove, FoundMove] | None = None
         since = 0
         for first in self._promising():
