@@ -124,6 +124,9 @@ def _decided(
     for name, why in context.bonds.unsupported(coming).items():
         reply.info += f"; {name} {why}"
         context.remarks.append(f"Warning: {name} {why}")
+    for text in context.tag_findings(_concerned(cluster, request)):
+        reply.info += f"; {text}"
+        context.remarks.append(f"Warning: {text}")
     if context.effort.undecided:
         reply.info += f"; {_undecided(context)}"
     reply.remarks = remarks + context.remarks
@@ -171,6 +174,19 @@ def coming_with(request: Request | None) -> Sequence[Instance]:
     if isinstance(request, MultiAllocate):
         return [wanted.instance for wanted in request.wanted]
     return [request.instance] if isinstance(request, Allocate) else ()
+
+
+def _concerned(cluster: Cluster, request: Request) -> Sequence[Instance]:
+    """The instances that a request is about, new ones or not."""
+    if isinstance(request, (Relocate, AllocateSecondary)):
+        return [request.instance]
+    if isinstance(request, (NodeEvacuate, ChangeGroup)):
+        return request.instances
+    if isinstance(request, MultiEvacuate):
+        return [
+            one for one in cluster.instances if not set(request.nodes).isdisjoint(one.nodes[1:])
+        ]
+    return coming_with(request)
 
 
 def _inconsistencies(context: Context) -> list[str]:

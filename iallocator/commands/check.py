@@ -120,16 +120,19 @@ def _checkup(done: GroupPlans, settings: Settings, whole: Alarm) -> Checkup:
     Where `whole` leaves no time to find out whether failures would be survived, they count
     as if not, and a balancing whose end is not known counts as none.
     """
-    from iallocator.constraints.affinity_factory import relations_of
+    from iallocator.constraints.affinity_factory import findings_for, relations_of
     from iallocator.planners.check.health import examine
     from iallocator.render.checkup import Checkup
 
     known = settings.ways.knows_affinity
     relations = relations_of(done.cluster, (), settings.tag_prefix) if known else None
 
+    cluster, prefix = done.cluster, settings.tag_prefix
+    tags = findings_for(cluster, cluster.instances, prefix, relations) if known else ()
+
     def health(state: State, alarm: Alarm) -> Checkup:
         groups = examine(state, settings.n1, settings.min_disk, relations, alarm.over)
-        return Checkup(groups, groups, 0, settings.n1 != "off")
+        return Checkup(groups, groups, 0, settings.n1 != "off", tags)
 
     now = health(done.before, whole)
     if settings.machine_readable and not now.hcheck_needs:
@@ -140,7 +143,7 @@ def _checkup(done: GroupPlans, settings: Settings, whole: Alarm) -> Checkup:
         late = f"{TIME_IS_UP} before the health after balancing is known"
         tell(f"iallocator: {late}")
         return now
-    return Checkup(now.before, then.before, moves, now.capacity_checks)
+    return Checkup(now.before, then.before, moves, now.capacity_checks, tags)
 
 
 def _write(done: GroupPlans, found: Checkup, settings: Settings) -> None:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from iallocator.model.constraint import SharedConstraint
+    from iallocator.model.tag_finding import TagFinding
 
     Listed = Sequence[Constraint | SharedConstraint]
 
@@ -57,7 +58,7 @@ def run(settings: Settings, positional: Sequence[str]) -> int:
     Of one instance, or of one kind, all that there is; else not what all have anyway.
     """
     from iallocator.commands.shared.source import load_source
-    from iallocator.constraints.affinity_factory import relations_of
+    from iallocator.constraints.affinity_factory import findings_for, relations_of
     from iallocator.constraints.listing import constraints_of, wanted_by
     from iallocator.engine import effective_settings, request_in
 
@@ -84,20 +85,23 @@ def run(settings: Settings, positional: Sequence[str]) -> int:
         chains = relations.unsupported([one.name for one in new])
         unusable += (f"{name}: {chain}" for name, chain in chains.items())
     unusable += [p.removeprefix("Warning: ") for p in problems if "priority:" not in p]
+    named = [*source.cluster.instances, *new]
+    doubts = findings_for(source.cluster, named, settings.tag_prefix, relations)
     with WholeOutput():
-        (_write_json if settings.json else _write_table)(found, unusable)
+        (_write_json if settings.json else _write_table)(found, unusable, doubts)
     return 0
 
 
-def _write_json(found: Listed, unusable: Sequence[str]) -> None:
+def _write_json(found: Listed, unusable: Sequence[str], doubts: Sequence[TagFinding]) -> None:
     document = {
         "constraints": [constraint.document() for constraint in found],
         "unusable": list(unusable),
+        "tag_findings": [one.document() for one in doubts],
     }
     print_json(document)
 
 
-def _write_table(found: Listed, unusable: Sequence[str]) -> None:
+def _write_table(found: Listed, unusable: Sequence[str], doubts: Sequence[TagFinding]) -> None:
     from iallocator.render.table import Column, Page, Table, wants_colour
 
     table = Table(
@@ -112,6 +116,8 @@ def _write_table(found: Listed, unusable: Sequence[str]) -> None:
     page.table(table, indent=0)
     for tag in unusable:
         page.say(f"not usable: {tag}", "bad", indent=0)
+    for one in doubts:
+        page.say(f"{one.kind}: {one}", "bad", indent=0)
     sys.stdout.write(page.text())
 
 

@@ -7,14 +7,16 @@ from iallocator.constraints.no_affinity import NoAffinity
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
+    from typing import Any
 
     from iallocator.constraints.locations import Locations
     from iallocator.constraints.relations import Relations
     from iallocator.model.cluster import Cluster
     from iallocator.model.instance import Instance
     from iallocator.model.state import State
+    from iallocator.model.tag_finding import TagFinding
 
-__all__ = ["bonds_for", "relations_of"]
+__all__ = ["bonds_for", "findings_for", "relations_of"]
 
 
 def bonds_for(
@@ -56,6 +58,28 @@ def relations_of(
     if not (parsed.constraints or parsed.rules or parsed.unusable or parsed.lonely or locations):
         return None
     return Relations(cluster, parsed, locations)
+
+
+def findings_for(
+    cluster: Cluster,
+    instances: Sequence[Instance],
+    prefix: str,
+    relations: Relations | None,
+    *,
+    shared: bool = True,
+    keys: bool = True,
+) -> Sequence[TagFinding]:
+    """What is the matter with tags, see `iallocator.constraints.tag_findings`.
+
+    That is loaded only if some tag of the cluster, of groups, nodes or `instances` has our prefix.
+    """
+    owners: Iterable[Any] = (*cluster.groups, *cluster.nodes, *instances)
+    some = (cluster.tags, *(owner.tags for owner in owners))
+    if not any(tag.startswith(prefix) for tags in some if tags for tag in tags):
+        return ()
+    from iallocator.constraints.tag_findings import tag_findings
+
+    return tag_findings(cluster, instances, prefix, relations, shared, keys)
 
 
 def _locations(cluster: Cluster, new: Sequence[Instance], prefix: str) -> Locations | None:

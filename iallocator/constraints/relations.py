@@ -104,6 +104,11 @@ class Relations:
         found = self._bound.get(instance, [])
         return [c for c in found if c.kind == kind] if kind else found
 
+    @property
+    def bound(self) -> Collection[str]:
+        """The instances that constraints other than rules bind."""
+        return self._bound.keys()
+
     def memberships(self, instance: str) -> Iterator[Member]:
         """The rules that bind `instance`, by each of its tags."""
         for members in self.members_of.get(instance, {}).values():

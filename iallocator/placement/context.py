@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from iallocator.constraints.affinity_factory import bonds_for
+from iallocator.constraints.affinity_factory import bonds_for, findings_for
 from iallocator.constraints.no_affinity import NoAffinity
 from iallocator.deadline import Alarm
 from iallocator.model.state import State
@@ -104,6 +104,20 @@ class Context:
         if not self.settings.ways.knows_affinity:
             return NoAffinity()
         return bonds_for(self.state, self.coming, self.settings.tag_prefix, self._fits)
+
+    def tag_findings(self, instances: Sequence[Instance]) -> list[str]:
+        """What is the matter with the tags that an answer about `instances` depends on.
+
+        With placement keys, which customers set, only of those instances' own.
+        """
+        settings = self.settings
+        if not settings.ways.knows_affinity:
+            return []
+        found = findings_for(
+            self.cluster, instances, settings.tag_prefix, self.bonds.relations,
+            shared=settings.strategy != "affinity", keys=settings.strategy.startswith("pacemaker"),
+        )  # fmt: skip
+        return list(map(str, found))
 
     def _fits(self, instance: Instance, index: int) -> bool:
         """Whether node `index` can be the primary of `instance` by its limits."""

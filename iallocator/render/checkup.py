@@ -9,6 +9,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from iallocator.model.tag_finding import TagFinding
     from iallocator.planners.check.health import Finding, GroupHealth
     from iallocator.render.table import Page
 
@@ -35,9 +36,11 @@ class Checkup:
         How many moves balancing makes.
     capacity_checks:
         Whether global N+1 was looked at.
+    tag_findings:
+        What is the matter with tags; the cluster may be healthy all the same.
     """
 
-    __slots__ = ("after", "before", "capacity_checks", "moves")
+    __slots__ = ("after", "before", "capacity_checks", "moves", "tag_findings")
 
     def __init__(
         self,
@@ -45,7 +48,9 @@ class Checkup:
         after: Sequence[GroupHealth],
         moves: int,
         capacity_checks: bool,
+        tag_findings: Sequence[TagFinding] = (),
     ) -> None:
+        self.tag_findings = tag_findings
         self.before = before
         self.after = after
         self.moves = moves
@@ -93,6 +98,11 @@ class Checkup:
                 }
                 for before, after in zip(self.before, self.after)
             ],
+            **(
+                {"tag_findings": [one.document() for one in self.tag_findings]}
+                if self.tag_findings
+                else {}
+            ),
         }
 
     def hcheck_lines(self) -> Iterator[str]:
@@ -148,6 +158,10 @@ class Checkup:
                 page.say("nothing is wrong")
             if after.score != before.score:
                 page.say(f"balanced: score {after.score:.8f}", tone="good")
+        if self.tag_findings:
+            page.heading("Tags")
+        for one in self.tag_findings:
+            page.say(f"{one.kind}: {one}", tone="bad")
         page.blank()
         page.say(self._verdict(), indent=0)
 

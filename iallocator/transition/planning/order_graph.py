@@ -4,37 +4,74 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     Order = tuple[str, str, str]
 
 __all__ = ["circular", "dependents", "without_circles"]
 
 
-def dependents(orders: Sequence[Order], name: str) -> list[str]:
+def dependents(orders: Iterable[Order], name: str) -> list[str]:
     """Everything that comes after `name`, directly or not, by name."""
+    following = _following(orders)
     seen: set[str] = set()
     waiting = [name]
     while waiting:
-        first = waiting.pop()
-        for one, other, _ in orders:
-            if one == first and other not in seen:
-                seen.add(other)
-                waiting.append(other)
+        new = [other for other in following.get(waiting.pop(), ()) if other not in seen]
+        seen.update(new)
+        waiting += new
     return sorted(seen)
 
 
-def circular(orders: Sequence[Order]) -> list[list[str]]:
-    """The sets of instances that come after themselves, each as one way round and its rest."""
-    after = {name: set(dependents(orders, name)) for name in {o[0] for o in orders}}
-    found: list[list[str]] = []
-    seen: set[str] = set()
-    for name in sorted(after):
-        if name in after[name] and name not in seen:
-            circle = sorted(other for other in after[name] if name in after.get(other, ()))
-            seen.update(circle)
-            found.append(circle)
+def _following(orders: Iterable[Order]) -> dict[str, list[str]]:
+    """Name -> those that come right after it."""
+    found: dict[str, list[str]] = {}
+    for one, other, _ in orders:
+        found.setdefault(one, []).append(other)
     return found
+
+
+def circular(orders: Sequence[Order]) -> list[list[str]]:
+    """The sets of instances that come after themselves, each by name.  Cost: orders, once.
+
+    Who is in a circle with whom is found as strongly connected components (Tarjan).
+    """
+    following = _following(orders)
+    number: dict[str, int] = {}
+    lowest: dict[str, int] = {}
+    open_ends: dict[str, None] = {}
+    found: list[list[str]] = []
+    for start in sorted(following):
+        path = [] if start in number else [(start, iter([start]))]
+        while path:  # a chain may be as long as the list: no recursion
+            name, others = path[-1]
+            other = next(others, None)
+            if other is None:
+                path.pop()
+                if path:
+                    before = path[-1][0]
+                    lowest[before] = min(lowest[before], lowest[name])
+                if lowest[name] == number[name]:
+                    found.append(_taken_off(open_ends, name))
+            elif other not in number:
+                number[other] = lowest[other] = len(number)
+                open_ends[other] = None
+                if other != name:
+                    path.append((other, iter(following.get(other, ()))))
+                else:
+                    path[-1] = (name, iter(following.get(name, ())))
+            elif other in open_ends:
+                lowest[name] = min(lowest[name], number[other])
+    own = {one for one, other, _ in orders if one == other}
+    return sorted(circle for circle in found if len(circle) > 1 or circle[0] in own)
+
+
+def _taken_off(stack: dict[str, None], name: str) -> list[str]:
+    """What stands on `stack` from `name` on, which leaves it; by name."""
+    taken = []
+    while name in stack:
+        taken.append(stack.popitem()[0])
+    return sorted(taken)
 
 
 def without_circles(

@@ -1,0 +1,199 @@
+"""What is the matter with tags: unknown or contradictory ones, keys that some nodes lack.
+
+One list, which requests, `check` and `constraints` show.
+"""
+
+from __future__ import annotations
+
+from iallocator.constraints.ties import units_of
+from iallocator.model.constraint import APART, ORDER, TOGETHER
+from iallocator.model.rule import domains_between
+from iallocator.model.tag_finding import TagFinding
+from iallocator.requests import SETTINGS
+from iallocator.tags.spelling import misspelt
+from iallocator.transition.planning.order_graph import circular
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+
+    from iallocator.constraints.relations import Relations
+    from iallocator.model.cluster import Cluster
+    from iallocator.model.instance import Instance
+    from iallocator.model.rule import Member, Rule
+
+    Units = Mapping[str, Sequence[str]]
+
+__all__ = ["tag_findings"]
+
+ONCE = ("priority", "stickiness", "ram-contention", "cpu-contention")
+"""Kinds of which only one value can count."""
+
+SOME = 3
+"""How many nodes are named that lack something."""
+
+
+def tag_findings(
+    cluster: Cluster,
+    instances: Sequence[Instance],
+    prefix: str,
+    relations: Relations | None,
+    shared: bool = True,
+    keys: bool = True,
+) -> list[TagFinding]:
+    """What is the matter with tags of `instances`; if `shared`, of cluster, groups and nodes, too.
+
+    `keys`: whether placement keys and utilization attributes matter.
+    """
+    found = list(misspelt(cluster, instances, prefix, SETTINGS))
+    if not shared:
+        found = [one for one in found if one.owner.startswith("instance ")]
+    names = {instance.name for instance in instances}
+    found += _contradictions(cluster, instances, prefix, shared)
+    if relations is not None:
+        found += _circles(relations, names)
+        found += _parted_units(relations, names)
+        found += _unknown_domains(relations, names, prefix) if shared else ()
+    found += _lacking(cluster, instances, prefix) if shared and keys else ()
+    return list({str(one): one for one in found}.values())
+
+
+def _contradictions(
+    cluster: Cluster, instances: Iterable[Instance], prefix: str, shared: bool
+) -> Iterator[TagFinding]:
+    """Tags of one owner that say different things of the same."""
+    owners: list[tuple[str, Iterable[str]]] = []
+    if shared:
+        owners.append(("the cluster", cluster.tags))
+        owners += ((f"group {group.name}", group.tags) for group in cluster.groups)
+        owners += ((f"node {node.name}", node.tags) for node in cluster.nodes)
+    owners += ((f"instance {one.name}", one.tags) for one in instances)
+    for owner, tags in owners:
+        known: dict[str, str] = {}
+        for tag in tags:
+            if tag.startswith(prefix):
+                about = _about(tag[len(prefix) :])
+                other = known.setdefault(about, tag) if about else tag
+                if other != tag:
+                    yield TagFinding("contradiction", owner, tag, f"contradicts {other}")
+
+
+def _about(body: str) -> str:
+    """What a tag sets that can have one value only; "" if it is none of those."""
+    kind, _, rest = body.partition(":")
+    if kind in ONCE or kind in SETTINGS:
+        return kind
+    if kind == "utilization":
+        return f"{kind}:{rest.rpartition(':')[0]}"
+    return ""
+
+
+def _circles(relations: Relations, names: Collection[str]) -> Iterator[TagFinding]:
+    """Instances that must start after themselves, through others."""
+    bonds = [
+        bond
+        for name in relations.bound
+        for bond in relations.of(name, ORDER)
+        if bond.must and bond.other
+    ]
+    orders = [(bond.other, bond.instance, bond.strength) for bond in bonds]
+    for circle in map(set, circular(orders)):
+        for name in sorted(circle & set(names)):
+            bond = next(b for b in relations.of(name, ORDER) if b.must and b.other in circle)
+            text = f"contradicts those of {bond.other}: it waits, through others, for itself"
+            tag = bond.origin.removeprefix("tag ")
+            yield TagFinding("contradiction", f"instance {name}", tag, text)
+
+
+def _parted_units(relations: Relations, names: Collection[str]) -> Iterator[TagFinding]:
+    """Instances that must be apart, and together by other tags."""
+    units = relations.units()
+    for rule in relations.rules:
+        if rule.kind == APART:
+            yield from _within(rule, units, "", names)
+            for domain in sorted({member.domain for member in rule.members} - {""}):
+                same = [r for r in relations.rules if _binds_in(r, domain)]
+                yield from _within(rule, units_of(same, domains=True), domain, names)
+
+
+def _binds_in(rule: Rule, domain: str) -> bool:
+    """Whether a rule keeps its members in one failure domain of that prefix, or on one node."""
+    return rule.kind == TOGETHER and all(one.domain in ("", domain) for one in rule.members)
+
+
+def _within(rule: Rule, units: Units, domain: str, names: Collection[str]) -> Iterator[TagFinding]:
+    """Two of `rule` in one unit: told of each that is in `names`, with the first other."""
+    first: dict[int, list[Member]] = {}
+    for member in rule.members:
+        unit = units.get(member.instance)
+        if not member.must or unit is None:
+            continue
+        others = first.setdefault(id(unit), [])
+        other = next((one for one in others if one.instance != member.instance), None)
+        if len(others) < 2:
+            others.append(member)
+        if other is not None and domain in domains_between(member.domain, other.domain):
+            for one, against in ((member, other), (other, member)):
+                if one.instance in names:
+                    text = f"contradicts tags by which it must be together with {against.instance}"
+                    yield TagFinding("contradiction", f"instance {one.instance}", one.tag, text)
+
+
+def _unknown_domains(
+    relations: Relations, names: Collection[str], prefix: str
+) -> Iterator[TagFinding]:
+    """Failure domains of rules that some nodes have no tag of: each of those is its own."""
+    nodes = relations.cluster.nodes
+    seen: set[str] = set()
+    for rule in relations.rules:
+        for member in rule.members:
+            if member.domain and member.domain not in seen and member.instance in names:
+                seen.add(member.domain)
+                start = f"{member.domain}:"
+                without = [n.name for n in nodes if not any(t.startswith(start) for t in n.tags)]
+                if without:
+                    what = f"names {member.domain}, of which {_some(without, len(nodes))} no tag"
+                    owner = f"instance {member.instance}"
+                    yield TagFinding("lacking", owner, member.tag, what)
+
+
+def _lacking(cluster: Cluster, instances: Iterable[Instance], prefix: str) -> Iterator[TagFinding]:
+    """Keys and attributes that are asked for and that some nodes do not have."""
+    has: dict[str, set[str]] = {}
+    for node in cluster.nodes:
+        for tag in (*node.tags, *node.group.tags):
+            for name in _named(tag, prefix, ("key", "stickykey", "utilization")):
+                has.setdefault(name, set()).add(node.name)
+    seen: set[str] = set()
+    owners = [("the cluster", cluster.tags)]
+    owners += ((f"instance {one.name}", one.tags) for one in instances)
+    for owner, tags in owners:
+        for tag in tags:
+            for name in _named(tag, prefix, ("syskey", "key", "utilization")):
+                customers = tag.startswith(f"{prefix}key:") and not name.startswith("key _")
+                if name in seen or customers:  # those of customers are compared with each other
+                    continue
+                seen.add(name)
+                nodes = cluster.nodes
+                without = [n.name for n in nodes if n.name not in has.get(name, ())]
+                if without:
+                    text = f"asks for {name}, of which {_some(without, len(nodes))} none"
+                    yield TagFinding("lacking", owner, tag, text)
+
+
+def _named(tag: str, prefix: str, kinds: Sequence[str]) -> Iterator[str]:
+    """``key NAME`` or ``utilization NAME``, if the tag is of one of `kinds`."""
+    if tag.startswith(prefix):
+        kind, _, rest = tag[len(prefix) :].partition(":")
+        name = rest.partition(":")[0]
+        if kind in kinds and name:
+            yield f"{'utilization' if kind == 'utilization' else 'key'} {name}"
+
+
+def _some(names: Sequence[str], count: int) -> str:
+    """Who lacks something: no node has, or node1, node2 and 3 more have."""
+    if len(names) == count:
+        return "all nodes have"
+    few = ", ".join(names[:SOME])
+    more = f" and {len(names) - SOME} more" if len(names) > SOME else ""
+    return f"{few}{more} {'has' if len(names) == 1 else 'have'}"

@@ -1,0 +1,171 @@
+"""Tags that do not do what somebody meant are told: in answers, by `check` and `constraints`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+
+from iallocator.cli import answer, main
+from tests import builders
+
+Json = dict[str, Any]
+
+SCHEMA = Path(__file__).parents[2] / "schemas" / "constraints.schema.json"
+
+
+def _world(
+    own: list[str] | None = None,
+    *,
+    cluster: list[str] | None = None,
+    node: list[str] | None = None,
+    there: list[str] | None = None,
+) -> Json:
+    """Return a request for one instance on three nodes; `there` are tags of one that exists."""
+    instances = {"old": builders.instance("node1", disk_template="rbd", tags=there or [])}
+    document = builders.cluster(nodes=3, instances=instances, tags=tuple(cluster or ()))
+    document["nodes"]["node2"]["tags"] = node or []
+    return builders.allocate(document, memory=512, disk_template="rbd", tags=own or [])
+
+
+DB = ["iallocator:separate:must:db", "iallocator:colocate:must:db"]
+
+CASES = {
+    "kind": (
+        _world(["iallocator:colocat:must:web"]),
+        "tag iallocator:colocat:must:web is unknown: iallocator:colocate is meant, perhaps",
+    ),
+    "strength": (
+        _world(["iallocator:separate:mst:web"]),
+        "tag iallocator:separate:mst:web does not count: iallocator:separate:must is meant",
+    ),
+    "pool": (
+        _world(["iallocator:pool:extrnal:nas"]),
+        "tag iallocator:pool:extrnal:nas does not count: iallocator:pool:external is meant",
+    ),
+    "kind of pool": (_world(["iallocator:pol:external:nas"]), "iallocator:pool is meant, perhaps"),
+    "setting of the cluster": (
+        _world(cluster=["iallocator:stratgy:affinity"]),
+        "the cluster: tag iallocator:stratgy:affinity is unknown: iallocator:strategy is meant",
+    ),
+    "on a node": (
+        _world(node=["iallocator:maintenence"]),
+        "node node2: tag iallocator:maintenence is unknown: iallocator:maintenance is meant",
+    ),
+    "on another owner": (
+        _world(node=["iallocator:colocate:must:web"]),
+        "node node2: tag iallocator:colocate:must:web means nothing on a node, only on an instance",
+    ),
+    "value": (
+        _world(["iallocator:order:after:"]),
+        "tag iallocator:order:after: does not count: it cannot be understood",
+    ),
+    "together and apart": (
+        _world(DB, there=DB),
+        "tag iallocator:separate:must:db contradicts tags by which it must be together with old",
+    ),
+    "two priorities": (
+        _world(["iallocator:priority:1", "iallocator:priority:7"]),
+        "tag iallocator:priority:7 contradicts iallocator:priority:1",
+    ),
+    "domain": (
+        _world(["iallocator:separate:must:db:rack"], there=DB[:1], node=["rack:1"]),
+        "names rack, of which node1, node3 have no tag",
+    ),
+}
+"""Case -> a request, and what is to be told of it."""
+
+
+def _commands(document: Json, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> list[Json]:
+    """Return what `constraints` and `check` write, and test what is for people."""
+    path = tmp_path / "request.json"
+    path.write_bytes(builders.as_bytes(document))
+    found = []
+    for command in ("constraints", "check"):
+        main([command, "--json", str(path)])
+        found.append(json.loads(capsys.readouterr().out))
+        main([command, str(path)])
+        page = capsys.readouterr().out
+        for entry in found[-1].get("tag_findings", ()):
+            assert f"{entry['kind']}: {entry['owner']}: tag {entry['tag']}" in page
+    return found
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_tag_that_goes_wrong_is_told_in_the_answer_and_listed(
+    case: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The same words everywhere; `check` knows nothing of the request."""
+    document, words = CASES[case]
+    reply = json.loads(answer(builders.as_bytes(document)))
+    assert words in reply["info"]
+    listed, _ = _commands(document, tmp_path, capsys)
+    texts = [f"{one['owner']}: tag {one['tag']} {one['text']}" for one in listed["tag_findings"]]
+    assert any(words in text for text in texts), texts
+    jsonschema.Draft202012Validator(json.loads(SCHEMA.read_text())).validate(listed)
+
+
+def test_tags_of_others_are_listed_and_not_told_in_answers(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What is wrong with an instance that the request is not about; `check` shows it."""
+    document = _world(there=["iallocator:colocat:must:web", "iallocator:order:after:old2"])
+    assert "colocat" not in json.loads(answer(builders.as_bytes(document)))["info"]
+    for found in _commands(document, tmp_path, capsys):
+        assert [one["owner"] for one in found["tag_findings"]] == ["instance old"]
+
+
+def test_circle_of_orders_is_told_of_each_in_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Two that wait for each other contradict each other; who only follows them does not."""
+    tags = {"a": "b", "b": "a", "c": "a"}
+    instances = {
+        name: builders.instance("node1", disk_template="rbd", tags=[f"iallocator:order:after:{to}"])
+        for name, to in tags.items()
+    }
+    listed, checked = _commands(builders.cluster(2, instances=instances), tmp_path, capsys)
+    for found in (listed, checked):
+        told = {one["owner"] for one in found["tag_findings"] if one["kind"] == "contradiction"}
+        assert told == {"instance a", "instance b"}
+
+
+def test_keys_that_some_nodes_lack_are_listed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Utilization and the administrator's keys; those of customers are no matter of nodes."""
+    document = _world(
+        there=["iallocator:utilization:gpu:1", "iallocator:syskey:ssd:1:2", "iallocator:key:x:1:1"],
+        node=["iallocator:utilization:gpu:4"],
+    )
+    for found in _commands(document, tmp_path, capsys):
+        assert {(one["kind"], one["text"]) for one in found["tag_findings"]} == {
+            ("lacking", "asks for utilization gpu, of which node1, node3 have none"),
+            ("lacking", "asks for key ssd, of which all nodes have none"),
+        }
+
+
+def test_good_tags_are_not_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Every kind of tag that the README names, on who may have it."""
+    document = _world(
+        ["iallocator:colocate:should:web:2", "iallocator:keep-running", "iallocator:priority:3",
+         "iallocator:score:node2:7", "iallocator:pool:external:nas", "other:colocat:must:x"],
+        cluster=["iallocator:strategy:pacemaker-balanced", "iallocator:key:room:1:2"],
+        node=["iallocator:maintenance", "iallocator:pool:external:nas", "iallocator:score:4"],
+        there=["iallocator:separate:must:db"],
+    )  # fmt: skip
+    info = json.loads(answer(builders.as_bytes(document)))["info"]
+    assert "tag iallocator" not in info
+    listed, checked = _commands(document, tmp_path, capsys)
+    assert listed["tag_findings"] == []
+    assert "tag_findings" not in checked
+
+
+def test_hail_says_nothing_of_tags() -> None:
+    """It knows none of ours."""
+    for document, _ in CASES.values():
+        info = json.loads(answer(builders.as_bytes(document), ["--compat=hail"]))["info"]
+        assert "iallocator:" not in info

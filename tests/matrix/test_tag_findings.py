@@ -1,0 +1,34 @@
+"""Misspelt tags × paths that answer requests: whoever asks, is told.
+
+Planners have no ``info``: of their clusters `check` and `constraints` tell.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from .paths import PATHS
+from .requests import respond
+from .worlds import BEST
+
+ANSWERED = [
+    name for name, path in PATHS.items() if path.ask is respond and not name.endswith("affinity")
+]
+"""With placement keys only the instance's own tags are told, for customers ask there."""
+
+WORDS = "tag iallocator:prority:7 is unknown: iallocator:priority is meant, perhaps"
+
+
+@pytest.mark.parametrize("path", ANSWERED)
+@pytest.mark.parametrize("owner", ["subject", "node"])
+def test_misspelt_tag_is_told_wherever_it_was_to_decide(path: str, owner: str) -> None:
+    """Of the instance that the request is about, and of a node."""
+    column = PATHS[path]
+    scene = column.scene(column.kinds[0], False)
+    assert "is meant" not in column.ask(scene).get("info", "")
+    if owner == "node":
+        scene.node(BEST)["tags"] = [*scene.node(BEST).get("tags", []), "iallocator:maintenence"]
+    else:
+        scene.subject["tags"] = [*scene.subject.get("tags", []), "iallocator:prority:7"]
+    words = WORDS if owner == "subject" else "node best: tag iallocator:maintenence is unknown"
+    assert words in column.ask(scene)["info"]
