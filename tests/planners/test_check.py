@@ -12,6 +12,7 @@ import pytest
 from iallocator.cli import main
 from iallocator.planners.check.health import KINDS
 from iallocator.wire.schemas import directory
+from tests import builders
 
 Json = dict[str, Any]
 Output = pytest.CaptureFixture[str]
@@ -220,3 +221,19 @@ def test_check_reads_simulated_clusters(capsys: Output) -> None:
     """An empty cluster is healthy."""
     assert main(["check", "--simulate", "p,4,100G,16g,4,2"]) == 0
     assert capsys.readouterr().out.startswith("Healthy\n")
+
+
+def test_check_without_simulation_scans_no_moves(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What takes instances times nodes is left out where no move may be made."""
+
+    def scanned(*arguments: object) -> None:
+        raise AssertionError
+
+    monkeypatch.setattr("iallocator.planners.balance.scan.neighbourhood.MoveScan.__init__", scanned)
+    path = tmp_path / "cluster.json"
+    residents = {"i": builders.instance("node1", "node2")}
+    path.write_bytes(builders.as_bytes(builders.cluster(3, instances=residents)))
+    assert main(["check", "--json", "--no-simulation", str(path)]) == 0
+    assert json.loads(capsys.readouterr().out)["moves"] == []

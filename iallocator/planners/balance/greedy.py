@@ -36,6 +36,8 @@ __all__ = ["GreedyBalancer", "balance"]
 NOTHING = 1e-10
 """A gain below this is rounding, or below this share of the score."""
 
+LONGEST = "the longest plan allowed"
+
 ROUNDING = "no move lowers the score by more than rounding"
 
 FIRST_MOVES = 200
@@ -190,7 +192,7 @@ class GreedyBalancer:
     def _stopped(self) -> bool:
         limits, plan = self._limits, self.plan
         if limits.max_length is not None and len(plan.moves) >= limits.max_length:
-            plan.reason = "the longest plan allowed"
+            plan.reason = LONGEST
         elif self._score <= self._floor:
             plan.reason = "the score is as low as it needs to be"
         elif limits.expired():
@@ -371,7 +373,14 @@ def _attempt(
     by_value: bool,
     guard: FailureGuard | None = None,
 ) -> Plan:
-    """One plan; an empty one if someone interrupts before the first scan is done."""
+    """One plan; an empty one if someone interrupts before the first scan is done.
+
+    Where no move may be made none is looked for: a scan is instances × nodes.
+    """
+    if limits.max_length == 0:
+        plan = Plan("balance", score_of(arena.state, arena.scope))
+        plan.reason = LONGEST
+        return plan
     try:
         return GreedyBalancer(arena, limits, progress, guard).run(by_value)
     except KeyboardInterrupt as stop:

@@ -1,0 +1,66 @@
+"""More memory on one node: nobody who had a place loses it.
+
+Two rules are not so, and are as in htools: a node that already lacks the memory for its
+failovers takes more mirrors, and what is lost already in a failure may be lost further
+(`--n1 no-new`).  Here no instance is mirrored, and N+1 is off.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from copy import deepcopy
+from random import Random
+
+import pytest
+
+from iallocator.cli import answer
+from tests.builders import Json, allocate, as_bytes, cluster, instance
+
+SIZES = (128, 512, 1024, 1500)
+
+
+def world(rng: Random) -> Json:
+    """Two nodes that are full, three in another group with some room."""
+    residents = {
+        f"i{k}": instance(f"node{rng.randrange(1, 6)}", memory=rng.choice(SIZES[:3]))
+        for k in range(rng.randrange(3, 10))
+    }
+    for one in residents.values():
+        one["disk_template"] = "rbd"
+    return cluster({"a": 2, "b": 3}, memory=4096, disk=10**6, cpus=64, instances=residents)
+
+
+def requests(rng: Random, document: Json) -> Iterator[Json]:
+    """A batch, an evacuation, and a change of group."""
+    one = allocate(document, disk_template="rbd")["request"]
+    batch = [
+        {**one, "name": f"new{k}", "memory": rng.choice(SIZES), "type": "allocate"}
+        for k in range(rng.randrange(3, 9))
+    ]
+    yield {"type": "multi-allocate", "instances": batch}
+    first = [name for name, i in document["instances"].items() if i["nodes"][0] == "node1"]
+    if first:
+        yield {"type": "node-evacuate", "evac_mode": "all", "instances": first}
+        yield {"type": "change-group", "instances": first, "target_groups": ["uuid-b"]}
+
+
+def served(document: Json) -> int:
+    """How many instances have a place by the answer."""
+    response = json.loads(answer(as_bytes(document), ["--n1=off"]))
+    return len(response["result"][0]) if response["success"] else 0
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_more_memory_on_one_node_places_no_fewer(seed: int) -> None:
+    """Whatever node has more, and however much, as many are placed or moved."""
+    rng = Random(f"more/{seed}")
+    document = world(rng)
+    for request in requests(rng, document):
+        document["request"] = request
+        before = served(document)
+        for name in document["nodes"]:
+            larger = deepcopy(document)
+            for amount in ("total_memory", "free_memory"):
+                larger["nodes"][name][amount] += rng.choice((64, 512, 4096))
+            assert served(larger) >= before, (request["type"], name)
