@@ -44,7 +44,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return status
     except IallocatorError as error:
         _complain(str(error))
-        return 2
+        return error.exit_status
     except KeyboardInterrupt:  # before there was anything to show
         return INTERRUPTED
     except MemoryError:
@@ -68,13 +68,14 @@ def _run(arguments: list[str]) -> int:
     if settings.version:
         print(f"iallocator {__version__}")
         return 0
-    if len(positional) > 1:
-        raise UsageError(f"one request file at most, got {' '.join(positional)}")
-    path = positional[0] if positional else "-"
+    files = [*positional, *([settings.ialloc_src] if settings.ialloc_src else [])]
+    if len(files) > 1:
+        raise UsageError(f"one request file at most, got {' '.join(files)}")
+    path = files[0] if files else "-"
     if settings.validate:
         from iallocator.commands.shared.validation import NEEDED, validate
 
-        return validate(settings, positional, NEEDED)
+        return validate(settings, files, NEEDED)
     raw = read_file(path)
     reply = _reply(raw, settings)
     with WholeOutput():

@@ -74,7 +74,7 @@ def request_in(document: Any, cluster: Cluster, settings: Settings) -> Request |
 
 def _other_cluster(settings: Settings, reading: Reading) -> Cluster | None:
     """The cluster that takes the place of the document's, if one is asked for."""
-    if not (settings.text_data or settings.simulate):
+    if not settings.names_another_cluster:
         return None
     from iallocator.sources import substitute
 
@@ -92,6 +92,10 @@ def decide(
 ) -> Reply:
     """The reply to `request`, at latest when the time is up; `trace` hears why."""
     doubts: list[str] = []
+    if settings.mond or settings.mond_data or settings.mond_xen:
+        from iallocator.sources.live.measured import add_measured
+
+        doubts += add_measured(cluster, settings)
     settings = effective_settings(cluster, request.asked, settings, doubts)
     seconds = settings.planning_seconds
     try:

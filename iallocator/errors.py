@@ -17,7 +17,9 @@ LONGEST_LINE = 1000
 
 
 class IallocatorError(Exception):
-    """Base of the errors that end the program with exit status 2."""
+    """Base of the errors that end the program: with exit status 2, or their own."""
+
+    exit_status = 2
 
 
 class UsageError(IallocatorError):

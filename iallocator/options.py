@@ -171,6 +171,17 @@ class Settings:
     restrict_allocation_to: list[str] | None = None
     inter_group: str = "no"
     text_data: str = ""
+    ialloc_src: str = ""
+    luxi: str | None = None
+    rapi: str = ""
+    cacert: str = ""
+    insecure: bool = False
+    credentials: str = ""
+    mond: str = ""
+    mond_data: str = ""
+    mond_xen: bool = False
+    exit_on_missing_mond_data: bool = False
+    exclusion_tags: Sequence[str] = ()
     simulate: Sequence[str] = ()
     save_cluster: str = ""
     print_nodes: str | None = None
@@ -205,6 +216,24 @@ class Settings:
     def ways(self) -> Ways:
         """How to answer where programs differ."""
         return ways_of(self.compat)
+
+    @property
+    def measures(self) -> bool:
+        """Whether monitoring daemons are to say how busy nodes are."""
+        return self.mond == "yes" or (bool(self.mond_data) and self.mond != "no")
+
+    @property
+    def names_another_cluster(self) -> bool:
+        """Whether an option says where the cluster comes from, or how to reach it."""
+        return bool(
+            self.text_data
+            or self.simulate
+            or self.luxi is not None
+            or self.rapi
+            or self.cacert
+            or self.insecure
+            or self.credentials
+        )
 
     @property
     def searches(self) -> bool:
@@ -277,9 +306,32 @@ COMMON = (
            "affinity: draw among equals, with this number, instead of by name", whole, "N"),
     Option("--text-data -t", "text_data",
            "take the cluster from this file in htools' text format", file_name, "FILE"),
+    Option("--ialloc-src -I", "ialloc_src", "the same as FILE", file_name, "FILE"),
+    Option("--luxi -L", "luxi",
+           "take the running cluster that answers at SOCKET (default: of the master, here)",
+           str, "[=SOCKET]", bare=""),
+    Option("--rapi --master -m", "rapi",
+           "take the running cluster at HOST[:PORT], or what it answered: file://FOLDER",
+           file_name, "ADDRESS"),
+    Option("--cacert", "cacert", "trust the certificates in this file, not the system's",
+           file_name, "FILE"),
+    Option("--insecure", "insecure", "trust every certificate"),
+    Option("--credentials", "credentials",
+           "user and password for RAPI (or in the environment, or in a netrc file)",
+           file_name, "FILE"),
     Option("--simulate", "simulate",
            "take an empty cluster, a group of policy,nodes,disk,memory,cpus[,spindles]; may repeat",
            str, "SPEC", repeats=True),
+    Option("--mond", "mond", "ask the monitoring daemon of every node how busy it is: yes or no",
+           choice("yes", "no"), "[=ANSWER]", bare="yes"),
+    Option("--mond-data", "mond_data", "take from this file what the monitoring daemons said",
+           file_name, "FILE"),
+    Option("--mond-xen", "mond_xen", "how busy each instance is, as the daemons on Xen know"),
+    Option("--exit-on-missing-mond-data", "exit_on_missing_mond_data",
+           "stop, with exit status 1, if a daemon does not say"),
+    Option("--exclusion-tags", "exclusion_tags",
+           "instances with the same tag of these prefixes exclude each other", name_list,
+           "PREFIX,..."),
     Option("--save-cluster --save -S", "save_cluster",
            "write the states before and after in htools' text format, to FILE and an ending",
            file_name, "FILE"),

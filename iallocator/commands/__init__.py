@@ -77,7 +77,7 @@ def run_command(name: str, arguments: Sequence[str]) -> int:
 
     module = import_module(f"iallocator.commands.{name.replace('-', '_')}")
     settings = module.Settings()
-    table = (*module.OPTIONS, *table_of(name))
+    table = (*module.OPTIONS, *table_of(name, module.OPTIONS))
     positional = parse(arguments, settings, table, refusal_of(name))
     positional.remove(name)
     if settings.version:

@@ -7,8 +7,8 @@ until then is printed; 1: the plan did not stand the test, see `run_plan`.
 from __future__ import annotations
 
 from iallocator.commands.shared import between_groups, run_plan
-from iallocator.commands.shared.balance_options import read_loads
-from iallocator.options import Option, amount, file_name, whole
+from iallocator.commands.shared.balance_options import DYNU_OPTION, adjust
+from iallocator.options import Option, amount, whole
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -32,8 +32,7 @@ class Settings(between_groups.Settings):
 
 OPTIONS = (
     *between_groups.OPTIONS,
-    Option("--dynu-file -U", "dynu_file",
-           "dynamic utilisation: lines of instance, cpu, memory, disk, net", file_name, "FILE"),
+    DYNU_OPTION,
     Option("--max-length -l", "max_length", "moves at most", whole, "N"),
     Option("--min-gain -g", "min_gain", "the least gain of a move (default: any)", amount,
            "GAIN"),
@@ -58,11 +57,8 @@ class _LoadBalancing(between_groups.BetweenGroups):
 
     def adjust(self, source: Source) -> None:
         """Take dynamic utilisation from a file."""
-        from iallocator.planners.eligible import set_loads
-
         super().adjust(source)
-        if self._settings.dynu_file and not self._settings.ignore_dynu:
-            set_loads(source.cluster, read_loads(self._settings.dynu_file))
+        adjust(source.cluster, self._settings)
 
 
 def run(settings: Settings, positional: Sequence[str]) -> int:

@@ -66,7 +66,7 @@ OPTIONS = (
 
 def run(settings: Settings, positional: Sequence[str]) -> int:
     """Check the cluster in the file (- or none: stdin), print what is wrong."""
-    from iallocator.commands.shared.source import load_source, settled
+    from iallocator.commands.shared.source import load_source, measure, settled
     from iallocator.planners.balance.balance import balance_cluster
 
     _refuse_contradictions(settings)
@@ -76,6 +76,7 @@ def run(settings: Settings, positional: Sequence[str]) -> int:
     settings.all_groups = True
     source = load_source(settings, positional)
     balance_options.adjust(source.cluster, settings)
+    measure(source, settings)
     seconds = settings.planning_seconds
     whole = Alarm(seconds)
     with Alarm(seconds * BALANCING) as alarm:

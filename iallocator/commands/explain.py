@@ -46,13 +46,12 @@ def run(settings: Settings, positional: Sequence[str]) -> int:
     """
     from iallocator.commands.shared.plan_output import write_graph
     from iallocator.explain.explain import explain
+    from iallocator.sources import document_path
 
-    if len(positional) > 1:
-        raise UsageError(f"one request file at most, got {' '.join(positional)}")
     if settings.brief and settings.node is not None:
         raise UsageError("--brief and --node exclude each other")
     check_writable(settings.graph)
-    raw = read_file(positional[0] if positional else "-")
+    raw = read_file(document_path(settings, positional))
     explanation = explain(raw, settings, settings.instance, settings.node)
     with WholeOutput():
         sys.stdout.buffer.write(_form(explanation, settings).encode())

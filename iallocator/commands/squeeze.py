@@ -7,6 +7,7 @@ until then is printed; 1: the plan did not stand the test, see `run_plan`.
 from __future__ import annotations
 
 from iallocator.commands.shared import run_plan
+from iallocator.commands.shared.balance_options import DYNU_OPTION, adjust
 from iallocator.commands.shared.plan_output import progress
 from iallocator.errors import tell
 from iallocator.options import Option, amount, name_list
@@ -37,10 +38,12 @@ class Settings(run_plan.Settings):
     drbd: bool = False
     all_instances: bool = False
     group: str = ""
+    dynu_file: str = ""
 
 
 OPTIONS = (
     *run_plan.OPTIONS,
+    DYNU_OPTION,
     Option("--target-resources", "target_resources",
            "standard instances that every node can still take, powered down (default 2)", amount,
            "X"),
@@ -63,6 +66,10 @@ class _Squeezing(run_plan.Planner):
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
+
+    def adjust(self, source: Source) -> None:
+        """Take dynamic utilisation from a file."""
+        adjust(source.cluster, self._settings)
 
     def plan(self, source: Source, settings: options.Settings, alarm: Alarm) -> PlanResult:
         """Plan what to switch, and the moves around it."""

@@ -23,6 +23,12 @@ class Ways:
     reads_auto_balance = True
     """Whether an instance is balanced automatically counts."""
 
+    reads_cpu_speed_by_rapi = True
+    """The ``cpu_speed`` of a node of a running cluster counts, whoever tells it."""
+
+    asks_offline_daemons = False
+    """The monitoring daemon of an offline node must answer, too."""
+
     reads_pools = True
     """What nodes and instances say of storage pools counts."""
 

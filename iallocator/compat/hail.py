@@ -12,6 +12,8 @@ class HailWays(Ways):
 
     orders_by_name = False
     reads_cpu_speed = False
+    reads_cpu_speed_by_rapi = False
+    asks_offline_daemons = True
     reads_auto_balance = False
     reads_pools = False
     counts_spindles_anywhere = True

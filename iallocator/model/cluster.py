@@ -62,7 +62,8 @@ class Node:
     Memory and disk in MiB.  ``online`` means not offline, not drained and
     vm_capable; other nodes take no instances.  ``reported_memory`` and
     ``reported_disk`` are what the node itself says is free.  ``load`` is how busy it
-    is, from 0 to 1; 0 where the document does not say.  ``has_internal`` says whether it
+    is, from 0 to 1; 0 where the document does not say; ``own_cpu_load`` the dynamic
+    utilisation of its cpus that is nobody's of its instances.  ``has_internal`` says whether it
     has storage of its own.  ``memory_ratio``, at least 1, is how much memory may be
     allocated for each MiB that it has: what strategies that know of overcommitment promise.
     """
@@ -84,6 +85,7 @@ class Node:
         "offline",
         "online",
         "oob_program",
+        "own_cpu_load",
         "receives",
         "reported_disk",
         "reported_memory",
@@ -136,6 +138,7 @@ class Node:
         self.reserved_memory = reserved_memory
         self.reported_memory = reported_memory
         self.load = load
+        self.own_cpu_load: float = 0
         self.total_disk = total_disk
         self.reported_disk = reported_disk
         self.total_cpus = total_cpus

@@ -10,6 +10,7 @@ from __future__ import annotations
 from iallocator.model.columns import (
     COLUMNS,
     CONFLICTS,
+    CPU_LOAD,
     CPUS,
     CPUS_LATER,
     DISK,
@@ -132,6 +133,7 @@ class State:
                 columns[FREE_SPINDLES_LATER][index] = -1  # so that nothing more goes there
             columns[CPUS][index] += node.reserved_cpus
             columns[CPUS_LATER][index] += node.reserved_cpus
+            columns[CPU_LOAD][index] += node.own_cpu_load
 
     def _start_pools(self, storage: Storage) -> None:
         """As the nodes report them, less what forthcoming instances will take."""

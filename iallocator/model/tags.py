@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from iallocator.model.cluster import Cluster, Node
     from iallocator.model.instance import Instance
 
-__all__ = ["interpret_instance_tags", "interpret_tags"]
+__all__ = ["add_exclusion", "interpret_instance_tags", "interpret_tags"]
 
 EXCLUSION = "htools:iextags:"
 LOCATION = "htools:nlocation:"
@@ -74,3 +74,11 @@ def interpret_instance_tags(instance: Instance, cluster_tags: Sequence[str]) -> 
     instance.desired = (
         frozenset(t for t in instance.tags if t.startswith(desired)) if desired else frozenset()
     )
+
+
+def add_exclusion(cluster: Cluster, prefixes: Sequence[str]) -> None:
+    """Let tags that begin with these `prefixes`, too, keep the instances of `cluster` apart."""
+    known = _values(cluster.tags, EXCLUSION)
+    for instance in cluster.instances:
+        found = [tag for tag in instance.tags if tag.startswith((*known, *prefixes))]
+        instance.exclusion = tuple(dict.fromkeys(found))

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from iallocator.compat import OURS
 from iallocator.errors import NotFoundError
-from iallocator.model.instance import primary_vector, secondary_vector
 from iallocator.scoring.state_score import score_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Collection, Sequence
     from typing import TypeVar
 
     from iallocator.compat import Ways
@@ -20,10 +19,8 @@ if TYPE_CHECKING:
     Thing = TypeVar("Thing")
 
 __all__ = [
-    "in_order", "movable", "set_loads", "set_offline", "set_vcpu_ratio", "worst_first",
+    "in_order", "movable", "set_offline", "set_vcpu_ratio", "worst_first",
 ]  # fmt: skip
-
-Load = tuple[float, float, float, float]
 
 
 def set_offline(cluster: Cluster, names: Collection[str]) -> None:
@@ -47,15 +44,6 @@ def set_vcpu_ratio(cluster: Cluster, ratio: float) -> None:
     """Allow so many virtual cpus per cpu, whatever the policies say."""
     for node in cluster.nodes:
         node.vcpu_ratio = ratio
-
-
-def set_loads(cluster: Cluster, loads: Mapping[str, Load]) -> None:
-    """Give the instances of these names their dynamic utilisation (cpu, memory, disk, net)."""
-    for instance in cluster.instances:
-        if instance.name in loads:
-            instance.load = loads[instance.name]
-            instance.as_primary = primary_vector(instance)
-            instance.as_secondary = secondary_vector(instance)
 
 
 def movable(

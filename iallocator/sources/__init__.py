@@ -3,6 +3,8 @@
 ======================  =============================================================
 a file, ``-``, nothing  a captured request document, compressed or not
 ``-t FILE``             htools' text format
+``-L``                  a running cluster, asked on its master through LUXI
+``-m ADDRESS``          a running cluster, asked through RAPI; or what it once answered
 ``--simulate SPEC``     an empty cluster made up on the spot
 ======================  =============================================================
 
@@ -25,7 +27,7 @@ if TYPE_CHECKING:
     from iallocator.wire.document import Reading
     from iallocator.wire.fields import Raw
 
-__all__ = ["Source", "load", "substitute"]
+__all__ = ["Source", "document_path", "load", "named", "substitute"]
 
 
 class Source:
@@ -39,6 +41,7 @@ class Source:
         The name of the master node; "" if the source does not say.
     document:
         The captured document itself, if it comes from one; its request is not looked at.
+        Of a running cluster what Ganeti would write, without a request.
     """
 
     __slots__ = ("cluster", "document", "master", "policy")
@@ -66,36 +69,80 @@ def load(settings: Settings, positional: Sequence[str], reading: Reading) -> Sou
     RequestError
         If it is not understood.
     """
-    given = substitute(settings, reading)
-    if len(positional) + (given is not None) > 1:
+    path = document_path(settings, positional, bool(named(settings)))
+    return substitute(settings, reading) or _document(read_file(path), reading)
+
+
+def document_path(settings: Settings, positional: Sequence[str], elsewhere: bool = False) -> str:
+    """The file with the document; "" if the cluster comes from `elsewhere`.
+
+    Raises
+    ------
+    UsageError
+        If there is more than one source.
+    """
+    files = [*positional, *([settings.ialloc_src] if settings.ialloc_src else [])]
+    if len(files) + elsewhere > 1:
+        given = [*positional, *_words(settings, "ialloc_src"), *named(settings)]
         raise UsageError(
-            "one cluster at most: a file, --text-data or --simulate, got "
-            + " ".join([*positional, *_named(settings)])
+            "one cluster at most: a file, --text-data, --luxi, --rapi or --simulate, got "
+            + " ".join(given)
         )
-    if given is not None:
-        return Source(given.cluster, given.policy, given.master)
-    return _document(read_file(positional[0] if positional else "-"), reading)
+    return "" if elsewhere else (files or ["-"])[0]
 
 
-def substitute(settings: Settings, reading: Reading) -> TextCluster | None:
-    """The cluster that ``-t`` or ``--simulate`` put in the place of the document's."""
-    if settings.text_data and settings.simulate:
-        raise UsageError("--text-data and --simulate exclude each other")
+def substitute(settings: Settings, reading: Reading) -> Source | None:
+    """The cluster that an option puts in the place of the document's; None if none does.
+
+    Raises
+    ------
+    UsageError
+        If more than one does, or options say how to reach a cluster that is not asked.
+    """
+    given = named(settings)
+    if len({word.partition("=")[0] for word in given}) > 1:
+        raise UsageError(f"one cluster at most, got {' '.join(given)}")
+    _refuse_idle(settings)
     if settings.text_data:
         from iallocator.sources.text import read_text
 
-        return read_text(read_file(settings.text_data), settings.text_data, reading)
+        return _source(read_text(read_file(settings.text_data), settings.text_data, reading))
     if settings.simulate:
         from iallocator.sources.simulate import simulate
 
-        return simulate(settings.simulate, reading)
+        return _source(simulate(settings.simulate, reading))
+    if settings.luxi is not None or settings.rapi:
+        from iallocator.sources.live.load import read_live
+
+        cluster, policy, master, document = read_live(settings, reading)
+        return Source(cluster, policy, master, document)
     return None
 
 
-def _named(settings: Settings) -> list[str]:
-    """The source options that were given, as on the command line."""
-    text = [f"--text-data {settings.text_data}"] if settings.text_data else []
-    return [*text, *(f"--simulate {spec}" for spec in settings.simulate)]
+def _source(given: TextCluster) -> Source:
+    return Source(given.cluster, given.policy, given.master)
+
+
+def _refuse_idle(settings: Settings) -> None:
+    """An option for RAPI where nobody asks it would do nothing."""
+    asked = settings.rapi and not settings.rapi.startswith("file:")
+    idle = [name for name in ("cacert", "insecure", "credentials") if getattr(settings, name)]
+    if idle and not asked:
+        raise UsageError(f"--{idle[0]} is for a cluster that is asked with -m HOST")
+
+
+def named(settings: Settings) -> list[str]:
+    """The options that name a cluster, as on the command line."""
+    given = [*_words(settings, "text_data"), *_words(settings, "rapi")]
+    if settings.luxi is not None:
+        given.append(f"--luxi={settings.luxi}" if settings.luxi else "--luxi")
+    return [*given, *(f"--simulate={spec}" for spec in settings.simulate)]
+
+
+def _words(settings: Settings, target: str) -> list[str]:
+    """The option that sets `target`, with its value, if it was given."""
+    value = getattr(settings, target)
+    return [f"--{target.replace('_', '-')}={value}"] if value else []
 
 
 def _document(raw: bytes, reading: Reading) -> Source:

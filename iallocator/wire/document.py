@@ -81,9 +81,17 @@ class Reading:
         MiB that a node itself takes where the first hypervisor is kvm; 0: as reported.
     ignore_load:
         Whether instances count without dynamic utilisation.
+    reads_auto_balance, reads_cpu_speed:
+        Whether that counts; hail looks at neither, though its kin do, which read elsewhere.
     """
 
-    __slots__ = ("ignore_load", "static_kvm_memory", "ways")
+    __slots__ = (
+        "ignore_load",
+        "reads_auto_balance",
+        "reads_cpu_speed",
+        "static_kvm_memory",
+        "ways",
+    )
 
     def __init__(
         self, ways: Ways = OURS, static_kvm_memory: int = 4096, ignore_load: bool = False
@@ -91,6 +99,8 @@ class Reading:
         self.ways = ways
         self.static_kvm_memory = static_kvm_memory
         self.ignore_load = ignore_load
+        self.reads_auto_balance = ways.reads_auto_balance
+        self.reads_cpu_speed = ways.reads_cpu_speed
 
     @property
     def load(self) -> tuple[float, float, float, float]:
@@ -138,7 +148,7 @@ def read_cluster(document: Raw, reading: Reading) -> Cluster:
     nodes: list[Node] = []
     for name, raw in reading.ordered(members(document, "nodes")):
         try:
-            nodes.append(_node(name, raw, groups, node_memory, reading.ways))
+            nodes.append(_node(name, raw, groups, node_memory, reading))
         except RequestError as error:
             raise error.below(f"nodes/{name}") from None
     index = {node.name: position for position, node in enumerate(nodes)}
@@ -245,7 +255,9 @@ def _spec(raw: Raw, key: str, default: Any) -> Spec:
         raise error.below(key) from None
 
 
-def _node(name: str, raw: Raw, groups: dict[str, Group], node_memory: int, ways: Ways) -> Node:
+def _node(
+    name: str, raw: Raw, groups: dict[str, Group], node_memory: int, reading: Reading
+) -> Node:
     uuid = text(raw, "group", DEFAULT_GROUP if DEFAULT_GROUP in groups else absent)
     if uuid not in groups:
         raise RequestError(
@@ -281,7 +293,7 @@ def _node(name: str, raw: Raw, groups: dict[str, Group], node_memory: int, ways:
         free_spindles=integer(raw, "free_spindles", 0),
         spindle_count=spindle_count,
         exclusive_storage=exclusive,
-        cpu_speed=speed if ways.reads_cpu_speed else 1.0,
+        cpu_speed=speed if reading.reads_cpu_speed else 1.0,
         tags=strings(raw, "tags", []),
         oob_program=oob_program,
         load=number(raw, "load", 0),
@@ -329,7 +341,7 @@ def _instance(name: str, raw: Raw, reading: Reading, new: bool = False) -> Insta
         spindle_use=integer(raw, "spindle_use", 1),
         admin_state="up" if new else _admin_state(raw),
         forthcoming=False if new else boolean(raw, "forthcoming", False),
-        auto_balance=boolean(raw, "auto_balance", True) or not reading.ways.reads_auto_balance,
+        auto_balance=boolean(raw, "auto_balance", True) or not reading.reads_auto_balance,
         tags=strings(raw, "tags", []),
         networks=_networks(raw),
         load=reading.load,

@@ -36,7 +36,7 @@ MAY_IMPORT = {
     "settings": "options model requests",  # settings from tags and requests
     "wire": "errors compat model requests reply ranking",  # bytes to model, reply to bytes
     "live": "errors files wire",  # a running cluster, asked and told through its two doors
-    "sources": "errors files options model wire",  # other places where a cluster may come from
+    "sources": "errors files options model wire live",  # other places where a cluster may come from
     "handlers": "deadline options model requests reply limits transition ganeti placement",
     # ^ a request each
     "planners": (

@@ -8,21 +8,77 @@ from __future__ import annotations
 
 import json
 
+from iallocator.commands.shared.common_options import accepted
+from iallocator.options import COMMON
 from tests.builders import allocate, cluster
+from tests.live.worlds import rapi_answers
 
 from .effect import CROWDED, TEXT, Effect, Json, batch, rbd, stored
 from .effects_of_planners import BY_COMMAND
 
-__all__ = ["EFFECTS", "Effect"]
+__all__ = ["EFFECTS", "NEEDS_A_SERVER", "Effect"]
+
+NEEDS_A_SERVER = {"--luxi", "--cacert", "--insecure", "--credentials"}
+"""What acts only where a cluster runs: tests/live has one."""
 
 FEWER = "".join(line for line in TEXT.splitlines(True) if not line.startswith("db1|"))
 
 NEW = allocate(cluster(3, instances={"a": rbd("node1")}), disk_template="rbd")
 
+ANSWERED = {
+    f"{folder}/{name}.json": json.dumps(answer if name != "instances" else answer[:count])
+    for folder, count in (("rapi", 6), ("fewer", 3))
+    for name, answer in rapi_answers().items()
+}
+"""What two running clusters answered, by file."""
+
+FEWER_ANSWERED = "--rapi=file://{folder}/fewer"
+
 READ_FROM = {
     "--text-data": Effect(NEW, "--text-data={folder}/cluster.data", (), {"cluster.data": TEXT}),
     "--simulate": Effect(NEW, "--simulate=p,5,100g,8g,4"),
+    "--rapi": Effect(NEW, "--rapi=file://{folder}/rapi", (), ANSWERED),
 }
+
+
+def from_file(document: Json, *words: str) -> Effect:
+    """The document by option, instead of one with an empty cluster."""
+    other = {**document, "instances": {}}
+    if "request" in document:
+        other = allocate(cluster(1), disk_template="plain")
+    files = {"it": json.dumps(document), "other": json.dumps(other)}
+    return Effect(None, "--ialloc-src={folder}/it", ("-v", "-I", "{folder}/other", *words), files)
+
+
+def measured(document: Json) -> str:
+    """What monitoring daemons said of the nodes of `document`: one of them is busy."""
+    return json.dumps(
+        [
+            {"node": name, "reports": [
+                {"name": "cpu-avg-load", "data": {"cpu_total": 9.0 if number == 0 else 0.5}},
+                {"name": "xen-cpu-avg-load",
+                 "data": {i: 7.0 for i, raw in document["instances"].items()
+                          if raw["nodes"][0] == name}},
+            ]}
+            for number, name in enumerate(document["nodes"])
+        ]
+    )  # fmt: skip
+
+
+def measuring(document: Json, *words: str) -> dict[str, Effect]:
+    """The options about monitoring daemons, which nobody runs here; with them, files say it."""
+    files = {"mond.json": measured(document), "none.json": "[]"}
+    told = "--mond-data={folder}/mond.json"
+    return {
+        "--mond": Effect(document, "--mond=no", (told, *words), files),
+        "--mond-data": Effect(document, told, words, files),
+        "--mond-xen": Effect(document, "--mond-xen", (told, *words), files),
+        "--exit-on-missing-mond-data": Effect(
+            document, "--exit-on-missing-mond-data", ("--mond-data={folder}/none.json", *words),
+            files,
+        ),
+    }  # fmt: skip
+
 
 CROWDED_NEW = allocate(CROWDED, disk_template="rbd")
 
@@ -53,6 +109,8 @@ ANSWERS = {
     "--msav-steps": stored(KEYED, "--msav-steps=1", "--strategy=affinity"),
     "--seed": Effect(NEW, "--seed=3", ("--strategy=affinity",)),
     **READ_FROM,
+    "--ialloc-src": from_file(NEW),
+    **measuring(NEW),
     "--validate": Effect(NEW, "--validate"),
     "--verbose": Effect(NEW, "--verbose"),
     "--version": Effect(NEW, "--version"),
@@ -87,6 +145,12 @@ CONFIGURED = {
     "--text-data": Effect(None, "--text-data={folder}/cluster.data", ("-t", "{folder}/other.data"),
                           {"cluster.data": TEXT, "other.data": TEXT}),
     "--simulate": Effect(None, "--simulate=p,5,100g,8g,4", ("--simulate=p,2,1g,1g,1",)),
+    "--rapi": Effect(None, "--rapi=file://{folder}/rapi", (FEWER_ANSWERED,), ANSWERED),
+    "--ialloc-src": from_file(stored(STICKY, "").document or {}),
+    "--mond": Effect(NEW, "--mond"),
+    "--mond-data": Effect(NEW, "--mond-data=x"),
+    "--mond-xen": Effect(NEW, "--mond-xen"),
+    "--exit-on-missing-mond-data": Effect(NEW, "--exit-on-missing-mond-data"),
 }  # fmt: skip
 """What changes what `config` shows."""
 
@@ -120,6 +184,8 @@ LISTED = {
         {"cluster.data": TEXT, "other.data": FEWER},
     ),
     "--simulate": Effect(None, "--simulate=p,5,100g,8g,4", ("-v", "--simulate=p,2,1g,1g,1")),
+    "--rapi": Effect(None, "--rapi=file://{folder}/rapi", ("-v", FEWER_ANSWERED), ANSWERED),
+    "--ialloc-src": from_file(BOUND),
 }
 
 SHOWN_ALWAYS = ("--json", "--print-commands", "--graph", "--verbose", "--version", "--help",
@@ -136,8 +202,21 @@ def planned(document: Json, *words: str) -> dict[str, Effect]:
                               {"cluster.data": TEXT, "other.data": FEWER}),
         "--simulate": Effect(None, "--simulate=p,5,100g,8g,4",
                              ("-v", "--simulate=p,2,10g,4g,1", *words)),
+        "--rapi": Effect(None, "--rapi=file://{folder}/rapi",
+                         ("-v", FEWER_ANSWERED, *words), ANSWERED),
+        "--ialloc-src": from_file(document, *words),
     }  # fmt: skip
 
+
+TAGGED = {
+    **CROWDED,
+    "instances": {name: {**raw, "tags": ["srv:a"]} for name, raw in CROWDED["instances"].items()},
+}
+
+LOADED = measuring(CROWDED, "--print-instances")
+"""What counts in planners that look at how busy instances are."""
+
+EXCLUDING = {"--exclusion-tags": Effect(TAGGED, "--exclusion-tags=srv", ("-p",))}
 
 TOLD = {
     "--json": Effect(CROWDED_NEW, "--json"),
@@ -162,7 +241,7 @@ REPLAY = {
     **{
         name: replayed(effect)
         for name, effect in ANSWERS.items()
-        if name not in (*READ_FROM, "--validate", "--verbose")
+        if accepted("replay", next(o for o in COMMON if name in o.names))
     },
     "--update": Effect(None, "--update", ("{folder}",), ONE_CASE),
     "--keys": Effect(None, "--keys=success", ("{folder}",), ONE_CASE),
@@ -175,10 +254,13 @@ _add("explain", ANSWERS | TOLD)
 _add("config", CONFIGURED)
 _add("constraints", LISTED)
 for command in ("balance", "squeeze", "balance-groups", "compress", "redistribute"):
-    _add(command, planned(CROWDED))
+    _add(command, planned(CROWDED) | LOADED)
 _add("place", planned(CROWDED, "--strategy=pacemaker-balanced"))
 for command in ("check", "capacity"):
     plain = planned(CROWDED)
     _add(command, {n: e for n, e in plain.items() if n not in ("--print-commands", "--graph")})
+_add("check", LOADED | EXCLUDING)
+_add("balance", EXCLUDING)
+_add("squeeze", EXCLUDING)
 for command, effects in BY_COMMAND.items():
     _add(command, effects)

@@ -234,6 +234,7 @@ PLACE = {
 }
 
 SQUEEZE = {
+    "--dynu-file": Effect(CROWDED, LOADS, ("--print-instances",), LOADED),
     **VERIFIED,
     "--target-resources": Effect(CROWDED, "--target-resources=100"),
     "--minimal-resources": Effect(CROWDED, "--minimal-resources=100"),

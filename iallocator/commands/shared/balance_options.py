@@ -10,13 +10,21 @@ from iallocator.options import Option, file_name, name_list, share, whole
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from typing import Protocol
 
     from iallocator.deadline import Alarm
     from iallocator.model.cluster import Cluster
+    from iallocator.model.loads import Load
     from iallocator.planners.balance.balance import BalanceOptions
-    from iallocator.planners.eligible import Load
 
-__all__ = ["OPTIONS", "Settings", "adjust", "balance_options_of", "read_loads"]
+    class Dynamic(Protocol):
+        """Settings with a file of dynamic utilisation."""
+
+        dynu_file: str
+        ignore_dynu: bool
+
+
+__all__ = ["DYNU_OPTION", "OPTIONS", "Settings", "adjust", "balance_options_of", "read_loads"]
 
 
 HIGHEST_LOAD = 1e9
@@ -46,6 +54,11 @@ class Settings(options.Settings):
     all_groups: bool = False
 
 
+DYNU_OPTION = Option(
+    "--dynu-file -U", "dynu_file",
+    "dynamic utilisation: lines of instance, cpu, memory, disk, net", file_name, "FILE",
+)  # fmt: skip
+
 OPTIONS = (
     Option("--evac-mode -E", "evac_mode", "only move instances off offline and drained nodes"),
     Option("--restricted-migration", "restricted_migration",
@@ -55,8 +68,7 @@ OPTIONS = (
     Option("--select-instances", "select_instances", "move only these", name_list, "NAME,..."),
     Option("--exclude-instances", "exclude_instances", "do not move these", name_list,
            "NAME,..."),
-    Option("--dynu-file -U", "dynu_file",
-           "dynamic utilisation: lines of instance, cpu, memory, disk, net", file_name, "FILE"),
+    DYNU_OPTION,
     Option("--max-cpu", "max_cpu", "virtual cpus per cpu at most", amount, "RATIO"),
     Option("--min-disk", "min_disk", "share of disk that stays free, 0 to 1", share, "RATIO"),
     Option("--offline -O", "offline", "treat this node as offline; may repeat", str, "NODE",
@@ -112,7 +124,7 @@ def balance_options_of(
     )
 
 
-def adjust(cluster: Cluster, settings: Settings) -> None:
+def adjust(cluster: Cluster, settings: Dynamic) -> None:
     """Give the instances of `cluster` the dynamic utilisation that a file says they have.
 
     Raises
@@ -121,7 +133,7 @@ def adjust(cluster: Cluster, settings: Settings) -> None:
         If the file cannot be read.
     """
     if settings.dynu_file and not settings.ignore_dynu:
-        from iallocator.planners.eligible import set_loads
+        from iallocator.model.loads import set_loads
 
         set_loads(cluster, read_loads(settings.dynu_file))
 

@@ -49,6 +49,22 @@ WHERE: dict[str, tuple[frozenset[str], Reasons]] = {
         REQUESTS | PLANNERS - {"place"},
         {"place": "no strategy of Pacemaker's looks at it", "": NOT_LISTED},
     ),
+    **{
+        target: (
+            (REQUESTS - {"replay"}) | BALANCERS | INTERGROUP | {"squeeze"},
+            {
+                "replay": "every case says what it reads",
+                "capacity": "nobody has measured instances that are not there",
+                "place": "no strategy of Pacemaker's looks at it",
+                "": NOT_LISTED,
+            },
+        )
+        for target in ("mond", "mond_data", "mond_xen", "exit_on_missing_mond_data")
+    },
+    "exclusion_tags": (
+        BALANCERS | {"squeeze"},
+        {"": "tags of the cluster say it, htools:iextags:PREFIX"},
+    ),
     "restrict_allocation_to": (
         REQUESTS | INTERGROUP | {"capacity", "constraints", "place"},
         {"": "it places no new instances"},
@@ -89,7 +105,18 @@ WHERE: dict[str, tuple[frozenset[str], Reasons]] = {
         {"constraints": "nothing is ranked there", "": "a plan is one answer, not a ranked list"},
     ),
     "text_data": (SHOWN, {"": "every case says what it reads"}),
-    "simulate": (SHOWN, {"": "every case says what it reads"}),
+    **{
+        target: (SHOWN, {"": "every case says what it reads"})
+        for target in (
+            "simulate",
+            "ialloc_src",
+            "luxi",
+            "rapi",
+            "cacert",
+            "insecure",
+            "credentials",
+        )
+    },
     "validate": (SHOWN, {"": "every case is one document of its own"}),
     "verbose": (SHOWN, {"": "it compares what the cases print"}),
     "version": (EVERY, {}),
@@ -125,9 +152,21 @@ WHERE |= {
 }
 
 
-def table_of(command: str) -> tuple[Option, ...]:
-    """The common options that act in `command`."""
-    return tuple(option for option in COMMON if accepted(command, option))
+def table_of(command: str, own: Sequence[Option] = ()) -> tuple[Option, ...]:
+    """The common options that act in `command`, without names that its `own` ones have."""
+    taken = {name for option in own for name in option.names}
+    found = [option for option in COMMON if accepted(command, option)]
+    return tuple([_without(option, taken) if taken else option for option in found])
+
+
+def _without(option: Option, taken: set[str]) -> Option:
+    """`option` under those of its names that are not `taken`."""
+    if taken.isdisjoint(option.names):
+        return option
+    names = " ".join(name for name in option.names if name not in taken)
+    return Option(
+        names, option.target, option.help, option.read, option.metavar, option.bare, option.repeats
+    )
 
 
 def accepted(command: str, option: Option) -> bool:

@@ -21,7 +21,7 @@ from iallocator.commands.shared.plan_output import (
     write_graph,
     write_plan,
 )
-from iallocator.commands.shared.source import load_source
+from iallocator.commands.shared.source import load_source, measure
 from iallocator.deadline import TIME_IS_UP, Alarm, TimeIsUp
 from iallocator.errors import tell
 from iallocator.files import WholeOutput, check_writable
@@ -107,6 +107,7 @@ def run_planner(settings: Settings, positional: Sequence[str], planner: Planner)
     try:
         source = load_source(settings, positional)
         planner.adjust(source)
+        measure(source, settings)
         doubts: list[str] = []
         effective = effective_settings(source.cluster, planner.asked(source), settings, doubts)
         tell(*doubts)

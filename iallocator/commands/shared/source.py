@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from iallocator.options import Settings
     from iallocator.sources import Source
 
-__all__ = ["load_source", "settled"]
+__all__ = ["load_source", "measure", "settled"]
 
 
 def load_source(settings: Settings, positional: Sequence[str]) -> Source:
@@ -25,9 +25,26 @@ def load_source(settings: Settings, positional: Sequence[str]) -> Source:
         As `iallocator.sources.load`.
     """
     source = load(settings, positional, reading_for(settings))
+    if settings.exclusion_tags:
+        from iallocator.model.tags import add_exclusion
+
+        add_exclusion(source.cluster, settings.exclusion_tags)
     if settings.verbose:
         tell(summary(source.cluster))
     return source
+
+
+def measure(source: Source, settings: Settings) -> None:
+    """Let what monitoring daemons say count, more than what a file says of dynamic utilisation.
+
+    Raises
+    ------
+    IallocatorError
+        As `iallocator.sources.live.measured.add_measured`.
+    """
+    from iallocator.sources.live.measured import add_measured
+
+    tell(*add_measured(source.cluster, settings))
 
 
 def settled(settings: Settings, source: Source) -> Settings:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from iallocator.errors import IallocatorError, UsageError, one_line
+from iallocator.errors import IallocatorError, one_line
 from iallocator.files import read_file
 from iallocator.wire.validate import NEEDED, OPTIONAL, UNREAD, problems
 
@@ -30,21 +30,22 @@ def validate(settings: Settings, positional: Sequence[str], request: str) -> int
 
     A document is read unless the cluster comes from elsewhere and no request is needed.
     """
-    if len(positional) > 1:
-        raise UsageError(f"one file at most, got {' '.join(positional)}")
+    from iallocator.sources import document_path, named
+
+    files = [*positional, *([settings.ialloc_src] if settings.ialloc_src else [])]
     wrong = False
-    elsewhere = bool(settings.text_data or settings.simulate)
-    if positional or request == NEEDED or not elsewhere:
-        path = positional[0] if positional else "-"
+    elsewhere = settings.names_another_cluster
+    if files or request == NEEDED or not elsewhere:
+        path = document_path(settings, positional)
         wrong = _say(path, problems(read_file(path), request))
     if elsewhere:
-        name = settings.text_data or "--simulate " + " ".join(settings.simulate)
+        name = settings.text_data or " ".join(named(settings))
         wrong |= _say(name, list(_problems_elsewhere(settings)))
     return 2 if wrong else 0
 
 
 def _problems_elsewhere(settings: Settings) -> Iterator[str]:
-    """The first problem of the cluster from ``-t`` or ``--simulate``: its reader stops there."""
+    """The first problem of a cluster that comes from elsewhere: its reader stops there."""
     from iallocator.engine import reading_for
     from iallocator.sources import substitute
 

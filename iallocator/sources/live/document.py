@@ -1,0 +1,200 @@
+"""From the answers of a running cluster to a document as Ganeti writes for allocators.
+
+What is not known of nodes that cannot be asked, or that have no volume group, is 0.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from iallocator.errors import RequestError
+from iallocator.sources.live.answers import Answers, Record
+from iallocator.sources.text import STATUS
+from iallocator.wire.fields import describe
+
+__all__ = ["captured", "master_of"]
+
+VERSION = 2
+"""Of the protocol between Ganeti and its allocators."""
+
+NEEDED = {
+    "total_memory": "mtotal",
+    "reserved_memory": "mnode",
+    "free_memory": "mfree",
+    "total_cpus": "ctotal",
+    "reserved_cpus": "cnos",
+}
+"""Amounts of a node that it must say itself if it is online -> the fields with them."""
+
+WHERE_KNOWN = {"total_disk": "dtotal", "free_disk": "dfree", "free_spindles": "spfree"}
+"""Amounts that are 0 where there is no volume group, or none with spindles."""
+
+POOL_NAMES = {"rbd": "pool", "gluster": "volume"}
+"""Disk template -> the disk parameter that says which storage pool it uses."""
+
+
+def captured(answers: Answers) -> Record:
+    """The document, without a request.
+
+    Raises
+    ------
+    RequestError
+        If something that a cluster says of itself is missing; of types and names of others
+        the reader of documents knows.
+    """
+    info = answers.info
+    default = info.get("default_hypervisor")
+    others = [other for other in info.get("enabled_hypervisors") or () if other != default]
+    pools = _pool_names(info.get("diskparams"))
+    return {
+        "version": VERSION,
+        "cluster_name": info.get("name") or "",
+        "cluster_tags": info.get("tags") or [],
+        "enabled_hypervisors": [default, *others] if default else others,
+        "ipolicy": info.get("ipolicy"),
+        "nodegroups": _groups(answers, pools),
+        "nodes": {_name(raw, "nodes"): _node(raw) for raw in answers.nodes},
+        "instances": {_name(raw, "instances"): _instance(raw) for raw in answers.instances},
+    } | ({"diskparams": pools} if _pools_differ(answers, pools) else {})
+
+
+def master_of(answers: Answers) -> str:
+    """The name of the master node."""
+    master = answers.info.get("master")
+    if not isinstance(master, str):
+        raise RequestError("master", f"expected the name of a node, got {describe(master)}")
+    return master
+
+
+def _name(raw: Record, what: str, key: str = "name") -> str:
+    name = raw.get(key)
+    if not isinstance(name, str) or not name:
+        raise RequestError(what, f"expected a {key} for each, got {describe(name)}")
+    return name
+
+
+def _groups(answers: Answers, pools: Record) -> Record:
+    networks = _networks_of_groups(answers)
+    differ = _pools_differ(answers, pools)
+    found: Record = {}
+    for raw in answers.groups:
+        uuid = _name(raw, "nodegroups", "uuid")
+        found[uuid] = {
+            "name": raw.get("name"),
+            "alloc_policy": raw.get("alloc_policy"),
+            "networks": networks.get(uuid, []),
+            "ipolicy": raw.get("ipolicy"),
+            "tags": raw.get("tags") or [],
+        } | ({"diskparams": _pool_names(raw.get("diskparams"))} if differ else {})
+    return found
+
+
+def _networks_of_groups(answers: Answers) -> dict[str, list[str]]:
+    """UUID of a group -> the UUIDs of the networks that it is connected to."""
+    found: dict[str, list[str]] = {}
+    uuids = {raw.get("name"): raw.get("uuid") for raw in answers.groups}
+    for network in answers.networks:
+        for group in network.get("group_list") or ():
+            uuid = _group_of_network(group, uuids)
+            found.setdefault(uuid, []).append(_name(network, "networks", "uuid"))
+    return found
+
+
+def _group_of_network(entry: Any, uuids: dict[Any, Any]) -> str:
+    """UUID of the group in an `entry` of a network: ``[name, mode, link, vlan]``, or text."""
+    first = entry[0] if isinstance(entry, list) and entry else entry
+    name = first.partition(" (")[0] if isinstance(first, str) else first
+    uuid = uuids.get(name)
+    if not isinstance(uuid, str):
+        raise RequestError("networks", f"expected a group of the cluster, got {describe(name)}")
+    return uuid
+
+
+def _pool_names(parameters: Any) -> Record:
+    """What `parameters` of disks say of storage pools, and nothing else."""
+    known = parameters if isinstance(parameters, dict) else {}
+    return {
+        template: {key: known[template][key]}
+        for template, key in POOL_NAMES.items()
+        if isinstance(known.get(template), dict) and key in known[template]
+    }
+
+
+def _pools_differ(answers: Answers, pools: Record) -> bool:
+    """Whether some group uses other storage pools than the cluster."""
+    return any(_pool_names(raw.get("diskparams")) != pools for raw in answers.groups)
+
+
+def _node(raw: Record) -> Record:
+    name = raw["name"]
+    vm_capable = raw.get("vm_capable")
+    answers = not raw.get("offline") and vm_capable is not False
+    exclusive = raw.get("ndp/exclusive_storage")
+    amounts = {key: raw.get(field) or 0 for key, field in WHERE_KNOWN.items()}
+    for key, field in NEEDED.items():
+        value = raw.get(field)
+        if value is None and answers:
+            raise RequestError(
+                f"nodes/{name}", f"no {field}: the node does not answer, and is not marked offline"
+            )
+        amounts[key] = value if answers else 0
+    if not answers:
+        amounts |= dict.fromkeys(WHERE_KNOWN, 0)
+    parameters = {
+        "exclusive_storage": exclusive,
+        "spindle_count": raw.get("ndp/spindle_count"),
+        "cpu_speed": raw.get("ndp/cpu_speed"),
+        "oob_program": raw.get("ndp/oob_program"),
+    }
+    return {
+        **amounts,
+        "total_spindles": (raw.get("sptotal") or 0) if exclusive and answers else 0,
+        "tags": raw.get("tags") or [],
+        "primary_ip": raw.get("pip"),
+        "secondary_ip": raw.get("sip"),
+        "offline": raw.get("offline"),
+        "drained": raw.get("drained"),
+        "master_candidate": raw.get("master_candidate"),
+        "master_capable": raw.get("master_capable"),
+        "vm_capable": True if vm_capable is None else vm_capable,
+        "group": raw.get("group.uuid"),
+        "ndparams": {key: value for key, value in parameters.items() if value is not None},
+    }
+
+
+def _instance(raw: Record) -> Record:
+    status = raw.get("status")
+    if status not in STATUS:
+        expected = f"expected one of {', '.join(STATUS)}, got {describe(status)}"
+        raise RequestError(f"instances/{raw['name']}/status", expected)
+    memory = raw.get("be/memory")
+    return {
+        "memory": raw.get("be/maxmem") if memory is None else memory,
+        "vcpus": raw.get("be/vcpus"),
+        "spindle_use": raw.get("be/spindle_use"),
+        "auto_balance": raw.get("be/auto_balance"),
+        "admin_state": STATUS[status],
+        "status": status,
+        "nodes": [raw.get("pnode"), *(raw.get("snodes") or ())[:1]],
+        "disk_template": raw.get("disk_template"),
+        "disk_space_total": raw.get("disk_usage") or 0,
+        "disks": _disks(raw),
+        "nics": _nics(raw),
+        "tags": raw.get("tags") or [],
+        "forthcoming": bool(raw.get("forthcoming")),
+        "hypervisor": raw.get("hypervisor"),
+        "os": raw.get("os"),
+    }
+
+
+def _disks(raw: Record) -> list[Record]:
+    sizes = raw.get("disk.sizes") or []
+    spindles = raw.get("disk.spindles") or [None] * len(sizes)
+    return [{"size": size, "spindles": own} for size, own in zip(sizes, spindles)]
+
+
+def _nics(raw: Record) -> list[Record]:
+    fields = {"network": "nic.networks", "mac": "nic.macs", "ip": "nic.ips",
+              "mode": "nic.modes", "link": "nic.links"}  # fmt: skip
+    columns = {key: raw[field] for key, field in fields.items() if raw.get(field)}
+    return [dict(zip(columns, values)) for values in zip(*columns.values())]

@@ -1,0 +1,102 @@
+"""A running cluster as a model: asked as often as it takes until the answers fit together.
+
+The questions are no transaction: what is created or removed between two of them is in one
+answer and not in the other.
+"""
+
+from __future__ import annotations
+
+from iallocator.errors import RequestError
+from iallocator.live.errors import LiveError
+from iallocator.sources.live.document import captured, master_of
+from iallocator.wire.document import Reading, cluster_policy, read_cluster
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from iallocator.model.cluster import Cluster
+    from iallocator.model.policy import Policy
+    from iallocator.options import Settings
+    from iallocator.sources.live.answers import Answers, Record
+
+__all__ = ["ask", "read_live", "understood"]
+
+AGAIN = 3
+"""How often everything is asked once more."""
+
+
+def read_live(settings: Settings, reading: Reading) -> tuple[Cluster, Policy, str, Record]:
+    """The cluster that ``-L`` or ``-m`` names, its policy, its master, and its document.
+
+    Raises
+    ------
+    LiveError, UsageError
+        If it is not reached, or does not answer as it should.
+    """
+    answers = ask(settings)
+    return understood(answers, reading, through_luxi=settings.luxi is not None)
+
+
+def understood(
+    answers: Answers, reading: Reading, through_luxi: bool
+) -> tuple[Cluster, Policy, str, Record]:
+    """What `answers` say, as a model and as a document; errors name where they come from."""
+    own = Reading(reading.ways, reading.static_kvm_memory, reading.ignore_load)
+    own.reads_auto_balance = True
+    own.reads_cpu_speed = through_luxi or reading.ways.reads_cpu_speed_by_rapi
+    try:
+        document = captured(answers)
+        cluster = read_cluster(document, own)
+        return cluster, cluster_policy(document), master_of(answers), document
+    except RequestError as error:
+        raise LiveError(answers.where, str(error)) from None
+
+
+def ask(settings: Settings) -> Answers:
+    """Answers that fit together, from the cluster that `settings` name."""
+    if settings.luxi is not None:
+        from iallocator.sources.live.luxi import ask_luxi
+
+        path = settings.luxi
+        return _consistent(lambda: ask_luxi(path), AGAIN)
+    from iallocator.sources.live.rapi import FILE, StoredAnswers, ask_rapi
+
+    if settings.rapi.startswith(FILE):
+        return _consistent(lambda: ask_rapi(StoredAnswers(settings.rapi)), 0)
+    from iallocator.live.rapi import RapiClient
+
+    client = RapiClient(
+        settings.rapi,
+        cacert=settings.cacert,
+        insecure=settings.insecure,
+        credentials=settings.credentials,
+    )
+    return _consistent(lambda: ask_rapi(client), AGAIN)
+
+
+def _consistent(question: Callable[[], Answers], again: int) -> Answers:
+    for _ in range(again):
+        answers = question()
+        if next(_contradictions(answers), None) is None:
+            return answers
+    answers = question()
+    for problem in _contradictions(answers):
+        asked = f", asked {again + 1} times: it changes, or is damaged" if again else ""
+        raise LiveError(answers.where, f"the answers contradict each other{asked}: {problem}")
+    return answers
+
+
+def _contradictions(answers: Answers) -> Iterator[str]:
+    """What one answer names that another does not know."""
+    groups = {raw.get("uuid") for raw in answers.groups}
+    nodes = {raw.get("name") for raw in answers.nodes}
+    for raw in answers.nodes:
+        if raw.get("group.uuid") not in groups:
+            yield f"node {raw.get('name')} is in the unknown group {raw.get('group.uuid')}"
+    for raw in answers.instances:
+        for node in (raw.get("pnode"), *(raw.get("snodes") or ())):
+            if node not in nodes:
+                yield f"instance {raw.get('name')} is on the unknown node {node}"
+    if answers.info.get("master") not in nodes:
+        yield f"the master is the unknown node {answers.info.get('master')}"

@@ -1,0 +1,169 @@
+"""How busy nodes and instances are, by their monitoring daemons: asked, or from a file.
+
+``cpu-avg-load`` is of a node, and is shared by cpus: the virtual ones of its instances, and
+those that the node has for itself, whose part stays when instances move, as in hbal;
+``xen-cpu-avg-load`` is of each instance.  If one node that is online, or with it an
+instance, has none, nobody's counts: a mixture would move instances for no reason.
+"""
+
+from __future__ import annotations
+
+from iallocator.errors import IallocatorError, RequestError, UsageError
+from iallocator.files import read_file
+from iallocator.model.loads import set_cpu_loads
+from iallocator.wire.read import decode_any
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from typing import Any
+
+    from iallocator.model.cluster import Cluster, Node
+    from iallocator.model.instance import Instance
+    from iallocator.options import Settings
+
+    Report = dict[str, Any]
+
+__all__ = ["MissingError", "add_measured"]
+
+OF_NODES = "cpu-avg-load"
+OF_INSTANCES = "xen-cpu-avg-load"
+
+HIGHEST = 1e9
+"""Of one node or instance; sums of such, squared, stay far within the range of floats."""
+
+
+class MissingError(IallocatorError):
+    """What somebody wanted to be complete is not."""
+
+    exit_status = 1
+
+
+def add_measured(cluster: Cluster, settings: Settings) -> list[str]:
+    """Give nodes and instances of `cluster` what was measured, if that is asked for; warnings.
+
+    Raises
+    ------
+    UsageError
+        If an option would do nothing, or the file cannot be understood.
+    MissingError
+        If something is missing that must not be.
+    """
+    if not settings.measures:
+        idle = settings.mond_xen or settings.exit_on_missing_mond_data
+        if idle and settings.mond != "no":
+            raise UsageError(
+                "--mond-xen and --exit-on-missing-mond-data need --mond or --mond-data"
+            )
+        return []
+    if settings.ignore_dynu:
+        raise UsageError("--ignore-dynu and --mond exclude each other")
+    ways = settings.ways
+    asked = [node for node in cluster.nodes if not node.offline or ways.asks_offline_daemons]
+    kind = OF_INSTANCES if settings.mond_xen else OF_NODES
+    reports = _reports([node.name for node in asked], kind, settings)
+    apply = _apply_to_instances if settings.mond_xen else _apply_to_nodes
+    problem = apply(cluster, asked, reports)
+    if not problem:
+        return []
+    if settings.exit_on_missing_mond_data:
+        raise MissingError(problem)
+    return [f"Warning: {problem}; no measured load counts"]
+
+
+def _reports(nodes: Sequence[str], kind: str, settings: Settings) -> Mapping[str, Report | None]:
+    """Node -> its report."""
+    if settings.mond_data:
+        return _stored(settings.mond_data, kind)
+    from iallocator.live.mond import ask_daemons
+
+    return ask_daemons(nodes, kind)
+
+
+def _stored(path: str, kind: str) -> dict[str, Report | None]:
+    """The reports in a file: a list of ``{"node": NAME, "reports": [...]}``."""
+    try:
+        value = decode_any(read_file(path))
+    except RequestError as error:
+        raise UsageError(f"{path}: {error}") from None
+    found: dict[str, Report | None] = {}
+    try:
+        for entry in _list(value):
+            of_kind = [one for one in entry["reports"] if one["name"] == kind]
+            found[entry["node"]] = of_kind[0] if of_kind else None
+    except (TypeError, KeyError):
+        raise UsageError(
+            f'{path}: expected [{{"node": NAME, "reports": [{{"name": KIND, "data": ...}}]}}]'
+        ) from None
+    return found
+
+
+def _list(value: Any) -> list[Any]:
+    if not isinstance(value, list):
+        raise TypeError
+    return value
+
+
+def _apply_to_nodes(
+    cluster: Cluster, nodes: Sequence[Node], reports: Mapping[str, Report | None]
+) -> str:
+    """Share the load of each node; or what is missing, and then nothing is done."""
+    loads: dict[int, float] = {}
+    for node in nodes:
+        data = (reports.get(node.name) or {}).get("data")
+        load = _number(data.get("cpu_total")) if isinstance(data, dict) else None
+        if load is None:
+            return f"node {node.name} does not say how busy it is ({OF_NODES})"
+        loads[node.index] = load
+    vcpus = {index: float(cluster.nodes[index].reserved_cpus) for index in loads}
+    held = [i for i in cluster.instances if i.nodes[0] in loads]
+    for instance in held:
+        vcpus[instance.nodes[0]] += _counted(instance)
+    shares = {
+        i.name: loads[i.nodes[0]] / vcpus[i.nodes[0]] * i.vcpus for i in held if vcpus[i.nodes[0]]
+    }
+    set_cpu_loads(cluster, shares)
+    own = dict(loads)
+    for instance in held:
+        if not instance.forthcoming:
+            own[instance.nodes[0]] -= instance.load[0]
+    for node in nodes:
+        node.own_cpu_load = own[node.index]
+        node.load = loads[node.index] / node.total_cpus if node.total_cpus else 0.0
+    return ""
+
+
+def _counted(instance: Instance) -> int:
+    """The virtual cpus that an instance uses of its node's."""
+    return 0 if instance.admin_offline or instance.forthcoming else instance.vcpus
+
+
+def _apply_to_instances(
+    cluster: Cluster, nodes: Sequence[Node], reports: Mapping[str, Report | None]
+) -> str:
+    """Take the load of each instance; or what is missing, and then nothing is done."""
+    loads: dict[str, float] = {}
+    for node in nodes:
+        data = (reports.get(node.name) or {}).get("data")
+        if not isinstance(data, dict):
+            return f"node {node.name} does not say how busy its instances are ({OF_INSTANCES})"
+        loads |= {n: load for n, raw in data.items() if (load := _number(raw)) is not None}
+    asked = {node.index for node in nodes}
+    for instance in cluster.instances:
+        if instance.uses_memory and instance.nodes[0] in asked and instance.name not in loads:
+            return f"no node says how busy instance {instance.name} is ({OF_INSTANCES})"
+    set_cpu_loads(cluster, loads)
+    totals = dict.fromkeys(asked, 0.0)
+    for instance in cluster.instances:
+        if instance.nodes[0] in asked:
+            totals[instance.nodes[0]] += loads.get(instance.name, 0.0)
+    for node in nodes:
+        node.load = totals[node.index] / node.total_cpus if node.total_cpus else 0.0
+    return ""
+
+
+def _number(value: object) -> float | None:
+    """A load; None if `value` is none."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    return float(value) if 0 <= value <= HIGHEST else None

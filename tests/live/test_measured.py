@@ -1,0 +1,177 @@
+"""What monitoring daemons say counts: in plans, for #LOAD, or not at all."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from threading import Thread
+from typing import Any
+
+import pytest
+
+from iallocator.cli import main
+from iallocator.live import mond
+
+from .worlds import Json, rapi_answers, write_answers
+
+Capture = pytest.CaptureFixture[str]
+
+NODES = [raw["name"] for raw in rapi_answers()["nodes"]]
+
+
+def report(load: Any) -> Json:
+    """What a daemon says of its node."""
+    return {"name": "cpu-avg-load", "version": "B", "format_version": 1, "timestamp": 1,
+            "category": None, "kind": 0, "data": {"cpu_number": 8, "cpu_total": load}}  # fmt: skip
+
+
+def stored(folder: Path, loads: Json, name: str = "cpu-avg-load") -> str:
+    """The option that names a file with what daemons said."""
+    reports: list[Json] = [
+        {"node": node, "reports": [report(load) | {"name": name}]} for node, load in loads.items()
+    ]
+    if name.startswith("xen"):
+        for entry, load in zip(reports, loads.values(), strict=True):
+            entry["reports"][0]["data"] = load
+    (folder / "mond.json").write_text(json.dumps(reports))
+    return f"--mond-data={folder}/mond.json"
+
+
+def cpu_loads(folder: Path, capsys: Capture, *words: str) -> tuple[dict[str, float], str]:
+    """Name of a node or instance -> its cpu load as the lists show it; the rest of stderr."""
+    address = write_answers(folder / "rapi", rapi_answers())
+    status = main(["balance", "-l0", "-pname,cload", "--print-instances", "-m", address, *words])
+    assert status == 0
+    lines = [line.split() for line in capsys.readouterr().err.splitlines()]
+    pairs = {line[0]: line[1] for line in lines if len(line) == 2}
+    nodes = {name: float(pairs[name.removesuffix(".example.com")]) for name in NODES}
+    shown = {line[1]: float(line[-4]) for line in lines if line and line[0] == "R"}
+    return nodes | shown, "\n".join(" ".join(line) for line in lines if "Warning:" in line)
+
+
+def test_load_of_a_node_is_shared_by_cpus_with_what_it_has_for_itself(
+    tmp_path: Path, capsys: Capture
+) -> None:
+    """Four instances of one cpu, and one cpu of the node's own: a fifth each."""
+    loads = dict(zip(NODES, (5.0, 1.0, 2.0, 4.0, 0.5), strict=True))
+    found, warnings = cpu_loads(tmp_path, capsys, stored(tmp_path, loads))
+    assert warnings == ""
+    assert {node: found[node] for node in NODES} == loads
+    assert [found[f"inst{n}.example.com"] for n in (1, 2, 3, 4, 5, 6)] == [1, 1, 1, 1, 1, 2]
+
+
+def test_load_of_instances_on_xen_is_their_own(tmp_path: Path, capsys: Capture) -> None:
+    """Each as its node says; the node has the sum."""
+    loads: Json = {node: {} for node in NODES} | {
+        NODES[0]: {f"inst{n}.example.com": n / 10 for n in (1, 2, 3, 4)},
+        NODES[2]: {"inst5.example.com": 3.0},
+        NODES[3]: {"inst6.example.com": 0.0},
+    }
+    told = stored(tmp_path, loads, "xen-cpu-avg-load")
+    found, _ = cpu_loads(tmp_path, capsys, told, "--mond-xen")
+    assert found["inst5.example.com"] == found[NODES[2]] == 3.0
+    assert found[NODES[0]] == 1.0
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda loads: loads.pop(NODES[1]), ()),
+        (lambda loads: loads.update({NODES[1]: "much"}), ()),
+        (lambda loads: loads.update({NODES[1]: -1}), ()),
+        (lambda loads: None, ("--mond-xen",)),
+    ],
+)
+def test_load_that_one_node_does_not_say_counts_nowhere(
+    change: Callable[[Json], object], words: tuple[str, ...], tmp_path: Path, capsys: Capture
+) -> None:
+    """A warning, or exit status 1, names who it is."""
+    loads = dict.fromkeys(NODES, 3.0)
+    change(loads)
+    told = stored(tmp_path, loads)
+    found, warnings = cpu_loads(tmp_path, capsys, told, *words)
+    assert {found[f"inst{n}.example.com"] for n in (1, 5, 6)} == {1.0}
+    assert "no measured load counts" in warnings
+    address = write_answers(tmp_path / "rapi", rapi_answers())
+    strict = ["check", "-m", address, told, "--exit-on-missing-mond-data", *words]
+    assert main(strict) == 1
+    out, err = capsys.readouterr()
+    assert (out, err.count("\n")) == ("", 1)
+    assert NODES[0] in err or NODES[1] in err
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("no json", ()), ("{}", ()), ("[1]", ()), ('[{"node": "a"}]', ()),
+        ("[]", ("--ignore-dynu",)), ("[]", ("--mond=no", "--mond-data=")),
+    ],
+)  # fmt: skip
+def test_measured_loads_that_cannot_be_read_are_one_line(
+    text: str, words: tuple[str, ...], tmp_path: Path, capsys: Capture
+) -> None:
+    """Exit status 2; so for options that exclude each other."""
+    (tmp_path / "mond.json").write_text(text)
+    address = write_answers(tmp_path / "rapi", rapi_answers())
+    told = f"--mond-data={tmp_path}/mond.json"
+    assert main(["balance", "-m", address, told, *words]) == 2
+    out, err = capsys.readouterr()
+    assert (out, err.count("\n")) == ("", 1)
+
+
+def test_mond_options_without_mond_are_refused(tmp_path: Path, capsys: Capture) -> None:
+    """They would do nothing."""
+    address = write_answers(tmp_path / "rapi", rapi_answers())
+    for option in ("--mond-xen", "--exit-on-missing-mond-data"):
+        assert main(["balance", "-m", address, option]) == 2
+        assert "--mond" in capsys.readouterr().err
+
+
+def test_daemons_are_asked_over_http_each_at_its_node(
+    tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that answers, one that fails: then none counts."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            known = self.path == "/1/report/default/cpu-avg-load"
+            self.send_response(200 if known else 404)
+            self.end_headers()
+            self.wfile.write(json.dumps(report(2.0)).encode())
+
+        def log_message(self, format: str, *args: object) -> None:
+            """Tests read no log."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+    monkeypatch.setattr(mond, "PORT", server.server_port)
+    answers = rapi_answers()
+    answers["nodes"] = answers["nodes"][:1]
+    answers["nodes"][0]["name"] = answers["info"]["master"] = "127.0.0.1"
+    answers["instances"] = []
+    words = ["balance", "-pname,cload", "-m", write_answers(tmp_path / "rapi", answers), "--mond"]
+    assert main(words) == 0
+    assert capsys.readouterr().err.split()[-2:] == ["127", "2.000"]
+    server.shutdown()
+    server.server_close()
+    assert main(words) == 0
+    assert "node 127.0.0.1 does not say" in capsys.readouterr().err
+
+
+def test_load_of_placement_keys_is_that_of_the_daemons(tmp_path: Path, capsys: Capture) -> None:
+    """A key that wants no busy node: the measured load per cpu decides."""
+    from tests.builders import allocate, cluster
+
+    document = allocate(cluster(2), disk_template="plain", memory=512)
+    keys = [{"class": "special", "name": "#LOAD", "value": 0, "weight": 100}]
+    document["request"]["placement_keys"] = keys
+    (tmp_path / "request.json").write_text(json.dumps(document))
+    chosen = set()
+    for busy in ("node1", "node2"):
+        loads = {node: 3.9 if node == busy else 0.0 for node in ("node1", "node2")}
+        told = stored(tmp_path, loads)
+        assert main([str(tmp_path / "request.json"), "--strategy=affinity", told]) == 0
+        chosen.add((busy, json.loads(capsys.readouterr().out)["result"][0]))
+    assert chosen == {("node1", "node2"), ("node2", "node1")}

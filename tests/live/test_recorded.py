@@ -1,0 +1,109 @@
+"""What a real Ganeti 3.0 answered at both doors: read alike, and as hbal reads it."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from iallocator.cli import main
+
+from .fakes import FakeLuxi, fake_luxi
+
+RECORDED = Path(__file__).parent / "recorded"
+GROUPS = ("default", "rack2")
+
+PUBLISHED = Path(__file__).parents[3] / "shared" / "peer-data" / "rapi"
+"""Answers as published with Ganeti, where somebody keeps them beside this project."""
+
+Capture = pytest.CaptureFixture[str]
+
+needs_hbal = pytest.mark.skipif(not shutil.which("hbal"), reason="hbal is not installed")
+
+
+def recorded_luxi(method: str, arguments: list[Any]) -> Any:
+    """What the real daemons said, in the fields that are asked for."""
+    answers = json.loads((RECORDED / "luxi.json").read_text())
+    if method == "QueryClusterInfo":
+        return answers[method]
+    what, fields, _ = arguments
+    names = [field["name"] for field in answers[what]["fields"]]
+    where = [names.index(field) for field in fields]
+    rows = [[row[at] for at in where] for row in answers[what]["data"]]
+    return {"fields": answers[what]["fields"], "data": rows}
+
+
+def ours(capsys: Capture, *words: str) -> tuple[dict[str, list[str]], list[list[str]]]:
+    """First word of a line of the tables -> words, each time; moves with their scores."""
+    assert main(["balance", "--compat=hail", "-p", "--print-instances", *words]) == 0
+    err = capsys.readouterr().err
+    assert main(["balance", "--compat=hail", "--json", *words]) == 0
+    moves = json.loads(capsys.readouterr()[0])["moves"]
+    names = [[short(m["instance"]), f"{m['score']:.8f}"] for m in moves]
+    return rows(err), names
+
+
+def theirs(*words: str) -> tuple[dict[str, list[str]], list[list[str]]]:
+    """The same of hbal."""
+    command = ["hbal", "-p", "--print-instances", *words]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    moves = [line.split() for line in done.stdout.splitlines() if " => " in line]
+    return rows(done.stderr), [[m[1], m[m.index("=>") + 2]] for m in moves]
+
+
+def short(name: str) -> str:
+    """As hbal shortens names in plans."""
+    return name.removesuffix(".vc.example.com")
+
+
+def rows(text: str) -> dict[str, list[str]]:
+    """The lines of tables that are about nodes and instances, by the name in them."""
+    found: dict[str, list[str]] = {}
+    for line in text.splitlines():
+        words = line.split()
+        name = next((word for word in words if word[:2] in ("li", "no", "in")), "")
+        if name and "Name" not in words and "map" not in line:
+            found.setdefault(name, []).append(" ".join(words))
+    return found
+
+
+@needs_hbal
+@pytest.mark.parametrize("group", GROUPS)
+@pytest.mark.parametrize(
+    "more", [(), ("--exclusion-tags=srv",), ("--mond", f"--mond-data={RECORDED}/mond.json")]
+)
+def test_recorded_cluster_has_the_tables_and_moves_of_hbal(
+    group: str, more: tuple[str, ...], tmp_path: Path, capsys: Capture
+) -> None:
+    """Through RAPI and LUXI, with tags that exclude and measured loads."""
+    with fake_luxi(tmp_path, recorded_luxi) as server:
+        for door in (f"-mfile://{RECORDED}", f"-L{server.path}"):
+            tables, moves = theirs(door, "-G", group, *more)
+            own, own_moves = ours(capsys, door, "-G", group, *more)
+            assert moves
+            assert own_moves == moves
+            assert {name: own[name] for name in tables} == tables
+
+
+@needs_hbal
+@pytest.mark.skipif(not PUBLISHED.exists(), reason="the published answers are not here")
+def test_published_answers_have_the_tables_and_moves_of_hbal(capsys: Capture) -> None:
+    """Another version of Ganeti, with fewer fields."""
+    assert ours(capsys, f"-mfile://{PUBLISHED}") == theirs(f"-mfile://{PUBLISHED}")
+
+
+def test_recorded_answers_of_both_doors_are_the_same_cluster(
+    tmp_path: Path, capsys: Capture
+) -> None:
+    """Node by node and instance by instance, whole plans in full."""
+    said = []
+    with fake_luxi(tmp_path, recorded_luxi) as server:
+        assert isinstance(server, FakeLuxi)
+        for door in (f"-mfile://{RECORDED}", f"-L{server.path}"):
+            assert main(["balance", "--all-groups", "--json", "-p", "--print-instances", door]) == 0
+            said.append(capsys.readouterr())
+    assert said[0] == said[1]
