@@ -104,6 +104,5 @@ def _of_node(cluster: Cluster, task: Step) -> list[Opcode]:
             "node_names": [node.name],
             "command": _POWER[task.kind],
             "ignore_status": task.kind == kinds.FENCE,
-            "force_master": False,
         }
     ]
