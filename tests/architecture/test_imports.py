@@ -37,6 +37,8 @@ MAY_IMPORT = {
     "wire": "errors compat model requests reply ranking",  # bytes to model, reply to bytes
     "live": "errors files wire",  # a running cluster, asked and told through its two doors
     "sources": "errors files options model wire live",  # other places where a cluster may come from
+    "execution": "errors options model transition wire live",
+    # ^ a plan's steps become jobs of a running cluster
     "handlers": "deadline options model requests reply limits transition ganeti placement",
     # ^ a request each
     "planners": (
@@ -57,7 +59,7 @@ MAY_IMPORT = {
     "replay": "errors files options engine",  # answers many documents, compares
     "commands": (
         "__init__ compat deadline errors files options model requests constraints wire sources "
-        "transition ganeti "
+        "transition ganeti execution "
         "planners settings engine explain render replay"
     ),
     # ^ one command: read, say

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 
 from iallocator.commands.shared.common_options import accepted
+from iallocator.commands.shared.execution_options import EXECUTION_OPTIONS
 from iallocator.options import COMMON
 from tests.builders import allocate, cluster
 from tests.live.worlds import rapi_answers
@@ -18,8 +19,10 @@ from .effects_of_planners import BY_COMMAND
 
 __all__ = ["EFFECTS", "NEEDS_A_SERVER", "Effect"]
 
-NEEDS_A_SERVER = {"--luxi", "--cacert", "--insecure", "--credentials"}
-"""What acts only where a cluster runs: tests/live has one."""
+NEEDS_A_SERVER = {"--luxi", "--cacert", "--insecure", "--credentials"} | {
+    option.names[0] for option in EXECUTION_OPTIONS
+}
+"""What acts only where a cluster runs: tests/live and tests/execution have one."""
 
 FEWER = "".join(line for line in TEXT.splitlines(True) if not line.startswith("db1|"))
 

@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from scenario import creation, extras, groups, moves, outages
+from scenario import creation, execution, extras, groups, moves, outages
 from scenario.runner import Runner, Tally
 from vcluster import host, stage
 from vcluster.cluster import Cluster
@@ -39,6 +39,9 @@ def _arguments() -> argparse.Namespace:
         "--options", default="", metavar="NAME=VALUE,...", help="parameters for the allocator"
     )
     parser.add_argument(
+        "--only-executions", action="store_true", help="only carry plans out, with faults"
+    )
+    parser.add_argument(
         "--keep", action="store_true", help="leave the cluster up until interrupted"
     )
     return parser.parse_args()
@@ -54,7 +57,8 @@ def _captures(wanted: Path | None) -> Path:
 
 
 def _scenario(run: Runner, options: str) -> None:
-    sections: tuple[Callable[[], None], ...] = (
+    _each(
+        run,
         lambda: extras.set_parameters(run, options),
         lambda: creation.single(run),
         lambda: creation.batches(run),
@@ -67,6 +71,10 @@ def _scenario(run: Runner, options: str) -> None:
         lambda: extras.questions(run),
         lambda: extras.last_look(run),
     )
+
+
+def _each(run: Runner, *sections: Callable[[], None]) -> None:
+    """Run the sections; where one cannot go on, the next is tried."""
     for section in sections:
         try:
             section()
@@ -97,7 +105,10 @@ def _run(arguments: argparse.Namespace, captures: Path) -> Tally:
         )
         run = Runner(cluster, captures, logs, hail=arguments.plugin.name == "hail")
         try:
-            _scenario(run, arguments.options)
+            if not arguments.only_executions:
+                _scenario(run, arguments.options)
+            if arguments.plugin.name != "hail":  # which carries nothing out
+                _each(run, lambda: execution.faults(run))
         finally:
             _save_logs(cluster, logs)
         print(f"took {time.monotonic() - started:.0f} s; calls and logs are in {captures}")

@@ -8,7 +8,14 @@ exit status is 1.
 
 from __future__ import annotations
 
+from functools import partial
+
 from iallocator import options
+from iallocator.commands.shared.execution_options import (
+    EXECUTION_OPTIONS,
+    ExecutionSettings,
+    refuse_contradictions,
+)
 from iallocator.commands.shared.plan_output import (
     COMMANDS_OPTION,
     GRAPH_OPTION,
@@ -28,18 +35,22 @@ from iallocator.files import WholeOutput, check_writable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from typing import Any
 
     from iallocator.compat import Ways
+    from iallocator.model.cluster import Cluster
     from iallocator.planners.plan_limits import PlanLimits
     from iallocator.planners.result import PlanResult
     from iallocator.sources import Source
     from iallocator.transition.transition import Transition
 
+    Json = dict[str, Any]
+    Load = Callable[[], Cluster]
+
 __all__ = ["OPTIONS", "Planner", "Settings", "run_planner"]
 
-OPTIONS = (JSON_OPTION, COMMANDS_OPTION, GRAPH_OPTION, VERIFY_OPTION)
+OPTIONS = (JSON_OPTION, COMMANDS_OPTION, GRAPH_OPTION, VERIFY_OPTION, *EXECUTION_OPTIONS)
 
 
 ROUNDS = 10
@@ -48,10 +59,9 @@ ROUNDS = 10
 WELL = "Verified: no order of the steps that was tried breaks a limit"
 
 
-class Settings(options.Settings):
+class Settings(ExecutionSettings):
     """The settings of every command that plans."""
 
-    json: bool = False
     commands: str | None = None
     graph: str | None = None
     verify_plan: bool = False
@@ -102,8 +112,14 @@ def run_planner(settings: Settings, positional: Sequence[str], planner: Planner)
     """Load the cluster, plan, verify, show the plan; the exit status."""
     from iallocator.engine import effective_settings
 
+    refuse_contradictions(settings)
     check_writable(settings.graph, settings.commands)
     check_saving(settings, "original", planner.suffix)
+    load = partial(_cluster, settings, positional, planner)
+    if settings.resume:
+        from iallocator.commands.shared.execute import resume
+
+        return resume(settings, load)
     try:
         source = load_source(settings, positional)
         planner.adjust(source)
@@ -119,7 +135,10 @@ def run_planner(settings: Settings, positional: Sequence[str], planner: Planner)
     except KeyboardInterrupt:  # before anything was found
         return INTERRUPTED
     with WholeOutput():
-        return _show(done, planner, source, settings, effective)
+        status, plan = _show(done, planner, source, settings, effective)
+    if plan is None or not settings.execute:
+        return status
+    return _carry_out(done, plan, settings, load)
 
 
 def _show(
@@ -128,8 +147,12 @@ def _show(
     source: Source,
     settings: Settings,
     effective: options.Settings,
-) -> int:
-    """Verify the plan and show what of it stands the test; the exit status."""
+) -> tuple[int, Json | None]:
+    """Verify the plan and show what of it stands the test.
+
+    The exit status, and the plan if it may be carried out: nothing is wrong with it, and
+    nobody interrupted it.
+    """
     from iallocator.planners.plan import note_broken
 
     say_progress("")
@@ -139,18 +162,32 @@ def _show(
     limits = _limits(done, effective, planner.min_disk())
     if done.in_turn:
         note_broken(done.before, done.moves, limits.relations)
+    plan = None
     problems, sound = _verified(done, limits, ROUNDS if settings.verify_plan else 0)
     promises = planner.broken_promises(source, effective, done) if sound and not problems else []
     if promises or not sound:
         problems += promises
         tell("iallocator: the plan is refused, for it does not stand the test")
     else:
-        _write(done, settings)
+        whole = _document(done)
+        plan = None if problems or done.interrupted else whole
+        if not (plan and settings.execute and settings.json):
+            _write(done, settings, whole)
         show_state_of(done.after(), source, settings, "Final", planner.suffix, master)
     tell(*(f"iallocator: {problem}" for problem in problems))
     if done.interrupted:
-        return INTERRUPTED
-    return 1 if problems else 0
+        return INTERRUPTED, None
+    return 1 if problems else 0, plan
+
+
+def _cluster(settings: Settings, positional: Sequence[str], planner: Planner) -> Cluster:
+    """The cluster, read anew."""
+    from iallocator.engine import reading_for
+    from iallocator.sources import load
+
+    source = load(settings, positional, reading_for(settings))
+    planner.adjust(source)
+    return source.cluster
 
 
 def _limits(done: PlanResult, settings: options.Settings, min_disk: float) -> PlanLimits:
@@ -193,13 +230,17 @@ def _verified(done: PlanResult, limits: PlanLimits, rounds: int) -> tuple[list[s
     return told + wrong, not wrong
 
 
-def _write(done: PlanResult, settings: Settings) -> None:
-    """The plan in the form that was asked for."""
+def _document(done: PlanResult) -> Json:
+    """The plan as plain data, with its transition."""
     from iallocator.ganeti.document import transition_document
+
+    return {**done.document(), "transition": transition_document(done.transition)}
+
+
+def _write(done: PlanResult, settings: Settings, plan: Json) -> None:
+    """The plan in the form that was asked for."""
     from iallocator.render.plan import plan_lines
 
-    steps = transition_document(done.transition)
-    plan = {**done.document(), "transition": steps}
     group_of = {node.name: node.group.name for node in done.cluster.nodes}
     write_plan(
         settings,
@@ -207,7 +248,21 @@ def _write(done: PlanResult, settings: Settings) -> None:
         lambda: (*plan_lines(plan, group_of), *([WELL] if settings.verify_plan else ())),
         lambda: _commands(done, done.transition, settings.ways),
     )
-    write_graph(settings.graph, steps)
+    write_graph(settings.graph, plan["transition"])
+
+
+def _carry_out(done: PlanResult, plan: Json, settings: Settings, load: Load) -> int:
+    """Carry a plan out and show what came of it: in JSON as a member of the plan."""
+    from iallocator.commands.shared.execute import begin, show_report
+
+    found, status = begin(settings, done.plan.command, plan["transition"], done.cluster, load)
+    with WholeOutput():
+        if settings.json:
+            plan["execution"] = found
+            _write(done, settings, plan)
+        else:
+            show_report(found, settings)
+    return status
 
 
 def _commands(done: PlanResult, transition: Transition, ways: Ways) -> list[str]:

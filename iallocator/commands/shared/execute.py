@@ -1,0 +1,271 @@
+"""Carrying a plan out, showing its jobs, or going on where an execution was interrupted.
+
+Exit status 0: everything was done, or all but what is to be done by hand in the end; 1:
+something was not, the report says what; 128 and the number of the signal: interrupted.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from contextlib import suppress
+
+from iallocator.commands.shared.interrupts import Interrupts
+from iallocator.errors import IallocatorError, UsageError, one_line
+from iallocator.execution.door import open_queue, runs
+from iallocator.execution.errors import ExecutionError
+from iallocator.execution.ground import ClusterGround, expectations, places_of
+from iallocator.execution.jobs import describe, jobs_of
+from iallocator.execution.journal import Journal, default_path, read_journal
+from iallocator.execution.lock import ClusterLock
+from iallocator.execution.orders import Orders
+from iallocator.execution.records import DONE, PENDING, Records
+from iallocator.execution.report import complete, execution_document, report_lines
+from iallocator.execution.runner import carry_out
+from iallocator.execution.session import Session
+from iallocator.execution.waves import ready
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from iallocator.commands.shared.execution_options import ExecutionSettings
+    from iallocator.execution.ground import Places
+    from iallocator.execution.jobs import Job
+    from iallocator.execution.queue import JobQueue
+    from iallocator.model.cluster import Cluster
+
+    Json = dict[str, Any]
+    Load = Callable[[], Cluster]
+
+__all__ = ["begin", "resume", "show_report"]
+
+
+class _Execution:
+    """One execution: its journal's head, its jobs, and how far they are."""
+
+    def __init__(self, settings: ExecutionSettings, head: Json, queue: JobQueue | None) -> None:
+        self.settings = settings
+        self.head = head
+        self.queue = queue
+        jobs = jobs_of(head["transition"], _able(head), head["singly"])
+        self.records = Records(jobs)
+
+    def report(self, load: Load | None) -> Json:
+        """What was done, and where everything is now, if the cluster can be asked."""
+        places: Places | None = None
+        if load is not None:
+            try:
+                places = places_of(load())
+            except IallocatorError as error:
+                _complain(f"where everything is now is not known: {error}")
+        return execution_document(self.head, self.records, places)
+
+
+def _able(head: Json) -> Callable[[Json], bool]:
+    """Whether an opcode can be submitted: as it was when the execution began."""
+    unable = set(head["unable"])
+    return lambda opcode: opcode["OP_ID"] not in unable
+
+
+def begin(
+    settings: ExecutionSettings, command: str, transition: Json, cluster: Cluster, load: Load
+) -> tuple[Json, int]:
+    """Carry the transition of a plan out; the report as plain data, and the exit status.
+
+    `cluster`: as it was when the plan was made; `load` reads it anew.
+
+    Raises
+    ------
+    ExecutionError, LiveError, UsageError
+        If nothing was begun.
+    """
+    queue, name = open_queue(settings)
+    head = _head(settings, command, name, transition, cluster, queue)
+    execution = _Execution(settings, head, queue)
+    if settings.dry_run:
+        return _shown(execution), 0
+    if not execution.records.jobs:
+        return execution.report(None), 0
+    with ClusterLock(name):
+        path = settings.journal or default_path(command, head["run"])
+        journal = Journal.create(path, head)
+        print(f"journal: {path}", file=sys.stderr)
+        return _carry_out(execution, journal, load)
+
+
+def _head(
+    settings: ExecutionSettings,
+    command: str,
+    name: str,
+    transition: Json,
+    cluster: Cluster,
+    queue: JobQueue,
+) -> Json:
+    from secrets import token_hex
+    from time import strftime
+
+    codes = {code["OP_ID"]: code for step in transition["steps"] for code in step["opcodes"]}
+    return {
+        "run": f"{strftime('%Y%m%d-%H%M%S')}-{token_hex(3)}",
+        "command": command,
+        "cluster": name,
+        "singly": not queue.depends,
+        "unable": sorted(kind for kind, code in codes.items() if not queue.able(code)),
+        "expected": expectations(transition, places_of(cluster)),
+        "reason": settings.reason,
+        "priority": settings.priority,
+        "transition": transition,
+    }
+
+
+def resume(settings: ExecutionSettings, load: Load) -> int:
+    """Go on with an execution, or show it; the exit status.  `load` reads the cluster."""
+    head = read_journal(settings.resume)[0]
+    if not settings.execute:
+        execution = _read(settings, head, None)
+        found = execution.report(load if runs(settings) else None)
+        _print(found, settings)
+        return 0 if found["complete"] else 1
+    queue, name = open_queue(settings)
+    if name != head.get("cluster") or queue.depends == head.get("singly"):
+        door = "RAPI (-m)" if head.get("singly") else "LUXI (-L)"
+        raise UsageError(f"{settings.resume}: of {head.get('cluster')} by {door}, this is {name}")
+    if settings.dry_run:
+        execution = _read(settings, head, queue)
+        _print(_shown(execution), settings)
+        return 0
+    with ClusterLock(name):
+        journal = Journal.reopen(settings.resume)
+        execution = _read(settings, head, queue)
+        found, status = _carry_out(execution, journal, load)
+    _print(found, settings)
+    return status
+
+
+def _read(settings: ExecutionSettings, head: Json, queue: JobQueue | None) -> _Execution:
+    """The execution that a journal tells of, as far as it came."""
+    try:
+        execution = _Execution(settings, head, queue)
+        for event in read_journal(settings.resume)[1]:
+            execution.records.apply(event)
+    except (KeyError, TypeError, ValueError, IndexError, AttributeError):
+        raise UsageError(f"{settings.resume}: the journal is damaged") from None
+    return execution
+
+
+def _carry_out(execution: _Execution, journal: Journal, load: Load) -> tuple[Json, int]:
+    assert execution.queue is not None
+    trouble = ""
+    with Interrupts() as interrupts:
+        session = Session(
+            execution.head["run"],
+            execution.records,
+            execution.queue,
+            ClusterGround(load, execution.head["expected"]),
+            journal,
+            _orders(execution, interrupts),
+        )
+        try:
+            trouble = carry_out(session)
+        except ExecutionError as error:
+            trouble = str(error)
+        journal.close()
+    if trouble:
+        _complain(f"{trouble}; --resume {journal.path} goes on")
+    elif interrupts.came:
+        _complain(f"interrupted; --resume {journal.path} goes on")
+    elif _waits_for_a_hand(execution.records):
+        _complain(f"there is something to do by hand; then --resume {journal.path} --done-by-hand")
+    found = execution.report(load)
+    if trouble or not complete(execution.records):
+        return found, interrupts.status if interrupts.came and not trouble else 1
+    return found, 0
+
+
+def _waits_for_a_hand(records: Records) -> bool:
+    """Whether somebody has something to do by hand now."""
+    return any(job.by_hand and records.free(job) for job in records.in_state(PENDING))
+
+
+def _orders(execution: _Execution, interrupts: Interrupts) -> Orders:
+    settings = execution.settings
+    return Orders(
+        reason=settings.reason or execution.head["reason"],
+        priority=_first_given(settings.priority, execution.head["priority"]),
+        first_group=settings.first_job_group,
+        say=_complain,
+        stopping=lambda: interrupts.came,
+        confirmed=_Confirmation(execution.records, settings.done_by_hand),
+    )
+
+
+def _first_given(*values: int | None) -> int | None:
+    return next((value for value in values if value is not None), None)
+
+
+class _Confirmation:
+    """Whether something has been done by hand: as the options say, or the person at the terminal.
+
+    Each is asked for once.  The options speak of what was to be done when it was resumed.
+    """
+
+    def __init__(self, records: Records, done: bool) -> None:
+        due = [job for job in records.jobs.values() if job.by_hand and records.free(job)]
+        self._said = {job.number: True for job in due} if done else {}
+
+    def __call__(self, job: Job) -> bool:
+        if job.number not in self._said:
+            self._said[job.number] = self._asked(job)
+        return self._said[job.number]
+
+    @staticmethod
+    def _asked(job: Job) -> bool:
+        if not (sys.stdin and sys.stdin.isatty() and sys.stderr and sys.stderr.isatty()):
+            return False
+        print(f"by hand: {describe(job)}. Has it been done? [y/N] ", end="", file=sys.stderr)
+        sys.stderr.flush()
+        return sys.stdin.readline().strip().lower() in ("y", "yes")
+
+
+def _shown(execution: _Execution) -> Json:
+    """Print the jobs that would be submitted, and what each waits for; the report as it is."""
+    records, settings = execution.records, execution.settings
+    assert execution.queue is not None
+    first = {job.number for job in ready(records, execution.queue.depends, True)}
+    if not settings.json:
+        for job in records.jobs.values():
+            done = records.of[job.number].state == DONE
+            if not done and (job.number in first or not settings.first_job_group):
+                _show(job, records)
+    return execution.report(None)
+
+
+def _show(job: Job, records: Records) -> None:
+    """One job that would be submitted."""
+    waits = sorted(n for n in job.after if records.of[n].state != DONE)
+    told = f" after {', '.join(map(str, waits))}" if waits else ""
+    print(f"job {job.number}{told}: {describe(job)}{' (by hand)' if job.by_hand else ''}")
+    for opcode in job.opcodes:
+        print(f"  {json.dumps(opcode, ensure_ascii=False)}")
+
+
+def _print(found: Json, settings: ExecutionSettings) -> None:
+    if settings.json:
+        print(json.dumps({"execution": found}, ensure_ascii=False, indent=2))
+        return
+    show_report(found, settings)
+
+
+def show_report(found: Json, settings: ExecutionSettings) -> None:
+    """What came of an execution, for people."""
+    if not settings.dry_run:
+        for line in report_lines(found):
+            print(line)
+
+
+def _complain(line: str) -> None:
+    if sys.stderr is not None:
+        with suppress(OSError):  # that nobody reads it is no reason to leave jobs alone
+            print(f"iallocator: {one_line(line)}", file=sys.stderr, flush=True)

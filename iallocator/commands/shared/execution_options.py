@@ -1,0 +1,89 @@
+"""The options of every command that can carry its plan out."""
+
+from __future__ import annotations
+
+from iallocator import options
+from iallocator.errors import UsageError
+from iallocator.options import Option, file_name
+
+__all__ = ["EXECUTION_OPTIONS", "ExecutionSettings", "refuse_contradictions"]
+
+PRIORITIES = {"low": 10, "normal": 0, "high": -10}
+
+
+def priority(text: str) -> int:
+    """One of Ganeti's words for priorities, or a number from -20 to 19."""
+    if text in PRIORITIES:
+        return PRIORITIES[text]
+    try:
+        value = int(text) if text.lstrip("-").isascii() and text.lstrip("-").isdigit() else 99
+    except ValueError:
+        value = 99
+    if not -20 <= value <= 19:
+        raise ValueError("low, normal, high or a whole number from -20 to 19")
+    return value
+
+
+class ExecutionSettings(options.Settings):
+    """What a person says about carrying a plan out."""
+
+    json: bool = False
+    execute: bool = False
+    dry_run: bool = False
+    resume: str = ""
+    journal: str = ""
+    done_by_hand: bool = False
+    first_job_group: bool = False
+    reason: str = ""
+    priority: int | None = None
+
+
+EXECUTION_OPTIONS = (
+    Option("--exec -X", "execute", "carry the plan out on the running cluster (-L or -m)"),
+    Option("--dry-run", "dry_run", "with -X: show the jobs, submit none"),
+    Option("--journal", "journal",
+           "with -X: write down here what is done (default: a new file in a directory of state)",
+           file_name, "FILE"),
+    Option("--resume", "resume",
+           "with -X: continue what this journal tells of; without: show how far it came",
+           file_name, "JOURNAL"),
+    Option("--done-by-hand", "done_by_hand",
+           "with --resume: what was to be done by hand has been done"),
+    Option("--first-job-group", "first_job_group",
+           "with -X: submit only the jobs that wait for nothing"),
+    Option("--reason", "reason", "with -X: say this in the reason trail of every job", str,
+           "TEXT"),
+    Option("--priority", "priority",
+           "with -X: of every job: low, normal, high or a number from -20 (first) to 19",
+           priority, "PRIORITY"),
+)  # fmt: skip
+
+WITH_X = ("dry_run", "journal", "done_by_hand", "first_job_group", "reason", "priority")
+
+
+def refuse_contradictions(settings: ExecutionSettings) -> None:
+    """Refuse options that would do nothing.
+
+    Raises
+    ------
+    UsageError
+        Says which.
+    """
+    names = {option.target: option.names[0] for option in EXECUTION_OPTIONS}
+    if not settings.execute:
+        idle = [names[target] for target in WITH_X if target in settings.chosen]
+        if idle:
+            raise UsageError(f"{idle[0]} says how a plan is carried out: it goes with -X")
+        return
+    from iallocator.execution.door import runs
+
+    if not runs(settings):
+        raise UsageError("-X carries a plan out on a running cluster: it needs -L, or -m HOST")
+    if settings.rapi and settings.priority not in (None, *PRIORITIES.values()):
+        raise UsageError("--priority: RAPI (-m) takes low, normal and high only")
+    if settings.resume and settings.journal:
+        raise UsageError("--resume goes on in the journal that it reads: no --journal")
+    if settings.done_by_hand and not settings.resume:
+        raise UsageError("--done-by-hand is about the journal of an execution: --resume JOURNAL")
+    if settings.dry_run and (settings.journal or settings.done_by_hand):
+        raise UsageError("--dry-run does nothing that a journal would tell of")

@@ -1,0 +1,272 @@
+"""Whether what the jobs of a plan rely on still holds, looked at on the cluster as it is now."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from iallocator.model.instance import Instance
+from iallocator.model.state import State
+from iallocator.transition import step as kinds
+from iallocator.transition.execution import Execution
+from iallocator.transition.resources import Place
+from iallocator.transition.step import Step
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+    from typing import Any
+
+    from iallocator.execution.jobs import Job
+    from iallocator.model.cluster import Cluster, Node
+
+    Json = dict[str, Any]
+
+__all__ = ["ClusterGround", "Ground", "Places", "expectations", "places_of", "refusals"]
+
+LEAVING = (kinds.OFFLINE, kinds.POWER_OFF)
+"""After these steps nothing can be on the node."""
+
+
+@dataclass
+class Places:
+    """Where everything is.
+
+    Attributes
+    ----------
+    instances:
+        Name -> names of its nodes, primary first.
+    offline, drained:
+        Names of nodes.
+    nodes:
+        Names of all nodes.
+    """
+
+    instances: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    offline: set[str] = field(default_factory=set)
+    drained: set[str] = field(default_factory=set)
+    nodes: set[str] = field(default_factory=set)
+
+    def carry_out(self, step: Json) -> None:
+        """What is known to be so once the step has been done."""
+        if "instance" in step:
+            self.instances[step["instance"]] = tuple(step["to"])
+        elif step["kind"] == kinds.ONLINE:
+            self.offline.discard(step["node"])
+            self.drained.discard(step["node"])
+        elif step["kind"] == kinds.OFFLINE:
+            self.offline.add(step["node"])
+            self.drained.discard(step["node"])  # as Ganeti does
+        elif step["kind"] == kinds.DRAIN:
+            self.drained.add(step["node"])
+
+
+class Ground(Protocol):
+    """The cluster as it is now."""
+
+    def look(self, jobs: Sequence[Job], under_way: Sequence[Job], room: bool) -> dict[int, str]:
+        """Job -> why it cannot be done now; of those that wait for such a job, nothing.
+
+        Parameters
+        ----------
+        jobs
+            To be looked at, in the order of their numbers; each counts on what those before
+            it do.
+        under_way
+            Jobs that have begun: they are taken to succeed.
+        room
+            Whether to look for room, too.  While something is under way, nobody can say
+            what of a node's free memory and disk it has taken already.
+        """
+
+    def places(self) -> Places:
+        """Where everything is."""
+
+
+def expectations(transition: Json, before: Places) -> Json:
+    """What a plan counts on of the nodes that it switches, given where everything is `before`.
+
+    Name of a node -> whether it is offline, and the instances that stay on it in the end.
+    """
+    after = Places(dict(before.instances))
+    for step in transition["steps"]:
+        after.carry_out(step)
+    return {
+        step["node"]: {
+            "offline": step["node"] in before.offline,
+            "stay": sorted(
+                name for name, nodes in after.instances.items() if step["node"] in nodes
+            ),
+        }
+        for step in transition["steps"]
+        if "node" in step
+    }
+
+
+class ClusterGround:
+    """Looks at the cluster that `load` reads anew; `expected` as `expectations` found it."""
+
+    def __init__(self, load: Callable[[], Cluster], expected: Json) -> None:
+        self._load = load
+        self._expected = expected
+
+    def places(self) -> Places:
+        """Where everything is."""
+        return places_of(self._load())
+
+    def look(self, jobs: Sequence[Job], under_way: Sequence[Job], room: bool) -> dict[int, str]:
+        """Job -> why it cannot be done now."""
+        cluster = self._load()
+        model = _Model(cluster) if room and not under_way else None
+        carry_out = model.carry_out if model is not None else _room_enough
+        return refusals(jobs, under_way, places_of(cluster), self._expected, carry_out)
+
+
+def _room_enough(step: Json) -> str:
+    """Whoever does not look for room finds that there is enough."""
+    return ""
+
+
+def refusals(
+    jobs: Sequence[Job],
+    under_way: Sequence[Job],
+    places: Places,
+    expected: Json,
+    carry_out: Callable[[Json], str] = _room_enough,
+) -> dict[int, str]:
+    """Job -> why it cannot be done now; see `Ground.look`.
+
+    `places` are changed.  `carry_out`: what else speaks against a step, "" if nothing does.
+    """
+    for job in under_way:
+        for step in job.steps:
+            places.carry_out(step)
+    refused: dict[int, str] = {}
+    skipped: set[int] = set()
+    for job in jobs:
+        if job.after & skipped:
+            skipped.add(job.number)
+            continue
+        for step in job.steps:
+            why = _hindrance(step, places, expected) or carry_out(step)
+            if why:
+                refused[job.number] = why
+                skipped.add(job.number)
+                break
+            places.carry_out(step)
+    return refused
+
+
+def _hindrance(step: Json, places: Places, expected: Json) -> str:
+    """What speaks against a step where everything is at `places`; "" if nothing does."""
+    if "node" in step:
+        return _of_node(step, places, expected.get(step["node"], {}))
+    name, begins, ends = step["instance"], tuple(step["from"]), tuple(step["to"])
+    there = places.instances.get(name)
+    if there is None and step["kind"] != kinds.CREATE:
+        return f"{name} is gone"
+    if there is not None and step["kind"] == kinds.CREATE:
+        return f"{name} exists already"
+    if there is not None and there != begins:
+        return f"{name} is on {':'.join(there)}, no longer on {':'.join(begins)}"
+    for role, node in enumerate(ends):
+        comes = begins[role : role + 1] != (node,) and not (role and node in begins)
+        if node not in places.nodes:
+            return f"{node} is gone"
+        if comes and node in places.offline | places.drained:
+            return f"{node} is {'offline' if node in places.offline else 'drained'}"
+    return ""
+
+
+def _of_node(step: Json, places: Places, expected: Json) -> str:
+    """What speaks against a step of a node."""
+    name, kind = step["node"], step["kind"]
+    if name not in places.nodes:
+        return f"{name} is gone"
+    if kind == kinds.FENCE and expected.get("offline") and name not in places.offline:
+        return f"{name} is online again"
+    if kind == kinds.DRAIN and name in places.offline:
+        return f"{name} is offline"
+    if kind in LEAVING:
+        stay = expected.get("stay", ())
+        here = sorted(i for i, on in places.instances.items() if name in on and i not in stay)
+        if here:
+            return f"{', '.join(here[:3])} would be left on {name}"
+    return ""
+
+
+def places_of(cluster: Cluster) -> Places:
+    """Where everything is on `cluster`."""
+    nodes = cluster.nodes
+    return Places(
+        {one.name: tuple(cluster.node_names(one.nodes)) for one in cluster.instances},
+        {node.name for node in nodes if node.offline},
+        {node.name for node in nodes if node.drained},
+        {node.name for node in nodes},
+    )
+
+
+class _Model:
+    """Carries steps out on the model of a cluster, against all hard limits."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._state = State(cluster)
+        self._execution = Execution(self._state)
+        self._running = {one.name: one.uses_memory for one in cluster.instances}
+        self._new: dict[str, Instance] = {}
+        self._node = {node.name: node for node in cluster.nodes}
+
+    def carry_out(self, step: Json) -> str:
+        """What is wrong with it; "" if nothing is."""
+        problems = self._execution.carry_out(self._step(step))
+        return problems[0] if problems else ""
+
+    def _step(self, step: Json) -> Step:
+        """The step as the model has them."""
+        kind = step["kind"]
+        if "node" in step:
+            return Step(kind, node=self._node[step["node"]].index)
+        name = step["instance"]
+        instance = self._cluster.instance_named(name) or self._made(step)
+        running = self._running.get(name, False)
+        before = self._place(step["from"], running)
+        if kind in (kinds.START, kinds.STOP):
+            running = kind == kinds.START
+        elif kind == kinds.CREATE:
+            running = instance.uses_memory
+        self._running[name] = running
+        return Step(kind, instance=instance, before=before, after=self._place(step["to"], running))
+
+    def _place(self, names: Sequence[str], running: bool) -> Place | None:
+        nodes: Iterable[Node] = (self._node[name] for name in names)
+        return Place(tuple(node.index for node in nodes), running) if names else None
+
+    def _made(self, step: Json) -> Instance:
+        """A new instance, as its opcode describes it."""
+        name = step["instance"]
+        if name not in self._new:
+            self._new[name] = _new_instance(step["opcodes"][0])
+        return self._new[name]
+
+
+DRBD_METADATA = 128
+"""MiB that each disk of a drbd instance takes besides."""
+
+
+def _new_instance(opcode: Json) -> Instance:
+    parameters = opcode["beparams"]
+    sizes = [disk["size"] for disk in opcode["disks"]]
+    template = opcode["disk_template"]
+    extra = DRBD_METADATA * len(sizes) if template == "drbd" else 0
+    return Instance(
+        opcode["instance_name"],
+        parameters["maxmem"],
+        parameters["vcpus"],
+        sum(sizes) + extra,
+        sizes,
+        template,
+        spindle_use=parameters.get("spindle_use", 1),
+        admin_state="up" if opcode.get("start", True) else "down",
+        tags=opcode.get("tags", ()),
+    )

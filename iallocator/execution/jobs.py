@@ -1,0 +1,90 @@
+"""The jobs of a plan's transition, made of its document alone."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from typing import Any
+
+    Json = dict[str, Any]
+
+__all__ = ["Job", "describe", "jobs_of"]
+
+
+@dataclass(frozen=True)
+class Job:
+    """What is submitted at once.
+
+    Attributes
+    ----------
+    number:
+        Its position in the plan, from 1 on.
+    steps:
+        The steps that it carries out, in order, as plain data.
+    opcodes:
+        In order; none if somebody has to do it by hand.
+    after:
+        Numbers of the jobs that must have succeeded before, all lower than its own.
+    """
+
+    number: int
+    steps: tuple[Json, ...]
+    opcodes: tuple[Json, ...]
+    after: frozenset[int]
+
+    @property
+    def by_hand(self) -> bool:
+        """Whether no job does it."""
+        return not self.opcodes
+
+    @property
+    def instance(self) -> str:
+        """The one that it moves, starts or stops; "" if it is about a node."""
+        return str(self.steps[0].get("instance", ""))
+
+
+def jobs_of(transition: Json, able: Callable[[Json], bool], singly: bool = False) -> list[Job]:
+    """The jobs in an order in which each comes after those that it waits for.
+
+    Parameters
+    ----------
+    transition
+        As plan documents have it.
+    able
+        Whether an opcode can be submitted; what cannot be is to be done by hand.
+    singly
+        Whether a job has one opcode only.
+    """
+    steps = {step["number"]: step for step in transition["steps"]}
+    chains = [list(job["steps"]) for job in transition["jobs"]]
+    if singly:
+        chains = [[number] for chain in chains for number in chain]
+    held = {number for chain in chains for number in chain}
+    chains += [[number] for number in steps if number not in held]
+    chains.sort(key=lambda chain: chain[0])
+    job_of = {number: k for k, chain in enumerate(chains, start=1) for number in chain}
+    return [_job(k, [steps[n] for n in chain], job_of, able) for k, chain in enumerate(chains, 1)]
+
+
+def _job(
+    number: int, steps: Sequence[Json], job_of: Mapping[int, int], able: Callable[[Json], bool]
+) -> Job:
+    opcodes = [opcode for step in steps for opcode in step["opcodes"]]
+    if not all(map(able, opcodes)):
+        opcodes = []
+    after = frozenset(job_of[other] for step in steps for other in step["after"]) - {number}
+    return Job(number, tuple(steps), tuple(opcodes), after)
+
+
+def describe(job: Job) -> str:
+    """``migrate, replace-disks web1 (node1:node2 -> node2:node3)``."""
+    kinds = ", ".join(step["kind"] for step in job.steps)
+    first, last = job.steps[0], job.steps[-1]
+    if "node" in first:
+        return " ".join([kinds, first["node"], *first.get("tags", ())])
+    before, after = ":".join(first["from"]), ":".join(last["to"])
+    way = f"{before} -> {after}" if before and before != after else after
+    return f"{kinds} {first['instance']} ({way})"

@@ -1,0 +1,60 @@
+"""How a person wants a plan to be carried out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from time import sleep, time_ns
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from iallocator.execution.jobs import Job
+
+__all__ = ["Orders"]
+
+
+def _never() -> bool:
+    return False
+
+
+def _unconfirmed(job: Job) -> bool:
+    return False
+
+
+def _silent(line: str) -> None:
+    pass
+
+
+@dataclass
+class Orders:
+    """How a person wants a plan to be carried out.
+
+    Attributes
+    ----------
+    reason:
+        For the reason trail.
+    priority:
+        Of every opcode, -20 to 19; None for Ganeti's own default.
+    first_group:
+        Submit only what waits for nothing.
+    say:
+        Takes a line about what happens.
+    stopping:
+        Whether nothing more is to be begun.
+    confirmed:
+        Whether somebody says that a job has been done by hand.
+    pause:
+        Waits so many seconds.
+    now:
+        Nanoseconds since 1970.
+    """
+
+    reason: str = ""
+    priority: int | None = None
+    first_group: bool = False
+    say: Callable[[str], None] = _silent
+    stopping: Callable[[], bool] = _never
+    confirmed: Callable[[Job], bool] = _unconfirmed
+    pause: Callable[[float], None] = sleep
+    now: Callable[[], int] = time_ns

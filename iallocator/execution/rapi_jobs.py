@@ -1,0 +1,156 @@
+"""The job queue through RAPI: a job per resource, one opcode each; waits are on our side."""
+
+from __future__ import annotations
+
+from time import sleep
+from urllib.parse import quote
+
+from iallocator.errors import UsageError
+from iallocator.execution.answers import expecting, job_status
+from iallocator.execution.marks import marks_in
+from iallocator.execution.queue import LOST, JobStatus, UnknownOutcomeError
+from iallocator.live.errors import LiveError, ServerError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from typing import Any
+
+    from iallocator.live.rapi import RapiClient
+
+    Json = dict[str, Any]
+
+    Call = tuple[str, str, Json | None, Json]
+    """Method, path, body, query."""
+
+__all__ = ["RapiJobs", "call_of"]
+
+FEW = 8
+"""Up to so many jobs are asked for one by one."""
+
+NOT_HEARD = (401, 403, 502, 503)
+"""HTTP statuses with which RAPI says that it takes no job at all at the moment."""
+
+WITH_BODY = {
+    "OP_INSTANCE_MIGRATE": ("PUT", "/2/instances/{}/migrate", "instance_name"),
+    "OP_INSTANCE_FAILOVER": ("PUT", "/2/instances/{}/failover", "instance_name"),
+    "OP_INSTANCE_REPLACE_DISKS": ("POST", "/2/instances/{}/replace-disks", "instance_name"),
+    "OP_INSTANCE_SHUTDOWN": ("PUT", "/2/instances/{}/shutdown", "instance_name"),
+    "OP_INSTANCE_CREATE": ("POST", "/2/instances", ""),
+    "OP_NODE_SET_PARAMS": ("POST", "/2/nodes/{}/modify", "node_name"),
+}
+"""Opcode -> method, path, and the member that stands in the path; the others are the body."""
+
+TAGGED = {"node": "/2/nodes/{}/tags", "instance": "/2/instances/{}/tags", "cluster": "/2/tags"}
+
+OUR_OWN = ("OP_ID", "reason", "depends")
+
+
+class RapiJobs:
+    """Jobs of the cluster that `client` speaks to; see `iallocator.execution.queue.JobQueue`."""
+
+    depends = False
+
+    def __init__(self, client: RapiClient) -> None:
+        self._client = client
+
+    def able(self, opcode: Json) -> bool:
+        """Whether there is a resource for it; for out-of-band commands there is none."""
+        return call_of({**opcode, "reason": [["", "", 0]]}) is not None
+
+    def submit(self, jobs: Sequence[Sequence[Json]]) -> list[int | str]:
+        """Submit jobs of one opcode each."""
+        return [self._submit(opcode) for (opcode,) in jobs]
+
+    def _submit(self, opcode: Json) -> int | str:
+        call = call_of(opcode)
+        assert call is not None
+        try:
+            return _job_id(self._client.call(*call))
+        except ServerError as error:
+            if error.status in NOT_HEARD:
+                raise
+            if error.status < 500:
+                return error.problem
+            raise UnknownOutcomeError(str(error)) from None
+        except LiveError as error:
+            raise UnknownOutcomeError(str(error)) from None
+
+    def statuses(self, ids: Sequence[int]) -> dict[int, JobStatus]:
+        """How these jobs are."""
+        if len(ids) <= FEW:
+            return {job_id: self._status(job_id) for job_id in ids}
+        jobs = self._client.get("/2/jobs?bulk=1")
+        with expecting("/2/jobs"):
+            known = {int(job["id"]): job for job in jobs}
+        return {
+            job_id: _status(known[job_id]) if job_id in known else self._status(job_id)
+            for job_id in ids
+        }
+
+    def _status(self, job_id: int) -> JobStatus:
+        try:
+            return _status(self._client.get(f"/2/jobs/{job_id}"))
+        except ServerError as error:
+            if error.status == 404:
+                return JobStatus(LOST)
+            raise
+
+    def wait(self, ids: Sequence[int], seconds: float) -> None:
+        """RAPI's own way of waiting asks for a body in a GET: look every now and then."""
+        sleep(min(seconds, 1.0))
+
+    def hurry(self, number: int, priority: int) -> None:
+        """RAPI cannot."""
+        raise UsageError("RAPI takes jobs of priority low, normal and high only")
+
+    def cancel(self, number: int) -> None:
+        """Cancel a job that has not begun."""
+        self._client.delete(f"/2/jobs/{number}")
+
+    def find(self, run: str) -> Mapping[str, int]:
+        """The jobs of an execution."""
+        jobs = self._client.get("/2/jobs?bulk=1")
+        with expecting("/2/jobs"):
+            return {
+                mark: int(job["id"]) for job in jobs for mark in marks_in(job["ops"] or (), run)
+            }
+
+
+def call_of(opcode: Json) -> Call | None:
+    """How RAPI is asked to carry an opcode out; None if it cannot be."""
+    kind = opcode["OP_ID"]
+    query: Json = {"reason": opcode["reason"][0][1]}
+    if kind in WITH_BODY:
+        method, path, member = WITH_BODY[kind]
+        body = {k: v for k, v in opcode.items() if k not in (*OUR_OWN, member)}
+        if kind == "OP_INSTANCE_CREATE":
+            body["__version__"] = 1
+        return method, path.format(_quoted(opcode.get(member, ""))), body, query
+    if kind == "OP_INSTANCE_STARTUP":
+        path = f"/2/instances/{_quoted(opcode['instance_name'])}/startup"
+        return "PUT", path, None, {**query, "force": int(opcode.get("force", False))}
+    if kind == "OP_NODE_POWERCYCLE":
+        path = f"/2/nodes/{_quoted(opcode['node_name'])}/powercycle"
+        return "POST", path, None, {**query, "force": int(opcode.get("force", False))}
+    if kind in ("OP_TAGS_SET", "OP_TAGS_DEL") and opcode["kind"] in TAGGED:
+        path = TAGGED[opcode["kind"]].format(_quoted(opcode["name"] or ""))
+        method = "PUT" if kind == "OP_TAGS_SET" else "DELETE"
+        return method, path, None, {**query, "tag": list(opcode["tags"])}
+    return None
+
+
+def _quoted(name: str) -> str:
+    return quote(name, safe="")
+
+
+def _job_id(answer: Any) -> int:
+    try:
+        return int(answer)
+    except (TypeError, ValueError):
+        raise UnknownOutcomeError("RAPI answers with no job id") from None
+
+
+def _status(job: Any) -> JobStatus:
+    known = job if isinstance(job, dict) else {}
+    return job_status(known.get("status"), known.get("opstatus"), known.get("opresult"))

@@ -1,0 +1,73 @@
+"""What all parts of an execution share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from iallocator.errors import IallocatorError
+from iallocator.execution.errors import ExecutionError
+from iallocator.execution.jobs import describe
+from iallocator.live.errors import LiveError, ServerError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any, TypeVar
+
+    from iallocator.execution.ground import Ground
+    from iallocator.execution.journal import Journal
+    from iallocator.execution.orders import Orders
+    from iallocator.execution.queue import JobQueue
+    from iallocator.execution.records import Records
+
+    T = TypeVar("T")
+
+__all__ = ["Session"]
+
+PAUSES = (1, 2, 4, 8, 15, 30)
+"""Seconds between attempts to reach the cluster again."""
+
+
+@dataclass
+class Session:
+    """One execution; `run` is its name, which marks its jobs in the queue."""
+
+    run: str
+    records: Records
+    queue: JobQueue
+    ground: Ground
+    journal: Journal
+    orders: Orders
+
+    def event(self, kind: str, **members: Any) -> None:
+        """Write an event to the journal, then let it count."""
+        event = {"event": kind, **members}
+        self.journal.write(event)
+        self.records.apply(event)
+
+    def tell(self, number: int, word: str) -> None:
+        """Say how a job is."""
+        record = self.records.of[number]
+        job_id = "" if record.id is None else f"job {record.id}: "
+        self.orders.say(f"{job_id}{describe(self.records.jobs[number])}: {word}")
+
+    def patiently(self, ask: Callable[[], T]) -> T:
+        """What `ask` answers; where the cluster is not reached, it is asked again for a minute.
+
+        Raises
+        ------
+        ExecutionError
+            If that does not help, or the cluster refuses to answer.
+        """
+        for seconds in PAUSES:
+            try:
+                return ask()
+            except LiveError as error:
+                if isinstance(error, ServerError) and error.status < 500:
+                    raise ExecutionError(str(error)) from None
+                self.orders.say(f"{error}; again in {seconds} s")
+                self.orders.pause(seconds)
+        try:
+            return ask()
+        except IallocatorError as error:
+            raise ExecutionError(str(error)) from None

@@ -1,0 +1,178 @@
+"""A made-up cluster with a job queue as Ganeti has one, whose faults a random source decides."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from random import Random
+from typing import Any
+
+from iallocator.execution.ground import Places, refusals
+from iallocator.execution.jobs import Job
+from iallocator.execution.marks import marks_in
+from iallocator.execution.queue import LOST, JobStatus, UnknownOutcomeError
+
+Json = dict[str, Any]
+
+__all__ = ["FakeCluster", "FakeGround", "FakeQueue", "Killed"]
+
+
+class Killed(BaseException):
+    """The process that carries the plan out ends at this moment."""
+
+
+@dataclass
+class QueuedJob:
+    """One job in the queue."""
+
+    opcodes: list[Json]
+    after: list[int]
+    status: str = "queued"
+    done: int = 0
+
+
+@dataclass
+class FakeCluster:
+    """Where everything is, and the queue; `fails` are the steps whose opcode fails.
+
+    Attributes
+    ----------
+    executed:
+        The numbers of the steps that were done, in order.
+    vanishing:
+        Ids of jobs that the queue forgets when they have ended.
+    """
+
+    places: Places
+    steps: Mapping[int, Json]
+    rng: Random
+    fails: frozenset[int] = frozenset()
+    cancels: float = 0.0
+    vanishes: float = 0.0
+    jobs: dict[int, QueuedJob] = field(default_factory=dict)
+    executed: list[int] = field(default_factory=list)
+    cancelled: int = 0
+    vanished: int = 0
+
+    def submit(self, opcodes: Sequence[Json], batch: Sequence[int]) -> int:
+        """A new job; negative dependencies count back in `batch`, the ids before it."""
+        after = [other if other > 0 else batch[other] for other, _ in opcodes[0].get("depends", ())]
+        job_id = 100 + len(self.jobs)
+        self.jobs[job_id] = QueuedJob([dict(code) for code in opcodes], after)
+        return job_id
+
+    def pass_time(self) -> None:
+        """Something happens to every job, or not; first to those that wait for others."""
+        for job_id, job in reversed(list(self.jobs.items())):
+            if self.rng.random() < 0.6:
+                self._advance(job)
+            if job.status == "success" and self.rng.random() < self.vanishes:
+                job.status, self.vanished = LOST, self.vanished + 1
+            if job.status == "queued" and self.rng.random() < self.cancels:
+                self.cancel(job_id)
+                self.cancelled += 1
+
+    def _advance(self, job: QueuedJob) -> None:
+        if job.status == "queued":
+            before = [self.jobs[other].status for other in job.after]
+            if any(status in ("error", "canceled") for status in before):
+                job.status = "canceled" if "canceled" in before else "error"
+            elif all(status in ("success", LOST) for status in before):
+                job.status = "running"
+        elif job.status == "running":
+            step = self.steps[job.opcodes[job.done]["step"]]
+            if step["number"] in self.fails:
+                job.status = "error"
+                return
+            assert "instance" not in step or (
+                self.places.instances[step["instance"]] == tuple(step["from"])
+            ), f"{step} does not begin where the instance is"
+            self.places.carry_out(step)
+            self.executed.append(step["number"])
+            job.done += 1
+            if job.done == len(job.opcodes):
+                job.status = "success"
+
+    def cancel(self, job_id: int) -> None:
+        """As Ganeti does: too late for a job that runs."""
+        if self.jobs[job_id].status == "queued":
+            self.jobs[job_id].status = "canceled"
+
+
+class FakeQueue:
+    """The queue's door; `trip` may end the process or lose an answer at each call."""
+
+    def __init__(
+        self, cluster: FakeCluster, depends: bool, trip: Callable[[str], None] = lambda where: None
+    ) -> None:
+        self.cluster = cluster
+        self.depends = depends
+        self._trip = trip
+
+    def able(self, opcode: Json) -> bool:
+        """It takes everything."""
+        return True
+
+    def submit(self, jobs: Sequence[Sequence[Json]]) -> list[int | str]:
+        """Take the jobs; the answer may get lost."""
+        self._trip("before submission")
+        ids: list[int] = []
+        for opcodes in jobs:
+            ids.append(self.cluster.submit(opcodes, ids))
+        self._trip("after submission")
+        return list(ids)
+
+    def statuses(self, ids: Sequence[int]) -> dict[int, JobStatus]:
+        """How they are."""
+        self._trip("statuses")
+        found = {}
+        for job_id in ids:
+            job = self.cluster.jobs[job_id]
+            begun = job.status == "running" or job.done > 0
+            found[job_id] = JobStatus(job.status, "", begun)
+        return found
+
+    def wait(self, ids: Sequence[int], seconds: float) -> None:
+        """Time passes."""
+        self._trip("wait")
+        self.cluster.pass_time()
+
+    def hurry(self, number: int, priority: int) -> None:
+        """It has no priorities."""
+
+    def cancel(self, number: int) -> None:
+        """Cancel one."""
+        self._trip("cancel")
+        self.cluster.cancel(number)
+
+    def find(self, run: str) -> Mapping[str, int]:
+        """Jobs by their marks."""
+        self._trip("find")
+        return {
+            mark: job_id
+            for job_id, job in self.cluster.jobs.items()
+            for mark in marks_in(job.opcodes, run)
+        }
+
+
+class LostAnswerError(UnknownOutcomeError):
+    """No answer came."""
+
+
+class FakeGround:
+    """Looks at the made-up cluster."""
+
+    def __init__(self, cluster: FakeCluster, expected: Json) -> None:
+        self._cluster = cluster
+        self._expected = expected
+
+    def places(self) -> Places:
+        """Where everything is."""
+        places = self._cluster.places
+        return Places(
+            dict(places.instances), set(places.offline), set(places.drained), set(places.nodes)
+        )
+
+    def look(self, jobs: Sequence[Job], under_way: Sequence[Job], room: bool) -> dict[int, str]:
+        """What speaks against jobs."""
+        return refusals(jobs, under_way, self.places(), self._expected)

@@ -1,0 +1,164 @@
+"""A running cluster at a socket: answers questions, and carries jobs out as soon as it can."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from tests.live.fakes import fake_luxi
+from tests.live.worlds import instance, luxi_answer, node, rapi_answers
+
+Json = dict[str, Any]
+
+__all__ = ["Running", "running", "shared_cluster"]
+
+CLOSED = b""
+"""An answer that never comes: the connection ends."""
+
+
+class Running:
+    """The cluster, its queue, and its faults.
+
+    Attributes
+    ----------
+    answers:
+        What is known of groups, nodes, instances, as RAPI tells it.
+    submitted:
+        Lists of jobs, as they were submitted.
+    fails:
+        Instances and nodes whose opcodes fail.
+    held:
+        Whether jobs stay in the queue.
+    meddle:
+        Called with the method before every answer; what it returns but None is the answer.
+    """
+
+    def __init__(self, answers: Json) -> None:
+        self.answers = json.loads(json.dumps(answers))
+        self.submitted: list[list[list[Json]]] = []
+        self.jobs: dict[int, Json] = {}
+        self.fails: set[str] = set()
+        self.held = False
+        self.meddle: Callable[[str], Any] = lambda method: None
+        self.path = ""
+
+    def answer(self, method: str, arguments: list[Any]) -> Any:
+        """The answer to one question."""
+        said = self.meddle(method)
+        if said is not None:
+            return said
+        if method == "SubmitManyJobs":
+            return self._submit(arguments[0])
+        if method == "QueryJobs":
+            return self._query(*arguments)
+        if method == "CancelJob":
+            return self._cancel(arguments[0])
+        if method == "ChangeJobPriority":
+            self.jobs[arguments[0]]["priority"] = arguments[1]
+            return [True, ""]
+        if method == "WaitForJobChange":
+            self.pass_time()
+            return "nochange"
+        return luxi_answer(self.answers, method, arguments)
+
+    def _submit(self, jobs: list[list[Json]]) -> Any:
+        self.submitted.append(jobs)
+        ids: list[int] = []
+        for codes in jobs:
+            after = [o if o > 0 else ids[o] for o, _ in codes[0].get("depends") or ()]
+            ids.append(len(self.jobs) + 1)
+            self.jobs[ids[-1]] = {"ops": codes, "after": after, "status": "queued", "done": 0}
+        return [[True, job_id] for job_id in ids]
+
+    def _query(self, ids: list[int], fields: list[str]) -> Any:
+        return [
+            [self._field(job_id, field) for field in fields] for job_id in (ids or list(self.jobs))
+        ]
+
+    def _field(self, job_id: int, field: str) -> Any:
+        job = self.jobs.get(job_id)
+        if field == "id" or job is None:
+            return job_id if field == "id" else None
+        rest = len(job["ops"]) - job["done"]
+        if field == "opstatus":
+            return ["success"] * job["done"] + [job["status"]] * rest
+        if field == "opresult":
+            return [["OpExecError", ["it cannot"]] if job["status"] == "error" else None]
+        return job[field]
+
+    def _cancel(self, job_id: int) -> Any:
+        waiting = self.jobs[job_id]["status"] == "queued"
+        if waiting:
+            self.jobs[job_id]["status"] = "canceled"
+        return [waiting, ""]
+
+    def pass_time(self) -> None:
+        """Carry out every job that waits for nothing, unless they are held."""
+        for job in self.jobs.values():
+            before = {self.jobs[other]["status"] for other in job["after"]}
+            if job["status"] != "queued" or self.held:
+                continue
+            if before & {"error", "canceled"}:
+                job["status"] = "error"
+            elif before <= {"success"}:
+                self._carry_out(job)
+
+    def _carry_out(self, job: Json) -> None:
+        for code in job["ops"]:
+            if self.fails & {code.get("instance_name"), code.get("node_name"), code.get("name")}:
+                job["status"] = "error"
+                return
+            self._do(code)
+            job["done"] += 1
+        job["status"] = "success"
+
+    def _do(self, code: Json) -> None:
+        one = self.found(code.get("instance_name") or code.get("node_name") or code.get("name"))
+        if code["OP_ID"] == "OP_NODE_SET_PARAMS":
+            one |= {"drained": False} if "offline" in code else {}
+            one |= {key: code[key] for key in ("offline", "drained") if key in code}
+        elif code["OP_ID"] == "OP_INSTANCE_REPLACE_DISKS":
+            one["snodes"] = [code["remote_node"]]
+        elif code["OP_ID"] in ("OP_INSTANCE_MIGRATE", "OP_INSTANCE_FAILOVER"):
+            target = code.get("target_node")
+            if target is None:
+                one["pnode"], one["snodes"] = one["snodes"][0], [one["pnode"]]
+            else:
+                one["pnode"] = target
+
+    def found(self, name: str | None) -> Json:
+        """What is known of a node or an instance."""
+        known: list[Json] = [*self.answers["nodes"], *self.answers["instances"]]
+        return next(one for one in known if one["name"] == name)
+
+    def places(self) -> dict[str, list[str]]:
+        """Where every instance is."""
+        return {one["name"]: [one["pnode"], *one["snodes"]] for one in self.answers["instances"]}
+
+
+@contextmanager
+def running(folder: Path, answers: Json | None = None) -> Iterator[Running]:
+    """A running cluster; its socket is `path`."""
+    cluster = Running(rapi_answers() if answers is None else answers)
+    with fake_luxi(folder, cluster.answer) as server:
+        cluster.path = server.path
+        yield cluster
+
+
+def shared_cluster() -> Json:
+    """Two groups on shared storage; one is crowded, and a node of it offline."""
+    answers = rapi_answers()
+    answers["nodes"] = [node(f"node{n}") for n in (1, 2, 3)]
+    answers["nodes"] += [node(f"node{n}", **{"group.uuid": "uuid-two"}) for n in (4, 5)]
+    answers["instances"] = [
+        {**instance(f"i{n}", "node1", disk_template="rbd"), "nic.networks": []} for n in range(4)
+    ]
+    answers["nodes"][0]["mfree"] -= 4 * 2048
+    answers["networks"] = []
+    answers["info"]["master"] = "node1"
+    for group in answers["groups"]:
+        group["ipolicy"] = {**group["ipolicy"], "disk-templates": ["rbd", "drbd", "plain"]}
+    return answers

@@ -1,0 +1,353 @@
+"""The option -X of every planner, on a running cluster that this process plays."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+
+from iallocator.cli import main
+from iallocator.commands.shared.execution_options import EXECUTION_OPTIONS
+from iallocator.execution.lock import ClusterLock
+from iallocator.wire.schemas import directory
+from tests.builders import as_bytes, cluster
+
+from .running import CLOSED, Running, running, shared_cluster
+
+Capture = pytest.CaptureFixture[str]
+Json = dict[str, Any]
+
+
+@pytest.fixture(autouse=True)
+def _folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Locks and journals of a test in its own folder; no pauses."""
+    monkeypatch.setattr("iallocator.execution.lock.run_directory", lambda: str(tmp_path / "run"))
+    monkeypatch.setattr("iallocator.execution.orders.Orders.pause", staticmethod(lambda _: None))
+    monkeypatch.setattr("iallocator.execution.session.PAUSES", (0, 0))
+
+
+def carried_out(folder: Path, world: Running, *words: str, command: str = "balance") -> int:
+    """The exit status of a planner with -X."""
+    return main([command, f"-L{world.path}", "-X", "--journal", str(folder / "journal"), *words])
+
+
+def document(capsys: Capture) -> Json:
+    """What was printed, as JSON."""
+    found: Json = json.loads(capsys.readouterr().out)
+    return found
+
+
+PLANNERS = {
+    "balance": (),
+    "balance-groups": (),
+    "compress": (),
+    "redistribute": ("--restrict-allocation-to=node4,node5",),
+    "place": ("--strategy=pacemaker-balanced",),
+    "squeeze": (),
+}
+
+
+@pytest.mark.parametrize("command", PLANNERS)
+def test_plan_of_every_planner_is_carried_out(
+    command: str, tmp_path: Path, capsys: Capture
+) -> None:
+    """Afterwards every instance is where the plan says."""
+    answers = shared_cluster()
+    if command == "redistribute":
+        answers["nodes"][1]["offline"] = answers["nodes"][2]["offline"] = True
+    with running(tmp_path, answers) as world:
+        carried_out(tmp_path, world, "--json", *PLANNERS[command], command=command)
+        found = document(capsys)
+        jsonschema.validate(found, json.loads((directory() / "plan.schema.json").read_text()))
+        assert found["execution"]["instances"] or found["execution"]["nodes"]
+        for one in found["execution"]["instances"]:
+            assert one["state"] == "as planned"
+            assert world.places()[one["instance"]] == one["to"]
+
+
+def test_jobs_are_submitted_at_once_and_wait_for_each_other(tmp_path: Path) -> None:
+    """Every opcode has its reason trail and priority; what waits says for what."""
+    with running(tmp_path, shared_cluster()) as world:
+        status = carried_out(
+            tmp_path, world, "--reason=too warm", "--priority=high", command="squeeze"
+        )
+        assert status == 1  # the power takes a hand
+        (jobs,) = world.submitted
+        codes = [code for job in jobs for code in job]
+        assert all(code["priority"] == -10 for code in codes)
+        sources = {entry[0] for code in codes for entry in code["reason"]}
+        assert sources == {"iallocator"}
+        assert all(code["reason"][0][1].startswith("too warm (") for code in codes)
+        assert all(isinstance(code["reason"][0][2], int) for code in codes)
+        waiting = [code["depends"] for code in codes if "depends" in code]
+        assert waiting
+        assert all(offset < 0 and states == ["success"] for [[offset, states]] in waiting)
+
+
+def test_priority_that_no_new_job_may_have_is_set_afterwards(tmp_path: Path) -> None:
+    """Ganeti takes new jobs of three priorities only."""
+    with running(tmp_path) as world:
+        assert carried_out(tmp_path, world, "--priority=-15") == 0
+        assert {job["priority"] for job in world.jobs.values()} == {-15}
+        assert all("priority" not in job["ops"][0] for job in world.jobs.values())
+
+
+def test_dry_run_shows_the_jobs_and_submits_none(tmp_path: Path, capsys: Capture) -> None:
+    """Not even a journal is made."""
+    with running(tmp_path) as world:
+        assert main(["balance", f"-L{world.path}", "-X", "--dry-run"]) == 0
+        assert not world.submitted
+    assert "job 1: migrate" in capsys.readouterr().out
+    assert not (tmp_path / "journal").exists()
+
+
+def test_first_job_group_leaves_what_waits(tmp_path: Path, capsys: Capture) -> None:
+    """The rest is done when the journal is resumed."""
+    with running(tmp_path, shared_cluster()) as world:
+        carried_out(tmp_path, world, "--first-job-group", command="squeeze")
+        first = {code["OP_ID"] for job in world.jobs.values() for code in job["ops"]}
+        main(["squeeze", f"-L{world.path}", "-X", "--resume", str(tmp_path / "journal")])
+        assert "depends" not in world.submitted[0][0][0]
+        assert len(world.submitted) == 2
+        assert first == {"OP_NODE_SET_PARAMS", "OP_INSTANCE_MIGRATE"}
+        assert world.found("node2")["offline"]
+
+
+def test_failed_job_stops_what_waits_for_it_and_nothing_else(
+    tmp_path: Path, capsys: Capture
+) -> None:
+    """The node that cannot be drained is not switched off, the others are."""
+    with running(tmp_path, shared_cluster()) as world:
+        world.fails = {"node2"}
+        assert carried_out(tmp_path, world, command="squeeze") == 1
+        out = capsys.readouterr().out
+        assert "failed: job 1: drain node2: OpExecError: it cannot" in out
+        assert "not done: job 6: offline node2: it waits for: drain node2" in out
+        assert not world.found("node2")["offline"]
+        assert world.found("node4")["offline"]
+
+
+def test_step_by_hand_is_waited_for_until_somebody_says_it_is_done(
+    tmp_path: Path, capsys: Capture
+) -> None:
+    """Nodes are tagged once their power is off, which nobody but a person can do."""
+    with running(tmp_path, shared_cluster()) as world:
+        carried_out(tmp_path, world, command="squeeze")
+        out, err = capsys.readouterr()
+        assert "by hand: power-off node2" in out
+        journal = str(tmp_path / "journal")
+        assert f"--resume {journal} --done-by-hand" in err
+        resumed = ["squeeze", f"-L{world.path}", "-X", "--resume", journal, "--done-by-hand"]
+        assert main(resumed) == 0
+        assert [code["OP_ID"] for job in world.submitted[1] for code in job] == ["OP_TAGS_SET"] * 3
+
+
+def test_instance_that_moved_meanwhile_is_left_alone(tmp_path: Path, capsys: Capture) -> None:
+    """What the plan relied on is looked at again before anything is submitted."""
+    with running(tmp_path, shared_cluster()) as world:
+
+        def move(method: str) -> None:
+            if (tmp_path / "journal").exists():
+                world.found("i0")["pnode"] = "node5"
+
+        world.meddle = move
+        assert carried_out(tmp_path, world) == 1
+        assert "migrate i0 (node1 -> node2): i0 is on node5, no longer on node1" in (
+            capsys.readouterr().out
+        )
+        assert world.places()["i1"] == ["node3"]
+
+
+def test_target_without_room_is_not_moved_to(tmp_path: Path, capsys: Capture) -> None:
+    """Somebody took the memory between the plan and the first wave."""
+    with running(tmp_path, shared_cluster()) as world:
+
+        def fill(method: str) -> None:
+            if (tmp_path / "journal").exists():
+                world.found("node2")["mfree"] = 100
+
+        world.meddle = fill
+        assert carried_out(tmp_path, world) == 1
+        assert "not done: migrate i0 (node1 -> node2): i0: node2: " in capsys.readouterr().out
+        assert world.places()["i0"] == ["node1"]
+
+
+def test_submission_without_an_answer_is_found_again(tmp_path: Path) -> None:
+    """The connection ends after the jobs were taken: they are not submitted once more."""
+    with running(tmp_path) as world:
+        submit = world._submit
+
+        def lost(jobs: list[list[Json]]) -> Any:
+            submit(jobs)
+            return CLOSED
+
+        world._submit = lost  # type: ignore[method-assign]
+        assert carried_out(tmp_path, world) == 0
+        assert len(world.submitted) == 1
+
+
+@pytest.mark.parametrize("after", [True, False], ids=["when it is done", "before"])
+def test_job_that_vanishes_is_judged_by_what_it_was_to_do(
+    after: bool, tmp_path: Path, capsys: Capture
+) -> None:
+    """Where nothing has moved it failed, and what waits for it is not done."""
+    with running(tmp_path) as world:
+
+        def vanish(method: str) -> None:
+            if method == "QueryJobs":
+                if after:
+                    world.pass_time()
+                world.jobs.clear()
+
+        world.meddle = vanish
+        assert carried_out(tmp_path, world) == (0 if after else 1)
+        assert "vanished from the queue" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("answer", [7, [], [[1]], {"a": 1}], ids=str)
+def test_answer_that_is_not_understood_is_one_clear_line(
+    answer: Any, tmp_path: Path, capsys: Capture
+) -> None:
+    """The journal is kept, and says how to go on."""
+    with running(tmp_path) as world:
+        world.meddle = lambda method: answer if method == "QueryJobs" else None
+        assert carried_out(tmp_path, world) == 1
+        assert "QueryJobs: an answer that is not understood; --resume" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("cut", [1, 200], ids=["an event", "the head"])
+def test_damaged_journal_is_refused_and_an_unfinished_line_is_not(
+    cut: int, tmp_path: Path, capsys: Capture
+) -> None:
+    """A crash leaves half a line at the end; half a line elsewhere is damage."""
+    with running(tmp_path) as world:
+        carried_out(tmp_path, world)
+        path = tmp_path / "journal"
+        whole = path.read_bytes()
+        path.write_bytes(whole[:-5])
+        assert main(["balance", f"-L{world.path}", "-X", f"--resume={path}"]) == 0
+        assert len(world.submitted) == 1
+        lines = whole.split(b"\n")
+        lines[0 if cut > 1 else 1] = b'{"event":"submit"}'
+        path.write_bytes(b"\n".join(lines))
+        capsys.readouterr()
+        assert main(["balance", f"-L{world.path}", "-X", f"--resume={path}"]) == 2
+        assert f"{path}: " in capsys.readouterr().err
+
+
+def test_socket_that_closes_is_opened_again(tmp_path: Path, capsys: Capture) -> None:
+    """A daemon that is restarted meanwhile loses us nothing."""
+    with running(tmp_path) as world:
+        closed = iter([True, False, True])
+
+        def close(method: str) -> Any:
+            return CLOSED if method == "QueryJobs" and next(closed, False) else None
+
+        world.meddle = close
+        assert carried_out(tmp_path, world) == 0
+        assert "again in" in capsys.readouterr().err
+
+
+def test_cluster_that_is_not_reached_again_leaves_the_journal(
+    tmp_path: Path, capsys: Capture
+) -> None:
+    """Exit status 1, and the line says how to go on."""
+    with running(tmp_path) as world:
+        world.meddle = lambda method: CLOSED if method == "QueryJobs" else None
+        assert carried_out(tmp_path, world) == 1
+        assert f"--resume {tmp_path / 'journal'} goes on" in capsys.readouterr().err
+        world.meddle = lambda method: None
+        assert main(["balance", f"-L{world.path}", "-X", f"--resume={tmp_path / 'journal'}"]) == 0
+        assert len(world.submitted) == 1
+
+
+def test_interrupted_execution_takes_back_what_has_not_begun(
+    tmp_path: Path, capsys: Capture
+) -> None:
+    """Ctrl-C: jobs that only wait are cancelled, and done when the journal is resumed."""
+    with running(tmp_path, shared_cluster()) as world:
+        world.held = True
+
+        def interrupt(method: str) -> None:
+            if method == "WaitForJobChange" and world.held:
+                os.kill(os.getpid(), signal.SIGINT)
+                world.held = False
+
+        world.meddle = interrupt
+        assert carried_out(tmp_path, world) in (0, 130)
+        world.held = False
+        before = world.places()
+        assert main(["balance", f"-L{world.path}", "-X", f"--resume={tmp_path / 'journal'}"]) == 0
+        assert world.places()["i0"] == ["node2"], before
+
+
+def test_full_disk_ends_the_execution(
+    tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without a journal nothing is submitted."""
+
+    def full(handle: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    with running(tmp_path) as world:
+        monkeypatch.setattr("iallocator.execution.journal.os.fsync", full)
+        assert carried_out(tmp_path, world) == 1
+        assert not world.submitted
+    assert "No space left on device: without a journal nothing more is done" in (
+        capsys.readouterr().err
+    )
+
+
+def test_second_execution_on_the_cluster_is_refused(tmp_path: Path, capsys: Capture) -> None:
+    """The first one holds the lock."""
+    with running(tmp_path) as world, ClusterLock("cluster.example.com"):
+        assert carried_out(tmp_path, world) == 1
+        assert not world.submitted
+    assert "another execution is under way on this cluster: process" in capsys.readouterr().err
+
+
+def test_journal_without_x_is_shown(tmp_path: Path, capsys: Capture) -> None:
+    """How far it came, from the journal alone or with where everything is now."""
+    with running(tmp_path) as world:
+        carried_out(tmp_path, world)
+        capsys.readouterr()
+        assert main(["balance", f"--resume={tmp_path / 'journal'}"]) == 0
+        assert "3 done" in capsys.readouterr().out
+        assert main(["balance", f"-L{world.path}", f"--resume={tmp_path / 'journal'}"]) == 0
+        assert "as planned" in capsys.readouterr().out
+
+
+WRONG = {
+    "no live cluster": (("-X",), "-X carries a plan out on a running cluster"),
+    "reason": (("--reason=x",), "--reason says how a plan is carried out: it goes with -X"),
+    "priority": (("--priority=20",), "--priority: expected low, normal, high or a whole number"),
+    "journal": (("--resume=/nowhere/at/all",), "/nowhere/at/all: No such file or directory"),
+    "by hand": (("-X", "-Lx", "--done-by-hand"), "--done-by-hand is about the journal"),
+    "both": (("-X", "-Lx", "--resume=a", "--journal=b"), "no --journal"),
+    "dry": (("-X", "-Lx", "--dry-run", "--journal=b"), "--dry-run does nothing"),
+    "rapi": (("-X", "-mx", "--priority=3"), "RAPI (-m) takes low, normal and high only"),
+}
+
+
+@pytest.mark.parametrize("case", WRONG)
+def test_option_that_would_do_nothing_is_refused(
+    case: str, tmp_path: Path, capsys: Capture
+) -> None:
+    """One line, exit status 2."""
+    words, said = WRONG[case]
+    path = tmp_path / "document"
+    path.write_bytes(as_bytes(cluster(2)))
+    source = () if "-X" in words[1:] or "-Lx" in words or "-mx" in words else (str(path),)
+    assert main(["balance", *words, *source]) == 2
+    assert said in capsys.readouterr().err
+
+
+def test_every_option_of_executions_is_tried_here() -> None:
+    """The table of effects leaves them to these tests, for they need a cluster that runs."""
+    text = Path(__file__).read_text()
+    assert all(option.names[0] in text or option.names[-1] in text for option in EXECUTION_OPTIONS)

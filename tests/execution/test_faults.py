@@ -1,0 +1,233 @@
+"""Whatever goes wrong: each step at most once, nothing after what failed, all the rest."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+
+from iallocator.execution.errors import ExecutionError
+from iallocator.execution.ground import Places, expectations
+from iallocator.execution.jobs import jobs_of
+from iallocator.execution.journal import Journal, read_journal
+from iallocator.execution.orders import Orders
+from iallocator.execution.queue import UnknownOutcomeError
+from iallocator.execution.records import DONE, FAILED, PENDING, REFUSED, Records
+from iallocator.execution.report import execution_document
+from iallocator.execution.runner import carry_out
+from iallocator.execution.session import Session
+
+from .fake import FakeCluster, FakeGround, FakeQueue, Killed
+from .plans import NODES, random_plan
+
+Json = dict[str, Any]
+
+CASES = 250
+
+
+class World:
+    """A plan, the cluster that it is carried out on, and its journal."""
+
+    def __init__(self, path: Path, rng: Random, depends: bool, **faults: Any) -> None:
+        self.path, self.rng, self.depends = path, rng, depends
+        self.transition, self.places = random_plan(rng, faults.pop("by_hand", False))
+        self.steps = {step["number"]: step for step in self.transition["steps"]}
+        self.cluster = FakeCluster(self.places, self.steps, rng, **faults)
+        self.jobs = jobs_of(self.transition, lambda code: True, singly=not depends)
+        self.head: Json = {
+            "run": "run-1",
+            "cluster": "made-up",
+            "expected": expectations(self.transition, self.places),
+        }
+        self.before = dict(self.places.instances)
+        self.records = Records(self.jobs)
+
+    def run(
+        self,
+        trip: Callable[[str], None] = lambda where: None,
+        stopping: Callable[[], bool] = lambda: False,
+    ) -> Records:
+        """Begin, or go on; the process may end on the way."""
+        self.records = Records(self.jobs)
+        if self.path.exists():
+            journal = Journal.reopen(str(self.path), lambda handle: None)
+            for event in read_journal(str(self.path))[1]:
+                self.records.apply(event)
+        else:
+            journal = Journal.create(str(self.path), self.head, lambda handle: None)
+        session = Session(
+            self.head["run"],
+            self.records,
+            FakeQueue(self.cluster, self.depends, trip),
+            FakeGround(self.cluster, self.head["expected"]),
+            journal,
+            Orders(stopping=stopping, pause=lambda seconds: None),
+        )
+        try:
+            carry_out(session)
+        finally:
+            journal.close()
+        return self.records
+
+    def judge(self) -> None:
+        """What must hold when everything has ended."""
+        executed, records = self.cluster.executed, self.records
+        assert len(executed) == len(set(executed)), f"done twice: {executed}"
+        for position, number in enumerate(executed):
+            by_hand = [n for n in self.steps[number]["after"] if not self.steps[n]["opcodes"]]
+            assert not by_hand, "began before somebody's hand"
+            assert set(self.steps[number]["after"]) <= set(executed[:position])
+        blocked = records.blocked()
+        for job in self.jobs:
+            state = records.of[job.number].state
+            numbers = {step["number"] for step in job.steps}
+            if state == DONE:
+                assert numbers <= set(executed)
+            elif state == FAILED:
+                assert not numbers <= set(executed)
+            else:
+                assert not numbers & set(executed)
+                assert state in (PENDING, REFUSED)
+                if state == PENDING:
+                    assert job.by_hand or job.number in blocked or self._behind_a_hand(job.number)
+        self._judge_report()
+
+    def _behind_a_hand(self, number: int) -> bool:
+        jobs = self.records.jobs
+        return any(
+            jobs[other].by_hand or self._behind_a_hand(other)
+            for other in jobs[number].after
+            if self.records.of[other].state != DONE
+        )
+
+    def _judge_report(self) -> None:
+        """Every instance is where the report says, and whoever is not at either end is named."""
+        found = execution_document(self.head, self.records, self.places)
+        for one in found["instances"]:
+            now = self.places.instances.get(one["instance"], ())
+            assert tuple(one["now"]) == now
+            if now not in (tuple(one["from"]), tuple(one["to"])):
+                assert one["state"] in ("half moved", "elsewhere")
+
+
+def _trips(rng: Random, chance: float) -> Callable[[str], None]:
+    """Ends the process at random calls, or loses the answer to a submission."""
+
+    def trip(where: str) -> None:
+        if rng.random() < chance:
+            if where == "after submission" and rng.random() < 0.5:
+                raise UnknownOutcomeError("no answer")
+            raise Killed
+
+    return trip
+
+
+@pytest.mark.parametrize("depends", [True, False], ids=["luxi", "rapi"])
+def test_execution_killed_at_any_moment_and_resumed_does_everything_once(
+    tmp_path: Path, depends: bool
+) -> None:
+    """Killed again and again, it does all that nothing speaks against, each step once."""
+    for seed in range(CASES):
+        rng = Random(seed)
+        world = World(tmp_path / str(seed), rng, depends)
+        for _ in range(6):
+            try:
+                world.run(_trips(rng, 0.15))
+            except (Killed, ExecutionError):
+                continue
+            break
+        world.run()
+        world.judge()
+        assert sorted(world.cluster.executed) == sorted(world.steps)
+
+
+@pytest.mark.parametrize("depends", [True, False], ids=["luxi", "rapi"])
+def test_execution_with_faults_stops_what_waits_and_nothing_else(
+    tmp_path: Path, depends: bool
+) -> None:
+    """Opcodes fail, somebody cancels, jobs vanish, steps take a hand, the process is killed."""
+    for seed in range(CASES):
+        rng = Random(seed)
+        world = World(
+            tmp_path / str(seed),
+            rng,
+            depends,
+            fails=frozenset(n for n in range(1, 15) if rng.random() < 0.15),
+            cancels=rng.choice([0.0, 0.05]),
+            by_hand=rng.random() < 0.3,
+        )
+        stop_after = rng.choice([None, rng.randint(0, 6)])
+        calls = [0]
+
+        def stopping(calls: list[int] = calls, limit: int | None = stop_after) -> bool:
+            calls[0] += 1
+            return limit is not None and calls[0] > limit
+
+        with suppress(Killed, ExecutionError):
+            world.run(_trips(rng, rng.choice([0.0, 0.1])), stopping)
+        world.run()
+        world.judge()
+        failed = [n for n in world.records.of if world.records.of[n].state == FAILED]
+        assert len(failed) <= world.cluster.cancelled + len(world.cluster.fails)
+
+
+@pytest.mark.parametrize("depends", [True, False], ids=["luxi", "rapi"])
+def test_execution_on_changing_ground_refuses_what_it_relied_on(
+    tmp_path: Path, depends: bool
+) -> None:
+    """Nodes go offline and somebody moves instances meanwhile: nothing begins elsewhere."""
+    for seed in range(CASES):
+        rng = Random(seed)
+        world = World(tmp_path / str(seed), rng, depends)
+
+        def meddle(where: str, rng: Random = rng, world: World = world) -> None:
+            idle = not any(job.status == "running" for job in world.cluster.jobs.values())
+            if where == "before submission" or not idle or rng.random() > 0.1:
+                return  # what happens between the look and the start is Ganeti's to refuse
+            if any(job.status == "queued" for job in world.cluster.jobs.values()):
+                return
+            name = rng.choice(sorted(world.places.instances))
+            world.places.instances[name] = (rng.choice(NODES),)
+
+        world.run(meddle)
+        executed = world.cluster.executed
+        assert len(executed) == len(set(executed))
+        for job in world.jobs:
+            if world.records.of[job.number].state == PENDING:
+                assert job.number in world.records.blocked()
+
+
+def test_job_that_waits_is_cancelled_when_its_target_goes_offline(tmp_path: Path) -> None:
+    """It is in the queue and has not begun: it is taken out, and what is done is reported."""
+    world = World(tmp_path / "journal", Random(1), depends=True)
+    world.transition["steps"] = []
+    step = {"kind": "migrate", "after": [], "instance": "i", "from": ["a"], "to": ["b"]}
+    steps = [
+        {**step, "number": 1, "opcodes": [{"OP_ID": "OP_TEST", "step": 1}]},
+        {
+            **step,
+            "number": 2,
+            "after": [1],
+            "instance": "j",
+            "to": ["c"],
+            "opcodes": [{"OP_ID": "OP_TEST", "step": 2}],
+        },
+    ]
+    transition = {"steps": steps, "jobs": [{"steps": [1]}, {"steps": [2]}]}
+    places = Places({"i": ("a",), "j": ("a",)}, set(), set(), set(NODES))
+    world.places, world.steps = places, {1: steps[0], 2: steps[1]}
+    world.cluster = FakeCluster(places, world.steps, Random(1))
+    world.jobs = jobs_of(transition, lambda code: True)
+
+    def fail_node(where: str) -> None:
+        if world.cluster.executed:
+            places.offline.add("c")
+
+    records = world.run(fail_node)
+    assert world.cluster.executed == [1]
+    assert (records.of[2].state, records.of[2].why) == (REFUSED, "c is offline")
+    assert world.cluster.jobs[101].status == "canceled"
