@@ -8,7 +8,8 @@ import numpy as np
 
 from iallocator.limits.node import ALL_LIMITS, PRIMARY, SECONDARY, checks_for
 from iallocator.model.node_view import CAPACITIES, NodeView
-from iallocator.scoring.candidates import DECIMALS, Candidates
+from iallocator.scoring.array_candidates import ArrayCandidates, RefusalCodes
+from iallocator.scoring.candidates import DECIMALS
 from iallocator.scoring.metrics import STATISTICS
 from iallocator.scoring.score_delta import (
     DOMAINS,
@@ -25,7 +26,7 @@ from iallocator.scoring.score_delta import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -34,11 +35,9 @@ if TYPE_CHECKING:
     from iallocator.model.node_view import Quantity
     from iallocator.model.state import State
     from iallocator.model.storage import PoolSpace
-    from iallocator.scoring.candidates import Placement
     from iallocator.scoring.score_delta import Change
 
     Floats = NDArray[np.float64]
-    Codes = NDArray[np.int8]
 
 __all__ = ["ArrayKernel", "capacity_matrix"]
 
@@ -58,70 +57,6 @@ class Sites:
     def why(self, instance: Instance) -> str:
         """The reason, where there is one node."""
         return self._pools.why(self._nodes[0], instance)
-
-
-class ArrayCandidates(Candidates):
-    """Scores as a matrix of rows × `columns`; infinite where a placement is not feasible."""
-
-    def __init__(
-        self,
-        prefixes: Sequence[tuple[int, ...]],
-        columns: Sequence[int],
-        scores: Floats,
-        failures: dict[str, int],
-    ) -> None:
-        self._prefixes = prefixes
-        self._columns = columns
-        self._scores = scores
-        self._firsts: list[int] | None = None
-        self.failures = failures
-        self.feasible = int(np.isfinite(scores).sum())
-
-    def rows(self) -> int:
-        return len(self._prefixes)
-
-    def row(self, number: int) -> Iterator[Placement]:
-        scores = self._scores[number]
-        if not scores.size:
-            return
-        if self._firsts is None:
-            self._firsts = self._scores.argmin(axis=1).tolist()
-        first = self._firsts[number]
-        if scores[first] == np.inf:
-            return
-        yield self._placement(number, first)
-        for position in np.argsort(scores, kind="stable")[1:].tolist():
-            if not np.isfinite(scores[position]):
-                return
-            yield self._placement(number, position)
-
-    def open(self, number: int) -> tuple[tuple[int, ...], list[int]]:
-        feasible = np.flatnonzero(np.isfinite(self._scores[number])).tolist()
-        columns = self._columns
-        return self._prefixes[number], [columns[position] for position in feasible]
-
-    def score_of(self, number: int, last: int) -> float:
-        return float(self._scores[number, list(self._columns).index(last)])
-
-    def ranked(self) -> Iterator[Placement]:
-        flat = self._scores.ravel()
-        if not flat.size:
-            return
-        width = self._scores.shape[1]
-        first = int(flat.argmin())  # the first of equals: by row, then by column
-        if not np.isfinite(flat[first]):
-            return
-        yield self._placement(*divmod(first, width))
-        for position in np.argsort(flat, kind="stable")[1:].tolist():
-            if not np.isfinite(flat[position]):
-                return
-            yield self._placement(*divmod(position, width))
-
-    def _placement(self, number: int, position: int) -> Placement:
-        return (
-            float(self._scores[number, position]),
-            (*self._prefixes[number], self._columns[position]),
-        )
 
 
 def capacity_matrix(fixed: Sequence[tuple[float, ...]]) -> Floats:
@@ -203,7 +138,7 @@ class ArrayKernel:
         """Every node of `nodes` as the only node of `instance`."""
         before = self._view(nodes)
         after = self._primary(instance, before, nodes)
-        reasons = _Reasons(len(nodes), refusals, nodes)
+        reasons = RefusalCodes(len(nodes), refusals, nodes)
         reasons.apply(checks_for(PRIMARY, instance, limits), before, after, instance)
         scores = self._total((self._change(after, nodes),), (len(nodes),))
         scores[reasons.codes > 0] = np.inf
@@ -238,7 +173,7 @@ class ArrayKernel:
         before = self._view(nodes)
         peers = self._peers(instance, [primary], nodes)[0]
         after = after_secondary(before, instance, peers, np.maximum)
-        reasons = _Reasons(len(nodes), {}, ())
+        reasons = RefusalCodes(len(nodes), {}, ())
         reasons.apply(checks_for(SECONDARY, instance, limits), before, after, instance)
         codes = reasons.codes.tolist()
         return {node: reasons.names[code] for node, code in zip(nodes, codes) if code}
@@ -254,7 +189,7 @@ class ArrayKernel:
     ) -> ArrayCandidates:
         first = self._view(primaries)
         first_after = self._primary(instance, first, primaries)
-        refused = _Reasons(len(primaries), refusals, primaries)
+        refused = RefusalCodes(len(primaries), refusals, primaries)
         refused.apply(on_primary, first, first_after, instance)
 
         second = self._view(secondaries)
@@ -265,7 +200,7 @@ class ArrayKernel:
         position = {index: k for k, index in enumerate(secondaries)}
         same = [(r, position[p]) for r, p in enumerate(primaries) if p in position]
         diagonal = tuple(np.array(same, dtype=np.intp).reshape(-1, 2).T)
-        reasons.codes[diagonal] = _Reasons.NO_CANDIDATE
+        reasons.codes[diagonal] = RefusalCodes.NO_CANDIDATE
 
         change = [
             (_upright(added), _upright(square))
@@ -366,48 +301,3 @@ class ArrayKernel:
 def _upright(quantity: Quantity) -> Quantity:
     """An array over primaries as a column, so that it meets secondaries in a matrix."""
     return quantity[:, None] if np.ndim(quantity) == 1 else quantity
-
-
-class _Reasons:
-    """Per candidate the number of the first reason that refused it; 0 if none did."""
-
-    NO_CANDIDATE = -1
-
-    def __init__(
-        self, shape: int | tuple[int, int], refusals: Mapping[int, str], nodes: Sequence[int]
-    ) -> None:
-        self.codes: Codes = np.zeros(shape, dtype=np.int8)
-        self.names: list[str] = [""]
-        for position, index in enumerate(nodes if refusals else ()):
-            if index in refusals:
-                self.codes[position] = self._number(refusals[index])
-
-    def spread(self, columns: int) -> _Reasons:
-        """The same reasons for every pair with `columns` other nodes."""
-        reasons = _Reasons((self.codes.size, columns), {}, ())
-        reasons.codes[:] = self.codes[:, None]
-        reasons.names = self.names
-        return reasons
-
-    def _number(self, reason: str) -> int:
-        if reason not in self.names:
-            self.names.append(reason)
-        return self.names.index(reason)
-
-    def apply(
-        self, checks: Sequence[Check], before: NodeView, after: NodeView, instance: Instance
-    ) -> None:
-        """Note where each of `checks` is the first to fail."""
-        for check in checks:
-            failed = check.fails(before, after, instance)
-            if np.any(failed):
-                self.codes[(self.codes == 0) & failed] = self._number(check.reason)
-
-    def counts(self) -> dict[str, int]:
-        """Reason -> candidates it refused."""
-        numbers = np.bincount(self.codes[self.codes > 0].ravel(), minlength=len(self.names))
-        return {
-            name: int(number)
-            for name, number in zip(self.names, numbers.tolist())
-            if name and number
-        }

@@ -64,7 +64,7 @@ class Twins:
         }
 
 
-def find_twins(table: NodeTable, crowds: Sequence[InstanceBatch], tagged: bool) -> Twins:
+def find_twins(table: NodeTable, batches: Sequence[InstanceBatch], tagged: bool) -> Twins:
     """Which statistics moves can change, and which of them always change alike.
 
     Found by trying: columns to which all instances add equal amounts, but for a factor,
@@ -74,7 +74,7 @@ def find_twins(table: NodeTable, crowds: Sequence[InstanceBatch], tagged: bool) 
     nodes = np.arange(table.reserved.size, dtype=np.intp)
     present = table.view(nodes)
     probe = present.plus(
-        _column_noise(table, crowds), table.reserved + _noise(nodes.size, len(table.columns))
+        _column_noise(table, batches), table.reserved + _noise(nodes.size, len(table.columns))
     )
     leaders: list[tuple[int, Floats]] = []
     groups: dict[int, dict[int, float]] = {}
@@ -98,7 +98,7 @@ def find_twins(table: NodeTable, crowds: Sequence[InstanceBatch], tagged: bool) 
                 groups[k] = {k: 1.0}
         else:
             groups[k] = {k: 1.0}
-    return Twins(groups, _changed_by_secondaries(table, crowds), _even(table))
+    return Twins(groups, _changed_by_secondaries(table, batches), _even(table))
 
 
 def _even(table: NodeTable) -> set[int]:
@@ -125,13 +125,13 @@ def _alike(table: NodeTable, k: int, leader: int, factor: float) -> bool:
     return bool(far <= EQUAL * largest)
 
 
-def _column_noise(table: NodeTable, crowds: Sequence[InstanceBatch]) -> list[Floats]:
+def _column_noise(table: NodeTable, batches: Sequence[InstanceBatch]) -> list[Floats]:
     """Per column a disturbance of each node, none where instances change nothing."""
     zeros = np.zeros(table.reserved.size)
     leaders: list[tuple[Floats, Floats]] = []
     disturbances: list[Floats] = []
     for k, column in enumerate(table.columns):
-        amounts = np.concatenate([_amounts(crowd, k) for crowd in crowds] or [zeros])
+        amounts = np.concatenate([_amounts(batch, k) for batch in batches] or [zeros])
         noise = zeros
         if amounts.any():
             for leader, other in leaders:
@@ -146,10 +146,10 @@ def _column_noise(table: NodeTable, crowds: Sequence[InstanceBatch]) -> list[Flo
     return disturbances
 
 
-def _amounts(crowd: InstanceBatch, k: int) -> Floats:
-    """What the instances of a crowd add to column `k`, first as primaries."""
-    zeros = np.zeros(len(crowd.instances))
-    both = (crowd.as_primary[k], crowd.as_secondary[k])
+def _amounts(batch: InstanceBatch, k: int) -> Floats:
+    """What the instances of a batch add to column `k`, first as primaries."""
+    zeros = np.zeros(len(batch.instances))
+    both = (batch.as_primary[k], batch.as_secondary[k])
     return np.concatenate([zeros if v is None else v[:, 0] for v in both])
 
 
@@ -172,12 +172,12 @@ def _noise(count: int, number: int) -> Floats:
     return noise
 
 
-def _changed_by_secondaries(table: NodeTable, crowds: Sequence[InstanceBatch]) -> set[int]:
+def _changed_by_secondaries(table: NodeTable, batches: Sequence[InstanceBatch]) -> set[int]:
     """The statistics of a node that a secondary changes: they become NaN if its amounts are."""
     node = table.view(np.zeros(1, dtype=np.intp))
     changed: set[int] = set()
-    for crowd in crowds:
-        amounts = [None if v is None else np.full(1, np.nan) for v in crowd.as_secondary]
+    for batch in batches:
+        amounts = [None if v is None else np.full(1, np.nan) for v in batch.as_secondary]
         after = node.plus(amounts, node.reserved)
         changed |= {k for k, s in enumerate(STATISTICS) if np.isnan(s.value(after)).any()}
     return changed

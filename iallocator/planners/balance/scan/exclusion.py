@@ -1,4 +1,4 @@
-"""What exclusion, location and desired-location tags add to the moves of a crowd.
+"""What exclusion, location and desired-location tags add to the moves of a batch.
 
 Tags tie instances together that share no node, so nothing here is kept from one step
 to the next: clusters without such tags have no `MoveTags` at all.
@@ -37,14 +37,14 @@ class MoveTags:
         Matrix primary × secondary: location tags in common, where the primary is online.
     """
 
-    def __init__(self, table: NodeTable, crowd: InstanceBatch) -> None:
-        shape = (len(crowd.instances), len(table.nodes))
+    def __init__(self, table: NodeTable, batch: InstanceBatch) -> None:
+        shape = (len(batch.instances), len(table.nodes))
         self.conflicts: Floats = np.zeros(shape)
         self.misplaced: Floats = np.zeros(shape)
         self.domains: Floats = np.zeros(shape)
-        self.shared = _shared(table) * (not crowd.forthcoming)
+        self.shared = _shared(table) * (not batch.forthcoming)
         state = table.state
-        for row, instance in enumerate(crowd.instances):
+        for row, instance in enumerate(batch.instances):
             if not (instance.exclusion or instance.desired):
                 continue
             with state.trial():

@@ -55,7 +55,7 @@ class InstanceBatch:
 
     @staticmethod
     def kind(i: Instance) -> tuple[bool, ...]:
-        """What the instances of a crowd have in common."""
+        """What the instances of a batch have in common."""
         return (
             i.template == "drbd", i.local, i.forthcoming, i.reserves, i.spindles is None,
             i.counts_disk, i.restricted,

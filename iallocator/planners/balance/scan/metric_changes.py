@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from iallocator.planners.balance.scan.exclusion import MoveTags
     from iallocator.planners.balance.scan.instance_batch import InstanceBatch
     from iallocator.planners.balance.scan.node_table import (
-        CrowdView,
+        BatchView,
         Floats,
         NodeTable,
         Truths,
@@ -64,7 +64,7 @@ class MoveEffects:
 
 
 class Block:
-    """`rows` of `crowd` × the nodes at `columns`; all arrays broadcast to that shape.
+    """`rows` of `batch` × the nodes at `columns`; all arrays broadcast to that shape.
 
     `up` says of every node of the table whether it is online, or is until it has been left.
     """
@@ -72,7 +72,7 @@ class Block:
     def __init__(
         self,
         table: NodeTable,
-        crowd: InstanceBatch,
+        batch: InstanceBatch,
         tags: MoveTags | None,
         twins: Twins,
         rules: MoveRules,
@@ -86,7 +86,7 @@ class Block:
         up: Truths,
     ) -> None:
         self._table = table
-        self._crowd = crowd
+        self._batch = batch
         self._tags = tags
         self._twins = twins
         self._rules = rules
@@ -109,16 +109,16 @@ class Block:
 
     def _views(self, left_reserved: Floats) -> None:
         """The nodes as they are, and without the instances."""
-        table, crowd = self._table, self._crowd
+        table, batch = self._table, self._batch
         self._at_p = table.view(self.p)
         self._at_n = table.view(self.n)
-        self._p0 = self._at_p.plus(crowd.less_primary, self._at_p.reserved)
+        self._p0 = self._at_p.plus(batch.less_primary, self._at_p.reserved)
         self._tagged(self._p0, self.p, -1)
-        if crowd.drbd:
+        if batch.drbd:
             self._at_s = table.view(self.s)
-            self._s0 = self._at_s.plus(crowd.less_secondary, left_reserved[:, None])
+            self._s0 = self._at_s.plus(batch.less_secondary, left_reserved[:, None])
 
-    def _tagged(self, view: CrowdView, node: Whole, sign: int) -> CrowdView:
+    def _tagged(self, view: BatchView, node: Whole, sign: int) -> BatchView:
         if self._tags is not None:
             rows = self._rows[:, None]
             view.conflicts = view.conflicts + sign * self._tags.conflicts[rows, node]
@@ -126,17 +126,17 @@ class Block:
             view.domain_conflicts = sign * self._tags.domains[rows, node]
         return view
 
-    def _as_primary(self, view: CrowdView, node: Whole) -> CrowdView:
-        after: CrowdView = after_primary(view, self._crowd)  # type: ignore[arg-type,assignment]
+    def _as_primary(self, view: BatchView, node: Whole) -> BatchView:
+        after: BatchView = after_primary(view, self._batch)  # type: ignore[arg-type,assignment]
         return self._tagged(after, node, 1)
 
-    def _as_secondary(self, view: CrowdView, node: Whole, primary: Whole) -> CrowdView:
+    def _as_secondary(self, view: BatchView, node: Whole, primary: Whole) -> BatchView:
         peers = self._table.peers[node, primary]
-        after: CrowdView = after_secondary(view, self._crowd, peers, np.maximum)  # type: ignore[arg-type,assignment]
+        after: BatchView = after_secondary(view, self._batch, peers, np.maximum)  # type: ignore[arg-type,assignment]
         after.domain_conflicts = view.domain_conflicts
         return after
 
-    def _shift(self, after: CrowdView, node: Whole) -> Shift:
+    def _shift(self, after: BatchView, node: Whole) -> Shift:
         """The change at `node`, from what it is to `after`."""
         shift: Shift = {}
         for k in self._twins.others:
@@ -149,7 +149,7 @@ class Block:
                 shift[k] = difference, 0.0
         return shift
 
-    def _stack(self, after: CrowdView, node: Whole, count: int | None = None) -> Stack:
+    def _stack(self, after: BatchView, node: Whole, count: int | None = None) -> Stack:
         """The change at `node` of the first `count` steady statistics, of all without that."""
         steady = self._twins.steady[:count]
         old = self._table.values[steady][:, node]
@@ -164,12 +164,12 @@ class Block:
         return added, new
 
     def _forbidden(
-        self, role: Sequence[Check], limits: LimitSet, before: CrowdView, after: CrowdView
+        self, role: Sequence[Check], limits: LimitSet, before: BatchView, after: BatchView
     ) -> Quantity:
-        crowd = self._crowd
+        batch = self._batch
         found: Quantity = False
         for check in self._breakable.checks(role, limits, role is PRIMARY):
-            found = found | check.fails(before, after, crowd)  # type: ignore[arg-type]
+            found = found | check.fails(before, after, batch)  # type: ignore[arg-type]
         return found
 
     def _may_not_receive(self, source: Whole, target: Whole) -> Quantity:
@@ -197,7 +197,7 @@ class Block:
 
     def moves(self, kinds: Sequence[MoveKind]) -> list[MoveEffects]:
         """For each of `kinds` what it does."""
-        if not self._crowd.drbd:
+        if not self._batch.drbd:
             return [self._to_anywhere() for _ in kinds]
         self._make_parts(kinds)
         makers = {
@@ -238,7 +238,7 @@ class Block:
             after = self._as_secondary(self._at_n, self.n, self.p)
             self._mirror_stack = self._stack(after, self.n, self._twins.mirrored)
 
-    def _both(self, after: CrowdView, node: Whole) -> tuple[Shift, Stack]:
+    def _both(self, after: BatchView, node: Whole) -> tuple[Shift, Stack]:
         return self._shift(after, node), self._stack(after, node)
 
     def _lead(self) -> _Part:

@@ -31,26 +31,26 @@ if TYPE_CHECKING:
     Whole = NDArray[np.intp]
     Vector = Sequence[Floats | None]
 
-__all__ = ["CrowdView", "NodeTable"]
+__all__ = ["BatchView", "NodeTable"]
 
 PLACES = {name: k for k, name in enumerate(COLUMNS)}
 """Column -> its row in tables and vectors."""
 
 
-class CrowdView(NodeView):
-    """A `NodeView` to which every instance of a crowd adds amounts of its own.
+class BatchView(NodeView):
+    """A `NodeView` to which every instance of a batch adds amounts of its own.
 
     A quantity is made when it is first asked for: most are not.
     """
 
     __slots__ = ()
 
-    def plus(self, vector: Sequence[Quantity], reserved: Quantity) -> CrowdView:
+    def plus(self, vector: Sequence[Quantity], reserved: Quantity) -> BatchView:
         """The same nodes after adding `vector`: per column an array, or None for nothing."""
         return _Changed(self, vector, reserved)
 
 
-class _Present(CrowdView):
+class _Present(BatchView):
     """Nodes of a table as they are."""
 
     __slots__ = ("_positions", "_table")
@@ -75,12 +75,12 @@ class _Present(CrowdView):
         return quantity
 
 
-class _Changed(CrowdView):
+class _Changed(BatchView):
     """Nodes with something added."""
 
     __slots__ = ("_before", "_vector")
 
-    def __init__(self, before: CrowdView, vector: Sequence[Quantity], reserved: Quantity) -> None:
+    def __init__(self, before: BatchView, vector: Sequence[Quantity], reserved: Quantity) -> None:
         self._before = before
         self._vector = vector
         self.reserved = reserved
@@ -135,7 +135,7 @@ class NodeTable:
         self.values: Floats = self._values()
         self.totals = self._totals()
 
-    def view(self, positions: Whole) -> CrowdView:
+    def view(self, positions: Whole) -> BatchView:
         """The nodes at `positions`, in an array of the same shape."""
         at = None if self._pools is None else Cells(self._pools, positions)
         return _Present(self, positions, at)

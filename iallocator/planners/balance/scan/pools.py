@@ -72,10 +72,10 @@ class Cells:
         self._pools = pools
         self._positions = positions
 
-    def bars(self, crowd: InstanceBatch) -> Truths:
+    def bars(self, batch: InstanceBatch) -> Truths:
         """Per instance and node whether pools keep the one away from the other."""
-        if crowd.barred is None:
-            crowd.barred = self._pools.barred(crowd.instances)
-        rows = np.arange(len(crowd.instances), dtype=np.intp)[:, None]
-        found: Truths = crowd.barred[rows, self._positions]
+        if batch.barred is None:
+            batch.barred = self._pools.barred(batch.instances)
+        rows = np.arange(len(batch.instances), dtype=np.intp)[:, None]
+        found: Truths = batch.barred[rows, self._positions]
         return found

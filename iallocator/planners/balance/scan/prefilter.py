@@ -1,4 +1,4 @@
-"""Which limits can be broken at all by the moves of a crowd.
+"""Which limits can be broken at all by the moves of a batch.
 
 Every limit is the sooner broken the more an instance asks for.  What would hold on every
 node for one that asks for the most of everything need not be tested for each move.
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from iallocator.limits.node import Check, LimitSet
     from iallocator.planners.balance.scan.instance_batch import InstanceBatch
     from iallocator.planners.balance.scan.node_table import (
-        CrowdView,
+        BatchView,
         Floats,
         NodeTable,
     )
@@ -27,14 +27,14 @@ __all__ = ["RelevantChecks"]
 
 
 class RelevantChecks:
-    """The limits that moves of `crowd` may break, as `table` is now.
+    """The limits that moves of `batch` may break, as `table` is now.
 
     `tagged`: tags of nodes or instances matter.
     """
 
-    def __init__(self, table: NodeTable, crowd: InstanceBatch, tagged: bool) -> None:
+    def __init__(self, table: NodeTable, batch: InstanceBatch, tagged: bool) -> None:
         self._table = table
-        self._crowd = crowd
+        self._batch = batch
         self._tagged = tagged
         self._found: dict[tuple[tuple[Check, ...], LimitSet, bool], tuple[Check, ...]] = {}
 
@@ -42,12 +42,12 @@ class RelevantChecks:
         """Those of `role` that count and may fail; `leading`: for the primary."""
         key = tuple(role), limits, leading
         if key not in self._found:
-            crowd = self._crowd
-            checks = checks_for(key[0], crowd, limits)  # type: ignore[arg-type]
+            batch = self._batch
+            checks = checks_for(key[0], batch, limits)  # type: ignore[arg-type]
             before, after = self._views(leading)
-            most = crowd.take(np.zeros(1, dtype=np.intp))
-            most.memory = crowd.memory.max(axis=0, keepdims=True)
-            most.takeover_memory = crowd.takeover_memory.max(axis=0, keepdims=True)
+            most = batch.take(np.zeros(1, dtype=np.intp))
+            most.memory = batch.memory.max(axis=0, keepdims=True)
+            most.takeover_memory = batch.takeover_memory.max(axis=0, keepdims=True)
             self._found[key] = tuple(
                 check
                 for check in checks
@@ -57,15 +57,15 @@ class RelevantChecks:
             )
         return self._found[key]
 
-    def _views(self, leading: bool) -> tuple[CrowdView, CrowdView]:
+    def _views(self, leading: bool) -> tuple[BatchView, BatchView]:
         """All nodes, and all of them once they have taken the most demanding instance."""
-        table, crowd = self._table, self._crowd
+        table, batch = self._table, self._batch
         nodes = np.arange(len(table.nodes), dtype=np.intp)[None, :]
         before = table.view(nodes)
-        vector = crowd.as_primary if leading else crowd.as_secondary
+        vector = batch.as_primary if leading else batch.as_secondary
         reserved = before.reserved
-        if not leading and crowd.reserves:
-            peers = table.peers.max(axis=1)[None, :] + crowd.memory.max()
+        if not leading and batch.reserves:
+            peers = table.peers.max(axis=1)[None, :] + batch.memory.max()
             reserved = np.maximum(reserved, peers)
         after = before.plus([None if v is None else _most(v) for v in vector], reserved)
         before.reserved = -np.inf  # a node that fails N+1 with the instance may do so without

@@ -1,0 +1,229 @@
+"""The moves of a batch of like instances, kept in arrays and evaluated anew where nodes changed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from iallocator.planners.balance.move_kinds import KINDS
+from iallocator.planners.balance.scan.affinity import MoveBonds
+from iallocator.planners.balance.scan.exclusion import MoveTags
+from iallocator.planners.balance.scan.found_move import FoundMove
+from iallocator.planners.balance.scan.metric_changes import Block
+from iallocator.planners.balance.scan.move_bounds import MoveStore, write_moves
+from iallocator.planners.balance.scan.prefilter import RelevantChecks
+from iallocator.scoring.candidates import DECIMALS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from iallocator.model.instance import Instance
+    from iallocator.planners.balance.move_kinds import MoveRules
+    from iallocator.planners.balance.scan.affinity import BondCosts
+    from iallocator.planners.balance.scan.equivalent_metrics import Twins
+    from iallocator.planners.balance.scan.instance_batch import InstanceBatch
+    from iallocator.planners.balance.scan.move_bounds import CurrentScore
+    from iallocator.planners.balance.scan.node_table import Floats, NodeTable, Whole
+
+    Measure = Callable[[Floats, Floats], Floats]
+    Keyed = tuple[float, tuple[int, int, int], FoundMove]
+    """A measure, the place among equals, and the move."""
+
+__all__ = ["BatchScan"]
+
+BLOCK = 200_000
+"""Moves that are evaluated at a time, so that the arrays stay in the cache's reach."""
+
+GONE, LEAVING, ONLINE = range(3)
+"""Conditions of a node: not online; online, but to be powered down; online to stay."""
+
+
+class BatchScan:
+    """The moves of the instances of one batch, which differ in amounts only."""
+
+    def __init__(
+        self,
+        table: NodeTable,
+        batch: InstanceBatch,
+        twins: Twins,
+        rules: MoveRules,
+        migration: Floats | None,
+        order: dict[str, int],
+        tagged: bool,
+        bonds: BondCosts | None,
+    ) -> None:
+        self._table = table
+        bound = bonds and any(bonds.relations.binds(i.name) for i in batch.instances)
+        self.bonds = MoveBonds(table, batch.instances, bonds) if bonds and bound else None
+        self._batch = batch
+        self._twins = twins
+        self._rules = rules
+        self._migration = migration
+        self._order = [order[instance.name] for instance in batch.instances]
+        self._rows = {instance.name: row for row, instance in enumerate(batch.instances)}
+        self._tagged = tagged
+        self._tags: MoveTags | None = None
+        count = len(batch.instances)
+        self._targets: Whole = np.flatnonzero(table.online)
+        self._condition = _conditions(table, rules)
+        self.stores = [
+            MoveStore(kind, twins, (count, self._targets.size if kind.targeted else 1))
+            for kind in KINDS
+            if kind.drbd == batch.drbd and (self._targets.size or not kind.targeted)
+        ]
+        self._primary: Whole = np.zeros(count, dtype=np.intp)
+        self._secondary: Whole = np.zeros(count, dtype=np.intp)
+        self._left: Floats = np.zeros(count)
+        self._breakable = RelevantChecks(table, batch, tagged)
+        everyone = np.arange(count, dtype=np.intp)
+        self._locate(everyone)
+        self._evaluate_rows(everyone)
+
+    def bar(self, move: FoundMove) -> None:
+        """Forbid `move`, if it is of an instance of the batch."""
+        row = self._rows.get(move.instance.name)
+        for store in self.stores if row is not None else ():
+            if store.kind is move.kind:
+                target = self._table.position[move.target]
+                column = np.flatnonzero(self._targets == target) if store.kind.targeted else 0
+                store.linear[row, column] = np.inf
+
+    def refresh(self, changed: Whole) -> None:
+        """Evaluate anew the moves of instances on `changed` nodes, and those to them."""
+        self._breakable = RelevantChecks(self._table, self._batch, self._tagged)
+        everyone = np.arange(len(self._batch.instances), dtype=np.intp)
+        marked = np.zeros(len(self._table.nodes), dtype=bool)
+        marked[changed] = True
+        before = marked[self._primary] | marked[self._secondary]
+        self._locate(np.flatnonzero(before))
+        touched = before | marked[self._primary] | marked[self._secondary]
+        if self.bonds is not None:
+            touched[self.bonds.refresh()] = True
+        cells = touched.sum() * self._targets.size + changed.size * everyone.size
+        if self._tagged or cells > 0.5 * everyone.size * self._targets.size:
+            self._evaluate_rows(everyone)
+            return
+        self._evaluate_rows(np.flatnonzero(touched))
+        columns = np.flatnonzero(marked[self._targets])
+        if columns.size:
+            self._evaluate(np.flatnonzero(~touched), columns)
+
+    def _locate(self, rows: Whole) -> None:
+        """Where the instances in `rows` are."""
+        table = self._table
+        for row in rows.tolist():
+            nodes = table.state.where[self._batch.instances[row].name]
+            self._primary[row] = table.position[nodes[0]]
+            self._secondary[row] = table.position[nodes[-1]]
+
+    def _left_reserved(self, rows: Whole) -> Floats:
+        """Per instance, the memory reserved on its secondary once it is gone."""
+        secondary = self._secondary[rows]
+        if not (self._batch.drbd and self._batch.reserves):
+            return self._table.reserved[secondary]
+        peers = self._table.peers[secondary]
+        peers[np.arange(rows.size), self._primary[rows]] -= self._batch.memory[rows, 0]
+        left: Floats = peers.max(axis=1)
+        return left
+
+    def _evaluate_rows(self, rows: Whole) -> None:
+        """All moves of the instances in `rows`."""
+        if self._tagged:
+            self._tags = MoveTags(self._table, self._batch)
+        every = max(1, BLOCK // max(1, self._targets.size))
+        for start in range(0, rows.size, every):
+            part = rows[start : start + every]
+            self._left[part] = self._left_reserved(part)
+            self._evaluate(part, None)
+
+    def _evaluate(self, rows: Whole, columns: Whole | None) -> None:
+        """The moves of `rows` to the targets at `columns`; None: all moves."""
+        for online, mirrored, part in self._by_condition(rows):
+            stores = [s for s in self.stores if columns is None or s.kind.targeted]
+            allowed = [s for s in stores if self._rules.allows(s.kind, online, mirrored)]
+            for store in stores:
+                if store not in allowed:
+                    store.forbid(part)
+            if allowed:
+                self._write(allowed, part, columns)
+
+    def _write(self, stores: list[MoveStore], rows: Whole, columns: Whole | None) -> None:
+        targets = self._targets if columns is None else self._targets[columns]
+        block = Block(
+            self._table, self._batch.take(rows), self._tags, self._twins, self._rules,
+            self._breakable, self._migration, rows, targets, self._primary[rows],
+            self._secondary[rows], self._left[rows], self._condition > GONE,
+        )  # fmt: skip
+        targeted = [store for store in stores if store.kind.targeted]
+        for store in stores:
+            if not store.kind.targeted:
+                write_moves([store], rows, slice(None), [block.failovers()])
+                self._bind(store, rows, slice(None), targets)
+        if targeted:
+            where = slice(None) if columns is None else columns
+            found = block.moves([store.kind for store in targeted])
+            write_moves(targeted, rows, where, found)
+            for store in targeted:
+                self._bind(store, rows, where, targets)
+
+    def _bind(self, store: MoveStore, rows: Whole, columns: Whole | slice, targets: Whole) -> None:
+        """Have the bonds of the instances in `rows` heeded."""
+        if self.bonds is None:
+            return
+        found = self.bonds.verdict(store.kind, rows, self._primary, self._secondary, targets)
+        if found is not None:
+            where = (rows, columns) if isinstance(columns, slice) else (rows[:, None], columns)
+            store.add(where, *found)
+
+    def _by_condition(self, rows: Whole) -> Iterator[tuple[bool, bool, Whole]]:
+        """Rows by the condition of both nodes; whether primaries, and secondaries, are online."""
+        if not rows.size:
+            return
+        primary = self._condition[self._primary[rows]]
+        secondary = self._condition[self._secondary[rows]]
+        for p in (ONLINE, LEAVING, GONE):
+            for s in (ONLINE, LEAVING, GONE):
+                part = rows[(primary == p) & (secondary == s)]
+                if part.size:
+                    yield p == ONLINE, s == ONLINE, part
+
+    @property
+    def instances(self) -> Sequence[Instance]:
+        """In the order of the rows."""
+        return self._batch.instances
+
+    def measured(
+        self, store: MoveStore, moves: Whole, measure: Measure, ground: CurrentScore
+    ) -> Floats:
+        """The measures of the moves at these flat positions, rounded for comparison."""
+        scores = store.rounded(moves, ground)
+        return np.round(measure(scores, store.prices_of(moves)), DECIMALS)
+
+    def lowest(
+        self, store: MoveStore, moves: Whole, measure: Measure, ground: CurrentScore
+    ) -> Keyed:
+        """The best of `moves` (flat positions), with its measure and its place among ties."""
+        scores = store.rounded(moves, ground)
+        measures = np.round(measure(scores, store.prices_of(moves)), DECIMALS)
+        best = measures.min()
+        width = store.shape[1]
+        position, column, row, place = min(
+            (self._order[row], column if store.kind.targeted else -1, row, k)
+            for row, column, k in (
+                (*divmod(int(moves[k]), width), k) for k in np.flatnonzero(measures == best)
+            )
+        )
+        instance = self._batch.instances[row]
+        before = self._table.state.where[instance.name]
+        target = int(self._targets[column]) if store.kind.targeted else self._secondary[row]
+        index, score = self._table.nodes[target], float(scores[place])
+        move = FoundMove(score, instance, before, store.kind, index)
+        return float(best), (position, column, KINDS.index(store.kind)), move
+
+
+def _conditions(table: NodeTable, rules: MoveRules) -> Whole:
+    """The condition of each node of the table."""
+    found: Whole = np.where(table.online, ONLINE, GONE).astype(np.intp)
+    found[[table.position[index] for index in rules.leaving if index in table.position]] = LEAVING
+    return found

@@ -1,0 +1,133 @@
+"""What the kernel in arrays says of all candidates: a matrix of scores, and of refusals."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from iallocator.scoring.candidates import Candidates
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from iallocator.limits.node import Check
+    from iallocator.model.instance import Instance
+    from iallocator.model.node_view import NodeView
+    from iallocator.scoring.candidates import Placement
+
+    Floats = NDArray[np.float64]
+    Codes = NDArray[np.int8]
+
+__all__ = ["ArrayCandidates", "RefusalCodes"]
+
+
+class ArrayCandidates(Candidates):
+    """Scores as a matrix of rows × `columns`; infinite where a placement is not feasible."""
+
+    def __init__(
+        self,
+        prefixes: Sequence[tuple[int, ...]],
+        columns: Sequence[int],
+        scores: Floats,
+        failures: dict[str, int],
+    ) -> None:
+        self._prefixes = prefixes
+        self._columns = columns
+        self._scores = scores
+        self._firsts: list[int] | None = None
+        self.failures = failures
+        self.feasible = int(np.isfinite(scores).sum())
+
+    def rows(self) -> int:
+        return len(self._prefixes)
+
+    def row(self, number: int) -> Iterator[Placement]:
+        scores = self._scores[number]
+        if not scores.size:
+            return
+        if self._firsts is None:
+            self._firsts = self._scores.argmin(axis=1).tolist()
+        first = self._firsts[number]
+        if scores[first] == np.inf:
+            return
+        yield self._placement(number, first)
+        for position in np.argsort(scores, kind="stable")[1:].tolist():
+            if not np.isfinite(scores[position]):
+                return
+            yield self._placement(number, position)
+
+    def open(self, number: int) -> tuple[tuple[int, ...], list[int]]:
+        feasible = np.flatnonzero(np.isfinite(self._scores[number])).tolist()
+        columns = self._columns
+        return self._prefixes[number], [columns[position] for position in feasible]
+
+    def score_of(self, number: int, last: int) -> float:
+        return float(self._scores[number, list(self._columns).index(last)])
+
+    def ranked(self) -> Iterator[Placement]:
+        flat = self._scores.ravel()
+        if not flat.size:
+            return
+        width = self._scores.shape[1]
+        first = int(flat.argmin())  # the first of equals: by row, then by column
+        if not np.isfinite(flat[first]):
+            return
+        yield self._placement(*divmod(first, width))
+        for position in np.argsort(flat, kind="stable")[1:].tolist():
+            if not np.isfinite(flat[position]):
+                return
+            yield self._placement(*divmod(position, width))
+
+    def _placement(self, number: int, position: int) -> Placement:
+        return (
+            float(self._scores[number, position]),
+            (*self._prefixes[number], self._columns[position]),
+        )
+
+
+class RefusalCodes:
+    """Per candidate the number of the first reason that refused it; 0 if none did."""
+
+    NO_CANDIDATE = -1
+
+    def __init__(
+        self, shape: int | tuple[int, int], refusals: Mapping[int, str], nodes: Sequence[int]
+    ) -> None:
+        self.codes: Codes = np.zeros(shape, dtype=np.int8)
+        self.names: list[str] = [""]
+        for position, index in enumerate(nodes if refusals else ()):
+            if index in refusals:
+                self.codes[position] = self._number(refusals[index])
+
+    def spread(self, columns: int) -> RefusalCodes:
+        """The same reasons for every pair with `columns` other nodes."""
+        reasons = RefusalCodes((self.codes.size, columns), {}, ())
+        reasons.codes[:] = self.codes[:, None]
+        reasons.names = self.names
+        return reasons
+
+    def _number(self, reason: str) -> int:
+        if reason not in self.names:
+            self.names.append(reason)
+        return self.names.index(reason)
+
+    def apply(
+        self, checks: Sequence[Check], before: NodeView, after: NodeView, instance: Instance
+    ) -> None:
+        """Note where each of `checks` is the first to fail."""
+        for check in checks:
+            failed = check.fails(before, after, instance)
+            if np.any(failed):
+                self.codes[(self.codes == 0) & failed] = self._number(check.reason)
+
+    def counts(self) -> dict[str, int]:
+        """Reason -> candidates it refused."""
+        numbers = np.bincount(self.codes[self.codes > 0].ravel(), minlength=len(self.names))
+        return {
+            name: int(number)
+            for name, number in zip(self.names, numbers.tolist())
+            if name and number
+        }
