@@ -1,0 +1,90 @@
+"""Features of groups: policies, networks, settings of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tests import builders
+from tests.matrix.worlds import (
+    BEST,
+    NEXT,
+    SPARE,
+    Scene,
+)
+
+from .shared import excluded_from_best, only_best_can_rescue
+from .table import HERE, PRIMARIES, feature
+
+
+@feature("policy", split=True)
+def policy(scene: Scene) -> Iterator[None]:
+    """The group's policy wants smaller instances."""
+    yield
+    high = builders.spec(scene.subject["memory"] - 1, 64, 16777216, 16, 64)
+    scene.group_of(BEST)["ipolicy"] = builders.policy(high=high)
+
+
+@feature("networks", split=True)
+def networks(scene: Scene) -> Iterator[None]:
+    """The group lacks a network of the instance."""
+    scene.subject["nics"] = [{"mac": "aa:00:00:11:22:33", "ip": None, "network": "net1"}]
+    for group in scene.document["nodegroups"].values():
+        group["networks"] = ["net1"]
+    yield
+    scene.group_of(BEST)["networks"] = ["net2"]
+
+
+@feature("unallocable group", split=True)
+def unallocable(scene: Scene) -> Iterator[None]:
+    """Nothing goes to a group that is not to be allocated to."""
+    yield
+    scene.group_of(BEST)["alloc_policy"] = "unallocable"
+
+
+@feature("group setting: soft errors", PRIMARIES, expect=HERE)
+def group_soft_errors(scene: Scene) -> Iterator[None]:
+    """The group minds no soft errors; wherever the subject goes breaks one."""
+    _unwelcome(scene)
+    yield
+    scene.tag(scene.group_of(BEST), "iallocator:ignore-soft-errors:yes")
+
+
+@feature("setting of another group: soft errors", PRIMARIES, split=True)
+def other_group_soft_errors(scene: Scene) -> Iterator[None]:
+    """The other group minds no soft errors; in both the subject breaks one."""
+    _unwelcome(scene)
+    untagged = scene.group_of(BEST)["tags"]
+    scene.tag(scene.group_of(BEST), "iallocator:ignore-soft-errors:yes")
+    yield
+    scene.group_of(BEST)["tags"] = untagged
+    scene.tag(scene.group_of(NEXT), "iallocator:ignore-soft-errors:yes")
+
+
+def _unwelcome(scene: Scene) -> None:
+    """Let the subject break a soft limit wherever it goes: of tags, or of cpus if it has none."""
+    if scene.wanted is not None:
+        scene.wanted["vcpus"] = 5
+        for name in (BEST, NEXT, SPARE):
+            scene.node(name)["total_cpus"] = 1
+        return
+    excluded_from_best(scene)
+    for name, one in scene.document["instances"].items():
+        if name in ("at-next", "at-keeper", "at-spare"):
+            scene.tag(one, "service:dns")
+
+
+@feature("group setting: n1", expect=HERE)
+def group_n1(scene: Scene) -> Iterator[None]:
+    """The group is not judged by N+1."""
+    only_best_can_rescue(scene)
+    scene.options[:] = [option for option in scene.options if not option.startswith("--n1")]
+    yield
+    scene.tag(scene.group_of(BEST), "iallocator:n1:off")
+
+
+@feature("group setting: strategy")
+def group_strategy(scene: Scene) -> Iterator[None]:
+    """The group ranks by scores of nodes."""
+    scene.tag(scene.node(NEXT), "iallocator:score:10")
+    yield
+    scene.tag(scene.group_of(NEXT), "iallocator:strategy:pacemaker-default")

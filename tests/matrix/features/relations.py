@@ -1,0 +1,130 @@
+"""Constraints between instances, and between instances and nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tests.matrix.worlds import (
+    BEST,
+    KEEPER,
+    MIRROR,
+    NEXT,
+    SHARED,
+    SOURCE,
+    Scene,
+)
+
+from .table import HERE, PRIMARIES, STAYS, WAITS, feature
+
+
+@feature("together", PRIMARIES)
+def together(scene: Scene) -> Iterator[None]:
+    """A partner lives on `next`."""
+    partner = scene.add("partner", NEXT, memory=256, auto_balance=False)
+    scene.tag(scene.subject, "iallocator:colocate:must:pair")
+    yield
+    scene.tag(partner, "iallocator:colocate:must:pair")
+
+
+@feature("together, as one", (SHARED,), rival=True)
+def together_as_one(scene: Scene) -> Iterator[None]:
+    """There is room for both on `next` only, and they go together."""
+    scene.forgo_n1()
+    scene.subject["memory"] = 12000
+    if SOURCE in scene.document["nodes"]:
+        scene.node(SOURCE)["total_memory"] += 12000
+    scene.node(BEST)["total_memory"] = 21000
+    rival = scene.add_rival()
+    rival["memory"] = 10000
+    scene.tag(scene.subject, "iallocator:priority:1")
+    yield
+    scene.tag(scene.subject, "iallocator:colocate:must:pair")
+    scene.tag(rival, "iallocator:colocate:must:pair")
+
+
+@feature("apart (node)", PRIMARIES)
+def apart_node(scene: Scene) -> Iterator[None]:
+    """``at-best`` and the subject must not share a node."""
+    scene.tag(scene.subject, "iallocator:separate:must:web")
+    yield
+    scene.tag(scene.instance("at-best"), "iallocator:separate:must:web")
+
+
+@feature("apart (domain)", PRIMARIES)
+def apart_domain(scene: Scene) -> Iterator[None]:
+    """What is on `keeper` and the subject must not share a rack."""
+    scene.tag(scene.subject, "iallocator:separate:must:web:rack")
+    scene.tag(scene.instance("at-keeper"), "iallocator:separate:must:web:rack")
+    scene.tag(scene.node(KEEPER), "rack:1")
+    scene.tag(scene.node(NEXT), "rack:2")
+    untagged = scene.node(BEST)["tags"]
+    scene.tag(scene.node(BEST), "rack:3")
+    yield
+    scene.node(BEST)["tags"] = [*untagged, "rack:1"]
+
+
+@feature("should with a price", PRIMARIES)
+def should(scene: Scene) -> Iterator[None]:
+    """To share a node with ``at-best`` costs more than `best` is better."""
+    scene.tag(scene.subject, "iallocator:separate:should:web:1000")
+    yield
+    scene.tag(scene.instance("at-best"), "iallocator:separate:should:web:1000")
+
+
+@feature("priority", rival=True, expect=HERE)
+def priority(scene: Scene) -> Iterator[None]:
+    """Of two for whom there is one place on `best`, the one with the higher priority."""
+    if scene.kind == MIRROR:
+        scene.subject["disk_space_total"] = 70000
+        for name in (KEEPER, SOURCE):
+            scene.node(name)["total_disk"] = 200000
+            scene.node(name)["total_memory"] += 1024
+    else:
+        scene.subject["memory"] = 20000
+        if SOURCE in scene.document["nodes"]:
+            scene.node(SOURCE)["total_memory"] += 20000
+    scene.add_rival()
+    yield
+    scene.tag(scene.subject, "iallocator:priority:10")
+
+
+@feature("order", rival=True, expect=WAITS)
+def order(scene: Scene) -> Iterator[None]:
+    """The subject starts only when its rival runs."""
+    scene.add_rival()
+    yield
+    scene.tag(scene.subject, "iallocator:order:after:rival")
+
+
+@feature("order after what fails", rival=True, nowhere=True)
+def order_broken(scene: Scene) -> Iterator[None]:
+    """The subject starts only when one runs that has no place."""
+    scene.add_rival()["memory"] = 2**19
+    yield
+    scene.tag(scene.subject, "iallocator:order:after:rival")
+
+
+@feature("keep-running", (SHARED,), expect=STAYS)
+def keep_running(scene: Scene) -> Iterator[None]:
+    """The subject is not stopped to make room for another."""
+    for name in (BEST, NEXT):
+        scene.node(name)["drained"] = True
+    if "rival" not in scene.document["instances"]:
+        rival = scene.add("rival", NEXT, memory=2000)
+        scene.tag(rival, "iallocator:score:source:10", "iallocator:priority:10")
+    yield
+    scene.tag(scene.subject, "iallocator:keep-running")
+
+
+@feature("hard location score", PRIMARIES)
+def hard_score(scene: Scene) -> Iterator[None]:
+    """Minus infinity on `best`."""
+    yield
+    scene.tag(scene.subject, "iallocator:score:best:-INFINITY")
+
+
+@feature("hard node score", PRIMARIES)
+def hard_node_score(scene: Scene) -> Iterator[None]:
+    """Minus infinity for everything on `best`."""
+    yield
+    scene.tag(scene.node(BEST), "iallocator:score:-INFINITY")

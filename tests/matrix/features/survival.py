@@ -1,0 +1,95 @@
+"""Global N+1 in each mode, and states of instances that it depends on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tests import builders
+from tests.matrix.worlds import (
+    BEST,
+    HELD,
+    KEEPER,
+    MEMORY,
+    MIRROR,
+    NEXT,
+    PAIR,
+    SHARED,
+    SPARE,
+    Scene,
+)
+
+from .shared import only_best_can_rescue
+from .table import FAILS_OVER, HERE, Json, feature
+
+
+@feature("N+1 no-new")
+def n1_no_new(scene: Scene) -> Iterator[None]:
+    """A node's failure would no longer be survived."""
+    only_best_can_rescue(scene)
+    scene.options.append("--n1=off")
+    yield
+    scene.options[-1] = "--n1=no-new"
+
+
+@feature("N+1 off", expect=HERE)
+def n1_off(scene: Scene) -> Iterator[None]:
+    """Nobody asks whether a node's failure would be survived."""
+    only_best_can_rescue(scene)
+    scene.options.append("--n1=no-new")
+    yield
+    scene.options[-1] = "--n1=off"
+
+
+@feature("N+1 strict", nowhere=True)
+def n1_strict(scene: Scene) -> Iterator[None]:
+    """Elsewhere is a node whose failure is not survived; for a plan, in a group that it uses."""
+    if scene.request:
+        scene.document["nodegroups"]["uuid-doomed"] = builders.group(
+            "doomed", alloc_policy="unallocable"
+        )
+        scene.document["nodes"]["doomed"] = builders.node("doomed")
+        scene.add("lost", "doomed", disk_template="plain")
+    else:
+        home = scene.node(BEST)["group"].removeprefix("uuid-")
+        scene.document["nodes"]["doomed"] = builders.node(home, memory=40000)
+        scene.add("lost", "doomed", disk_template="plain", memory=39000, auto_balance=False)
+    scene.options.append("--n1=no-new")
+    yield
+    scene.options[-1] = "--n1=strict"
+
+
+def _reserved_on_best(scene: Scene) -> Json:
+    """Let the mirror of a large instance reserve what `best` has left."""
+    scene.forgo_n1()
+    size = MEMORY[BEST] - HELD[BEST] - 256
+    near = scene.kind != MIRROR and scene.group_of(NEXT) is scene.group_of(BEST)
+    home, other = (NEXT, KEEPER) if near else (KEEPER, NEXT)
+    if SPARE in scene.document["nodes"]:
+        scene.node(SPARE)["drained"] = scene.kind != PAIR
+    scene.node(home)["total_memory"] += size
+    for number in range(1 if near else 2):
+        scene.add(f"another-{number}", home, other, disk_template="drbd", memory=0)
+    return scene.add("mirrored", home, BEST, disk_template="drbd", memory=size)
+
+
+@feature("auto_balance off", expect=HERE)
+def auto_balance_off(scene: Scene) -> Iterator[None]:
+    """For a mirror that is not balanced automatically no memory is reserved."""
+    held = _reserved_on_best(scene)
+    yield
+    held["auto_balance"] = False
+
+
+@feature("admin_state offline", expect=HERE)
+def admin_offline(scene: Scene) -> Iterator[None]:
+    """For a mirror of what is offline by its administrator's will no memory is reserved."""
+    held = _reserved_on_best(scene)
+    yield
+    held["admin_state"] = "offline"
+
+
+@feature("not running", (SHARED, PAIR), expect=FAILS_OVER)
+def not_running(scene: Scene) -> Iterator[None]:
+    """What does not run cannot be migrated."""
+    yield
+    scene.subject["admin_state"] = "down"

@@ -1,0 +1,116 @@
+"""The table of features: what may decide where an instance goes.
+
+Each is a generator over a `Scene`: up to its ``yield`` it prepares what holds anyway, after
+it it sets the one fact that decides.  The preparation alone is the control.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from tests.matrix.worlds import (
+    MIRROR,
+    NEXT,
+    PAIR,
+    PLAIN,
+    SHARED,
+    Scene,
+)
+
+__all__ = [
+    "AWAY", "EVERY", "FAILS_OVER", "FEATURES", "HERE", "ON_DISK", "PRIMARIES", "STAYS", "WAITS",
+    "Feature", "Json", "feature",
+]  # fmt: skip
+
+AWAY = "away"
+"""With the feature the subject goes to `next`, or nowhere; without it to `best`."""
+
+HERE = "here"
+"""With the feature the subject goes to `best`; without it not."""
+
+WAITS = "waits"
+"""With the feature the step of the subject comes after that of its rival; without it not."""
+
+FAILS_OVER = "fails over"
+"""With the feature the subject fails over; without it it is migrated."""
+
+STAYS = "stays"
+"""With the feature the subject is not stopped; without it it is."""
+
+EVERY = (SHARED, PLAIN, MIRROR, PAIR)
+PRIMARIES = (SHARED, PLAIN, PAIR)
+ON_DISK = (PLAIN, MIRROR, PAIR)
+
+Json = dict[str, Any]
+Build = Callable[[Scene], Iterator[None]]
+
+
+@dataclass(frozen=True)
+class Feature:
+    """One row of the matrix.
+
+    Attributes
+    ----------
+    name
+        As in the table.
+    kinds
+        The kinds of subject that it can decide for.
+    split
+        Whether it is a property of groups: `best` and `next` are then of different ones.
+    rival
+        Whether it decides between two instances of a request.
+    expect
+        `AWAY`, `HERE`, `WAITS`, `FAILS_OVER` or `STAYS`.
+    nowhere
+        Whether not even `next` is left.
+    build
+        The generator.
+    """
+
+    name: str
+    kinds: tuple[str, ...]
+    split: bool
+    rival: bool
+    expect: str
+    nowhere: bool
+    build: Build
+
+    def leaves_nothing(self, scene: Scene) -> bool:
+        """Whether not even `next` is left."""
+        return self.nowhere or scene.node(NEXT)["drained"]
+
+    def applied(self, scene: Scene) -> Scene:
+        """`scene` with the feature."""
+        for _ in self.build(scene):
+            pass
+        return scene
+
+    def prepared(self, scene: Scene) -> Scene:
+        """`scene` with all but the deciding fact."""
+        next(self.build(scene))
+        return scene
+
+
+FEATURES: dict[str, Feature] = {}
+"""Name -> feature, in the order of the table."""
+
+
+def feature(
+    name: str,
+    kinds: tuple[str, ...] = EVERY,
+    *,
+    split: bool = False,
+    rival: bool = False,
+    expect: str = AWAY,
+    nowhere: bool = False,
+) -> Callable[[Build], Build]:
+    """Put what is decorated into the table."""
+
+    def put(build: Build) -> Build:
+        assert name not in FEATURES
+        FEATURES[name] = Feature(name, kinds, split, rival, expect, nowhere, build)
+        return build
+
+    return put
