@@ -12,7 +12,7 @@ from itertools import pairwise
 from iallocator.model.constraint import ORDER
 from iallocator.placement.several.affinity import BondRows
 from iallocator.placement.several.result import JointResult
-from iallocator.planners.place.scheduler import stopped_disks
+from iallocator.planners.place.planned_place import stopped_disks
 from iallocator.solver.budget import Interrupts
 from iallocator.solver.most import Most, find_all_or_most
 from iallocator.solver.placement_problem import PlacementProblem
@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from typing import Any
 
     from iallocator.model.instance import Instance
-    from iallocator.planners.place.scheduler import ScheduleResult, SchedulingPass
+    from iallocator.planners.place.planned_place import PlannedPlace
+    from iallocator.planners.place.scheduler import SchedulingPass
     from iallocator.solver.budget import Budget
     from iallocator.solver.problem import Problem
 
@@ -117,10 +118,12 @@ class _Rows:
         highest = max(weights)
         span = float(highest - min(weights)) or 1.0
         with_it = self._companion(instance)
-        for group, field in enumerate(one.fields(place)):
+        for group, field in enumerate(one.openings.fields(place)):
             for index in field:
                 usable = one.facts.usable[index] and weights[index] >= 0
-                if not usable or with_it not in (None, index) or one.refusal(place, (index,)):
+                if not usable or with_it not in (None, index):
+                    continue
+                if one.openings.refusal(place, (index,)):
                     continue
                 cost = (highest - weights[index]) / span + group
                 for nodes in self._pairs(place, index):
@@ -137,11 +140,11 @@ class _Rows:
                 return place.before[0]
         return None
 
-    def _pairs(self, place: ScheduleResult, primary: int) -> list[Nodes]:
+    def _pairs(self, place: PlannedPlace, primary: int) -> list[Nodes]:
         one = self._one
         if place.instance.required_nodes == 1:
             return [(primary,)]
-        return [(primary, index) for index in one.mirrors(place, primary)]
+        return [(primary, index) for index in one.openings.mirrors(place, primary)]
 
     def _uses(self, instance: Instance, nodes: Nodes) -> dict[Row, float]:
         """Capacities that it takes, and whom it has to follow."""
@@ -193,9 +196,10 @@ def _broken(
     return None
 
 
-def _possible(one: SchedulingPass, place: ScheduleResult, nodes: Nodes) -> bool:
+def _possible(one: SchedulingPass, place: PlannedPlace, nodes: Nodes) -> bool:
     """Whether an instance may go to `nodes` as the state is now, capacities aside."""
-    if one.refusal(place, nodes[:1]) or (len(nodes) > 1 and one.refusal(place, nodes)):
+    refusal = one.openings.refusal
+    if refusal(place, nodes[:1]) or (len(nodes) > 1 and refusal(place, nodes)):
         return False
     judge = one.survival.judge(nodes[0])
     return judge is None or judge.accepts(place.instance, nodes)

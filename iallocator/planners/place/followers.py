@@ -7,7 +7,8 @@ from iallocator.model.constraint import ORDER
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from iallocator.model.constraint import Constraint
-    from iallocator.planners.place.scheduler import ScheduleResult, SchedulingPass
+    from iallocator.planners.place.planned_place import PlannedPlace
+    from iallocator.planners.place.scheduler import SchedulingPass
 
 __all__ = ["drop_followers", "leaders_of", "name_leaders"]
 
@@ -40,7 +41,7 @@ def drop_followers(one: SchedulingPass) -> None:
                 dropped = True
 
 
-def _missing_leader(one: SchedulingPass, place: ScheduleResult) -> str:
+def _missing_leader(one: SchedulingPass, place: PlannedPlace) -> str:
     """Why an instance cannot start, wherever that is, or ""."""
     if one.stuck(place.instance):
         return ""

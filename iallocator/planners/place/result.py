@@ -7,7 +7,7 @@ from iallocator.ganeti.jobs import chains
 from iallocator.model.moves import FAILOVER, FAILOVER_TO, REPLACE_SECONDARY, apply_steps
 from iallocator.model.state import State
 from iallocator.placement.context import Context
-from iallocator.planners.place.scheduler import ScheduleResult, runs, stopped_disks
+from iallocator.planners.place.planned_place import PlannedPlace, runs, stopped_disks
 from iallocator.planners.place.whole import place_cluster
 from iallocator.planners.plan import PlannedMove, traffic
 from iallocator.planners.result import PlanResult
@@ -50,7 +50,7 @@ class PlaceResult(PlanResult):
         self,
         strategy: str,
         before: State,
-        places: Sequence[ScheduleResult],
+        places: Sequence[PlannedPlace],
         names: Sequence[str],
         new: Sequence[Instance],
         demands: Demands | None,
@@ -105,7 +105,7 @@ class PlaceResult(PlanResult):
         }
         return found | {"instances": [self._entry(place) for place in self.places]}
 
-    def _entry(self, place: ScheduleResult) -> Json:
+    def _entry(self, place: PlannedPlace) -> Json:
         names = self.cluster.node_names
         return {
             "instance": place.instance.name,
@@ -161,7 +161,7 @@ def _chosen(
     strategy: str,
     instances: Sequence[Instance],
     wanted: Sequence[Allocate],
-) -> list[ScheduleResult]:
+) -> list[PlannedPlace]:
     """The places, and what is broken there; that is not known of what came late."""
     places = place_cluster(context, strategy, instances, wanted)
     for place in places:
@@ -170,10 +170,10 @@ def _chosen(
     return places
 
 
-def _staying(before: State, instance: Instance) -> ScheduleResult:
+def _staying(before: State, instance: Instance) -> PlannedPlace:
     """An instance that stays as it is, because there is no time to place it."""
     nodes = before.where.get(instance.name, ())
-    place = ScheduleResult(instance, nodes, bool(nodes) and runs(before, instance))
+    place = PlannedPlace(instance, nodes, bool(nodes) and runs(before, instance))
     place.nodes, place.why = nodes or None, TIME_IS_UP
     return place
 

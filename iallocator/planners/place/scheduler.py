@@ -9,10 +9,9 @@ become unsurvivable, see `Survival`.
 from __future__ import annotations
 
 from iallocator.deadline import TimeIsUp
-from iallocator.limits.group import lacks_network
-from iallocator.limits.node import REASONS as LIMITS
+from iallocator.planners.place.openings import Openings
+from iallocator.planners.place.planned_place import PlannedPlace, runs, stopped_disks
 from iallocator.planners.place.survival import Survival
-from iallocator.ranking.advertised import memory_lack
 from iallocator.ranking.pacemaker import facts_of, kind_of
 from iallocator.ranking.pacemaker.choose import choose_for
 from iallocator.ranking.pacemaker.colocation_sets import ColocationSet, in_turn, units_of
@@ -24,58 +23,12 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
-    from iallocator.model.cluster import Group, Node
     from iallocator.model.instance import Instance
-    from iallocator.model.state import State
     from iallocator.placement.context import Context
     from iallocator.ranking.pacemaker.rules import Choice
     from iallocator.requests import Allocate
 
-__all__ = ["ScheduleResult", "SchedulingPass", "runs", "stopped_disks"]
-
-REASONS = frozenset(reason for reason in LIMITS if reason not in ("FailTags", "FailMig"))
-"""What a node is refused for that has too little, or would exceed its policy."""
-
-POLICIES = ("preferred", "last_resort")
-"""Allocation policies of groups that take new instances, those that come first first."""
-
-
-class ScheduleResult:
-    """Where one instance is, where it will be, and why.
-
-    Attributes
-    ----------
-    before:
-        Its nodes, primary first; () for a new one.
-    nodes:
-        Its nodes then; None if it stays out.
-    why:
-        What decided, for people.
-    runs:
-        Whether it runs now.
-    broken:
-        What it should rather not do there, for people.
-    """
-
-    __slots__ = ("before", "broken", "instance", "nodes", "runs", "why")
-
-    def __init__(self, instance: Instance, before: tuple[int, ...], runs: bool) -> None:
-        self.instance = instance
-        self.before = before
-        self.runs = runs
-        self.nodes: tuple[int, ...] | None = None
-        self.why = ""
-        self.broken: list[str] = []
-
-    @property
-    def holds(self) -> bool:
-        """Whether what it takes is its own: it runs, or is to be created where it stands."""
-        return self.runs or self.instance.forthcoming
-
-    @property
-    def node(self) -> int | None:
-        """Its primary then."""
-        return self.nodes[0] if self.nodes else None
+__all__ = ["SchedulingPass"]
 
 
 class SchedulingPass:
@@ -102,6 +55,8 @@ class SchedulingPass:
         What Pacemaker's tags say, the scores by them, and what every node has left.
     survival:
         Which placements keep global N+1.
+    openings:
+        Which nodes may be chosen.
     """
 
     def __init__(
@@ -127,12 +82,11 @@ class SchedulingPass:
         self.relations = context.bonds.relations
         self._demands = context.bonds.demands()
         self.places = {
-            i.name: ScheduleResult(i, state.where[i.name], runs(state, i)) for i in instances
+            i.name: PlannedPlace(i, state.where[i.name], runs(state, i)) for i in instances
         }
-        self.places |= {
-            one.instance.name: ScheduleResult(one.instance, (), False) for one in wanted
-        }
+        self.places |= {one.instance.name: PlannedPlace(one.instance, (), False) for one in wanted}
         self.homes = {name: place.before[0] for name, place in self.places.items() if place.runs}
+        self.openings = Openings(context, self.facts, self.places, self.homes, self._wanted)
         for instance in instances:
             if not self.stuck(instance):
                 state.remove(instance, state.where[instance.name])
@@ -179,7 +133,7 @@ class SchedulingPass:
             place.why = why if name in found else why_not
 
     @property
-    def in_order(self) -> list[ScheduleResult]:
+    def in_order(self) -> list[PlannedPlace]:
         """All of them, in the order in which they choose."""
         return [self.places[member.name] for unit in self.units for member in unit.members]
 
@@ -231,10 +185,10 @@ class SchedulingPass:
         if expected and place.nodes is None:
             self.leave_disks(place)
 
-    def _place(self, unit: ColocationSet, position: int, place: ScheduleResult) -> None:
+    def _place(self, unit: ColocationSet, position: int, place: PlannedPlace) -> None:
         """Put the instance at this `position` of `unit` where it goes, if there is a place."""
         names = self.context.cluster.nodes
-        for field in filter(None, self.fields(place)):
+        for field in filter(None, self.openings.fields(place)):
             allowed = field
             if position:
                 before = self.places[unit.members[position - 1].name]
@@ -262,7 +216,7 @@ class SchedulingPass:
         }
 
     @property
-    def left_out(self) -> list[ScheduleResult]:
+    def left_out(self) -> list[PlannedPlace]:
         """Those that found no place, though they may go somewhere."""
         return [
             place
@@ -283,7 +237,7 @@ class SchedulingPass:
             and place.instance.name not in self._left_disks
         }
 
-    def drop(self, place: ScheduleResult, why: str) -> None:
+    def drop(self, place: PlannedPlace, why: str) -> None:
         """Take an instance's place from it."""
         name = place.instance.name
         self.context.state.remove(place.instance, self.context.state.where[name])
@@ -291,14 +245,14 @@ class SchedulingPass:
         place.why = why
         self._dropped.add(name)
 
-    def leave_disks(self, place: ScheduleResult) -> None:
+    def leave_disks(self, place: PlannedPlace) -> None:
         """Count the disks of an instance that is off the state where they are."""
         nodes = stopped_disks(place.instance, place.before)
         if nodes:
             self.context.state.keep_disks(place.instance, nodes)
             self._left_disks.add(place.instance.name)
 
-    def _lift_disks(self, place: ScheduleResult) -> bool:
+    def _lift_disks(self, place: PlannedPlace) -> bool:
         """Take back `leave_disks`; whether there was something to take back."""
         if place.instance.name not in self._left_disks:
             return False
@@ -306,7 +260,7 @@ class SchedulingPass:
         self.context.state.keep_disks(place.instance, place.before, -1)
         return True
 
-    def _stay(self, place: ScheduleResult, why: str) -> None:
+    def _stay(self, place: PlannedPlace, why: str) -> None:
         """Count a pinned instance where it is, or will be; one that does not run takes nothing."""
         if not place.holds:
             place.why = f"rule 7: it does not run, and stays so: {why}"
@@ -316,7 +270,7 @@ class SchedulingPass:
         if place.instance.name not in self._kept:
             self.count(place.instance, place.before)
 
-    def put(self, place: ScheduleResult, nodes: tuple[int, ...]) -> None:
+    def put(self, place: PlannedPlace, nodes: tuple[int, ...]) -> None:
         """Give an instance that is off the state its place."""
         place.nodes = nodes
         self.context.state.place(place.instance, nodes)
@@ -327,38 +281,8 @@ class SchedulingPass:
         for index in nodes:
             self.ledger.take(index, self.facts.of(instance).needs)
 
-    def fields(self, place: ScheduleResult) -> list[list[int]]:
-        """The nodes to choose from, in one field after the other until one has a place.
-
-        An instance that exists stays in its group; a new one prefers groups by policy.
-        """
-        cluster, instance = self.context.cluster, place.instance
-        if place.before:
-            return [list(cluster.nodes[place.before[0]].group.nodes)]
-        wanted = self._wanted[instance.name]
-        allowed = self._restricted(instance)
-        groups = [
-            group
-            for group in cluster.groups
-            if not lacks_network(group, instance) and wanted.group_name in (None, group.name)
-        ]
-        if wanted.group_name is not None:
-            return [_of(groups, allowed, cluster.nodes)]
-        return [
-            _of([g for g in groups if g.alloc_policy == policy], allowed, cluster.nodes)
-            for policy in POLICIES
-        ]
-
-    def _restricted(self, instance: Instance) -> Sequence[str] | None:
-        """The names of the nodes that a new instance is restricted to; None: it is not."""
-        wanted = self._wanted.get(instance.name)
-        if wanted is None:
-            return None
-        option = self.context.settings.restrict_allocation_to
-        return wanted.restrict_to if option is None else option
-
     def _choose(
-        self, unit: ColocationSet, position: int, place: ScheduleResult, nodes: Sequence[int]
+        self, unit: ColocationSet, position: int, place: PlannedPlace, nodes: Sequence[int]
     ) -> tuple[int, ...] | None:
         """Where the instance goes, of `nodes` as primary; None and the reason in `place.why`.
 
@@ -372,14 +296,13 @@ class SchedulingPass:
         self,
         unit: ColocationSet,
         position: int,
-        place: ScheduleResult,
+        place: PlannedPlace,
         nodes: Sequence[int],
         unhurried: bool,
     ) -> tuple[int, ...] | None:
         usable = [index for index in nodes if self.facts.usable[index]]
-        refused = {
-            i: why for i in usable if (why := self.refusal(place, (i,), unhurried)) is not None
-        }
+        refusals = {i: self.openings.refusal(place, (i,), unhurried) for i in usable}
+        refused = {index: why for index, why in refusals.items() if why is not None}
         possible = [index for index in usable if index not in refused]
         home = self.homes.get(place.instance.name)
         choice = choose_for(
@@ -404,75 +327,12 @@ class SchedulingPass:
                 sums[index] = sums.get(index, 0) + cost
         return sums
 
-    def refusal(
-        self, place: ScheduleResult, nodes: tuple[int, ...], unhurried: bool = False
-    ) -> str | None:
-        """Why an instance that is off the state may not come to `nodes`, ranks and N+1 aside.
-
-        `nodes` of one that needs two may be the primary alone.  Who is where it was, beside
-        nobody new, may stay there even if the node has too little for all of them.
-        `unhurried`: all limits count, even for who leaves a node that is not online.
-        """
-        instance = place.instance
-        context = self.context
-        if len(nodes) > 1 and self._dead_mirror(place, nodes[0]) == [nodes[1]]:
-            nodes = nodes[:1]
-        evaluator = context.evaluator(context.cluster.nodes[nodes[0]].group)
-        evaluator = evaluator.unhurried() if unhurried else evaluator
-        found = evaluator.arrival_refusal(instance, place.before, nodes)
-        if found is None:
-            return self._really_full(place, nodes[0])
-        stays = nodes == place.before[: len(nodes)] and found.reason in REASONS
-        if stays and all(self._nobody_new(index) for index in nodes):
-            return None
-        return found.text if found.reason not in REASONS else found.reason
-
-    def _really_full(self, place: ScheduleResult, node: int) -> str | None:
-        """Why an instance may not come to a node that promises more memory than it has."""
-        state = self.context.state
-        if node in place.before[:1] or self.context.cluster.nodes[node].memory_ratio <= 1:
-            return None
-        waiting = sum(
-            self.places[name].instance.memory
-            for name, home in self.homes.items()
-            if home == node and name not in state.where
-        )
-        return memory_lack(state, node, place.instance, waiting=waiting) or None
-
-    def _nobody_new(self, index: int) -> bool:
-        """Whether everybody on the node has been there all the time, in the same role."""
-        state = self.context.state
-        return all(i.nodes[:1] == (index,) for i in state.primaries[index].values()) and all(
-            i.nodes[1:] == (index,) for i in state.secondaries[index].values()
-        )
-
-    def mirrors(self, place: ScheduleResult, primary: int, unhurried: bool = False) -> list[int]:
-        """The nodes that may take the mirror of an instance on `primary`.
-
-        If none may, an instance that has its disks on `primary` leaves the other half even
-        where nothing may come: that is no reason to stop what runs, or not to fail over.
-        """
-        nodes = self.context.cluster.nodes
-        found = [
-            index
-            for index in _of([nodes[primary].group], self._restricted(place.instance), nodes)
-            if index != primary
-            and self.facts.usable[index]
-            and self.refusal(place, (primary, index), unhurried) is None
-        ]
-        return found or self._dead_mirror(place, primary)
-
-    def _dead_mirror(self, place: ScheduleResult, primary: int) -> list[int]:
-        """The node of the other half, if one is on `primary` and nothing may come to the other."""
-        others = [index for index in place.before if index != primary]
-        return [i for i in others if len(others) == 1 and not self.facts.usable[i]]
-
-    def _pairs(self, place: ScheduleResult, primary: int, unhurried: bool) -> list[tuple[int, ...]]:
+    def _pairs(self, place: PlannedPlace, primary: int, unhurried: bool) -> list[tuple[int, ...]]:
         """The placements with this primary, best first."""
         instance = place.instance
         if instance.required_nodes == 1:
             return [(primary,)]
-        possible = self.mirrors(place, primary, unhurried)
+        possible = self.openings.mirrors(place, primary, unhurried)
         if possible and not self.facts.usable[possible[0]]:
             return [(primary, possible[0])]
         present = _mirror_now(place.before, primary)
@@ -482,26 +342,6 @@ class SchedulingPass:
             unit, 0, possible, present,
         )  # fmt: skip
         return [(primary, index) for index in choice.ranked]
-
-
-def stopped_disks(instance: Instance, nodes: tuple[int, ...]) -> tuple[int, ...]:
-    """Those of `nodes` on which an instance keeps disks when it is stopped."""
-    return nodes if instance.local and not instance.forthcoming else ()
-
-
-def runs(state: State, instance: Instance) -> bool:
-    """Whether an instance of the cluster runs where it is."""
-    home = state.cluster.nodes[state.where[instance.name][0]]
-    return instance.running and not home.offline
-
-
-def _of(groups: Sequence[Group], allowed: Sequence[str] | None, nodes: Sequence[Node]) -> list[int]:
-    return [
-        index
-        for group in groups
-        for index in group.nodes
-        if allowed is None or nodes[index].name in allowed
-    ]
 
 
 def _mirror_now(before: tuple[int, ...], primary: int) -> int | None:

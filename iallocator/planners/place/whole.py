@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     from iallocator.model.instance import Instance
     from iallocator.placement.context import Context
-    from iallocator.planners.place.scheduler import ScheduleResult
+    from iallocator.planners.place.planned_place import PlannedPlace
     from iallocator.requests import Allocate
 
 __all__ = ["place_cluster"]
@@ -24,7 +24,7 @@ def place_cluster(
     strategy: str,
     instances: Sequence[Instance],
     wanted: Sequence[Allocate],
-) -> list[ScheduleResult]:
+) -> list[PlannedPlace]:
     """Place `instances` of the cluster, in their order, and then the new ones in `wanted`.
 
     Where they are now is taken from the state of `context`, on which they are in their new
