@@ -77,7 +77,7 @@ def test_scan_leaves_out_only_limits_that_no_move_breaks(monkeypatch: pytest.Mon
     monkeypatch.setattr(
         RelevantChecks,
         "checks",
-        lambda self, role, limits, leading: checks_for(tuple(role), self._crowd, limits),
+        lambda self, role, limits, leading: checks_for(tuple(role), self._batch, limits),
     )
     tested = [_moves(cluster, group) for _, cluster, group in worlds(range(365, 385))]
     assert found == tested
