@@ -25,6 +25,31 @@ REASONS = (
 """Every reason that is counted, in the order in which counts are listed."""
 
 
+class Lack:
+    """How much of a resource a node lacks that breaks a limit.
+
+    Attributes
+    ----------
+    unit:
+        Of what.
+    amount:
+        ``(before, after, instance)`` -> how much, above 0 where the limit is broken.
+    """
+
+    __slots__ = ("_asked", "amount", "unit")
+
+    def __init__(
+        self, unit: str, asked: str, amount: Callable[[NodeView, NodeView, Instance], float]
+    ) -> None:
+        self.unit = unit
+        self.amount = amount
+        self._asked = asked
+
+    def asked(self, instance: Instance) -> float:
+        """How much of it `instance` asks for in all; 1 where that means nothing."""
+        return float(getattr(instance, self._asked) or 1) if self._asked else 1.0
+
+
 class Check:
     """One limit.
 
@@ -48,16 +73,19 @@ class Check:
         Whether it is about the free disk that the node reports.
     pools:
         Whether it is about storage pools: only for instances that may not go everywhere.
+    lacks:
+        What a node lacks that breaks it.
     """
 
-    __slots__ = ("fails", "forced", "later", "local", "numbers", "pools", "reason", "soft",
-                 "space")  # fmt: skip
+    __slots__ = ("fails", "forced", "lacks", "later", "local", "numbers", "pools", "reason",
+                 "soft", "space")  # fmt: skip
 
     def __init__(
         self,
         reason: str,
         fails: Callable[[NodeView, NodeView, Instance], Quantity],
         numbers: Callable[[NodeView, NodeView, Instance], str],
+        lacks: Lack,
         *,
         soft: bool = False,
         local: bool = False,
@@ -69,12 +97,17 @@ class Check:
         self.reason = reason
         self.fails = fails
         self.numbers = numbers
+        self.lacks = lacks
         self.soft = soft
         self.local = local
         self.later = later
         self.space = space
         self.pools = pools
         self.forced = forced and not soft and not later
+
+
+_MEMORY, _DISK_SPACE, _VCPUS = "MiB memory", "MiB disk", "virtual cpus"
+_OWN, _SHARED = "spindles of its own", "spindles under the policy's ratio"
 
 
 def _memory(b: NodeView, a: NodeView, i: Instance) -> str:
@@ -171,58 +204,77 @@ def _pools(b: NodeView, a: NodeView, i: Instance) -> str:
     return "" if a.at is None else a.at.why(i)
 
 
-POOLS = Check("FailDisk", _barred, _pools, pools=True)
+POOLS = Check("FailDisk", _barred, _pools,
+              Lack("places in its storage pool", "", lambda b, a, i: int(_barred(b, a, i))),
+              pools=True)  # fmt: skip
 """The node must reach the instance's storage pools, and have room in its own."""
 
 _NO_SPINDLES = Check(
     "FailSpindles",
     lambda b, a, i: b.exclusive * (i.spindles is None) > 0,
     _unknown_spindles,
+    Lack("disk size in spindles (the disks do not say theirs)", "", lambda b, a, i: 1),
     local=True,
 )
 
+_TO_RESERVE = Lack(_DISK_SPACE, "disk", lambda b, a, i: a.disk_reserve - a.disk)
+
 _DISK = (
-    Check("FailDisk", lambda b, a, i: a.disk <= 0, _disk, local=True, space=True),
-    Check("FailDisk", lambda b, a, i: a.disk < a.disk_reserve, _disk_reserve, soft=True,
-          local=True, space=True),
+    Check("FailDisk", lambda b, a, i: a.disk <= 0, _disk,
+          Lack(_DISK_SPACE, "disk", lambda b, a, i: 1 - a.disk), local=True, space=True),
+    Check("FailDisk", lambda b, a, i: a.disk < a.disk_reserve, _disk_reserve, _TO_RESERVE,
+          soft=True, local=True, space=True),
     _NO_SPINDLES,
     Check("FailSpindles", lambda b, a, i: a.exclusive * (a.free_spindles < 0) > 0, _own_spindles,
-          local=True),
+          Lack(_OWN, "spindles", lambda b, a, i: -a.free_spindles), local=True),
 )  # fmt: skip
 
 
 def _shared_spindles(soft: bool) -> Check:
-    return Check("FailDisk", lambda b, a, i: a.spindles > a.high_spindles, _spindles, soft=soft,
-                 local=True, forced=False)  # fmt: skip
+    lack = Lack(_SHARED, "spindle_use", lambda b, a, i: a.spindles - a.high_spindles)
+    return Check("FailDisk", lambda b, a, i: a.spindles > a.high_spindles, _spindles, lack,
+                 soft=soft, local=True, forced=False)  # fmt: skip
 
 
 def _disk_later(soft: bool) -> tuple[Check, ...]:
     return (
-        Check("FailDisk", lambda b, a, i: a.disk_later <= 0, _less_disk_later, soft=soft,
-              local=True, later=True, space=True),
-        Check("FailDisk", lambda b, a, i: a.disk_later < a.disk_reserve, _disk_reserve, soft=True,
-              local=True, later=True, space=True),
+        Check("FailDisk", lambda b, a, i: a.disk_later <= 0, _less_disk_later,
+              Lack(_DISK_SPACE, "disk", lambda b, a, i: 1 - a.disk_later),
+              soft=soft, local=True, later=True, space=True),
+        Check("FailDisk", lambda b, a, i: a.disk_later < a.disk_reserve, _disk_reserve,
+              Lack(_DISK_SPACE, "disk", lambda b, a, i: a.disk_reserve - a.disk_later),
+              soft=True, local=True, later=True, space=True),
         Check("FailSpindles", lambda b, a, i: a.exclusive * (a.free_spindles_later < 0) > 0,
-              _own_spindles_later, soft=soft, local=True, later=True),
+              _own_spindles_later,
+              Lack(_OWN, "spindles", lambda b, a, i: -a.free_spindles_later),
+              soft=soft, local=True, later=True),
         Check("FailDisk", lambda b, a, i: a.spindles_later > a.high_spindles, _spindles_later,
+              Lack(_SHARED, "spindle_use", lambda b, a, i: a.spindles_later - a.high_spindles),
               soft=soft, local=True, later=True),
     )  # fmt: skip
 
 
-_N1 = Check("FailMem", lambda b, a, i: a.fails_n1 > b.fails_n1, _n1, soft=True)
+_N1 = Check("FailMem", lambda b, a, i: a.fails_n1 > b.fails_n1, _n1,
+            Lack(_MEMORY, "memory", lambda b, a, i: a.reserved - a.memory + 1),
+            soft=True)  # fmt: skip
 
 PRIMARY = (
     POOLS,
-    Check("FailMem", lambda b, a, i: a.memory <= 0, _memory),
+    Check("FailMem", lambda b, a, i: a.memory <= 0, _memory,
+          Lack(_MEMORY, "memory", lambda b, a, i: 1 - a.memory)),
     *_DISK,
     _shared_spindles(soft=True),
     _N1,
-    Check("FailCPU", lambda b, a, i: a.cpus / a.total_cpus > a.vcpu_ratio, _cpus, soft=True),
-    Check("FailTags", lambda b, a, i: a.conflicts > b.conflicts, _tags, soft=True),
+    Check("FailCPU", lambda b, a, i: a.cpus / a.total_cpus > a.vcpu_ratio, _cpus,
+          Lack(_VCPUS, "vcpus", lambda b, a, i: a.cpus - a.vcpu_ratio * a.total_cpus), soft=True),
+    Check("FailTags", lambda b, a, i: a.conflicts > b.conflicts, _tags,
+          Lack("places free of its exclusion tags", "", lambda b, a, i: a.conflicts - b.conflicts),
+          soft=True),
     Check("FailMem", lambda b, a, i: a.memory_later <= 0, _memory_later,
-          later=True),
+          Lack(_MEMORY, "memory", lambda b, a, i: 1 - a.memory_later), later=True),
     *_disk_later(soft=True),
     Check("FailCPU", lambda b, a, i: a.cpus_later / a.total_cpus > a.vcpu_ratio, _cpus_later,
+          Lack(_VCPUS, "vcpus", lambda b, a, i: a.cpus_later - a.vcpu_ratio * a.total_cpus),
           soft=True, later=True),
 )  # fmt: skip
 """For a node that would become the primary."""
@@ -231,10 +283,13 @@ SECONDARY = (
     POOLS,
     *_DISK,
     _shared_spindles(soft=False),
-    Check("FailMem", lambda b, a, i: i.takeover_memory >= b.memory, _failover, soft=True),
+    Check("FailMem", lambda b, a, i: i.takeover_memory >= b.memory, _failover,
+          Lack(_MEMORY, "takeover_memory", lambda b, a, i: i.takeover_memory - b.memory + 1),
+          soft=True),
     _N1,
     *_disk_later(soft=False),
     Check("FailMem", lambda b, a, i: i.takeover_memory >= b.memory_later, _failover_later,
+          Lack(_MEMORY, "takeover_memory", lambda b, a, i: i.takeover_memory - b.memory_later + 1),
           soft=True, later=True),
 )  # fmt: skip
 """For a node that would become the secondary of a drbd instance."""

@@ -105,3 +105,15 @@ def test_closest_generated_documents_find_the_nearest_pair() -> None:
             if p != s
         ]
         assert found == pytest.approx(min(every))
+
+
+def test_limit_that_is_broken_says_what_the_node_lacks() -> None:
+    """The amount beside each limit is above zero wherever the limit is broken."""
+    seen = set()
+    for prospect, instance, nodes in prospects(range(40)):
+        for index in nodes:
+            views = prospect.primary(index)
+            for check, _ in prospect.primary_failures(index):
+                assert check.lacks.amount(*views, instance) > 0, check.lacks.unit
+                seen.add(check.lacks.unit)
+    assert len(seen) > 3

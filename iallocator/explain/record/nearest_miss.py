@@ -11,10 +11,10 @@ from iallocator.limits.words import quantity
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Sequence
+    from collections.abc import Collection, Iterable, Sequence
 
     from iallocator.explain.record.limits import RolesTested
-    from iallocator.limits.node import LimitSet
+    from iallocator.limits.node import Check
     from iallocator.model.instance import Instance
     from iallocator.model.node_view import NodeView
     from iallocator.n1.check import N1Check
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
     Nodes = tuple[int, ...]
 
-    Amount = Callable[[NodeView, NodeView, Instance], float]
     _Amounts = dict[str, tuple[float, float, str]]
     """Unit -> amount lacking, amount asked for, unit."""
 
@@ -117,9 +116,7 @@ class Search:
 
     def _as_primary(self, index: int) -> _Lack:
         prospect = self._prospect
-        reasons = {check.reason for check, _ in prospect.primary_failures(index)}
-        counting = _counting(AS_PRIMARY, reasons, prospect.limits)
-        amounts = self._amounts(counting, prospect.primary(index))
+        amounts = self._amounts(prospect.primary_failures(index), prospect.primary(index))
         if self._mirror is not None:
             before = self._as_secondary_of(self._mirror, index, self._source)
             amounts |= {
@@ -133,109 +130,21 @@ class Search:
         return _Lack(index, list(self._as_secondary_of(self._prospect, index, primary).values()))
 
     def _as_secondary_of(self, prospect: WhatIf, index: int, primary: int | None) -> _Amounts:
-        reasons = {check.reason for check, _ in prospect.secondary_failures(index, primary)}
-        counting = _counting(AS_SECONDARY, reasons, prospect.mirror_limits)
-        return self._amounts(counting, prospect.secondary(index, primary))
+        failures = prospect.secondary_failures(index, primary)
+        return self._amounts(failures, prospect.secondary(index, primary))
 
-    def _amounts(self, measures: Iterable[_Measure], views: tuple[NodeView, NodeView]) -> _Amounts:
-        """Of every resource the largest amount that one of its limits asks for."""
+    def _amounts(
+        self, failures: Iterable[tuple[Check, str]], views: tuple[NodeView, NodeView]
+    ) -> _Amounts:
+        """Of every resource the largest amount that one of the limits asks for."""
         instance = self._prospect.instance
         amounts: _Amounts = {}
-        for measure in measures:
-            amount = measure.amount(*views, instance)
-            if amount > 0 and amount > amounts.get(measure.unit, (0.0,))[0]:
-                amounts[measure.unit] = (amount, measure.asked(instance), measure.unit)
+        for check, _ in failures:
+            lack = check.lacks
+            amount = lack.amount(*views, instance)
+            if amount > amounts.get(lack.unit, (0.0,))[0]:
+                amounts[lack.unit] = (amount, lack.asked(instance), lack.unit)
         return amounts
-
-
-class _Measure:
-    """How much of a resource (`unit`) is missing where a limit counted as `reason` is broken.
-
-    ``asked`` names the attribute of the instance that says how much of it it takes;
-    ``soft`` and ``forced`` are those of the limit.
-    """
-
-    __slots__ = ("_asked", "amount", "forced", "reason", "soft", "unit")
-
-    def __init__(
-        self,
-        reason: str,
-        unit: str,
-        asked: str,
-        amount: Amount,
-        *,
-        soft: bool = False,
-        forced: bool = True,
-    ) -> None:
-        self.reason = reason
-        self.unit = unit
-        self.amount = amount
-        self.soft = soft
-        self.forced = forced and not soft
-        self._asked = asked
-
-    def asked(self, instance: Instance) -> float:
-        """How much of it the instance asks for in all; 1 where that means nothing."""
-        return float(getattr(instance, self._asked) or 1) if self._asked else 1.0
-
-
-def _counting(measures: Sequence[_Measure], reasons: set[str], limits: LimitSet) -> list[_Measure]:
-    """Those of `measures` that are about `reasons`, and about limits that count."""
-    return [
-        measure
-        for measure in measures
-        if measure.reason in reasons and limits.holds(measure.soft, measure.forced)
-    ]
-
-
-_MEMORY, _DISK, _CPUS = "MiB memory", "MiB disk", "virtual cpus"
-_OWN, _SHARED = "spindles of its own", "spindles under the policy's ratio"
-
-_N1 = _Measure(
-    "FailMem", _MEMORY, "memory",
-    lambda b, a, i: a.reserved - a.memory + 1 if a.fails_n1 > b.fails_n1 else 0, soft=True,
-)  # fmt: skip
-
-_DISKS = (
-    _Measure("FailDisk", "places in its storage pool", "",
-             lambda b, a, i: 1 if a.at is not None and a.at.bars(i) else 0),
-    _Measure("FailDisk", _DISK, "disk", lambda b, a, i: 1 - a.disk),
-    _Measure("FailDisk", _DISK, "disk", lambda b, a, i: 1 - a.disk_later, forced=False),
-    _Measure("FailDisk", _DISK, "disk", lambda b, a, i: a.disk_reserve - a.disk, soft=True),
-    _Measure("FailDisk", _SHARED, "spindle_use", lambda b, a, i: a.spindles - a.high_spindles,
-             forced=False),
-    _Measure("FailDisk", _SHARED, "spindle_use",
-             lambda b, a, i: a.spindles_later - a.high_spindles, forced=False),
-    _Measure("FailSpindles", _OWN, "spindles", lambda b, a, i: -a.exclusive * a.free_spindles),
-    _Measure("FailSpindles", _OWN, "spindles",
-             lambda b, a, i: -a.exclusive * a.free_spindles_later, forced=False),
-    _Measure("FailSpindles", "disk size in spindles (the disks do not say theirs)", "",
-             lambda b, a, i: a.exclusive * (i.spindles is None)),
-)  # fmt: skip
-
-AS_PRIMARY = (
-    _Measure("FailMem", _MEMORY, "memory", lambda b, a, i: 1 - a.memory),
-    _Measure("FailMem", _MEMORY, "memory", lambda b, a, i: 1 - a.memory_later, forced=False),
-    _N1,
-    *_DISKS,
-    _Measure("FailCPU", _CPUS, "vcpus", lambda b, a, i: a.cpus - a.vcpu_ratio * a.total_cpus,
-             soft=True),
-    _Measure("FailCPU", _CPUS, "vcpus",
-             lambda b, a, i: a.cpus_later - a.vcpu_ratio * a.total_cpus, soft=True),
-    _Measure("FailTags", "places free of its exclusion tags", "",
-             lambda b, a, i: a.conflicts - b.conflicts, soft=True),
-)  # fmt: skip
-"""What a primary can lack; `iallocator.limits.node` has the limits themselves."""
-
-AS_SECONDARY = (
-    _Measure("FailMem", _MEMORY, "takeover_memory",
-             lambda b, a, i: i.takeover_memory - b.memory + 1, soft=True),
-    _Measure("FailMem", _MEMORY, "takeover_memory",
-             lambda b, a, i: i.takeover_memory - b.memory_later + 1, soft=True),
-    _N1,
-    *_DISKS,
-)  # fmt: skip
-"""What a secondary can lack."""
 
 
 def _told(context: Context, lacks: Sequence[_Lack]) -> str:
