@@ -93,14 +93,20 @@ class Kernels:
 
         return ScalarKernel(state, (), self.fixed)
 
+    def matrix(self) -> Floats:
+        """The capacities of every node as an array; see `capacity_matrix`."""
+        if self._matrix is None:
+            from iallocator.scoring.arrays import capacity_matrix
+
+            self._matrix = capacity_matrix(self.fixed)
+        return self._matrix
+
     def make(self, state: State, scope: Sequence[int]) -> Kernel:
         """A kernel for `state` as it is now, with statistics over `scope`."""
         if self.arrays:
-            from iallocator.scoring.arrays import ArrayKernel, capacity_matrix
+            from iallocator.scoring.arrays import ArrayKernel
 
-            if self._matrix is None:
-                self._matrix = capacity_matrix(self.fixed)
-            return ArrayKernel(state, scope, self._matrix)
+            return ArrayKernel(state, scope, self.matrix())
         from iallocator.scoring.scalar import ScalarKernel
 
         return ScalarKernel(state, scope, self.fixed)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from iallocator.limits.node import ALL_LIMITS, PRIMARY, SECONDARY, checks_for
+from iallocator.model.columns import MEMORY
 from iallocator.model.node_view import CAPACITIES, NodeView
 from iallocator.scoring.array_candidates import ArrayCandidates, RefusalCodes
 from iallocator.scoring.candidates import DECIMALS
@@ -40,6 +41,9 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
 
 __all__ = ["ArrayKernel", "capacity_matrix"]
+
+ALL = range(len(STATISTICS))
+"""Every statistic."""
 
 
 class Sites:
@@ -123,6 +127,41 @@ class ArrayKernel:
         pools = self.state.pools
         site = None if pools is None else Sites(pools, nodes)
         return NodeView(list(columns), list(fixed), self._reserved[index], site)
+
+    def changes(self, instance: Instance) -> tuple[Floats, Floats, Floats]:
+        """Statistics × nodes: values as they are, and what `instance` adds to them in each role.
+
+        Values are less the centre.  As a secondary a node reserves nothing for the primary yet;
+        tags are left out.
+        """
+        nodes = range(self._reserved.size)
+        view = self._view(nodes)
+        centres = self.totals.centres
+        primary, secondary = (
+            np.stack(np.broadcast_arrays(*values(after, centres), self._reserved)[:-1])
+            for after in (
+                after_primary(view, instance), after_secondary(view, instance, 0, np.maximum)
+            )
+        )  # fmt: skip
+        if instance.required_nodes == 1:
+            secondary = self._values
+        return self._values.copy(), primary - self._values, secondary - self._values
+
+    def counted(self) -> Floats:
+        """Statistics × nodes: 1 where a node counts for a statistic, else 0."""
+        view = self._view(range(self._reserved.size))
+        rows = [np.broadcast_to(counting(k, view), self._reserved.shape) for k in ALL]
+        return np.stack(rows).astype(np.float64)
+
+    def memory(self) -> Floats:
+        """MiB of free memory of each node."""
+        found: Floats = self._columns[MEMORY].copy()
+        return found
+
+    def per_memory(self) -> Floats:
+        """1 / total memory of each node."""
+        found: Floats = self._fixed[CAPACITIES.index("per_memory")]
+        return found
 
     def score(self) -> float:
         """The score as things are."""

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import jsonschema
@@ -15,12 +16,13 @@ import pytest
 
 from iallocator.cli import main
 from iallocator.model.state import State
+from iallocator.n1.headroom import Headroom
+from iallocator.planners.capacity import fill
 from iallocator.planners.capacity.fill import CapacityState
-from iallocator.planners.capacity.slots import Slots
 from iallocator.sources.writer import write_text
 from iallocator.wire.document import Reading, cluster_policy, read_cluster
 from iallocator.wire.schemas import directory
-from tests.conformance.documents import document
+from tests.conformance.documents import KINDS, document
 from tests.planners.capacities import cluster, options
 
 SIMULATED = ("--simulate", "preferred,3,100G,16g,4,2")
@@ -131,29 +133,52 @@ def test_capacity_of_a_captured_document_is_that_of_its_cluster(
     assert placed
 
 
-def test_capacity_by_counting_is_that_of_the_simulation(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+def both_ways(capsys: pytest.CaptureFixture[str], patch: pytest.MonkeyPatch, *words: str) -> int:
+    """How many instances fit; with all that is remembered from one to the next, or without."""
+    patch.setattr(fill, "MANY", 0)
+    quick = run(capsys, *words, "--json")
+    with patch.context() as plainly:
+        plainly.setattr(fill, "MANY", -1)
+        plainly.setattr(Headroom, "accepts", lambda *_: None)
+        assert run(capsys, *words, "--json") == quick, words
+    found = json.loads(quick[1])
+    return sum(found[kind]["count"] for kind in ("tiered", "standard"))
+
+
+@pytest.mark.parametrize("template", ["drbd", "plain", "rbd"])
+def test_capacity_by_what_is_remembered_is_that_of_the_plain_computation(
+    template: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """What counting slots says of N+1 is what playing every failure through says."""
-    counted = [0]
-    accepts = Slots.accepts
-
-    def counting(slots: Slots, *arguments: Any) -> bool | None:
-        verdict = accepts(slots, *arguments)
-        counted[0] += verdict is not None
-        return verdict
-
-    path = tmp_path / "cluster.data"
-    for seed in range(130, 136):
+    """Scores, limits and N+1 that stay from one instance to the next change no byte."""
+    path, placed = tmp_path / "cluster.data", 0
+    for seed in range(130, 138):
         path.write_text(cluster(seed))
-        template = ("plain", "rbd", "file")[seed % 3]
         words = ["-t", str(path), f"--disk-template={template}", "--standard-alloc=10g,1g,1"]
         words.append("--tiered-alloc=20g,3g,2")
-        monkeypatch.setattr(Slots, "accepts", counting)
-        quick = run(capsys, *words, "--json")
-        monkeypatch.setattr(Slots, "accepts", lambda *_: None)
-        assert run(capsys, *words, "--json") == quick, seed
-    assert counted[0] > 100
+        words += ([], ["--n1=no-new"], ["--compat=hail"], ["-l", "9"])[seed % 4]
+        placed += both_ways(capsys, monkeypatch, *words)
+    assert placed > 50
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(0, 300, 10))
+def test_capacity_of_documents_by_what_is_remembered_is_that_of_the_plain_computation(
+    seed: int, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The same where there are pools, exclusive storage, locations, tags and soft limits."""
+    path = tmp_path / "request.json"
+    for number in range(seed, seed + 10):
+        chance = Random(number)
+        path.write_text(json.dumps(document(number, chance.choice(KINDS))))
+        template = chance.choice(("drbd", "drbd", "plain", "rbd", "file", "diskless"))
+        words = [str(path), f"--disk-template={template}", "--standard-alloc=2g,512,1"]
+        words += ["--tiered-alloc=10g,2g,2,2", "--accept-existing-errors"]
+        words += chance.choice(([], [], ["--n1=strict"], ["--n1=no-new"], ["--n1=off"]))
+        words += chance.choice(([], [], ["--compat=hail"], ["--ignore-soft-errors"], ["-l", "17"]))
+        both_ways(capsys, monkeypatch, *words)
 
 
 def test_capacity_page_has_every_figure_a_person_asks_for(

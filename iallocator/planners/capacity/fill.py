@@ -9,7 +9,8 @@ from __future__ import annotations
 from iallocator.limits.group import refused_by_policy
 from iallocator.limits.node import REASONS
 from iallocator.model.instance import Instance
-from iallocator.planners.capacity.slots import Slots
+from iallocator.planners.capacity.next_place import next_place_for
+from iallocator.planners.capacity.survival import FillingSurvival
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -19,8 +20,8 @@ if TYPE_CHECKING:
     from iallocator.limits.node import LimitSet
     from iallocator.model.cluster import Group
     from iallocator.model.state import State
-    from iallocator.n1.check import N1Check
     from iallocator.planners.capacity.instance_size import Size
+    from iallocator.planners.capacity.next_place import NextPlace
     from iallocator.planners.capacity.rules import CapacityRules
     from iallocator.scoring import Kernel, Kernels
     from iallocator.scoring.candidates import Candidates, Placement
@@ -29,6 +30,9 @@ if TYPE_CHECKING:
     """Reason -> placements that it refused at the last attempt; see `REASONS`."""
 
 __all__ = ["Allocation", "CapacityState", "FillResult", "fill", "likely_reason"]
+
+MANY = 8
+"""After so many instances of one size it pays to remember what is known of their places."""
 
 
 class Allocation:
@@ -103,14 +107,12 @@ class CapacityState:
     ) -> None:
         self.state = state
         self._kernels = kernels
-        self._rules_of = rules_of
         self._limits_of = limits_of
         self._ways = ways
         self.groups = groups
         self._scope = range(len(state.cluster.nodes))
         self._kernel: Kernel | None = None
-        self._judges: dict[CapacityRules, N1Check] = {}
-        self._slots: dict[CapacityRules, Slots] = {}
+        self._survival = FillingSurvival(state, kernels, rules_of)
 
     def online(self, pair: bool) -> bool:
         """Whether there are nodes for an instance at all."""
@@ -146,7 +148,7 @@ class CapacityState:
             for placement in candidates.ranked():
                 if best is not None and best <= placement:
                     break
-                if self._accepts(instance, placement[1], every):
+                if self._survival.accepts(instance, placement[1], every):
                     best = placement
                     break
                 refused += 1
@@ -226,28 +228,24 @@ class CapacityState:
                 refusals[index] = "FailDisk"
         return refusals
 
-    def _accepts(self, instance: Instance, nodes: tuple[int, ...], every: bool) -> bool:
-        rules = self._rules_of[self.state.cluster.nodes[nodes[0]].group.index]
-        if not (rules.judges(instance) or (every and rules.mode != "off")):
-            return True
-        if rules.strict:
-            if rules not in self._slots:
-                self._slots[rules] = Slots(self.state, rules)
-            verdict = self._slots[rules].accepts(instance, nodes)
-            if verdict is not None:
-                return verdict
-        if rules not in self._judges:
-            from iallocator.n1.check import N1Check
-
-            self._judges[rules] = N1Check(self.state, self._kernels, rules, self._scope)
-        return self._judges[rules].accepts(instance, nodes)
-
     def place(self, instance: Instance, nodes: tuple[int, ...]) -> None:
         """Put the new instance there."""
         self.state.place(instance, nodes)
         self._kernel = None
-        self._judges = {}
-        self._slots = {}
+        self._survival.placed(instance, nodes)
+
+    def next_place(self, instance: Instance) -> NextPlace | None:
+        """What finds places for more like `instance` quickly, if there is anything."""
+        pair = instance.required_nodes == 2
+        groups = []
+        for group, nodes in self.groups:
+            refused = self._refused(group, instance)
+            taking = [node for node in nodes if node not in refused]
+            if taking and (len(nodes) > 1 or not pair):
+                groups.append((group, taking))
+        return next_place_for(
+            instance, self.state, self._kernels, self._survival, groups, self._limits_of
+        )
 
     def newcomer(self, size: Size, number: int, name: str) -> Instance:
         """New instance number `number`."""
@@ -278,17 +276,26 @@ def fill(
     an instance from its number.  `watch` is called after each instance; what it says
     ends the filling.
     """
+    places: NextPlace | None = None
+    start = len(filling.placed)
     while True:
-        if limit is not None and len(filling.placed) >= limit:
+        number = len(filling.placed)
+        if limit is not None and number >= limit:
             filling.ended = "as many instances as allowed"
             return False
-        number = len(filling.placed)
         instance = site.newcomer(size, number, name(number))
-        nodes, failures = site.find(instance)
-        filling.failures = failures
+        if number - start == MANY:
+            places = site.next_place(instance)
+        nodes = None
+        if places is not None and number + 1 != limit:  # the last one says what was refused
+            nodes = places.find(instance)
+        if nodes is None:
+            nodes, filling.failures = site.find(instance)
         if not nodes:
             return True
         site.place(instance, nodes)
+        if places is not None:
+            places.placed(nodes)
         filling.placed.append(Allocation(instance, nodes, size))
         filling.ended = watch(filling)
         if filling.ended:

@@ -1,0 +1,245 @@
+"""Global N+1 by counting: how many more of equal instances certainly keep it, and who breaks it.
+
+What runs on a failed node is moved in a known order.  Let x be the size of one of its
+instances.  A target with room for n of that size has room for at least ``n - ceil(y / x)``
+after it was given y, so an instance finds a place, whatever was chosen for those before it,
+if all targets together have room for more of its size than those before it take away.  The
+last instance of each size is the worst case.  Where only memory is needed, the cheap test
+with the budget of those before it tells as well (see `iallocator.n1.bounds`).
+
+The other way round: each instance of size y takes away at least ``floor(y / x)``, so with less
+room than that of any size, or less memory than what is moved, some instance is left over.
+"""
+
+from __future__ import annotations
+
+from iallocator.model.columns import DISK, MEMORY
+from iallocator.n1.queues import Queue, cost_of, fits_into
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
+
+    from iallocator.model.cluster import Group
+    from iallocator.model.instance import Instance
+    from iallocator.model.state import State
+    from iallocator.n1.queues import Need
+    from iallocator.n1.rules import Rules
+
+__all__ = ["Headroom"]
+
+ANY_NUMBER = 1 << 40
+
+
+class Headroom:
+    """Judges placements of instances on one node on `state`, which may go on changing.
+
+    `failing` are the nodes whose failure has to be survived.  `placed` must hear of each
+    instance that comes.
+    """
+
+    def __init__(self, state: State, rules: Rules, failing: Collection[int]) -> None:
+        self._state = state
+        watched = set(failing)
+        self._groups = {
+            group.index: _Group(state, rules, group, watched) for group in state.cluster.groups
+        }
+
+    def count(self, instance: Instance, groups: Sequence[int]) -> int:
+        """How many more like `instance` may come to any nodes of `groups`, for certain."""
+        counts = [
+            group.count(instance) if index in groups else ANY_NUMBER * (group.healthy() is True)
+            for index, group in self._groups.items()
+        ]
+        return min(counts, default=ANY_NUMBER)
+
+    def accepts(self, instance: Instance, node: int) -> bool | None:
+        """Whether `instance` on `node` keeps N+1; None: counting does not tell."""
+        own = self._state.cluster.nodes[node].group.index
+        verdicts = [
+            group.accepts(instance, node) if index == own else group.healthy()
+            for index, group in self._groups.items()
+        ]
+        return False if False in verdicts else None if None in verdicts else True
+
+    def placed(self, instance: Instance, node: int) -> None:
+        """`instance` has come to `node`."""
+        self._groups[self._state.cluster.nodes[node].group.index].placed(instance, node)
+
+
+class _Group:
+    """The failures of one group, and what its nodes have room for."""
+
+    def __init__(self, state: State, rules: Rules, group: Group, watched: set[int]) -> None:
+        nodes = state.cluster.nodes
+        self._state = state
+        self._rules = rules
+        self._group = group
+        self._targets = rules.targets(state.cluster, group)
+        self._room: dict[Need, _Room] = {}
+        self._queues = {i: Queue(rules) for i in group.nodes if i in watched}
+        self._refused: dict[Need, bool] = {}
+        self._intricate = (
+            group.exclusive
+            or state.pools is not None
+            or any(nodes[index].migration for index in group.nodes)
+            or not all(self._known(index) for index in self._queues)
+        )
+        if not self._intricate:
+            for node, queue in self._queues.items():
+                queue.start(state.primaries[node].values())
+        self._healthy: bool | None = None
+        self._judged = False
+
+    def _known(self, node: int) -> bool:
+        """Whether counting can tell of all that leaves `node`."""
+        return all(
+            one.forthcoming or (one.template != "drbd" and self._counts(one))
+            for one in self._state.primaries[node].values()
+        )
+
+    def _counts(self, instance: Instance) -> bool:
+        """Whether counting can tell of `instance`: by itself, and not refused anywhere."""
+        if instance.name in self._rules.units:
+            return False
+        if not self._rules.recreates(instance):
+            return True
+        return self._group.policy.refuses(instance, False) is None
+
+    def placed(self, instance: Instance, node: int) -> None:
+        """`instance` has come to `node`."""
+        self._judged = False
+        if self._intricate:
+            return
+        if node in self._queues:
+            self._queues[node].add(instance)
+        for room in self._room.values():
+            room.changed.add(node)
+
+    def healthy(self) -> bool | None:
+        """Whether every failure is survived as things are; None: unknown."""
+        if not self._judged:
+            self._judged = True
+            self._healthy = None if self._intricate else self._verdict(None, -1)
+        return self._healthy
+
+    def accepts(self, instance: Instance, node: int) -> bool | None:
+        """The same with `instance` on `node`."""
+        if self._intricate or not self._counts(instance):
+            return None
+        return self._verdict(instance, node)
+
+    def _verdict(self, instance: Instance | None, node: int) -> bool | None:
+        certain = True
+        taken = (0, 0) if instance is None else fits_into(instance)
+        for failing, present in self._queues.items():
+            comes_here = instance is not None and failing == node
+            queue = present.with_one(instance) if instance and comes_here else present
+            if not queue.moved:
+                continue
+            own = (0, 0) if comes_here else taken
+            if queue.lost(self._rooms(queue, failing, node, own)):
+                return False
+            certain = certain and all(
+                self._suffices(queue, need, failing, node, own) for need in queue.required
+            )
+        return True if certain else None
+
+    def _suffices(self, queue: Queue, need: Need, failing: int, node: int, taken: Need) -> bool:
+        room = self._room_for(need)
+        slots, closing = room.without(failing)
+        if node >= 0:
+            less = room.less(node, taken)
+            slots, closing = slots - less[0], closing - less[1]
+        units, before = queue.required[need]
+        return slots >= units or (not queue.disks and closing > before)
+
+    def _rooms(self, queue: Queue, failing: int, node: int, taken: Need) -> list[int]:
+        """For each of the sizes in `queue` how many of it the targets have room for."""
+        found = []
+        for need in queue.required:
+            room = self._room_for(need)
+            less = room.less(node, taken)[0] if node >= 0 else 0
+            found.append(room.without(failing)[0] - less)
+        return found
+
+    def count(self, instance: Instance) -> int:
+        """How many more like `instance` the group takes, wherever; see `Headroom.count`."""
+        if self._intricate or not self._counts(instance):
+            return 0
+        least = ANY_NUMBER
+        own = fits_into(instance)
+        for failing, queue in self._queues.items():
+            whole = queue.with_one(instance)
+            for need, (units, before) in whole.required.items():
+                slots, closing = self._room_for(need).without(failing)
+                cost = cost_of(own, need)
+                found = (slots - units) // cost if cost else ANY_NUMBER * (slots >= units)
+                if not whole.disks and closing > before and found < least:
+                    more = (closing - before - 1) // own[0] if own[0] else ANY_NUMBER
+                    found = max(found, more)
+                least = min(least, found)
+                if least <= 0:
+                    return 0
+        return int(least)
+
+    def _room_for(self, need: Need) -> _Room:
+        room = self._room.get(need)
+        if room is None:
+            room = self._room[need] = _Room(self._state, need, self._targets)
+        return room
+
+
+class _Room:
+    """How often an instance of one size fits on each target, and what it takes to close all.
+
+    Attributes
+    ----------
+    changed:
+        Nodes to be looked at again.
+    """
+
+    __slots__ = ("_closing", "_need", "_slots", "_state", "_sums", "changed")
+
+    def __init__(self, state: State, need: Need, targets: Sequence[int]) -> None:
+        self._state = state
+        self._need = need
+        self._slots = dict.fromkeys(targets, 0)
+        self._closing = dict.fromkeys(targets, 0)
+        self._sums = [0, 0]
+        self.changed = set(targets)
+
+    def without(self, node: int) -> tuple[int, int]:
+        """Slots, and MiB of memory that close all targets, but for `node`."""
+        self._renew()
+        return (
+            self._sums[0] - self._slots.get(node, 0),
+            self._sums[1] - self._closing.get(node, 0),
+        )
+
+    def less(self, node: int, taken: Need) -> tuple[int, int]:
+        """By how much both are less once `node` has given `taken`."""
+        if node not in self._slots:
+            return 0, 0
+        self._renew()
+        slots, closing = self._count(node, taken)
+        return self._slots[node] - slots, self._closing[node] - closing
+
+    def _renew(self) -> None:
+        if not self.changed:
+            return
+        for node in self.changed & self._slots.keys():
+            slots, closing = self._count(node, (0, 0))
+            self._sums[0] += slots - self._slots[node]
+            self._sums[1] += closing - self._closing[node]
+            self._slots[node], self._closing[node] = slots, closing
+        self.changed.clear()
+
+    def _count(self, node: int, taken: Need) -> tuple[int, int]:
+        """Slots of `node`, and the MiB that close it; some memory and disk must remain."""
+        memory, disk = self._need
+        free = int(self._state.columns[MEMORY][node]) - taken[0] - 1
+        slots = (free // memory if memory else ANY_NUMBER) if free >= 0 else 0
+        if disk:
+            slots = min(slots, (int(self._state.columns[DISK][node]) - taken[1] - 1) // disk)
+        return max(0, slots), max(0, free - memory + 1)

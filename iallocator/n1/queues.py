@@ -1,0 +1,149 @@
+"""What leaves a failed node, in the order in which it is moved, and what room that needs."""
+
+from __future__ import annotations
+
+from bisect import insort
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from iallocator.model.instance import Instance
+    from iallocator.n1.rules import Rules
+
+    Need = tuple[int, int]
+    """Memory and disk of an instance, MiB."""
+
+    Turn = tuple[bool, float, float]
+    """When an instance is moved, compared with others: lower is first."""
+
+__all__ = ["Queue", "cost_of", "fits_into"]
+
+
+def fits_into(instance: Instance) -> Need:
+    """What `instance` takes on its primary; a stopped one takes no memory."""
+    memory = instance.memory if instance.uses_memory else 0
+    return memory, instance.disk if instance.local else 0
+
+
+def cost_of(given: Need, need: Need) -> int:
+    """How many slots for `need` a target loses at most that is given `given`."""
+    return max([-(-one // size) for one, size in zip(given, need) if size], default=0)
+
+
+class _Run:
+    """So many instances of one size that are moved one after the other."""
+
+    __slots__ = ("count", "need")
+
+    def __init__(self, need: Need) -> None:
+        self.need = need
+        self.count = 1
+
+
+class Queue:
+    """The instances of one node, without those on two nodes, in runs of equal ones.
+
+    Attributes
+    ----------
+    required:
+        Size -> how many slots of it the others must have, so that each of that size finds
+        one; and the MiB of memory that are moved before the last of them.
+    disks:
+        Whether some need disk.
+    """
+
+    __slots__ = ("_entries", "_more", "_rules", "_runs", "disks", "required")
+
+    def __init__(self, rules: Rules) -> None:
+        self._rules = rules
+        self._entries: list[tuple[Turn, Need]] = []  # in the order in which they are moved
+        self._runs: list[_Run] = []
+        self._more: list[Need] = []  # at the end of the last run, which is not its own
+        self.required: dict[Need, tuple[int, int]] = {}
+        self.disks = False
+
+    @property
+    def moved(self) -> bool:
+        """Whether there is anything to move."""
+        return bool(self._runs)
+
+    def start(self, instances: Iterable[Instance]) -> None:
+        """Take up all of `instances`."""
+        waiting = [(self._turn(one), fits_into(one)) for one in instances if not one.forthcoming]
+        self._take(sorted(waiting))
+
+    def add(self, instance: Instance) -> None:
+        """`instance` has come to the node."""
+        entry = self._turn(instance), fits_into(instance)
+        if self._goes_last(entry):
+            need = entry[1]
+            self._entries.append(entry)
+            self._runs[-1].count += 1
+            units, before = self.required[need]
+            self.required[need] = units + 1, before + need[0]
+        else:
+            insort(self._entries, entry)
+            self._take(self._entries)
+
+    def with_one(self, instance: Instance) -> Queue:
+        """The same with `instance` in it, too."""
+        twin = Queue(self._rules)
+        entry = self._turn(instance), fits_into(instance)
+        if self._goes_last(entry):
+            need = entry[1]
+            twin._runs, twin._more, twin.disks = self._runs, [need], self.disks
+            units, before = self.required[need]
+            twin.required = self.required | {need: (units + 1, before + need[0])}
+        else:
+            twin._take(sorted([*self._entries, entry]))
+        return twin
+
+    def lost(self, rooms: Sequence[int]) -> bool:
+        """Whether somebody is left over for certain, with so much room for each size."""
+        return any(
+            sum(run.count * _least(run.need, size) for run in self._runs)
+            + sum(_least(need, size) for need in self._more)
+            > room
+            for size, room in zip(self.required, rooms)
+        )
+
+    def _turn(self, instance: Instance) -> Turn:
+        recreated = self._rules.recreates(instance)
+        return recreated, -instance.memory if recreated else 0, instance.order
+
+    def _goes_last(self, entry: tuple[Turn, Need]) -> bool:
+        """Whether `entry` is one more of the last run."""
+        if not self._entries or not any(entry[1]):
+            return False
+        return self._entries[-1][1] == entry[1] and self._entries[-1][0] <= entry[0]
+
+    def _take(self, entries: list[tuple[Turn, Need]]) -> None:
+        """Make runs of `entries`, which are in their order."""
+        self._entries = entries
+        self._runs = []
+        for _, need in entries:
+            if self._runs and self._runs[-1].need == need:
+                self._runs[-1].count += 1
+            else:
+                self._runs.append(_Run(need))
+        self.disks = any(run.need[1] for run in self._runs)
+        self.required = self._requirements()
+
+    def _requirements(self) -> dict[Need, tuple[int, int]]:
+        """Later runs of a size need more than earlier ones: the last counts."""
+        found: dict[Need, tuple[int, int]] = {}
+        memory = 0
+        for place, run in enumerate(self._runs):
+            before = sum(
+                earlier.count * cost_of(earlier.need, run.need) for earlier in self._runs[:place]
+            )
+            own = run.count if any(run.need) else 1
+            found[run.need] = before + own, memory + (run.count - 1) * run.need[0]
+            memory += run.count * run.need[0]
+        return found
+
+
+def _least(given: Need, need: Need) -> int:
+    """How many slots for `need` are lost at least to whoever is given `given`."""
+    return min([one // size for one, size in zip(given, need) if size], default=0)

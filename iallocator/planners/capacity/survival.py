@@ -1,0 +1,92 @@
+"""Global N+1 while a cluster is filled: by counting as far as that tells, else one by one."""
+
+from __future__ import annotations
+
+from iallocator.n1.headroom import Headroom
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from iallocator.model.instance import Instance
+    from iallocator.model.state import State
+    from iallocator.n1.check import N1Cache, N1Check
+    from iallocator.planners.capacity.rules import CapacityRules
+    from iallocator.scoring import Kernels
+
+__all__ = ["FillingSurvival"]
+
+ANY_NUMBER = 1 << 40
+
+
+class FillingSurvival:
+    """Judges new instances on `state` by the rules of the group that they come to.
+
+    `rules_of` holds the rules by the index of the group.  `placed` must hear of each
+    instance that has come.
+    """
+
+    def __init__(
+        self, state: State, kernels: Kernels, rules_of: Mapping[int, CapacityRules]
+    ) -> None:
+        self._state = state
+        self._kernels = kernels
+        self._rules_of = rules_of
+        self._scope = range(len(state.cluster.nodes))
+        self._headroom: dict[CapacityRules, Headroom] = {}
+        self._judges: dict[CapacityRules, N1Check] = {}
+        self._known: dict[CapacityRules, N1Cache] = {}
+
+    def judges(self, instance: Instance, group: int, every: bool) -> bool:
+        """Whether N+1 is asked where `instance` comes to `group`; see `CapacityState.find`."""
+        rules = self._rules_of[group]
+        return rules.judges(instance) or (every and rules.mode != "off")
+
+    def accepts(self, instance: Instance, nodes: tuple[int, ...], every: bool) -> bool:
+        """Whether `instance` on `nodes` keeps N+1 as far as that is asked."""
+        group = self._state.cluster.nodes[nodes[0]].group.index
+        if not self.judges(instance, group, every):
+            return True
+        rules = self._rules_of[group]
+        if len(nodes) == 1:
+            verdict = self._counting(rules).accepts(instance, nodes[0])
+            if verdict or (verdict is False and rules.strict):
+                return verdict
+        return self._judge(rules).accepts(instance, nodes)
+
+    def certain(self, instance: Instance, groups: Sequence[int]) -> int:
+        """How many more like `instance` certainly keep N+1, wherever in `groups` they come to."""
+        found = ANY_NUMBER
+        for rules in dict.fromkeys(self._rules_of[group] for group in groups):
+            if rules.judges(instance):
+                if instance.required_nodes > 1:
+                    return 0
+                found = min(found, self._counting(rules).count(instance, groups))
+        return found
+
+    def placed(self, instance: Instance, nodes: tuple[int, ...]) -> None:
+        """`instance` has come to `nodes`."""
+        self._judges.clear()
+        if len(nodes) > 1:
+            self._headroom.clear()
+        for headroom in self._headroom.values():
+            headroom.placed(instance, nodes[0])
+
+    def _counting(self, rules: CapacityRules) -> Headroom:
+        found = self._headroom.get(rules)
+        if found is None:
+            cluster = self._state.cluster
+            failing = {i for group in cluster.groups for i in rules.failing(cluster, group, ())}
+            found = self._headroom[rules] = Headroom(self._state, rules, failing)
+        return found
+
+    def _judge(self, rules: CapacityRules) -> N1Check:
+        found = self._judges.get(rules)
+        if found is None:
+            from iallocator.n1.check import N1Cache, N1Check
+
+            known = self._known.setdefault(rules, N1Cache())
+            found = self._judges[rules] = N1Check(
+                self._state, self._kernels, rules, self._scope, remembered=known
+            )
+        return found

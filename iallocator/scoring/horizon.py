@@ -1,0 +1,109 @@
+"""Whether a node takes one more of equal instances, and for how many more that is certain.
+
+Every limit is tested on amounts that only grow, or only shrink, as such instances come;
+so a node that would still take one more after many others need not be asked again before
+those have come.
+"""
+
+from __future__ import annotations
+
+from iallocator.limits.node import PRIMARY, SECONDARY, checks_for
+from iallocator.model.node_view import NodeView
+from iallocator.scoring.score_delta import after_primary, after_secondary
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from iallocator.limits.node import Check, LimitSet
+    from iallocator.model.instance import Instance
+    from iallocator.model.state import State
+
+__all__ = ["Horizon", "Standpoint"]
+
+FAR = (256, 32, 4)
+"""How many instances ahead a node is looked at; the first that is certain counts."""
+
+
+class Standpoint:
+    """What one node can take now.
+
+    Attributes
+    ----------
+    primary, secondary:
+        Whether it may become that for one more; as a secondary while it reserves nothing
+        for the primary.
+    failing:
+        Whether it could not take over the instances of its worst peer.
+    ahead:
+        For how many more instances in any role `primary` and `secondary` stay true and
+        `failing` false, whatever it reserves for whom.
+    """
+
+    __slots__ = ("ahead", "failing", "primary", "secondary")
+
+    def __init__(self, primary: bool, secondary: bool, failing: bool, ahead: int) -> None:
+        self.primary = primary
+        self.secondary = secondary
+        self.failing = failing
+        self.ahead = ahead
+
+
+class Horizon:
+    """Looks at nodes of `state` for more of `instance`; it has no tags and is off the state.
+
+    `fixed` are the capacities of every node, see `iallocator.model.node_view.capacities`.
+    """
+
+    def __init__(
+        self,
+        state: State,
+        fixed: Sequence[tuple[float, ...]],
+        instance: Instance,
+        limits: LimitSet,
+    ) -> None:
+        self._state = state
+        self._fixed = fixed
+        self._instance = instance
+        self._on_primary = checks_for(PRIMARY, instance, limits)
+        self._on_secondary: tuple[Check, ...] = ()
+        self._both: tuple[float, ...] = instance.as_primary
+        self._reserved = 0.0
+        if instance.required_nodes == 2:
+            self._on_secondary = checks_for(SECONDARY, instance, limits)
+            self._both = tuple(map(sum, zip(instance.as_primary, instance.as_secondary)))
+            self._reserved = instance.memory if instance.reserves else 0.0
+
+    def look(self, index: int) -> Standpoint:
+        """Node `index` as it is now."""
+        now = self._view(index)
+        for count in FAR:
+            far = now.plus(
+                [count * amount for amount in self._both],
+                now.reserved + (count + 1) * self._reserved,
+            )
+            if not far.fails_n1 and self._takes(far):
+                return Standpoint(True, bool(self._on_secondary), False, count)
+        primary = not self._refuses(self._on_primary, now, after_primary(now, self._instance))
+        return Standpoint(primary, self._mirrors(now), bool(now.fails_n1), 0)
+
+    def _view(self, index: int) -> NodeView:
+        state = self._state
+        return NodeView(state.row(index), self._fixed[index], state.reserved[index])
+
+    def _takes(self, view: NodeView) -> bool:
+        """Whether a node like this takes one more in every role."""
+        if self._refuses(self._on_primary, view, after_primary(view, self._instance)):
+            return False
+        return not self._on_secondary or self._mirrors(view)
+
+    def _mirrors(self, view: NodeView) -> bool:
+        """Whether a node like this may be a secondary, as far as it reserves nothing yet."""
+        if not self._on_secondary:
+            return False
+        after = after_secondary(view, self._instance, 0, max)
+        return not self._refuses(self._on_secondary, view, after)
+
+    def _refuses(self, checks: Sequence[Check], before: NodeView, after: NodeView) -> bool:
+        instance = self._instance
+        return any(check.fails(before, after, instance) for check in checks)

@@ -1,0 +1,235 @@
+"""Where the next of equal instances goes: scores that stay while one after the other is placed.
+
+What a placement adds to a statistic of a node is the same for every instance of that kind,
+so a placement changes one column of the values, and the sums.  The scores of all candidates
+follow from those in a few array operations, without the limits and formulas of
+`iallocator.scoring.arrays`, which are asked again only for nodes that change and come close
+to a limit.
+
+The scores agree with those of the kernel to `NOISE`.  Where that does not tell which
+candidate comes first once scores are rounded, `best` says so, and the kernel has to be asked.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from iallocator.scoring.arrays import ArrayKernel
+from iallocator.scoring.candidates import DECIMALS
+from iallocator.scoring.horizon import Horizon
+from iallocator.scoring.metrics import STATISTICS
+from iallocator.scoring.score_delta import RESERVING, ROUNDING, terms
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from iallocator.limits.node import LimitSet
+    from iallocator.model.instance import Instance
+    from iallocator.model.state import State
+
+    Floats = NDArray[np.float64]
+    Nodes = tuple[int, ...]
+
+__all__ = ["NOISE", "Standing", "StandingSingles", "pick", "roots"]
+
+NOISE = 2e-13
+"""By how much scores may differ from those of the kernel."""
+
+TIE = 10.0**-DECIMALS + 4 * NOISE
+"""Scores further apart than this are never equal once they are rounded."""
+
+ALIKE = 4e-15
+"""Statistics whose values differ by less than this, in proportion, are one."""
+
+LIFETIME = 128
+"""After so many placements everything is taken from the state again: rounding adds up."""
+
+SPREADS = [k for k, statistic in enumerate(STATISTICS) if statistic.spread and k not in RESERVING]
+
+
+N1_COUNT = next(k for k, statistic in enumerate(STATISTICS) if statistic.name == "n1_cnt")
+"""Position of the statistic of nodes that could not take over the instances of a peer."""
+
+
+def roots(variance: Floats, square: Floats | float) -> Floats:
+    """Standard deviations; a `variance` that is small beside the mean `square` is rounding."""
+    return np.sqrt(variance * (variance > ROUNDING * square))
+
+
+def pick(scores: Floats) -> int | None:
+    """Position of the first of the lowest scores once they are rounded; None: too close to tell.
+
+    There must be a finite one.
+    """
+    flat = scores.ravel()
+    first = int(flat.argmin())
+    near = np.flatnonzero(flat <= flat[first] + TIE)
+    if near.size == 1:
+        return first
+    found = flat[near]
+    if found.min() == found.max():
+        return int(near[0])
+    scaled = found * 10.0**DECIMALS
+    if (np.abs(scaled - np.floor(scaled) - 0.5) < NOISE * 10.0**DECIMALS).any():
+        return None
+    return int(near[np.round(found, DECIMALS).argmin()])
+
+
+class Standing:
+    """The statistics that more of `instance` change, over all nodes, while they are placed.
+
+    `groups` holds the nodes that may take it, by group and ascending; `fixed` and `matrix`
+    are the capacities of all nodes, see `iallocator.scoring.Kernels`.
+    """
+
+    def __init__(
+        self,
+        state: State,
+        fixed: Sequence[tuple[float, ...]],
+        matrix: Floats,
+        instance: Instance,
+        groups: Sequence[Sequence[int]],
+        limits: LimitSet,
+    ) -> None:
+        self._state = state
+        self._matrix = matrix
+        self._instance = instance
+        self._groups = [np.array(nodes, dtype=np.intp) for nodes in groups]
+        self._horizon = Horizon(state, fixed, instance, limits)
+        size = len(state.cluster.nodes)
+        self._ahead = [0] * size
+        self._takes_primary = np.zeros(size, dtype=bool)
+        self._takes_secondary = np.zeros(size, dtype=bool)
+        self._failing = np.zeros(size, dtype=bool)
+        self._near: set[int] = set()
+        for nodes in groups:
+            for index in nodes:
+                self._look(index)
+        self._left = 0
+        self._renew()
+
+    def best(self) -> Nodes | None:
+        """The nodes of the next instance; () where none takes it, None: ask the kernel."""
+        raise NotImplementedError
+
+    def placed(self, nodes: Nodes) -> None:
+        """`instance`, or one like it, has been placed on `nodes`."""
+        self._left -= 1
+        if self._left <= 0:
+            self._renew()
+        else:
+            self._follow(nodes)
+        for index in nodes:
+            self._ahead[index] -= 1
+            if self._ahead[index] <= 0:
+                self._look(index)
+
+    def _look(self, index: int) -> None:
+        """See what node `index` takes now, and how soon that has to be asked again."""
+        found = self._horizon.look(index)
+        self._ahead[index] = found.ahead
+        self._takes_primary[index] = found.primary
+        self._takes_secondary[index] = found.secondary
+        self._failing[index] = found.failing
+        if found.ahead:
+            self._near.discard(index)
+        else:
+            self._near.add(index)
+
+    def _renew(self) -> None:
+        """Take everything from the state, as it is now."""
+        state = self._state
+        kernel = ArrayKernel(state, range(len(state.cluster.nodes)), self._matrix)
+        values, primary, secondary = kernel.changes(self._instance)
+        counted = kernel.counted()
+        changing = [k for k in SPREADS if primary[k].any() or secondary[k].any()]
+        changing.sort(key=lambda k: bool(secondary[k].any()))
+        kept, weights = _merged(changing, values, primary, secondary, counted)
+        counts = np.array([kernel.totals.counts[k] for k in kept], dtype=np.float64)
+        self._weights = np.array([weights[k] for k in kept])
+        self._counts = counts
+        self._x = values[kept]
+        self._primary = primary[kept]
+        self._secondary = secondary[kept]
+        share = counted[kept] / counts[:, None]
+        self._share = share
+        self._p_slope, self._p_rest = _parabola(self._primary, counts[:, None])
+        self._s_slope, self._s_rest = _parabola(self._secondary, counts[:, None])
+        self._split = sum(1 for k in kept if not secondary[k].any())
+        rest = terms(kernel.totals, (), np.sqrt)
+        self._rest = sum(float(rest[k]) for k in range(len(rest)) if k not in changing)
+        self._renew_reserved(kernel)
+        self._x -= self._share * self._x.sum(axis=1, keepdims=True)
+        self._left = LIFETIME
+
+    def _renew_reserved(self, kernel: ArrayKernel) -> None:
+        """The same for the memory that secondaries reserve."""
+
+    def _follow(self, nodes: Nodes) -> None:
+        """What a placement changes; values stay relative to their mean."""
+        x = self._x
+        x[:, nodes[0]] += self._primary[:, nodes[0]]
+        if len(nodes) > 1:
+            x[:, nodes[1]] += self._secondary[:, nodes[1]]
+        x -= self._share * x.sum(axis=1, keepdims=True)
+
+    def _squares(self) -> Floats:
+        """Mean square of each statistic: its variance, as values are relative to the mean."""
+        x = self._x
+        return np.einsum("kn,kn->k", x, x) / self._counts  # type: ignore[no-any-return]
+
+
+class StandingSingles(Standing):
+    """For instances on one node: all groups' nodes are one row of candidates."""
+
+    def best(self) -> Nodes | None:
+        square = self._squares()[:, None]
+        variance = self._x * self._p_slope
+        variance += self._p_rest
+        variance += square
+        scores = self._weights @ roots(variance, square)
+        scores += self._rest
+        if self._near:
+            scores += self._failing * STATISTICS[N1_COUNT].weight
+        scores[~self._takes_primary] = np.inf
+        lowest = pick(scores)
+        if lowest is not None and scores[lowest] == np.inf:
+            return ()
+        return None if lowest is None else (lowest,)
+
+
+def _parabola(change: Floats, count: Floats) -> tuple[Floats, Floats]:
+    """Slope and rest of the variance that `change` adds at a value, which is linear in that."""
+    mean = change / count
+    return 2 * mean, change * mean - mean * mean
+
+
+def _merged(
+    changing: Sequence[int],
+    values: Floats,
+    primary: Floats,
+    secondary: Floats,
+    counted: Floats,
+) -> tuple[list[int], dict[int, float]]:
+    """Of statistics that are in proportion one each, and its weight for all of them."""
+    whole = np.concatenate((values, primary, secondary), axis=1)
+    weights: dict[int, float] = {}
+    for k in changing:
+        row = whole[k]
+        for leader in weights:
+            other = whole[leader]
+            if (counted[k] != counted[leader]).any():
+                continue
+            at = int(np.abs(other).argmax())
+            factor = row[at] / other[at]
+            limit = ALIKE * max(1.0, float(np.abs(row).max()))
+            if factor > 0 and float(np.abs(row - factor * other).max()) <= limit:
+                weights[leader] += STATISTICS[k].weight * factor
+                break
+        else:
+            weights[k] = STATISTICS[k].weight
+    return list(weights), weights

@@ -1,0 +1,94 @@
+"""Counting room for what leaves a failed node says nothing that the simulation would not say."""
+
+from __future__ import annotations
+
+from collections import Counter
+from random import Random
+
+import pytest
+
+from iallocator.limits.node import FORCED_LIMITS
+from iallocator.model.instance import Instance
+from iallocator.n1.headroom import Headroom
+
+from .tight import Case, survives, tight
+
+MODES = ("strict", "no-new")
+
+
+def fitting(case: Case, new: Instance) -> list[int]:
+    """The nodes that could take `new` by their hard limits."""
+    nodes = range(len(case.cluster.nodes))
+    kernel = case.context.kernels.make(case.state, nodes)
+    found = kernel.singles(new, nodes, {}, FORCED_LIMITS)
+    return [i for i in found.open(0)[1] if case.cluster.nodes[i].online]
+
+
+def watched(case: Case) -> list[int]:
+    """The nodes whose failure has to be survived."""
+    every = range(len(case.cluster.nodes))
+    groups = case.cluster.groups
+    return sorted({i for g in groups for i in case.rules.failing(case.cluster, g, every)})
+
+
+def another(new: Instance, number: int) -> Instance:
+    """One more like `new`, to be moved after all others, or before them."""
+    twin = new.as_template(new.template)
+    twin.name = f"{new.name}-{number}"
+    twin.order = 1000 + number if number % 2 else -1000 - number
+    return twin
+
+
+def headroom_of(case: Case) -> Headroom:
+    """What counts for this case."""
+    return Headroom(case.state, case.rules, watched(case))
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_headroom_verdict_on_a_placement_is_that_of_the_simulation(mode: str) -> None:
+    """Every failure is survived where it says yes, and some failure is not where it says no."""
+    counts: Counter[bool | None] = Counter()
+    for seed in range(700):
+        case = tight(seed, mode)
+        if case.new.required_nodes > 1:
+            continue
+        headroom = headroom_of(case)
+        for node in fitting(case, case.new):
+            found = headroom.accepts(case.new, node)
+            counts[found] += 1
+            if found is None:
+                continue
+            with case.state.trial():
+                case.state.place(case.new, (node,))
+                assert all(survives(case, i) for i in watched(case)) is found, (seed, node)
+    assert min(counts[True], counts[False]) > 50
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_headroom_for_so_many_holds_wherever_they_go(mode: str) -> None:
+    """After as many instances as it promised, on any nodes, every failure is survived.
+
+    What it knows by having heard of each of them is what it would find from the start.
+    """
+    promised = 0
+    for seed in range(700):
+        case, chance = tight(seed, mode), Random(seed)
+        if case.new.required_nodes > 1:
+            continue
+        groups = [group.index for group in case.cluster.groups]
+        headroom = headroom_of(case)
+        count = headroom.count(case.new, groups)
+        for number in range(min(count, 12)):
+            nodes = fitting(case, case.new)
+            if not nodes:
+                break
+            new, node = another(case.new, number), chance.choice(nodes)
+            case.state.place(new, (node,))
+            headroom.placed(new, node)
+            promised += 1
+            assert all(survives(case, i) for i in watched(case)), (seed, number)
+        again = headroom_of(case)
+        assert headroom.count(case.new, groups) == again.count(case.new, groups), seed
+        for node in fitting(case, case.new):
+            assert headroom.accepts(case.new, node) is again.accepts(case.new, node), seed
+    assert promised > 200
