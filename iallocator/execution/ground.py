@@ -218,9 +218,14 @@ class _Model:
         self._node = {node.name: node for node in cluster.nodes}
 
     def carry_out(self, step: Json) -> str:
-        """What is wrong with it; "" if nothing is."""
+        """What is wrong with it; "" if nothing is.
+
+        Nodes that are offline do not say what room they have: of those that are to be switched
+        on first, Ganeti itself will ask.
+        """
         problems = self._execution.carry_out(self._step(step))
-        return problems[0] if problems else ""
+        unknown = any(self._node[name].offline for name in step.get("to", ()))
+        return problems[0] if problems and not unknown else ""
 
     def _step(self, step: Json) -> Step:
         """The step as the model has them."""

@@ -1,7 +1,7 @@
 """How jobs of an execution are known again in the queue: by a mark in their reason trail.
 
-The trail of each opcode gets ``[source, text, nanoseconds]``.  The text is what the
-administrator gave as a reason, and ``(RUN/JOB/ATTEMPT)``.
+The trail of each opcode gets ``[source, text, nanoseconds]``: what the administrator gave as a
+reason, if anything, and the mark ``(RUN/JOB/ATTEMPT)``.
 """
 
 from __future__ import annotations
@@ -13,16 +13,17 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from typing import Any
 
-__all__ = ["SOURCE", "marks_in", "reason_text"]
+__all__ = ["marks_in", "reason_trail"]
 
 SOURCE = "iallocator"
 
 MARK = re.compile(r"\(([0-9a-z-]+)/(\d+)/(\d+)\)$")
 
 
-def reason_text(text: str, run: str, job: int, attempt: int) -> str:
-    """What the reason trail says of a job."""
-    return f"{text} ({run}/{job}/{attempt})".lstrip()
+def reason_trail(text: str, mark: str, now: int) -> list[list[Any]]:
+    """The entries of an opcode; `mark`: ``RUN/JOB/ATTEMPT``, `now`: nanoseconds since 1970."""
+    texts = [text, f"({mark})"] if text else [f"({mark})"]
+    return [[SOURCE, one, now] for one in texts]
 
 
 def marks_in(opcodes: Iterable[Any], run: str) -> set[str]:

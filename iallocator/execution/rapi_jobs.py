@@ -120,7 +120,7 @@ class RapiJobs:
 def call_of(opcode: Json) -> Call | None:
     """How RAPI is asked to carry an opcode out; None if it cannot be."""
     kind = opcode["OP_ID"]
-    query: Json = {"reason": opcode["reason"][0][1]}
+    query: Json = {"reason": " ".join(text for _, text, _ in opcode["reason"])}
     if kind in WITH_BODY:
         method, path, member = WITH_BODY[kind]
         body = {k: v for k, v in opcode.items() if k not in (*OUR_OWN, member)}

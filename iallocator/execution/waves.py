@@ -6,7 +6,7 @@ from functools import partial
 
 from iallocator.execution.errors import ExecutionError
 from iallocator.execution.jobs import describe
-from iallocator.execution.marks import SOURCE, reason_text
+from iallocator.execution.marks import reason_trail
 from iallocator.execution.queue import ERROR, SUCCESS, UnknownOutcomeError
 from iallocator.execution.records import DONE, PENDING, SENDING, SENT
 from iallocator.live.errors import ServerError
@@ -135,9 +135,8 @@ class Waves:
     def _opcodes(self, job: Job, wave: Sequence[int]) -> list[Json]:
         """The opcodes as they are submitted in a wave."""
         orders = self._session.orders
-        attempt = self._records.of[job.number].attempt
-        text = reason_text(orders.reason, self._session.run, job.number, attempt)
-        extra: Json = {"reason": [[SOURCE, text, orders.now()]]}
+        mark = f"{self._session.run}/{self._mark(job)}"
+        extra: Json = {"reason": reason_trail(orders.reason, mark, orders.now())}
         if orders.priority in SUBMITTED:
             extra["priority"] = orders.priority
         made = [{**opcode, **extra} for opcode in job.opcodes]

@@ -82,7 +82,8 @@ def test_jobs_are_submitted_at_once_and_wait_for_each_other(tmp_path: Path) -> N
         assert all(code["priority"] == -10 for code in codes)
         sources = {entry[0] for code in codes for entry in code["reason"]}
         assert sources == {"iallocator"}
-        assert all(code["reason"][0][1].startswith("too warm (") for code in codes)
+        assert all(code["reason"][0][1] == "too warm" for code in codes)
+        assert len({code["reason"][1][1] for code in codes}) == len(jobs)
         assert all(isinstance(code["reason"][0][2], int) for code in codes)
         waiting = [code["depends"] for code in codes if "depends" in code]
         assert waiting
@@ -109,7 +110,7 @@ def test_dry_run_shows_the_jobs_and_submits_none(tmp_path: Path, capsys: Capture
 def test_first_job_group_leaves_what_waits(tmp_path: Path, capsys: Capture) -> None:
     """The rest is done when the journal is resumed."""
     with running(tmp_path, shared_cluster()) as world:
-        carried_out(tmp_path, world, "--first-job-group", command="squeeze")
+        assert carried_out(tmp_path, world, "--first-job-group", command="squeeze") == 0
         first = {code["OP_ID"] for job in world.jobs.values() for code in job["ops"]}
         main(["squeeze", f"-L{world.path}", "-X", "--resume", str(tmp_path / "journal")])
         assert "depends" not in world.submitted[0][0][0]
@@ -161,6 +162,22 @@ def test_instance_that_moved_meanwhile_is_left_alone(tmp_path: Path, capsys: Cap
             capsys.readouterr().out
         )
         assert world.places()["i1"] == ["node3"]
+
+
+def test_node_that_is_switched_on_first_is_moved_to(tmp_path: Path, capsys: Capture) -> None:
+    """It is off and says nothing of its room: somebody switches it on, then instances come."""
+    answers = shared_cluster()
+    standby = answers["nodes"][2]
+    standby |= {"offline": True, "tags": ["htools:standby:auto"]}
+    standby |= {"mtotal": None, "mfree": None, "dtotal": None, "dfree": None, "ctotal": None}
+    words = ("--minimal-resources=12", "--target-resources=1")
+    with running(tmp_path, answers) as world:
+        assert carried_out(tmp_path, world, *words, command="squeeze") == 1
+        assert "by hand: power-on node3" in capsys.readouterr().out
+        resumed = ["squeeze", f"-L{world.path}", "-X", f"--resume={tmp_path / 'journal'}"]
+        assert main([*resumed, "--done-by-hand"]) == 0
+        assert not world.found("node3")["offline"]
+        assert ["node3"] in world.places().values()
 
 
 def test_target_without_room_is_not_moved_to(tmp_path: Path, capsys: Capture) -> None:

@@ -50,11 +50,12 @@ class World:
         self,
         trip: Callable[[str], None] = lambda where: None,
         stopping: Callable[[], bool] = lambda: False,
+        sync: Callable[[int], None] = lambda handle: None,
     ) -> Records:
         """Begin, or go on; the process may end on the way."""
         self.records = Records(self.jobs)
         if self.path.exists():
-            journal = Journal.reopen(str(self.path), lambda handle: None)
+            journal = Journal.reopen(str(self.path), sync)
             for event in read_journal(str(self.path))[1]:
                 self.records.apply(event)
         else:
@@ -126,6 +127,16 @@ def _trips(rng: Random, chance: float) -> Callable[[str], None]:
     return trip
 
 
+def _full_disk(rng: Random, chance: float) -> Callable[[int], None]:
+    """Now and then the journal cannot be brought to the disk."""
+
+    def sync(handle: int) -> None:
+        if rng.random() < chance:
+            raise OSError(28, "No space left on device")
+
+    return sync
+
+
 @pytest.mark.parametrize("depends", [True, False], ids=["luxi", "rapi"])
 def test_execution_killed_at_any_moment_and_resumed_does_everything_once(
     tmp_path: Path, depends: bool
@@ -136,7 +147,7 @@ def test_execution_killed_at_any_moment_and_resumed_does_everything_once(
         world = World(tmp_path / str(seed), rng, depends)
         for _ in range(6):
             try:
-                world.run(_trips(rng, 0.15))
+                world.run(_trips(rng, 0.15), sync=_full_disk(rng, 0.05))
             except (Killed, ExecutionError):
                 continue
             break

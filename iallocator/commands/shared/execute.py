@@ -19,7 +19,7 @@ from iallocator.execution.jobs import describe, jobs_of
 from iallocator.execution.journal import Journal, default_path, read_journal
 from iallocator.execution.lock import ClusterLock
 from iallocator.execution.orders import Orders
-from iallocator.execution.records import DONE, PENDING, Records
+from iallocator.execution.records import DONE, FAILED, PENDING, REFUSED, Records
 from iallocator.execution.report import complete, execution_document, report_lines
 from iallocator.execution.runner import carry_out
 from iallocator.execution.session import Session
@@ -178,10 +178,17 @@ def _carry_out(execution: _Execution, journal: Journal, load: Load) -> tuple[Jso
         _complain(f"interrupted; --resume {journal.path} goes on")
     elif _waits_for_a_hand(execution.records):
         _complain(f"there is something to do by hand; then --resume {journal.path} --done-by-hand")
-    found = execution.report(load)
-    if trouble or not complete(execution.records):
-        return found, interrupts.status if interrupts.came and not trouble else 1
-    return found, 0
+    return execution.report(load), _status(execution, trouble, interrupts)
+
+
+def _status(execution: _Execution, trouble: str, interrupts: Interrupts) -> int:
+    """The exit status; what the first group leaves for later is no trouble."""
+    records = execution.records
+    stuck = records.in_state(FAILED, REFUSED) or records.blocked()
+    left = execution.settings.first_job_group and not stuck
+    if trouble or not (complete(records) or left or interrupts.came):
+        return 1
+    return 0 if complete(records) or not interrupts.came else interrupts.status
 
 
 def _waits_for_a_hand(records: Records) -> bool:

@@ -1,0 +1,170 @@
+"""Jobs through RAPI: what is asked for each opcode, and a plan carried out one opcode at a time."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs, unquote, urlsplit
+
+import pytest
+
+from iallocator.cli import main
+from iallocator.execution.rapi_jobs import RapiJobs, call_of
+from tests.live.fakes import Raw, fake_rapi
+
+from .running import Running, shared_cluster
+
+Json = dict[str, Any]
+
+REASON = {"reason": [["iallocator", "why (run/1/1)", 7]]}
+
+SAID = {"reason": "why (run/1/1)"}
+
+CALLS: list[tuple[Json, Any]] = [
+    (
+        {"OP_ID": "OP_INSTANCE_MIGRATE", "instance_name": "i", "cleanup": False, "priority": 10},
+        ("PUT", "/2/instances/i/migrate", {"cleanup": False, "priority": 10}, SAID),
+    ),
+    (
+        {"OP_ID": "OP_INSTANCE_FAILOVER", "instance_name": "i", "target_node": "n"},
+        ("PUT", "/2/instances/i/failover", {"target_node": "n"}, SAID),
+    ),
+    (
+        {"OP_ID": "OP_INSTANCE_REPLACE_DISKS", "instance_name": "i/j", "remote_node": "n"},
+        ("POST", "/2/instances/i%2Fj/replace-disks", {"remote_node": "n"}, SAID),
+    ),
+    (
+        {"OP_ID": "OP_INSTANCE_STARTUP", "instance_name": "i", "force": False},
+        ("PUT", "/2/instances/i/startup", None, {**SAID, "force": 0}),
+    ),
+    (
+        {"OP_ID": "OP_INSTANCE_SHUTDOWN", "instance_name": "i", "force": False},
+        ("PUT", "/2/instances/i/shutdown", {"force": False}, SAID),
+    ),
+    (
+        {"OP_ID": "OP_INSTANCE_CREATE", "instance_name": "i", "pnode": "n"},
+        ("POST", "/2/instances", {"instance_name": "i", "pnode": "n", "__version__": 1}, SAID),
+    ),
+    (
+        {"OP_ID": "OP_NODE_SET_PARAMS", "node_name": "n", "offline": True},
+        ("POST", "/2/nodes/n/modify", {"offline": True}, SAID),
+    ),
+    (
+        {"OP_ID": "OP_NODE_POWERCYCLE", "node_name": "n", "force": True},
+        ("POST", "/2/nodes/n/powercycle", None, {**SAID, "force": 1}),
+    ),
+    (
+        {"OP_ID": "OP_TAGS_SET", "kind": "node", "name": "n", "tags": ["a", "b"]},
+        ("PUT", "/2/nodes/n/tags", None, {**SAID, "tag": ["a", "b"]}),
+    ),
+    (
+        {"OP_ID": "OP_TAGS_DEL", "kind": "instance", "name": "i", "tags": ["a"]},
+        ("DELETE", "/2/instances/i/tags", None, {**SAID, "tag": ["a"]}),
+    ),
+    ({"OP_ID": "OP_OOB_COMMAND", "node_names": ["n"], "command": "power-off"}, None),
+]
+
+
+@pytest.mark.parametrize(("opcode", "call"), CALLS, ids=[code["OP_ID"] for code, _ in CALLS])
+def test_opcode_has_its_resource(opcode: Json, call: Any) -> None:
+    """What stands in the path is not in the body; for out-of-band commands there is none."""
+    assert call_of({**opcode, **REASON}) == call
+
+
+class RapiDoor:
+    """The same cluster as `Running`, through RAPI."""
+
+    def __init__(self, cluster: Running) -> None:
+        self.cluster = cluster
+        self.refusal: Raw | None = None
+
+    def reply(self, method: str, path: str, body: Any) -> Any:
+        """The answer to one question."""
+        parts = urlsplit(path)
+        words = [unquote(word) for word in parts.path.split("/")[2:]]
+        query = parse_qs(parts.query)
+        if words[0] == "jobs" and len(words) > 1 and method == "GET":
+            self.cluster.pass_time()
+            return self._job(int(words[1]))
+        if words[0] == "jobs" and method == "GET":
+            return [self._job(job_id) for job_id in self.cluster.jobs]
+        if method == "GET":
+            return self.cluster.answers[words[0]]
+        if self.refusal is not None:
+            return self.refusal
+        return self._submit(method, words, body or {}, query)
+
+    def _submit(self, method: str, words: list[str], body: Json, query: Json) -> int:
+        kinds = {
+            "migrate": "OP_INSTANCE_MIGRATE", "failover": "OP_INSTANCE_FAILOVER",
+            "replace-disks": "OP_INSTANCE_REPLACE_DISKS", "modify": "OP_NODE_SET_PARAMS",
+            "tags": "OP_TAGS_SET",
+        }  # fmt: skip
+        member = "instance_name" if words[0] == "instances" else "node_name"
+        trail = [["gnt:user", query["reason"][0], 1], ["gnt:library:rlib2", "", 2]]
+        code = {"OP_ID": kinds[words[2]], member: words[1], **body, "reason": trail}
+        ((_, job_id),) = self.cluster.answer("SubmitManyJobs", [[[code]]])
+        return int(job_id)
+
+    def _job(self, job_id: int) -> Json:
+        fields = ["id", "ops", "status", "opstatus", "opresult"]
+        (values,) = self.cluster.answer("QueryJobs", [[job_id], fields])
+        return dict(zip(fields, values))
+
+
+@pytest.fixture(autouse=True)
+def _folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Locks and journals of a test in its own folder; no pauses."""
+    monkeypatch.setattr("iallocator.execution.lock.run_directory", lambda: str(tmp_path / "run"))
+    monkeypatch.setattr("iallocator.execution.rapi_jobs.sleep", lambda seconds: None)
+    monkeypatch.setattr("iallocator.execution.orders.Orders.pause", staticmethod(lambda _: None))
+
+
+def test_plan_is_carried_out_one_opcode_at_a_time(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What waits is submitted when that has been done; power takes a hand."""
+    cluster = Running(shared_cluster())
+    with fake_rapi(tmp_path, RapiDoor(cluster).reply) as server:
+        words = ["squeeze", f"-m{server.address}", f"--cacert={server.cacert}", "-X"]
+        journal = str(tmp_path / "journal")
+        assert main([*words, "--journal", journal]) == 1
+        assert all(len(jobs) == len(jobs[0]) == 1 for jobs in cluster.submitted)
+        assert cluster.found("node2")["offline"]
+        assert "by hand: power-off node2" in capsys.readouterr().out
+        assert main([*words, "--resume", journal, "--done-by-hand"]) == 0
+        assert len(RapiJobs(_client(server)).find(_run(journal))) == len(cluster.jobs)
+
+
+def _client(server: Any) -> Any:
+    from iallocator.live.rapi import RapiClient
+
+    return RapiClient(server.address, cacert=server.cacert)
+
+
+def _run(journal: str) -> str:
+    from iallocator.execution.journal import read_journal
+
+    return str(read_journal(journal)[0]["run"])
+
+
+@pytest.mark.parametrize(
+    ("status", "said"),
+    [
+        (404, "failed: migrate i0 (node1 -> node2): not taken: no such thing"),
+        (503, "no such thing"),
+    ],
+)
+def test_refusal_of_one_job_or_of_all_is_told(
+    status: int, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """404: that job failed, the others are tried; 503: nothing more is submitted."""
+    cluster = Running(shared_cluster())
+    door = RapiDoor(cluster)
+    door.refusal = Raw(status, b'{"code": 1, "message": "no", "explain": "no such thing"}')
+    with fake_rapi(tmp_path, door.reply) as server:
+        words = ["balance", f"-m{server.address}", f"--cacert={server.cacert}", "-X"]
+        assert main([*words, "--journal", str(tmp_path / "journal")]) == 1
+        out, err = capsys.readouterr()
+        assert said in out + err
+        assert not cluster.submitted
