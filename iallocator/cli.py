@@ -76,7 +76,7 @@ def _run(arguments: list[str]) -> int:
         from iallocator.commands.shared.validation import NEEDED, validate
 
         return validate(settings, files, NEEDED)
-    raw = read_file(path)
+    raw = read_file(path, settings.max_input)
     reply = _reply(raw, settings)
     with WholeOutput():
         tell(*reply.remarks)

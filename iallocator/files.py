@@ -57,13 +57,14 @@ def read_file(path: str, limit: int = LIMIT) -> bytes:
 def _read(path: str, file: BinaryIO, limit: int) -> bytes:
     first = file.read(CHUNK)
     if len(first) < CHUNK:
+        _check(path, len(first), limit)
         return first
     return _joined(path, chain([first], iter(lambda: file.read(CHUNK), b"")), limit)
 
 
 def _check(path: str, size: int, limit: int) -> None:
     if size > limit:
-        raise UsageError(f"{path}: more than {limit} bytes, the most that is read")
+        raise UsageError(f"{path}: more than {limit} bytes, the most that is read (--max-input)")
 
 
 def _joined(path: str, parts: Iterable[bytes], limit: int) -> bytes:

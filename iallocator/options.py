@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from iallocator.compat import ways_of
 from iallocator.errors import UsageError
+from iallocator.files import LIMIT
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -69,6 +70,9 @@ class Option:
 MOST_STEPS = 10_000
 """System rounds of the placement keys; more than one a hundredth of a point apart."""
 
+UNITS = {"k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
+"""What sizes are written in."""
+
 HIGHEST = 2**53
 """The largest number that an option takes: beyond it, floats skip whole numbers."""
 
@@ -107,6 +111,15 @@ def number_between(lowest: float, highest: float = HIGHEST) -> Callable[[str], f
 signed = number_between(-HIGHEST)
 amount = number_between(0)
 share = number_between(0, 1)
+
+
+def byte_size(text: str) -> int:
+    """Bytes, or KiB, MiB, GiB, TiB with ``k``, ``m``, ``g``, ``t`` after the number."""
+    digits = text[:-1] if text[-1:].lower() in UNITS else text
+    try:
+        return whole_between(1)(digits) * UNITS.get(text[-1:].lower(), 1)
+    except ValueError:
+        raise ValueError("a size like 500000, 64m or 2g") from None
 
 
 def name_list(text: str) -> list[str]:
@@ -183,6 +196,7 @@ class Settings:
     exit_on_missing_mond_data: bool = False
     exclusion_tags: Sequence[str] = ()
     simulate: Sequence[str] = ()
+    max_input: int = LIMIT
     save_cluster: str = ""
     print_nodes: str | None = None
     print_instances: bool = False
@@ -332,6 +346,8 @@ COMMON = (
     Option("--exclusion-tags", "exclusion_tags",
            "instances with the same tag of these prefixes exclude each other", name_list,
            "PREFIX,..."),
+    Option("--max-input", "max_input",
+           "read no more than this, expanded, of each file (default 1g)", byte_size, "SIZE"),
     Option("--save-cluster --save -S", "save_cluster",
            "write the states before and after in htools' text format, to FILE and an ending",
            file_name, "FILE"),

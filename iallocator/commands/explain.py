@@ -51,7 +51,7 @@ def run(settings: Settings, positional: Sequence[str]) -> int:
     if settings.brief and settings.node is not None:
         raise UsageError("--brief and --node exclude each other")
     check_writable(settings.graph)
-    raw = read_file(document_path(settings, positional))
+    raw = read_file(document_path(settings, positional), settings.max_input)
     explanation = explain(raw, settings, settings.instance, settings.node)
     with WholeOutput():
         sys.stdout.buffer.write(_form(explanation, settings).encode())

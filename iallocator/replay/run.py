@@ -168,7 +168,7 @@ def answer_case(
         raise UsageError(f"{case.args}: expected a command as its first word")
     settings = Settings()
     parse([*options, *words], settings)
-    raw = read_file(case.request)
+    raw = read_file(case.request, settings.max_input)
     complaints = StringIO()
     with redirect_stderr(complaints):
         try:

@@ -70,7 +70,7 @@ def load(settings: Settings, positional: Sequence[str], reading: Reading) -> Sou
         If it is not understood.
     """
     path = document_path(settings, positional, bool(named(settings)))
-    return substitute(settings, reading) or _document(read_file(path), reading)
+    return substitute(settings, reading) or _document(read_file(path, settings.max_input), reading)
 
 
 def document_path(settings: Settings, positional: Sequence[str], elsewhere: bool = False) -> str:
@@ -106,7 +106,8 @@ def substitute(settings: Settings, reading: Reading) -> Source | None:
     if settings.text_data:
         from iallocator.sources.text import read_text
 
-        return _source(read_text(read_file(settings.text_data), settings.text_data, reading))
+        raw = read_file(settings.text_data, settings.max_input)
+        return _source(read_text(raw, settings.text_data, reading))
     if settings.simulate:
         from iallocator.sources.simulate import simulate
 

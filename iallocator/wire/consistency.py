@@ -10,7 +10,7 @@ from __future__ import annotations
 from iallocator.errors import RequestError
 from iallocator.model.policy import ALL_TEMPLATES, SHARED_TEMPLATES
 from iallocator.wire.document import DEFAULT_GROUP
-from iallocator.wire.fields import LARGEST, describe
+from iallocator.wire.fields import LARGEST, NAMELESS, describe
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -26,6 +26,7 @@ __all__ = ["inconsistencies"]
 
 def inconsistencies(document: Raw) -> Iterator[RequestError]:
     """Every name in `document` that does not exist, and every number that does not fit."""
+    yield from _nameless(document)
     yield from _empty_policies(document)
     yield from _groups_of_nodes(document)
     for name, node in _members(document, "nodes"):
@@ -67,6 +68,13 @@ def _template_nodes(raw: Raw) -> int | None:
     if type(template) is not str or template not in ALL_TEMPLATES:
         return None
     return 2 if template == "drbd" else 1
+
+
+def _nameless(document: Raw) -> Iterator[RequestError]:
+    for key in ("nodegroups", "nodes", "instances"):
+        value = document.get(key)
+        if type(value) is dict and "" in value:
+            yield RequestError(key, NAMELESS)
 
 
 def _empty_policies(document: Raw) -> Iterator[RequestError]:

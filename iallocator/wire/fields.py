@@ -26,6 +26,8 @@ LARGEST = 2**53
 SMALLEST = 1e-06
 """Smallest number that anything is divided by: no amount over it leaves the range of floats."""
 
+NAMELESS = "expected a name for each member, got an empty string"
+
 absent: Any = object()
 """Marks a field without default: its absence is an error."""
 
@@ -157,8 +159,10 @@ def child(raw: Raw, key: str, default: Any = absent) -> Raw:
 
 
 def members(raw: Raw, key: str, default: Any = absent) -> dict[str, Raw]:
-    """An object whose members are objects."""
+    """An object whose members are objects, none of them without a name."""
     value = child(raw, key, default)
+    if "" in value:
+        raise RequestError(key, NAMELESS)
     for name, item in value.items():
         if type(item) is not dict:
             raise RequestError(f"{key}/{name}", f"expected an object, got {describe(item)}")

@@ -28,7 +28,7 @@ MAY_IMPORT = {
     # ^ what tags, options and requests ask for, of places and of steps
     "ranking": "model tags scoring",  # a strategy ranks what the kernel found feasible
     "solver": "deadline model scoring",  # an integer program knows nodes and amounts, no documents
-    "options": "errors compat tags ranking",
+    "options": "errors files compat tags ranking",
     # ^ a command line may be unusable; scores are written one way; a strategy has a name
     "placement": (
         "deadline options model reply limits scoring n1 constraints ranking solver"

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 
+from iallocator.commands import COMMANDS
 from iallocator.commands.shared.common_options import accepted
 from iallocator.commands.shared.execution_options import EXECUTION_OPTIONS
 from iallocator.options import COMMON
@@ -265,5 +266,9 @@ for command in ("check", "capacity"):
 _add("check", LOADED | EXCLUDING)
 _add("balance", EXCLUDING)
 _add("squeeze", EXCLUDING)
+for command in ("", *COMMANDS):
+    _add(command, {"--max-input": Effect(NEW, "--max-input=9")})
+_add("replay", {"--max-input": Effect(None, "--max-input=9", ("{folder}",), ONE_CASE)})
+_add("place", {"--max-input": Effect(NEW, "--max-input=9", ("--strategy=pacemaker-minimal",))})
 for command, effects in BY_COMMAND.items():
     _add(command, effects)

@@ -21,7 +21,8 @@ SLOW = 60.0
 
 STATUSES = (0, 1, 2)
 
-CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
+LONE_NUMBER = re.compile(r"(?<![\w\".':/|,=-])(nan|inf|NaN|-?Infinity|-inf)(?![\w\"'])")
+"""What numbers become that are none; names and words are longer, or stand in quotes."""
 
 SCHEMAS = {
     "balance": "plan", "squeeze": "plan", "redistribute": "plan", "compress": "plan",
@@ -56,8 +57,13 @@ def complaints(case: Case, done: Outcome) -> list[str]:
     last = done.err.rstrip("\n").rsplit("\n", 1)[-1]
     if done.status == 2 and not last.startswith("iallocator: "):  # warnings may come before it
         wrong.append(f"status 2 without a word: {done.err[:200]!r}")
-    if CONTROL.search(done.err) or CONTROL.search(done.out.decode("utf-8", "replace")):
+    said = done.out.decode("utf-8", "replace") + done.err
+    if not all(line.isprintable() for line in said.split("\n")):
         wrong.append("control characters in the output")
+    if done.status in (0, 1) and (found := LONE_NUMBER.search(said)):
+        wrong.append(f"{found.group()} among the numbers")
+    if "does not stand the test" in done.err:
+        wrong.append("a plan that the verifier does not accept")
     return wrong + _shape(case, done)
 
 

@@ -1,9 +1,15 @@
-"""What two runs must have in common: order of keys, an unused group, more memory."""
+"""What two runs must have in common, though something is different that does not matter."""
 
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
 from random import Random
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from .case import Case, Outcome, run
@@ -12,11 +18,18 @@ __all__ = ["broken_relations"]
 
 Json = dict[str, Any]
 
+ROOT = Path(__file__).parents[2]
+
 HURRIED = 0.4
 """Seconds: planners are given one, and a busy machine may use it up."""
 
-EVERY = 4
-"""One case in so many is run again in another form."""
+EVERY, EVERY_SEED = 4, 100
+"""One case in so many is run again in other forms; or in a process with another hash seed."""
+
+PREFIX = "zq0"
+"""Goes before every name of a renamed document: no other name has it, the order stays."""
+
+TABLES = ("nodes", "nodegroups", "instances")
 
 
 def broken_relations(case: Case, done: Outcome, number: int) -> list[str]:
@@ -24,21 +37,82 @@ def broken_relations(case: Case, done: Outcome, number: int) -> list[str]:
     if number % EVERY or done.status != 0 or "doc" not in case.files:
         return []
     try:
-        document = json.loads(case.files["doc"])
+        document = json.loads(case.files["doc"], parse_constant=_no_number)
+        json.dumps(document, allow_nan=False)  # 1e999 cannot be written again
     except (ValueError, RecursionError):
         return []
     rng = Random(number)
-    wrong = []
-    if not _ordered(case):
-        other = run(_with(case, _shuffled(rng, document)))
-        in_time = max(done.seconds, other.seconds) < HURRIED  # else a limit of time may have struck
-        if in_time and _comparable(other) != _comparable(done):
-            wrong.append("the order of keys changes the answer")
-    if _is_allocation(case, document):
-        other = run(_with(case, _roomier(document)))
-        if _succeeded(done) and not _succeeded(other):
-            wrong.append("more memory turns yes to no")
-    return wrong
+    return [
+        complaint
+        for complaint, holds in RELATIONS.items()
+        if number % EVERY_SEED == 0 or holds is not _same_in_another_process
+        if not holds(case, done, document, rng)
+    ]
+
+
+def _no_number(name: str) -> None:
+    raise ValueError(name)
+
+
+def _same_in_another_order(case: Case, done: Outcome, document: Json, rng: Random) -> bool:
+    """Of the members of its tables."""
+    if _ordered(case):
+        return True
+    return _alike(done, run(_with(case, _shuffled(rng, document))))
+
+
+def _same_in_another_process(case: Case, done: Outcome, document: Json, rng: Random) -> bool:
+    """With other hashes of strings, so that sets stand in another order."""
+    seed = {"PYTHONHASHSEED": str(rng.randrange(10**6)), "PYTHONPATH": str(ROOT)}
+    with TemporaryDirectory() as folder:
+        for name, raw in case.files.items():
+            (Path(folder) / name).write_bytes(raw)
+        other = subprocess.run(
+            [sys.executable, "-m", "iallocator", *case.arguments],
+            cwd=folder, env=os.environ | seed, capture_output=True, check=False,
+        )  # fmt: skip
+    if done.seconds > HURRIED or case.arguments[0] == "capacity":
+        return True  # a limit of time may have struck
+    return (other.returncode, other.stdout) == (done.status, done.out)
+
+
+def _succeeds_with_more_memory(case: Case, done: Outcome, document: Json, rng: Random) -> bool:
+    """Unless N+1 counts: who cannot be saved anyway may be joined, who could be may not."""
+    if not _is_request(case, document, "allocate") or not {"--n1=off"} & set(case.arguments):
+        return True
+    other = run(_with(case, _roomier(document)))
+    return not _succeeded(done) or _succeeded(other)
+
+
+def _same_by_other_names(case: Case, done: Outcome, document: Json, rng: Random) -> bool:
+    """Names say nothing but who comes first among equals."""
+    if not _is_request(case, document) or "--seed=7" in case.arguments:
+        return True
+    if _names_in_words(case, document):
+        return True
+    other = run(_with(case, _renamed(document)))
+    back = other._replace(out=other.out.replace(PREFIX.encode(), b""))
+    return _alike(done, back)
+
+
+def _same_beside_another_group(case: Case, done: Outcome, document: Json, rng: Random) -> bool:
+    """One that is unallocable and has nothing to do with the request."""
+    if not _is_request(case, document) or not document.get("nodegroups"):
+        return True
+    other = run(_with(case, _with_a_group(document)))
+    if max(done.seconds, other.seconds) > HURRIED:
+        return True
+    return _result(done) == _result(other)
+
+
+RELATIONS: dict[str, Callable[[Case, Outcome, Json, Random], bool]] = {
+    "the order of keys changes the answer": _same_in_another_order,
+    "the hash seed changes the answer": _same_in_another_process,
+    "more memory turns yes to no": _succeeds_with_more_memory,
+    "other names change the answer": _same_by_other_names,
+    "an irrelevant group changes the answer": _same_beside_another_group,
+}
+"""Complaint -> what must hold."""
 
 
 def _ordered(case: Case) -> bool:
@@ -49,19 +123,22 @@ def _ordered(case: Case) -> bool:
     return "--compat=hail" in case.arguments or case.arguments[0] in ("place", "capacity")
 
 
+def _alike(one: Outcome, other: Outcome) -> bool:
+    """Whether two runs say the same; those that a limit of time may have ended do."""
+    if max(one.seconds, other.seconds) > HURRIED:
+        return True
+    return (one.status, one.out, one.crash) == (other.status, other.out, other.crash)
+
+
 def _with(case: Case, document: Json) -> Case:
     raw = json.dumps(document).encode("utf-8", "surrogatepass")
     return case._replace(files=case.files | {"doc": raw})
 
 
-def _comparable(done: Outcome) -> tuple[int, bytes, str]:
-    return done.status, done.out, done.crash
-
-
 def _shuffled(rng: Random, document: Json) -> Json:
     """The same with the members of its tables in another order."""
     shuffled = dict(document)
-    for name in ("nodes", "nodegroups", "instances"):
+    for name in TABLES:
         table = document.get(name)
         if isinstance(table, dict):
             keys = list(table)
@@ -70,15 +147,63 @@ def _shuffled(rng: Random, document: Json) -> Json:
     return shuffled
 
 
-def _is_allocation(case: Case, document: Json) -> bool:
+def _is_request(case: Case, document: Json, kind: str = "") -> bool:
     request = document.get("request")
     return (
         case.name.startswith("request")
+        and "--validate" not in case.arguments
         and isinstance(request, dict)
-        and request.get("type") == "allocate"
-        and not any(option.startswith("--n1=strict") for option in case.arguments)
+        and kind in ("", request.get("type"))
         and "--compat=hail" not in case.arguments
     )
+
+
+def _names(document: Json) -> set[str]:
+    found = {name for table in TABLES for name in document.get(table) or ()}
+    groups = (document.get("nodegroups") or {}).values()
+    return found | {group["name"] for group in groups}
+
+
+def _names_in_words(case: Case, document: Json) -> bool:
+    """Whether a name may be something else: part of a tag or an option, a word of the format."""
+    names = _names(document)
+    request = document["request"]
+    new = [request, *(one for one in request.get("instances") or () if isinstance(one, dict))]
+    names |= {one["name"] for one in new if isinstance(one.get("name"), str)}
+    holders = [one for table in TABLES for one in (document.get(table) or {}).values()]
+    tags = [document.get("cluster_tags"), *(one.get("tags") for one in [*holders, *new])]
+    words = [*case.arguments, *(tag for one in tags for tag in one or ())]
+    if any(name.isalpha() or not name for name in names):
+        return True
+    return any(name in word for name in names for word in words)
+
+
+def _renamed(document: Json) -> Json:
+    """Every name with `PREFIX` before it, wherever it stands alone."""
+    names = _names(document)
+
+    def changed(value: Any) -> Any:
+        if isinstance(value, dict):
+            return {PREFIX + k if k in names else k: changed(one) for k, one in value.items()}
+        if isinstance(value, list):
+            return [changed(one) for one in value]
+        return PREFIX + value if isinstance(value, str) and value in names else value
+
+    renamed: Json = changed(document)
+    return renamed
+
+
+def _with_a_group(document: Json) -> Json:
+    """The document with a group and a node that take nothing."""
+    policy = next(iter(document["nodegroups"].values())).get("ipolicy", {})
+    group = {"name": "zzz", "alloc_policy": "unallocable", "networks": [], "tags": [],
+             "ipolicy": policy}  # fmt: skip
+    node = {"group": "zzz-uuid", "offline": True, "drained": False, "master_candidate": False,
+            "tags": [], "ndparams": {}}  # fmt: skip
+    return document | {
+        "nodegroups": document["nodegroups"] | {"zzz-uuid": group},
+        "nodes": document["nodes"] | {"zzz-node": node},
+    }
 
 
 def _roomier(document: Json) -> Json:
@@ -92,6 +217,17 @@ def _roomier(document: Json) -> Json:
                 if isinstance(value, int) and not isinstance(value, bool) and value < 2**52:
                     node[key] = value + 1000
     return roomier
+
+
+def _result(done: Outcome) -> object:
+    """What an answer comes to, without reasons; a run that was refused comes to nothing."""
+    if done.status != 0:
+        return done.crash
+    answer = json.loads(done.out)
+    result = answer["result"]
+    if len(result) == 3 and all(isinstance(part, list) for part in result):  # moved, failed, jobs
+        result = [result[0], [name for name, _ in result[1]], result[2]]
+    return answer["success"], result
 
 
 def _succeeded(done: Outcome) -> bool:

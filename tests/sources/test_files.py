@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import io
 import os
 import stat
 import threading
@@ -11,7 +12,10 @@ from pathlib import Path
 import pytest
 
 from iallocator import files
+from iallocator.cli import main
 from iallocator.errors import UsageError
+from iallocator.options import byte_size
+from tests.builders import allocate, as_bytes, cluster
 
 
 def test_read_file_of_the_largest_size_is_read(tmp_path: Path) -> None:
@@ -110,3 +114,60 @@ def test_write_file_by_two_writers_is_never_torn(tmp_path: Path) -> None:
         seen.add((len(text), len(set(text))))
     writer.join()
     assert seen == {(100_000, 1)}
+
+
+ANSWERS = (
+    "doc", "-", "explain doc", "check doc", "config doc", "constraints doc", "balance doc",
+    "balance -", "capacity -t data", "balance -t data", "check -t data", "--validate doc",
+    "balance-groups -t data", "balance -U loads small", "place -t data", "squeeze doc",
+    "compress doc", "redistribute doc", "doc.gz", "-t data small",
+)  # fmt: skip
+"""Words that read something of more than 3000 bytes, expanded."""
+
+
+@pytest.mark.parametrize("words", ANSWERS)
+def test_max_input_holds_for_everything_that_is_read(
+    words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One line that names what is too large, and the option."""
+    raw = as_bytes(allocate(cluster(99)))
+    contents = {
+        "doc": raw, "doc.gz": gzip.compress(raw), "data": b"x" * 3001, "loads": b"x" * 3001,
+        "small": as_bytes(allocate(cluster(1))),
+    }  # fmt: skip
+    for name, content in contents.items():
+        (tmp_path / name).write_bytes(content)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(raw)))
+    assert main([*words.split(), "--max-input=3000"]) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.count("\n") == 1
+    assert err.endswith("more than 3000 bytes, the most that is read (--max-input)\n")
+
+
+def test_max_input_holds_for_replayed_cases(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Requests and commands alike; the others are run."""
+    (tmp_path / "a.request.json").write_bytes(as_bytes(allocate(cluster(99))))
+    (tmp_path / "b.request.json").write_bytes(as_bytes(allocate(cluster(99))))
+    (tmp_path / "b.args").write_text("balance --json")
+    (tmp_path / "b.response.json").write_text("{}")
+    assert main(["replay", "--max-input=1k", str(tmp_path)]) == 1
+    assert capsys.readouterr().out.count("more than 1024 bytes") == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "size"), [("1", 1), ("7k", 7168), ("64M", 2**26), ("2g", 2**31), ("1t", 2**40)]
+)
+def test_max_input_takes_sizes(text: str, size: int) -> None:
+    """Bytes, or a unit behind the number."""
+    assert byte_size(text) == size
+
+
+@pytest.mark.parametrize("text", ["", "0", "g", "-1", "1.5g", "1gb", "9" * 400, "١"])
+def test_max_input_of_another_form_is_refused(text: str) -> None:
+    """With what is expected."""
+    with pytest.raises(ValueError, match="a size like"):
+        byte_size(text)

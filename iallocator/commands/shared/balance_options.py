@@ -5,6 +5,7 @@ from __future__ import annotations
 from iallocator import options
 from iallocator.commands.shared.plan_output import amount
 from iallocator.errors import UsageError
+from iallocator.files import LIMIT, read_file
 from iallocator.options import Option, file_name, name_list, share, whole
 
 TYPE_CHECKING = False
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
         dynu_file: str
         ignore_dynu: bool
+        max_input: int
 
 
 __all__ = ["DYNU_OPTION", "OPTIONS", "Settings", "adjust", "balance_options_of", "read_loads"]
@@ -135,15 +137,13 @@ def adjust(cluster: Cluster, settings: Dynamic) -> None:
     if settings.dynu_file and not settings.ignore_dynu:
         from iallocator.model.loads import set_loads
 
-        set_loads(cluster, read_loads(settings.dynu_file))
+        set_loads(cluster, read_loads(settings.dynu_file, settings.max_input))
 
 
-def read_loads(path: str) -> dict[str, Load]:
-    """The dynamic utilisation in a file, by instance; hbal's format."""
-    from iallocator.files import read_file
-
+def read_loads(path: str, limit: int = LIMIT) -> dict[str, Load]:
+    """The dynamic utilisation in a file of at most so many bytes, by instance; hbal's format."""
     loads: dict[str, Load] = {}
-    lines = read_file(path).decode("utf-8", "replace").splitlines()
+    lines = read_file(path, limit).decode("utf-8", "replace").splitlines()
     for number, line in enumerate(lines, start=1):
         words = line.split()
         if not words:

@@ -118,6 +118,7 @@ WHERE: dict[str, tuple[frozenset[str], Reasons]] = {
         )
     },
     "validate": (SHOWN, {"": "every case is one document of its own"}),
+    "max_input": (EVERY, {}),
     "verbose": (SHOWN, {"": "it compares what the cases print"}),
     "version": (EVERY, {}),
     "help": (EVERY, {}),

@@ -37,7 +37,7 @@ def validate(settings: Settings, positional: Sequence[str], request: str) -> int
     elsewhere = settings.names_another_cluster
     if files or request == NEEDED or not elsewhere:
         path = document_path(settings, positional)
-        wrong = _say(path, problems(read_file(path), request))
+        wrong = _say(path, problems(read_file(path, settings.max_input), request))
     if elsewhere:
         name = settings.text_data or " ".join(named(settings))
         wrong |= _say(name, list(_problems_elsewhere(settings)))

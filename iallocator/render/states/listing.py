@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from decimal import ROUND_HALF_EVEN, Decimal
-from math import isfinite
 
 from iallocator.errors import UsageError, shown
 
@@ -62,18 +61,16 @@ def common_domain(cluster: Cluster) -> str:
     return "".join(f".{label}" for label in common)
 
 
-def ratio(part: float, whole: float) -> float:
-    """`part` of `whole`, also where there is nothing to divide by."""
-    if whole:
-        return part / whole
-    return float("nan") if not part else float("inf") * (1 if part > 0 else -1)
+def ratio(part: float, whole: float) -> float | None:
+    """`part` of `whole`; None where there is nothing to divide by."""
+    return part / whole if whole else None
 
 
-def decimal(value: float, places: int) -> str:
-    """`value` with so many decimals; without value ``NaN`` or ``Infinity``.
+def decimal(value: float | None, places: int) -> str:
+    """`value` with so many decimals; ``-`` if there is none.
 
     Rounded as it is written, to even: 0.57875 is exactly between 0.5787 and 0.5788.
     """
-    if not isfinite(value):
-        return str(float(value)).replace("nan", "NaN").replace("inf", "Infinity")
+    if value is None:
+        return "-"
     return str(Decimal(repr(value)).quantize(Decimal(1).scaleb(-places), ROUND_HALF_EVEN))

@@ -74,16 +74,16 @@ def add_measured(cluster: Cluster, settings: Settings) -> list[str]:
 def _reports(nodes: Sequence[str], kind: str, settings: Settings) -> Mapping[str, Report | None]:
     """Node -> its report."""
     if settings.mond_data:
-        return _stored(settings.mond_data, kind)
+        return _stored(settings.mond_data, kind, settings.max_input)
     from iallocator.live.mond import ask_daemons
 
     return ask_daemons(nodes, kind)
 
 
-def _stored(path: str, kind: str) -> dict[str, Report | None]:
+def _stored(path: str, kind: str, limit: int) -> dict[str, Report | None]:
     """The reports in a file: a list of ``{"node": NAME, "reports": [...]}``."""
     try:
-        value = decode_any(read_file(path))
+        value = decode_any(read_file(path, limit))
     except RequestError as error:
         raise UsageError(f"{path}: {error}") from None
     found: dict[str, Report | None] = {}
