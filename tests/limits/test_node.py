@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
 
+from iallocator.explain.explain import explain
+from iallocator.options import Settings
 from tests.builders import Json, allocate, cluster, instance
 from tests.property.answers import answered
 
@@ -151,3 +154,39 @@ def test_memory_of_an_instance_marked_offline_is_asked_of_no_node(
     for options in ((), ("--compat=hail",)):
         result = answered({**made, "request": request}, *options)["result"]
         assert [name for name, *_ in result[0]] == (["web"] if moves else [])
+
+
+@pytest.mark.parametrize(("spindles", "words"), [(1, "1 spindle of"), (2, "2 spindles of")])
+def test_spindles_that_are_missing_are_counted_in_words(spindles: int, words: str) -> None:
+    """As `explain` says them."""
+    request = one_node(
+        {**EXCLUSIVE, "free_spindles": 0}, disks=[{"size": 1024, "spindles": spindles}]
+    )
+    found = explain(json.dumps(request).encode(), Settings()).document(False)
+    assert f"needs {words} its own, 0 free" in json.dumps(found)
+
+
+@pytest.mark.parametrize(("free", "expected"), [(3001, {}), (3000, {"FailMem": 1})])
+def test_secondary_of_a_forthcoming_instance_keeps_memory_for_it(
+    free: int, expected: dict[str, int]
+) -> None:
+    """What is still to come must be able to fail over, too, once it is there."""
+    soon = instance("node1", "node2", memory=3000, forthcoming=True)
+    document = cluster(3, instances={"soon": soon}, changes={"node3": {"free_memory": free}})
+    request = {"type": "node-evacuate", "instances": ["soon"], "evac_mode": "secondary-only"}
+    assert failures({**document, "request": request}) == expected
+
+
+@pytest.mark.parametrize(("spindles", "words"), [(1, "1 spindle of"), (2, "2 spindles of")])
+def test_spindles_for_a_forthcoming_instance_are_counted_in_words(
+    spindles: int, words: str
+) -> None:
+    """With those that are to come."""
+    soon = instance("node1", "node2", forthcoming=True)
+    soon["disks"] = [{"size": 1024, "spindles": spindles}]
+    changes = {f"node{k}": {**EXCLUSIVE, "free_spindles": 9 if k < 3 else 0} for k in (1, 2, 3)}
+    document = cluster(3, instances={"soon": soon}, changes=changes)
+    request = {"type": "node-evacuate", "instances": ["soon"], "evac_mode": "secondary-only"}
+    raw = json.dumps({**document, "request": request}).encode()
+    found = explain(raw, Settings()).document(False)
+    assert f"needs {words} its own, 0 free with forthcoming instances" in json.dumps(found)
