@@ -16,7 +16,14 @@ if TYPE_CHECKING:
 
     Nodes = tuple[int, ...]
 
-__all__ = ["chain", "creation", "detours", "shortest", "stopped_chain", "stopping"]
+__all__ = ["NoWayError", "chain", "creation", "detours", "shortest", "stopped_chain", "stopping"]
+
+
+class NoWayError(Exception):
+    """No moves lead from one place to another; the reason is a sentence about the instance.
+
+    Not a `LookupError`: one of those is a bug, which must not pass for this.
+    """
 
 
 def shortest(
@@ -34,16 +41,16 @@ def shortest(
 
     Raises
     ------
-    LookupError
+    NoWayError
         If there is no such way.
     """
     if present == wanted:
         return []
     if len(present) != len(wanted):
-        raise LookupError("it would have to change its disk template")
+        raise NoWayError("it would have to change its disk template")
     if len(present) == 1:
         if not online(wanted[0]):
-            raise LookupError("its new node is not online")
+            raise NoWayError("its new node is not online")
         return [(moves.FAILOVER_TO, wanted[0])]
     best: dict[Nodes, tuple[int, int]] = {present: (0, 0)}
     waiting: list[tuple[tuple[int, int], list[ElementaryMove], Nodes]] = [((0, 0), [], present)]
@@ -66,7 +73,7 @@ def shortest(
             if after not in best or cost < best[after]:
                 best[after] = cost
                 waiting.append((cost, [*steps, step], after))
-    raise LookupError(
+    raise NoWayError(
         "no sequence of failovers and replaced secondaries over online nodes leads there"
     )
 
@@ -136,7 +143,7 @@ def detours(
         nodes = moves.places_after(present, begin)
         try:
             steps = [*begin, *shortest(nodes, wanted, online)]
-        except LookupError:
+        except NoWayError:
             continue
         if steps not in seen:
             seen.append(steps)

@@ -190,3 +190,10 @@ def test_spindles_for_a_forthcoming_instance_are_counted_in_words(
     raw = json.dumps({**document, "request": request}).encode()
     found = explain(raw, Settings()).document(False)
     assert f"needs {words} its own, 0 free with forthcoming instances" in json.dumps(found)
+
+
+def test_virtual_cpus_that_are_too_many_are_told_with_what_the_ratio_allows() -> None:
+    """Cpus times the ratio of the policy, which is 4."""
+    found = explain(json.dumps(one_node(vcpus=33)).encode(), Settings()).document(False)
+    words = "virtual cpus in use would be 33, 8 cpus at ratio 4 allow 32"
+    assert words in json.dumps(found)

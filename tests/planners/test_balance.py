@@ -17,8 +17,8 @@ from iallocator.planners.plan_limits import PlanLimits
 from iallocator.planners.stop_criteria import StopCriteria
 from iallocator.planners.verify import verify_moves
 from iallocator.scoring.scalar import ScalarKernel
+from tests.builders import as_bytes, instance
 from tests.builders import cluster as build
-from tests.builders import instance
 
 from .worlds import arena, worlds
 
@@ -180,3 +180,16 @@ def test_balance_command_of_several_groups_balances_the_worst(
         assert main(["balance", "--json", *options, str(file)]) == 0
         plan = json.loads(capsys.readouterr().out)
         assert [group["group"] for group in plan["groups"]] == names
+
+
+@pytest.mark.parametrize("state", ["offline", "drained"])
+def test_balance_without_any_node_online_plans_nothing(
+    state: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Nothing is compared where no node counts, not even pairs of moves."""
+    held = {name: instance("node1", "node2") for name in ("a", "b")}
+    document = build(2, instances=held, changes={f"node{k}": {state: True} for k in (1, 2)})
+    path = tmp_path / "document"
+    path.write_bytes(as_bytes(document))
+    assert main(["balance", "--json", "--lookahead", str(path)]) == 0
+    assert json.loads(capsys.readouterr().out)["moves"] == []

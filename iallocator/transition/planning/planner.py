@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from iallocator.transition.paths import shortest
+from iallocator.transition.paths import NoWayError, shortest
 from iallocator.transition.planning.cycle_breaking import CycleBreaker
 from iallocator.transition.planning.diagnosis import reasons
 from iallocator.transition.planning.order_graph import circular, without_circles
@@ -106,13 +106,13 @@ class TransitionPlanner(PlanningState):
             return
         try:
             steps = shortest(present, nodes, self.online)
-        except LookupError as error:
-            self.drop(name, str(error.args[0]))
+        except NoWayError as error:
+            self.drop(name, str(error))
             return
         if self.lacks_tags(place, steps):
             try:
                 steps = shortest(present, nodes, self.online, self.receives)
-            except LookupError:
+            except NoWayError:
                 self.drop(name, "a node on its way lacks a migration tag")
                 return
         self.routes[name] = Route(instance, place, nodes, steps)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from iallocator.transition.paths import shortest
+from iallocator.transition.paths import NoWayError, shortest
 from iallocator.transition.planning.order_graph import dependents
 from iallocator.transition.planning.routes import Route
 from iallocator.transition.requirements import MUST
@@ -98,7 +98,7 @@ def _elsewhere(planning: PlanningState, instance: Instance, node: int) -> Route 
         if all(final.get(key, amount) >= amount for key, amount in takes.items()):
             try:
                 steps = shortest(present.nodes, nodes, planning.online)
-            except LookupError:
+            except NoWayError:
                 continue
             if not planning.lacks_tags(present, steps):
                 return Route(instance, present, nodes, steps)

@@ -8,7 +8,7 @@ bound is as good as the best score known are scored by the kernel.
 
 from __future__ import annotations
 
-from math import sqrt
+from math import prod, sqrt
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -92,7 +92,7 @@ class MoveStore:
         """Note the changes of some moves; `added` only of the last spreads, see `Twins.moved`."""
         self.squares[:, where[0], where[1]] = squares
         self.linear[where] = linear
-        flat = squares.reshape(len(squares), -1)
+        flat = squares.reshape(len(squares), prod(squares.shape[1:]))  # perhaps none at all
         self._low = np.minimum(self._low, flat.min(axis=1))
         self._high = np.maximum(self._high, flat.max(axis=1))
         for k, more in zip(reversed(self.twins.spreads), added[::-1]):
@@ -161,7 +161,7 @@ class MoveStore:
     def scores(self, moves: Whole, ground: CurrentScore) -> Floats:
         """The scores after the moves at these flat positions, not rounded."""
         spreads = self.twins.spreads
-        squares = self.squares.reshape(len(spreads), -1)[:, moves]
+        squares = self.squares.reshape(len(spreads), self.linear.size)[:, moves]
         added = np.zeros(squares.shape)
         for j, k in enumerate(spreads):
             if k in self.sums:
