@@ -197,3 +197,12 @@ def test_virtual_cpus_that_are_too_many_are_told_with_what_the_ratio_allows() ->
     found = explain(json.dumps(one_node(vcpus=33)).encode(), Settings()).document(False)
     words = "virtual cpus in use would be 33, 8 cpus at ratio 4 allow 32"
     assert words in json.dumps(found)
+
+
+@pytest.mark.parametrize("options", [(), ("--compat=hail",)])
+def test_spindles_are_not_asked_of_disks_on_shared_storage(options: tuple[str, ...]) -> None:
+    """A node with exclusive storage has none left, and takes the instance."""
+    shared = one_node(
+        {**EXCLUSIVE, "free_spindles": 0}, disk_template="rbd", disks=[{"size": 9, "spindles": 3}]
+    )
+    assert failures(shared, *options) == {}
