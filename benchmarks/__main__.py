@@ -1,4 +1,4 @@
-"""Measure all cases side by side with hail, or hbal.
+"""Measure all cases side by side with hail, hbal or hspace.
 
 ``python -m benchmarks [--pairs N] [--only TEXT,...]``
 
@@ -23,6 +23,7 @@ from benchmarks.profile import stages
 HERE = Path(__file__).parent
 HAIL = "/usr/lib/ganeti/iallocators/hail"
 HBAL = "/usr/bin/hbal"
+HSPACE = "/usr/bin/hspace"
 
 
 def main() -> int:
@@ -80,10 +81,14 @@ def _merged(new: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 def _measure(case: Case, folder: Path, options: Any) -> dict[str, Any]:
     whole = case.document()
-    path = folder / ("cluster.data" if case.balance else "request.json")
-    path.write_text(as_text(whole) if case.balance else json.dumps(whole), encoding="utf-8")
-    ours = [options.plugin, *(["balance", "-t"] if case.balance else []), str(path)]
-    theirs = [HBAL, "-t", str(path)] if case.balance else [HAIL, str(path)]
+    planner = case.balance or bool(case.capacity)
+    path = folder / ("cluster.data" if planner else "request.json")
+    path.write_text(as_text(whole) if planner else json.dumps(whole), encoding="utf-8")
+    ours, theirs = [options.plugin, str(path)], [HAIL, str(path)]
+    if planner:
+        command = "balance" if case.balance else "capacity"
+        ours = [options.plugin, command, "-t", str(path), *case.capacity]
+        theirs = [HBAL if case.balance else HSPACE, "-t", str(path), *case.capacity]
     peerless = options.peerless or case.seconds >= 1
     mine, peer, ratio = in_turn(
         ours, ["/bin/true"] if peerless else theirs, options.pairs, options.limit
@@ -97,7 +102,7 @@ def _measure(case: Case, folder: Path, options: Any) -> dict[str, Any]:
         "nodes": case.nodes,
         "template": case.template,
     }
-    if not case.balance:
+    if not planner:
         row["stages_ms"] = stages(path.read_bytes())
     if not peerless:
         row |= {
@@ -124,7 +129,7 @@ def _table(rows: list[dict[str, Any]]) -> str:
         "by pair. `make bench` measures again. Default options; 12 instances per node, roomy",
         "unless said otherwise. A ratio of 10 means that the peer takes ten times as long. The",
         "peer is hail; for `balance`, on clusters where some nodes hold more than their share,",
-        "it is hbal.",
+        "it is hbal; for `capacity` it is hspace.",
         "",
         "| work | ours, ms | ours, MiB | peer, ms | peer, MiB | ratio | wanted |",
         "|---|---:|---:|---:|---:|---:|---:|",

@@ -37,6 +37,8 @@ class Case(NamedTuple):
     balance:
         Whether ``balance`` is measured against hbal, on the cluster as a text file, instead
         of the request against hail.
+    capacity:
+        What ``capacity`` is asked with beside such a file, measured against hspace.
     """
 
     name: str
@@ -46,6 +48,7 @@ class Case(NamedTuple):
     nodes: int = 0
     template: str = ""
     balance: bool = False
+    capacity: tuple[str, ...] = ()
 
 
 def _allocate(nodes: int, template: str, target: float = 0, seconds: float = 0) -> Case:
@@ -68,6 +71,28 @@ def _balance(
         target,
         seconds,
         balance=True,
+    )
+
+
+NO_TIERS = "--tiered-alloc=1m,1m,1"
+"""A size that no policy allows: the tiers end at once."""
+
+
+def _capacity(
+    nodes: int,
+    template: str,
+    target: float = 0,
+    seconds: float = 0,
+    crowding: float = 0.0,
+    tiers: bool = False,
+) -> Case:
+    kind = ("even", "uneven")[crowding > 0], "standard" + " and tiers" * tiers
+    return Case(
+        f"capacity, {nodes} nodes {template}, {', '.join(kind)}",
+        lambda: document(Shape(nodes, template, crowding=crowding)),
+        target,
+        seconds,
+        capacity=(f"--disk-template={template}", *(() if tiers else (NO_TIERS,))),
     )
 
 
@@ -128,5 +153,16 @@ CASES = (
     _balance(40, "drbd", 150),
     _balance(40, "rbd", 60),
     _balance(200, "drbd", 0, 60.0, crowding=0.0),
+    *(
+        _capacity(nodes, template, target, 0, crowding, tiers)
+        for template, target in (("drbd", 5), ("plain", 10), ("rbd", 10))
+        for nodes in (20, 40)
+        for crowding in (0.0, 0.3)
+        for tiers in (False, True)
+    ),
+    _capacity(100, "drbd", 0, 5.0, tiers=True),
+    _capacity(100, "rbd", 0, 5.0, tiers=True),
+    _capacity(320, "drbd", 0, 30.0),
+    _capacity(320, "rbd", 0, 30.0),
 )
 """In the order of the table."""

@@ -138,11 +138,11 @@ class _Group:
             if not queue.moved:
                 continue
             own = (0, 0) if comes_here else taken
+            if all(self._suffices(queue, need, failing, node, own) for need in queue.required):
+                continue
             if queue.lost(self._rooms(queue, failing, node, own)):
                 return False
-            certain = certain and all(
-                self._suffices(queue, need, failing, node, own) for need in queue.required
-            )
+            certain = False
         return True if certain else None
 
     def _suffices(self, queue: Queue, need: Need, failing: int, node: int, taken: Need) -> bool:

@@ -33,6 +33,9 @@ __all__ = ["Simulation", "UnsurvivedFailure"]
 WORTH_ARRAYS = 1_000
 """Moves × nodes from which on the array form is loaded: a move costs 50 µs per node without."""
 
+WORTH_LOADED_ARRAYS = 100
+"""The same where it is loaded anyway, or many failures are played through."""
+
 
 class UnsurvivedFailure:
     """A failure that cannot be survived: `instance` finds no place when `node` fails."""
@@ -103,7 +106,8 @@ class Simulation:
             return []
         group = self._state.cluster.nodes[failing[0]].group
         steps = sum(len(self._state.primaries[node]) for node in failing)
-        if steps * len(group.nodes) > WORTH_ARRAYS:
+        enough = WORTH_LOADED_ARRAYS if self._kernels.many else WORTH_ARRAYS
+        if steps * len(group.nodes) > enough:
             from iallocator.n1 import simulation_arrays as batch
 
             if batch.suits(self._state, group, self._rules):

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from iallocator.model.cluster import Group
     from iallocator.model.instance import Instance
+    from iallocator.model.node_view import Quantity
     from iallocator.model.state import State
     from iallocator.n1.rules import Rules
 
@@ -119,6 +120,7 @@ class _Batch:
         self._allowed = allowed
         self._vectors, self._memory, self._left = _queues(movers)
         self._kinds, self._reach = _reaches(state, group, movers)
+        self._tails = _tails(self._memory, self._kinds, self._left)
 
     def run(self) -> list[int]:
         """Move everything; the failures that strand an instance."""
@@ -148,7 +150,7 @@ class _Batch:
             float(v.sum() / (shape[0] * count)) if s.spread else 0.0
             for s, v, count in zip(STATISTICS, raw, self._counts)
         ]
-        self._values = np.stack([np.broadcast_to(v, shape) for v in values(view, self._centres)])
+        self._values = _spread_out(values(view, self._centres), shape)
         self._sums = self._values.sum(axis=2, keepdims=True)
         self._squares = (self._values * self._values).sum(axis=2, keepdims=True)
 
@@ -172,8 +174,23 @@ class _Batch:
             )
             hopeless |= some & (np.maximum(memory, 0).sum(axis=1) < bound)
             hopeless |= some & (memory.max(axis=1) < need)
+        slots, wanted = self._equal_slots(step)
+        safe |= slots >= wanted
+        hopeless |= slots < wanted
         done = (self._left <= step) | safe
         self._record_lost(lost=hopeless & ~done, done=done)
+
+    def _equal_slots(self, step: int) -> tuple[Floats, Floats]:
+        """How many places there are, and how many are wanted, where all that is left is equal.
+
+        Each takes exactly one place then, whatever is chosen.  Elsewhere neither is a number.
+        """
+        each = np.where((self._tails <= step) & (self._memory[:, step] > 0), 1.0, np.nan)
+        each *= self._memory[:, step]
+        usable = self._allowed & self._reach[self._kinds[:, step]]
+        free = np.where(usable, np.maximum(self._columns[MEMORY] - 1, 0), 0)
+        slots: Floats = np.floor(free / each[:, None]).sum(axis=1)
+        return slots, self._left - step + 0 * each
 
     def _record_lost(self, lost: NDArray[np.bool_], done: NDArray[np.bool_]) -> None:
         self.lost += self._failing[lost].tolist()
@@ -181,7 +198,7 @@ class _Batch:
         if keep.all():
             return
         for name in ("_failing", "_own", "_allowed", "_reserved", "_vectors", "_memory", "_left",
-                     "_kinds"):  # fmt: skip
+                     "_kinds", "_tails"):  # fmt: skip
             setattr(self, name, getattr(self, name)[keep])
         for name in ("_columns", "_values", "_sums", "_squares"):
             setattr(self, name, getattr(self, name)[:, keep])
@@ -192,9 +209,7 @@ class _Batch:
         rows = np.arange(self._failing.size)
         self._add(rows, self._own, -vector)
         after = self._view(self._columns + vector[:, :, None], self._reserved, self._fixed)
-        new = np.stack(
-            [np.broadcast_to(v, self._reserved.shape) for v in values(after, self._centres)]
-        )
+        new = _spread_out(values(after, self._centres), self._reserved.shape)
         added = new - self._values
         totals = Totals(self._counts, self._centres, list(self._sums), list(self._squares))
         change = list(zip(added, added * (new + self._values)))
@@ -212,11 +227,19 @@ class _Batch:
         view = self._view(
             self._columns[:, rows, nodes], self._reserved[rows, nodes], self._fixed[:, 0, nodes]
         )
-        new = np.stack([np.broadcast_to(v, rows.shape) for v in values(view, self._centres)])
+        new = _spread_out(values(view, self._centres), rows.shape)
         old = self._values[:, rows, nodes]
         self._values[:, rows, nodes] = new
         self._sums[:, rows, 0] += new - old
         self._squares[:, rows, 0] += new * new - old * old
+
+
+def _spread_out(quantities: Sequence[Quantity], shape: tuple[int, ...]) -> Floats:
+    """One array of `quantities`, each of `shape` or a number."""
+    whole = np.empty((len(quantities), *shape))
+    for row, quantity in zip(whole, quantities):
+        row[...] = quantity
+    return whole
 
 
 def _reaches(
@@ -253,9 +276,30 @@ def _queues(
     vectors = np.zeros((len(movers), longest, len(COLUMNS)))
     memory = np.zeros((len(movers), longest))
     for k, queue in enumerate(movers):
-        for n, item in enumerate(queue):
-            for one in item:
-                vectors[k, n] += one.as_primary
-                memory[k, n] += one.memory if one.uses_memory else 0
+        if queue:
+            vectors[k, : len(queue)] = [_vector(item) for item in queue]
+            memory[k, : len(queue)] = [
+                sum(one.memory for one in item if one.uses_memory) for item in queue
+            ]
     left = np.array([len(queue) for queue in movers], dtype=np.intp)
     return vectors, memory, left
+
+
+def _vector(item: Sequence[Instance]) -> Sequence[float]:
+    """What all of `item` add to their primary."""
+    if len(item) == 1:
+        return item[0].as_primary
+    return [sum(amounts) for amounts in zip(*(one.as_primary for one in item))]
+
+
+def _tails(memory: Floats, kinds: NDArray[np.intp], left: NDArray[np.intp]) -> NDArray[np.intp]:
+    """Per failure the first item from which on all need the same memory and go the same ways."""
+    tails = np.zeros_like(left)
+    for k, count in enumerate(left.tolist()):
+        if not count:
+            continue
+        last = count - 1
+        same = (memory[k, :count] == memory[k, last]) & (kinds[k, :count] == kinds[k, last])
+        different = np.flatnonzero(~same)
+        tails[k] = different[-1] + 1 if different.size else 0
+    return tails

@@ -78,6 +78,13 @@ class Kernels:
 
     `candidates`: per instance of the request, how many nodes and how many pairs of
     nodes will be scored; see `arrays_pay`.
+
+    Attributes
+    ----------
+    arrays:
+        Whether kernels are in the form of arrays.
+    many:
+        Whether so much is asked that the array library is loaded for failures, too.
     """
 
     def __init__(
@@ -85,6 +92,7 @@ class Kernels:
     ) -> None:
         self.fixed = [capacities(node, min_disk) for node in state.cluster.nodes]
         self.arrays = arrays_pay(candidates)
+        self.many = False
         self._matrix: Floats | None = None
 
     def checker(self, state: State) -> ScalarKernel:

@@ -181,6 +181,7 @@ class _Work:
         count = len(cluster.nodes)
         pairs = sum(len(g.nodes) ** 2 for g in cluster.groups) * (wants.standard.nodes == 2)
         self._kernels = Kernels(state, [(count, pairs)] * ATTEMPTS, wants.min_disk)
+        self._kernels.many = True
         score = self._kernels.make(state, range(len(cluster.nodes))).score()
         self.study = CapacityReport(state, Totals(state), Figures(state, score, wants.min_disk))
 
