@@ -40,12 +40,15 @@ class Places:
         Names of nodes.
     nodes:
         Names of all nodes.
+    running:
+        Names of the instances that are to run.
     """
 
     instances: dict[str, tuple[str, ...]] = field(default_factory=dict)
     offline: set[str] = field(default_factory=set)
     drained: set[str] = field(default_factory=set)
     nodes: set[str] = field(default_factory=set)
+    running: set[str] = field(default_factory=set)
 
     def carry_out(self, step: Json) -> None:
         """What is known to be so once the step has been done."""
@@ -203,6 +206,7 @@ def places_of(cluster: Cluster) -> Places:
         {node.name for node in nodes if node.offline},
         {node.name for node in nodes if node.drained},
         {node.name for node in nodes},
+        {one.name for one in cluster.instances if one.uses_memory},
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from iallocator.execution.jobs import describe
 from iallocator.execution.records import DONE, FAILED, PENDING, REFUSED, SENDING, SENT
+from iallocator.transition.step import START, STOP
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -15,6 +16,9 @@ if TYPE_CHECKING:
     from iallocator.execution.records import Records
 
     Json = dict[str, Any]
+
+    Standing = tuple[list[str], bool | None]
+    """Nodes, and whether it runs; None: whatever."""
 
 __all__ = ["HALF_MOVED", "complete", "execution_document", "report_lines"]
 
@@ -91,23 +95,43 @@ def _instances(jobs: Sequence[Job], places: Places) -> Iterator[Json]:
         chain.sort(key=lambda step: int(step["number"]))
         before, after = chain[0]["from"], chain[-1]["to"]
         now = list(places.instances.get(name, ()))
+        runs = name in places.running
         yield {
             "instance": name,
             "from": before,
             "to": after,
             "now": now,
-            "state": _standing(now, before, after, [step["to"] for step in chain]),
+            "state": _standing((now, runs), _begins(chain), _ends(chain), chain),
+            "runs": runs,
         }
 
 
-def _standing(now: Any, before: Any, after: Any, way: Sequence[Any]) -> str:
-    if now == after:
+def _begins(chain: Sequence[Json]) -> Standing:
+    """Where the instance of a chain of steps is before it, and whether it runs if that changes."""
+    runs = [step["kind"] == STOP for step in chain if step["kind"] in (START, STOP)]
+    return chain[0]["from"], runs[0] if runs else None
+
+
+def _ends(chain: Sequence[Json]) -> Standing:
+    """The same after it."""
+    runs = [step["kind"] == START for step in chain if step["kind"] in (START, STOP)]
+    return chain[-1]["to"], runs[-1] if runs else None
+
+
+def _standing(now: Standing, before: Standing, after: Standing, chain: Sequence[Json]) -> str:
+    """How far an instance has come."""
+
+    def like(then: Standing) -> bool:
+        return now[0] == then[0] and then[1] in (None, now[1])
+
+    if like(after):
         return "as planned"
-    if now == before:
-        return "not moved" if now else "not made"
-    if not now:
+    if like(before):
+        return "not moved" if now[0] else "not made"
+    if not now[0]:
         return "gone"
-    return HALF_MOVED if now in way else "elsewhere"
+    way = [before[0], *(step["to"] for step in chain)]
+    return HALF_MOVED if now[0] in way else "elsewhere"
 
 
 def _nodes(jobs: Sequence[Job], places: Places) -> Iterator[Json]:
@@ -148,6 +172,7 @@ def _told(job: Json) -> str:
 
 def _place(one: Json) -> str:
     here = f"on {':'.join(one['now'])}" if one["now"] else "on no node"
+    here += "" if one["runs"] or not one["now"] else " (not running)"
     if one["state"] == "as planned":
         return f"{here}, as planned"
     planned = f"was on {':'.join(one['from']) or 'no node'}, planned {':'.join(one['to'])}"

@@ -92,7 +92,8 @@ class Watch:
 
     def look_again(self) -> None:
         """Cancel what is still waiting, but can no longer be done."""
-        session, waiting = self._session, self._waiting()
+        session, in_vain = self._session, self._records.blocked()
+        waiting = [job for job in self._waiting() if job.number not in in_vain]
         if not waiting:
             return
         under_way = [job for job in self._records.in_state(SENT) if job.number in self._begun]

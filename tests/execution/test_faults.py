@@ -113,6 +113,8 @@ class World:
             assert tuple(one["now"]) == now
             if now not in (tuple(one["from"]), tuple(one["to"])):
                 assert one["state"] in ("half moved", "elsewhere")
+            else:
+                assert one["state"] in ("as planned", "not moved")
 
 
 def _trips(rng: Random, chance: float) -> Callable[[str], None]:
@@ -242,3 +244,41 @@ def test_job_that_waits_is_cancelled_when_its_target_goes_offline(tmp_path: Path
     assert world.cluster.executed == [1]
     assert (records.of[2].state, records.of[2].why) == (REFUSED, "c is offline")
     assert world.cluster.jobs[101].status == "canceled"
+
+
+def test_job_in_vain_is_told_by_what_failed(tmp_path: Path) -> None:
+    """The second move of an instance waits for the first: its place is no other reason."""
+    for seed in range(20):
+        world = World(tmp_path / str(seed), Random(seed), depends=True)
+        world.cluster.fails = frozenset(world.steps)
+        records = world.run()
+        assert not records.in_state(REFUSED)
+
+
+STOPPED = [
+    {"kind": "stop", "instance": "i", "from": ["a"], "to": ["a"]},
+    {"kind": "failover", "instance": "i", "from": ["a"], "to": ["b"]},
+    {"kind": "start", "instance": "i", "from": ["b"], "to": ["b"]},
+]
+
+
+@pytest.mark.parametrize(
+    ("node", "runs", "state"),
+    [
+        ("a", True, "not moved"),
+        ("a", False, "half moved"),
+        ("b", False, "half moved"),
+        ("b", True, "as planned"),
+        ("c", True, "elsewhere"),
+    ],
+)
+def test_instance_that_stays_stopped_is_named(node: str, runs: bool, state: str) -> None:
+    """Moved or not: what was stopped on the way and does not run again is half moved."""
+    steps = [
+        {**step, "number": k, "after": [k - 1] if k > 1 else [], "opcodes": [{"OP_ID": "OP_TEST"}]}
+        for k, step in enumerate(STOPPED, start=1)
+    ]
+    jobs = jobs_of({"steps": steps, "jobs": [{"steps": [1, 2, 3]}]}, lambda code: True)
+    places = Places({"i": (node,)}, set(), set(), {"a", "b", "c"}, {"i"} if runs else set())
+    found = execution_document({"run": "r", "cluster": "c"}, Records(jobs), places)
+    assert found["instances"][0]["state"] == state
