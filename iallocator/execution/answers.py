@@ -41,9 +41,10 @@ def job_status(status: Any, opstatus: Any, opresult: Any) -> JobStatus:
     codes = opstatus if isinstance(opstatus, list) else []
     begun = SUCCESS in codes or RUNNING in codes or (status == "waiting" and len(codes) > 1)
     why = _why(opresult) if status == ERROR else ""
+    done = codes.count(SUCCESS)
     if status == "canceled" and begun:
-        why = f"cancelled when {codes.count(SUCCESS)} of {len(codes)} opcodes were done"
-    return JobStatus(status, why, begun)
+        why = f"cancelled when {done} of {len(codes)} opcodes were done"
+    return JobStatus(status, why, begun, done)
 
 
 def _why(results: Any) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     Json = dict[str, Any]
 
-__all__ = ["Job", "describe", "jobs_of"]
+__all__ = ["Job", "describe", "jobs_of", "without_first"]
 
 
 @dataclass(frozen=True)
@@ -77,6 +77,15 @@ def _job(
         opcodes = []
     after = frozenset(job_of[other] for step in steps for other in step["after"]) - {number}
     return Job(number, tuple(steps), tuple(opcodes), after)
+
+
+def without_first(job: Job, count: int) -> Job:
+    """What is left of a job when `count` opcodes, those of whole steps, have been done."""
+    steps = list(job.steps)
+    left = count
+    while steps and left >= len(steps[0]["opcodes"]):
+        left -= len(steps.pop(0)["opcodes"])
+    return replace(job, steps=tuple(steps), opcodes=job.opcodes[count:])
 
 
 def describe(job: Job) -> str:

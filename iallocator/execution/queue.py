@@ -46,11 +46,14 @@ class JobStatus:
         What went wrong, for people.
     begun:
         Whether an opcode of it runs or has succeeded.
+    done:
+        How many opcodes have succeeded.
     """
 
     status: str
     why: str = ""
     begun: bool = False
+    done: int = 0
 
 
 class JobQueue(Protocol):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from iallocator.execution.jobs import without_first
 from iallocator.execution.queue import CANCELED, SUCCESS
 
 TYPE_CHECKING = False
@@ -58,10 +59,19 @@ class Record:
 
 
 class Records:
-    """All jobs of an execution, by number."""
+    """All jobs of an execution, by number.
+
+    Attributes
+    ----------
+    jobs:
+        What is left of each to be done, or was when it ended.
+    whole:
+        What each was at first.
+    """
 
     def __init__(self, jobs: Sequence[Job]) -> None:
-        self.jobs = {job.number: job for job in jobs}
+        self.whole = {job.number: job for job in jobs}
+        self.jobs = dict(self.whole)
         self.of = {job.number: Record() for job in jobs}
 
     def apply(self, event: Json) -> None:
@@ -83,18 +93,22 @@ class Records:
                 self.of[number].withdrawn = event["becomes"]
                 self.of[number].withdrawn_why = event.get("why", "")
         elif kind == "ended":
-            self._ended(event["job"], event["status"], event.get("why", ""), event["begun"])
+            self._ended(event["job"], event)
         elif kind == "refused":
             self.of[event["job"]].state, self.of[event["job"]].why = REFUSED, event["why"]
         elif kind == "by hand":
             for number in event["jobs"]:
                 self.of[number].state = DONE
 
-    def _ended(self, number: int, status: str, why: str, begun: bool) -> None:
-        record = self.of[number]
+    def _ended(self, number: int, event: Json) -> None:
+        record, status, why = self.of[number], event["status"], event["why"]
         if status == SUCCESS:
             record.state, record.why = DONE, why
-        elif begun:
+        elif status == CANCELED and record.withdrawn == PENDING and event["done"]:
+            # It began while we cancelled it: what is left of it is still to be done.
+            self.jobs[number] = without_first(self.jobs[number], event["done"])
+            record.state = PENDING
+        elif event["begun"]:
             record.state, record.why = FAILED, why
         elif record.withdrawn and (status == CANCELED or self._in_vain(number)):
             record.state, record.why = record.withdrawn, record.withdrawn_why

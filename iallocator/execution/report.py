@@ -44,7 +44,7 @@ def execution_document(head: Json, records: Records, places: Places | None) -> J
 
     `head`: of its journal.  `places`: where everything is now; None if nobody can say.
     """
-    jobs = list(records.jobs.values())
+    jobs = list(records.whole.values())
     found: Json = {
         "run": head["run"],
         "cluster": head["cluster"],

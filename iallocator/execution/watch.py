@@ -75,9 +75,8 @@ class Watch:
         return JobStatus(LOST, "vanished from the queue", begun=True)
 
     def _end(self, job: Job, status: JobStatus) -> None:
-        self._session.event(
-            "ended", job=job.number, status=status.status, why=status.why, begun=status.begun
-        )
+        members = {"status": status.status, "why": status.why, "begun": status.begun}
+        self._session.event("ended", job=job.number, **members, done=status.done)
         record = self._records.of[job.number]
         word = WORDS.get(record.state, "failed")
         self._session.tell(job.number, word + (f": {record.why}" if record.why else ""))
@@ -102,9 +101,13 @@ class Watch:
             self._withdraw([number], REFUSED, why)
 
     def take_back(self) -> None:
-        """Cancel what has not begun, but for what an instance on its way needs to arrive."""
+        """Cancel what still waits for other jobs, but for what an instance on its way needs.
+
+        What waits for nothing may begin at this moment.
+        """
         needed = self._needed_on_the_way()
-        numbers = [job.number for job in self._waiting() if job.number not in needed]
+        waiting = [job for job in self._waiting() if not self._records.free(job)]
+        numbers = [job.number for job in waiting if job.number not in needed]
         if numbers:
             self._withdraw(numbers[::-1], PENDING, "")
 

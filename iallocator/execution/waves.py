@@ -124,7 +124,7 @@ class Waves:
         for number, answer in pairs:
             if isinstance(answer, str):
                 why = f"not taken: {answer}"
-                self._session.event("ended", job=number, status=ERROR, why=why, begun=False)
+                self._session.event("ended", job=number, status=ERROR, why=why, begun=False, done=0)
                 self._session.tell(number, why)
                 continue
             self._session.tell(number, "submitted")

@@ -94,9 +94,13 @@ class FakeCluster:
                 job.status = "success"
 
     def cancel(self, job_id: int) -> None:
-        """As Ganeti does: too late for a job that runs."""
-        if self.jobs[job_id].status == "queued":
-            self.jobs[job_id].status = "canceled"
+        """As Ganeti does: a job that runs may end between two of its opcodes."""
+        job = self.jobs[job_id]
+        if job.status == "queued" and len(job.opcodes) > 1 and self.rng.random() < 0.5:
+            self._advance(job)  # it began at this moment
+            self._advance(job)
+        if job.status == "queued" or (job.status == "running" and self.rng.random() < 0.7):
+            job.status = "canceled"
 
 
 class FakeQueue:
@@ -129,7 +133,7 @@ class FakeQueue:
         for job_id in ids:
             job = self.cluster.jobs[job_id]
             begun = job.status == "running" or job.done > 0
-            found[job_id] = JobStatus(job.status, "", begun)
+            found[job_id] = JobStatus(job.status, "", begun, job.done)
         return found
 
     def wait(self, ids: Sequence[int], seconds: float) -> None:

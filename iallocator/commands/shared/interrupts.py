@@ -14,7 +14,7 @@ __all__ = ["Interrupts"]
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
-ONCE = b"iallocator: what has begun is finished, the rest is left; again to leave at once\n"
+ONCE = b"iallocator: this set of jobs is finished, the rest is left; again to leave at once\n"
 
 TWICE = b"iallocator: left at once; what is in the queue goes on, --resume shows how far it came\n"
 

@@ -163,15 +163,19 @@ def _problems(
 
 
 def _done_twice(run: Runner, name: str) -> Iterator[str]:
-    """Jobs of the execution of which more than one in the queue has done something."""
+    """Jobs of the execution that did more in the queue, in all attempts, than they have opcodes."""
     done: Counter[str] = Counter()
+    sizes: dict[str, int] = {}
     queue = run.cluster.master.path("/var/lib/ganeti/queue")
     for path in queue.glob("job-*"):
         codes = json.loads(path.read_text(encoding="utf-8"))["ops"]
         mark = _mark(codes[0]["input"].get("reason") or [])
-        if mark and mark[1] == name and any(code["status"] == "success" for code in codes):
-            done[mark[2]] += 1
-    yield from (f"job {job} was done {times} times" for job, times in done.items() if times > 1)
+        if mark and mark[1] == name:
+            done[mark[2]] += sum(code["status"] == "success" for code in codes)
+            sizes[mark[2]] = max(len(codes), sizes.get(mark[2], 0))
+    for job, times in done.items():
+        if times > sizes[job]:
+            yield f"job {job} of {sizes[job]} opcodes did {times}"
     if not done:
         yield "no job in the queue has the mark of the execution"
 
