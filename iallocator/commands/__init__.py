@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["COMMANDS", "find_command", "run_command"]
 
 COMMANDS = {
+    "ask": "what the answer to a question would be, and why, on any cluster; nothing is touched",
     "balance": "which instances to move: broken musts first, then all nodes carry their share",
     "balance-groups": "which instances to move so that groups on shared storage carry their share",
     "capacity": "how many more instances fit, with N+1 kept",
@@ -29,6 +30,8 @@ COMMANDS = {
     "place": "the whole cluster placed anew by one of Pacemaker's strategies",
     "redistribute": "which instances to move to other groups so that every group is healthy",
     "replay": "run stored requests again and compare with the stored answers",
+    "show": "a cluster as it is: groups, networks, statistics, nodes, instances",
+    "snapshot": "clusters as files, for every planner and for htools",
     "squeeze": "which nodes to power down, or which standby nodes to power on",
 }
 """Name -> what it is for; the module has the same name, with ``_`` for ``-``."""

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from iallocator.explain.explanation import Explanation
 
-__all__ = ["OPTIONS", "USAGE", "Settings", "run"]
+__all__ = ["OPTIONS", "USAGE", "Settings", "check_forms", "run", "write_explanation"]
 
 USAGE = "[OPTIONS] [FILE]"
 
@@ -44,21 +44,31 @@ def run(settings: Settings, positional: Sequence[str]) -> int:
 
     The exit status is 0 whether the request can be satisfied or not.
     """
-    from iallocator.commands.shared.plan_output import write_graph
     from iallocator.explain.explain import explain
     from iallocator.sources import document_path
 
+    check_forms(settings)
+    raw = read_file(document_path(settings, positional), settings.max_input)
+    write_explanation(explain(raw, settings, settings.instance, settings.node), settings)
+    return 0
+
+
+def check_forms(settings: Settings) -> None:
+    """Refuse, before any work, what cannot be written."""
     if settings.brief and settings.node is not None:
         raise UsageError("--brief and --node exclude each other")
     check_writable(settings.graph)
-    raw = read_file(document_path(settings, positional), settings.max_input)
-    explanation = explain(raw, settings, settings.instance, settings.node)
+
+
+def write_explanation(explanation: Explanation, settings: Settings) -> None:
+    """The explanation, and the drawing of its steps, in the form that is asked for."""
+    from iallocator.commands.shared.plan_output import write_graph
+
     with WholeOutput():
         sys.stdout.buffer.write(_form(explanation, settings).encode())
         sys.stdout.buffer.flush()
         if "transition" in explanation.response:
             write_graph(settings.graph, explanation.response["transition"])
-    return 0
 
 
 def _form(explanation: Explanation, settings: Settings) -> str:

@@ -6,7 +6,7 @@ what it differs; `ways_of` chooses by the value of the option.
 
 from __future__ import annotations
 
-__all__ = ["OURS", "Ways", "ways_of"]
+__all__ = ["IN_ORDER", "OURS", "Ways", "ways_of"]
 
 
 class Ways:
@@ -129,6 +129,16 @@ class Ways:
 
 
 OURS = Ways()
+
+
+class _InOrder(Ways):
+    """Ours, but for the order, which is that of the document."""
+
+    orders_by_name = False
+
+
+IN_ORDER = _InOrder()
+"""For those who write a cluster down as it was told."""
 
 
 def ways_of(compat: str) -> Ways:

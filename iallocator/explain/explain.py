@@ -11,9 +11,11 @@ from iallocator.explain.record.recorder import Recorder
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from iallocator.model.cluster import Cluster
     from iallocator.options import Settings
+    from iallocator.requests import Request
 
-__all__ = ["explain"]
+__all__ = ["explain", "explain_request"]
 
 
 def explain(
@@ -32,6 +34,17 @@ def explain(
         If the request is not about `instance`, or has no `node`.
     """
     cluster, request = read(raw, settings)
+    return explain_request(cluster, request, settings, instance, node)
+
+
+def explain_request(
+    cluster: Cluster,
+    request: Request,
+    settings: Settings,
+    instance: str | None = None,
+    node: str | None = None,
+) -> Explanation:
+    """Why the answer to `request` about `cluster` is what it is; see `explain`."""
     noted = Recorder(left_by(request))
     reply = decide(cluster, request, settings, noted)
     response = reply.document()

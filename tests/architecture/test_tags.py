@@ -23,6 +23,8 @@ MAY_READ = {
     "ganeti.step_opcodes": "and opcodes",
     "ganeti.document": "and entries",
     "ganeti.commands": "and commands",
+    "planners.check.overview": "says which there are",
+    "render.overview": "likewise",
     "render.states.nodes": "a column of that name",
     "placement.several.joint": "instances with the same tags can be exchanged, whatever these mean",
     "placement.several.optimal": "likewise",

@@ -12,7 +12,7 @@ from iallocator.commands import COMMANDS
 from iallocator.commands.shared.common_options import accepted
 from iallocator.commands.shared.execution_options import EXECUTION_OPTIONS
 from iallocator.options import COMMON
-from tests.builders import allocate, cluster
+from tests.builders import allocate, cluster, instance
 from tests.live.worlds import rapi_answers
 
 from .effect import CROWDED, TEXT, Effect, Json, batch, rbd, stored
@@ -252,6 +252,90 @@ REPLAY = {
     "--junit": Effect(None, "--junit={folder}/junit.xml", ("{folder}",), ONE_CASE),
 }
 
+PLAIN = ("allocate", "--memory=1G", "--disk=1G", "--template=plain")
+BARE = cluster(3, instances={"a": rbd("node1")})
+EVACUATED = cluster(
+    3,
+    instances={
+        "a": instance("node1", "node2"),
+        "b": instance("node2", "node1"),
+        "c": instance("node3", "node1"),
+    },
+)
+GROUPS = stored("change-group/named-target", "").document or {}
+
+
+def asking(option: str, *words: str, document: Json = BARE) -> Effect:
+    """A question about `document`, with and without `option`."""
+    return Effect(None, option, (*words, "-I", "{folder}/it"), {"it": json.dumps(document)})
+
+
+ASKED = {
+    "--name": asking("--name=x", *PLAIN),
+    "--memory": asking("--memory=2G", *PLAIN),
+    "--vcpus": asking("--vcpus=2", *PLAIN),
+    "--disk": asking("--disk=3G", *PLAIN),
+    "--template": asking("--template=drbd", *PLAIN),
+    "--spindle-use": asking("--spindle-use=3", *PLAIN),
+    "--instance-tags": asking(
+        "--instance-tags=a:b", "allocate", "--memory=1G", "--disk=1G", "--template=rbd",
+        document={**cluster(2, instances={"a": rbd("node1", tags=["a:b"])}),
+                  "cluster_tags": ["htools:iextags:a"]},
+    ),
+    "--network": asking("--network=n", *PLAIN),
+    "--group": asking("--group=east", *PLAIN, document=GROUPS),
+    "--count": asking("--count=2", *PLAIN),
+    "--mode": asking("--mode=primary-only", "evacuate", "node1",
+                     document=EVACUATED),
+    "--to": asking("--to=east", "change-group", next(iter(GROUPS["instances"])),
+                   document=GROUPS),
+    "--json": asking("--json", *PLAIN),
+    "--brief": asking("--brief", *PLAIN),
+    "--node": asking("--node=node1", *PLAIN),
+    "--instance": asking("--instance=new-1", *PLAIN, "--count=2"),
+    "--graph": asking("--graph={folder}/steps.dot", "evacuate", "node1",
+                      "--mode=secondary-only", document=EVACUATED),
+}  # fmt: skip
+"""What `ask` has beside what `explain` has, which it does the same with."""
+ASKED["--ialloc-src"] = Effect(
+    None,
+    "--ialloc-src={folder}/it",
+    (*PLAIN, "-I", "{folder}/other"),
+    {"it": json.dumps(BARE), "other": json.dumps(cluster(1))},
+)
+
+WRITTEN = {
+    name: effect
+    for name, effect in planned(CROWDED).items()
+    if name in ("--text-data", "--simulate", "--ialloc-src", "--verbose", "--version", "--help",
+                "--print-nodes", "--print-instances")
+}  # fmt: skip
+
+NODES_OF_KVM = stored(KVM, "").document or {}
+
+_add("ask", ASKED)
+_add("snapshot", {
+    **WRITTEN,
+    "--rapi": Effect(None, "--rapi=file://{folder}/rapi",
+                     ("-d", "{folder}", FEWER_ANSWERED), ANSWERED),
+    "--output-dir": Effect(CROWDED, "--output-dir={folder}"),
+    "--form": Effect(CROWDED, "--form=json"),
+    "--request": Effect(CROWDED, "--request=evacuate node1", ("--form=json",)),
+    "--no-headers": Effect(CROWDED, "--no-headers", ("-d", "{folder}")),
+    "--static-kvm-node-memory": Effect(NODES_OF_KVM, "--static-kvm-node-memory=0"),
+})  # fmt: skip
+_add("show", {
+    **WRITTEN,
+    **measuring(CROWDED, "--print-instances"),
+    "--json": Effect(CROWDED, "--json"),
+    "--offline": Effect(CROWDED, "--offline=node1"),
+    "--rapi": planned(CROWDED)["--rapi"],
+    "--validate": Effect(CROWDED, "--validate"),
+    "--compat": Effect({**CROWDED, "nodes": dict(reversed(CROWDED["nodes"].items()))},
+                       "--compat=hail", ("-p",)),
+    "--ignore-dynu": Effect(CROWDED, "--ignore-dynu"),
+    "--static-kvm-node-memory": Effect(NODES_OF_KVM, "--static-kvm-node-memory=0", ("-p",)),
+})  # fmt: skip
 _add("replay", REPLAY)
 _add("", ANSWERS | {name: Effect(NEW, word) for name, word in STATES.items()})
 _add("explain", ANSWERS | TOLD)
@@ -268,6 +352,7 @@ _add("balance", EXCLUDING)
 _add("squeeze", EXCLUDING)
 for command in ("", *COMMANDS):
     _add(command, {"--max-input": Effect(NEW, "--max-input=9")})
+_add("ask", {"--max-input": asking("--max-input=9", *PLAIN)})
 _add("replay", {"--max-input": Effect(None, "--max-input=9", ("{folder}",), ONE_CASE)})
 _add("place", {"--max-input": Effect(NEW, "--max-input=9", ("--strategy=pacemaker-minimal",))})
 for command, effects in BY_COMMAND.items():

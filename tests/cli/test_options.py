@@ -9,7 +9,7 @@ import pytest
 
 from iallocator.cli import main
 from iallocator.commands import COMMANDS
-from iallocator.commands.shared.common_options import WHERE, accepted
+from iallocator.commands.shared.common_options import WHERE, accepted, table_of
 from iallocator.options import COMMON, Option
 from tests.builders import allocate, as_bytes, cluster, instance
 
@@ -64,7 +64,7 @@ def test_option_that_does_not_act_is_refused_with_its_reason(
 def test_help_of_a_command_lists_what_acts_there(command: str, capsys: Capture) -> None:
     """Its own options and the common ones that act, each once, and no other."""
     own = import_module(f"iallocator.commands.{command.replace('-', '_')}").OPTIONS
-    acting = [option for option in COMMON if accepted(command, option)]
+    acting = table_of(command, own)
     assert main([command, "--help"]) == 0
     lines = capsys.readouterr().out.splitlines()[4:]
     listed = [line.split()[0].rstrip(",").partition("[")[0] for line in lines]

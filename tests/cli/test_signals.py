@@ -169,6 +169,7 @@ def test_signal_while_printing_lets_the_output_be_finished(
 
 
 SOMEWHEN = {
+    "ask": "ask allocate --memory=1G --disk=1G --template=plain --json -t crowded",
     "balance": "balance --json -t crowded",
     "balance-groups": "balance-groups --json -t crowded",
     "capacity": "capacity --json -l30 -t crowded",
@@ -180,6 +181,8 @@ SOMEWHEN = {
     "place": "place --json --strategy=pacemaker-minimal -t crowded",
     "redistribute": "redistribute --json -t crowded",
     "replay": "replay doc",
+    "show": "show --json doc",
+    "snapshot": "snapshot --form=json doc",
     "squeeze": "squeeze --json --master=node00 -t crowded",
     "": "doc",
 }

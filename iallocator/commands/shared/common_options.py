@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 __all__ = ["REQUESTS", "WHERE", "accepted", "only_accepted", "refusal_of", "table_of"]
 
-REQUESTS = frozenset({"config", "explain", "replay"})
+REQUESTS = frozenset({"ask", "config", "explain", "replay"})
 """The commands that are about requests: what acts in a request acts there."""
 
 BALANCERS = frozenset({"balance", "check"})
@@ -25,7 +25,10 @@ INTERGROUP = frozenset({"balance-groups", "compress", "redistribute"})
 
 PLANNERS = frozenset({"capacity", "place", "squeeze"}) | BALANCERS | INTERGROUP
 
-SHOWN = PLANNERS | {"config", "constraints", "explain"}
+LISTS = frozenset({"show", "snapshot"})
+"""The commands that say what there is, and decide nothing."""
+
+SHOWN = PLANNERS | LISTS | {"ask", "config", "constraints", "explain"}
 """The commands that read one document and write about it."""
 
 LIKE_HTOOLS = frozenset({"balance", "capacity", "check", "squeeze"})
@@ -38,21 +41,28 @@ BY_SCORE = "it goes by the score"
 
 NOT_LISTED = "it changes no constraint"
 
+DECIDES_NOTHING = "it says what there is, and decides nothing"
+
 Reasons = dict[str, str]
 """Command -> why an option does not act there; "": in all others."""
 
 WHERE: dict[str, tuple[frozenset[str], Reasons]] = {
     "n1": (REQUESTS | PLANNERS, {"": "no N+1 is among the constraints of an instance"}),
     "n1_off": (REQUESTS | PLANNERS, {"": "no N+1 is among the constraints of an instance"}),
-    "ignore_soft_errors": (EVERY, {}),
+    "ignore_soft_errors": (EVERY - LISTS, {"": DECIDES_NOTHING}),
     "ignore_dynu": (
-        REQUESTS | PLANNERS - {"place"},
-        {"place": "no strategy of Pacemaker's looks at it", "": NOT_LISTED},
+        REQUESTS | PLANNERS - {"place"} | {"show"},
+        {
+            "place": "no strategy of Pacemaker's looks at it",
+            "snapshot": DECIDES_NOTHING,
+            "": NOT_LISTED,
+        },
     ),
     **{
         target: (
-            (REQUESTS - {"replay"}) | BALANCERS | INTERGROUP | {"squeeze"},
+            (REQUESTS - {"replay"}) | BALANCERS | INTERGROUP | {"show", "squeeze"},
             {
+                "snapshot": "a file has no place for it",
                 "replay": "every case says what it reads",
                 "capacity": "nobody has measured instances that are not there",
                 "place": "no strategy of Pacemaker's looks at it",
@@ -69,10 +79,14 @@ WHERE: dict[str, tuple[frozenset[str], Reasons]] = {
         REQUESTS | INTERGROUP | {"capacity", "constraints", "place"},
         {"": "it places no new instances"},
     ),
-    "static_kvm_node_memory": (REQUESTS | PLANNERS, {"": NOT_LISTED}),
+    "static_kvm_node_memory": (REQUESTS | PLANNERS | LISTS, {"": NOT_LISTED}),
     "compat": (
-        REQUESTS | LIKE_HTOOLS,
-        {"constraints": NOT_LISTED, "": "none of htools' programs does the same"},
+        REQUESTS | LIKE_HTOOLS | {"show"},
+        {
+            "constraints": NOT_LISTED,
+            "snapshot": "it writes in the order in which it reads",
+            "": "none of htools' programs does the same",
+        },
     ),
     "inter_group": (
         REQUESTS | INTERGROUP,
@@ -88,7 +102,7 @@ WHERE: dict[str, tuple[frozenset[str], Reasons]] = {
     ),
     "optimal": (REQUESTS, {"": "only a request is answered at its optimum"}),
     "time_limit": (REQUESTS | PLANNERS, {"": "it searches nothing"}),
-    "tag_prefix": (EVERY, {}),
+    "tag_prefix": (EVERY - LISTS, {"": DECIDES_NOTHING}),
     "strategy": (
         REQUESTS | INTERGROUP | {"constraints", "place"},
         {"": BY_SCORE},
@@ -117,7 +131,10 @@ WHERE: dict[str, tuple[frozenset[str], Reasons]] = {
             "credentials",
         )
     },
-    "validate": (SHOWN, {"": "every case is one document of its own"}),
+    "validate": (
+        SHOWN - {"ask", "snapshot"},
+        {"replay": "every case is one document of its own", "": "it reads what the others check"},
+    ),
     "max_input": (EVERY, {}),
     "verbose": (SHOWN, {"": "it compares what the cases print"}),
     "version": (EVERY, {}),
@@ -139,24 +156,28 @@ WHERE |= {
     for target in AFFINITY
 }
 
-STATES = ("save_cluster", "print_nodes", "print_instances")
 WHERE |= {
     target: (
-        PLANNERS,
+        PLANNERS | (frozenset() if target == "save_cluster" else LISTS),
         {
+            "ask": "it explains an answer and shows no state",
             "explain": "it explains an answer and shows no state: ask for the answer itself",
             "replay": "it compares answers: store the option with a case",
             "": "it changes no state",
         },
     )
-    for target in STATES
+    for target in ("save_cluster", "print_nodes", "print_instances")
 }
 
 
 def table_of(command: str, own: Sequence[Option] = ()) -> tuple[Option, ...]:
     """The common options that act in `command`, without names that its `own` ones have."""
     taken = {name for option in own for name in option.names}
-    found = [option for option in COMMON if accepted(command, option)]
+    found = [
+        option
+        for option in COMMON
+        if accepted(command, option) and not taken.issuperset(option.names)
+    ]
     return tuple([_without(option, taken) if taken else option for option in found])
 
 

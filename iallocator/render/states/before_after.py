@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from iallocator.reply import Reply
     from iallocator.requests import Request
 
-__all__ = ["respond", "show_state", "state_after"]
+__all__ = ["lists_of", "respond", "show_state", "state_after"]
 
 BEFORE, AFTER = "pre-ialloc", "post-ialloc"
 """What the names of the files end with."""
@@ -56,20 +56,29 @@ def respond(raw: bytes, settings: Settings) -> Reply:
 
 def show_state(state: State, settings: Settings, moment: str) -> None:
     """The lists that were asked for, on stderr; `moment` is Initial or Final."""
-    shown = ""
+    backwards = not settings.ways.orders_by_name
+    shown = "".join(
+        f"\n{moment} {title}:\n{text}" for title, text in _lists(state, settings, backwards)
+    )
+    if shown and sys.stderr is not None:
+        print(shown, file=sys.stderr)
+
+
+def lists_of(state: State, settings: Settings, backwards: bool) -> list[str]:
+    """The lists that were asked for; `backwards`: of a cluster that was read in hail's order."""
+    return [text for _, text in _lists(state, settings, backwards)]
+
+
+def _lists(state: State, settings: Settings, backwards: bool) -> Iterator[tuple[str, str]]:
+    """What each list is called, and the list."""
     if settings.print_instances:
         from iallocator.render.states.instances import instance_list
 
-        shown += (
-            f"\n{moment} instance map:\n{instance_list(state, not settings.ways.orders_by_name)}"
-        )
+        yield "instance map", instance_list(state, backwards)
     if settings.print_nodes is not None:
         from iallocator.render.states.nodes import node_list
 
-        nodes = node_list(state, settings.print_nodes, not settings.ways.orders_by_name)
-        shown += f"\n{moment} cluster status:\n{nodes}"
-    if shown and sys.stderr is not None:
-        print(shown, file=sys.stderr)
+        yield "cluster status", node_list(state, settings.print_nodes, backwards)
 
 
 def _save(state: State, settings: Settings, moment: str, suffix: str) -> None:

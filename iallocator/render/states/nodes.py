@@ -22,14 +22,14 @@ from iallocator.render.states.listing import aligned, choose_fields, common_doma
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
 
     from iallocator.model.cluster import Node
     from iallocator.model.state import State
 
     Show = Callable[["NodeRow"], object]
 
-__all__ = ["FIELDS", "USUAL", "NodeRow", "node_list"]
+__all__ = ["FIELDS", "USUAL", "NodeRow", "node_list", "node_rows"]
 
 USUAL = (
     "status", "name", "tmem", "nmem", "imem", "xmem", "fmem", "umem", "rmem", "tdsk", "fdsk",
@@ -152,9 +152,14 @@ def node_list(state: State, wanted: str = "", backwards: bool = False) -> str:
         If a field is not known.
     """
     names = choose_fields(wanted, USUAL, FIELDS)
-    columns = [FIELDS[name] for name in names]
-    rows = [[str(show(row)) for _, show in columns] for row in _rows(state, backwards)]
-    return aligned([title for title, _ in columns], rows, [name in LEFT for name in names])
+    rows = [[str(cell) for cell in row] for row in node_rows(state, names, backwards)]
+    return aligned([FIELDS[name][0] for name in names], rows, [name in LEFT for name in names])
+
+
+def node_rows(state: State, names: Sequence[str], backwards: bool = False) -> list[list[object]]:
+    """Per node the fields with these `names`; see `node_list`."""
+    shows = [FIELDS[name][1] for name in names]
+    return [[show(row) for show in shows] for row in _rows(state, backwards)]
 
 
 def _rows(state: State, backwards: bool) -> Iterable[NodeRow]:

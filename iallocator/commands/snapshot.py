@@ -1,0 +1,211 @@
+"""``iallocator snapshot``: clusters as files that every planner, and every htool, reads.
+
+Exit status 0: all are written; 2: some are not, and why is on stderr.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from iallocator import options
+from iallocator.compat import IN_ORDER
+from iallocator.errors import IallocatorError, UsageError, one_line, tell
+from iallocator.files import WholeOutput
+from iallocator.options import Option, choice, file_name
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from iallocator.sources import Source
+
+__all__ = ["OPTIONS", "USAGE", "Settings", "run"]
+
+USAGE = "[OPTIONS] [FILE|-t FILE|-L|-m ADDRESS...]"
+
+ENDINGS = {"text": "data", "json": "json"}
+"""Form -> the ending of the file."""
+
+
+class Settings(options.Settings):
+    """Which clusters, and what is written of them."""
+
+    addresses: Sequence[str] = ()
+    output_dir: str = ""
+    form: str = "text"
+    request: str = ""
+    no_headers: bool = False
+
+
+OPTIONS = (
+    Option("--rapi --master -m", "addresses",
+           "a running cluster at HOST[:PORT], or its answers: file://FOLDER; may repeat",
+           file_name, "ADDRESS", repeats=True),
+    Option("--output-dir -d", "output_dir",
+           "write NAME.data or NAME.json into this folder, and say what each cluster is like",
+           file_name, "FOLDER"),
+    Option("--form", "form", "text: htools' format (default); json: a captured document",
+           choice(*ENDINGS), "FORM"),
+    Option("--request", "request",
+           "a document with this question in it: 'allocate --memory 4G ...', as for ask",
+           str, "WORDS"),
+    Option("--no-headers", "no_headers", "no titles above what each cluster is like"),
+)  # fmt: skip
+
+TITLES = ("Name", "Nodes", "Inst", "BNode", "BInst", "t_mem", "f_mem", "t_disk", "f_disk", "Score")
+"""Of the line about each cluster; memory in MiB, disk in GiB, as hscan shows it."""
+
+
+def run(settings: Settings, positional: Sequence[str]) -> int:
+    """Write the clusters that are named."""
+    if settings.request:
+        if "form" in settings.chosen and settings.form != "json":
+            raise UsageError("a text file has no place for a --request")
+        settings.form = "json"
+    if not settings.output_dir:
+        if len(settings.addresses) > 1:
+            raise UsageError("several clusters need --output-dir FOLDER")
+        _, source = next(_sources(settings, positional))
+        if isinstance(source, IallocatorError):
+            raise source
+        text = _written(source, settings)
+        with WholeOutput():
+            sys.stdout.write(text)
+        _show_lists(source, settings)
+        return 0
+    return _write_all(settings, positional)
+
+
+def _write_all(settings: Settings, positional: Sequence[str]) -> int:
+    """Every cluster into its file; the exit status."""
+    from iallocator.render.states.listing import aligned
+
+    rows: list[tuple[str, ...]] = []
+    failed = False
+    seen: set[str] = set()
+    for name, source in _sources(settings, positional):
+        try:
+            if isinstance(source, IallocatorError):
+                raise source
+            if name in seen:
+                raise UsageError(f"two clusters are called {name}")
+            seen.add(name)
+            _save(name, source, settings)
+            rows.append((name, *_figures(source)))
+            _show_lists(source, settings)
+        except IallocatorError as error:
+            failed = True
+            tell(f"iallocator: {one_line(f'{name}: {error}')}")
+    lines = aligned(TITLES, rows, [k == 0 for k in range(len(TITLES))])
+    titles, _, body = lines.partition("\n")
+    sys.stdout.write(body if settings.no_headers else f"{titles}\n{body}")
+    return 2 if failed else 0
+
+
+def _sources(
+    settings: Settings, positional: Sequence[str]
+) -> Iterator[tuple[str, Source | IallocatorError]]:
+    """The name of each cluster, and what is known of it, or why nothing is."""
+    from iallocator.sources import load
+    from iallocator.wire.document import Reading
+
+    reading = Reading(IN_ORDER, settings.static_kvm_node_memory)
+    for address in settings.addresses or [""]:
+        settings.rapi = address
+        try:
+            yield _name(settings, positional), load(settings, positional, reading)
+        except IallocatorError as error:
+            yield _name(settings, positional), error
+
+
+def _name(settings: Settings, positional: Sequence[str]) -> str:
+    """What the cluster is called: LOCAL, its host, or the name of its file, without its ending."""
+    if settings.luxi is not None:
+        return "LOCAL"
+    if settings.rapi and not settings.rapi.startswith("file:"):
+        return settings.rapi.partition("//")[2] or settings.rapi
+    path = settings.rapi or settings.text_data or settings.ialloc_src or "".join(positional)
+    base = os.path.basename(path.rstrip("/")) or "cluster"
+    return base if settings.rapi else base.partition(".")[0] or base
+
+
+def _save(name: str, source: Source, settings: Settings) -> None:
+    from iallocator.files import write_file
+
+    file = name.replace("/", "_") + "." + ENDINGS[settings.form]
+    write_file(os.path.join(settings.output_dir, file), _written(source, settings))
+
+
+def _written(source: Source, settings: Settings) -> str:
+    """The cluster in the form that is asked for."""
+    if settings.form == "text":
+        from iallocator.model.state import State
+        from iallocator.sources.writer import write_text
+
+        state = State(source.cluster)
+        return write_text(
+            source.cluster, state, policy=source.policy, master=source.master, backwards=True
+        )
+    from iallocator.wire.write import pretty
+
+    if source.document is None:
+        raise UsageError("a text file or a simulated cluster does not say enough for --form json")
+    document = {key: value for key, value in source.document.items() if key != "request"}
+    if settings.request:
+        document["request"] = _question(source, settings)
+    return pretty(document) + "\n"
+
+
+def _question(source: Source, settings: Settings) -> dict[str, object]:
+    """The request that the words ask for."""
+    import shlex
+
+    from iallocator.commands.shared.questions import OPTIONS, request_of, words_of
+    from iallocator.commands.shared.questions import Settings as Question
+    from iallocator.options import parse
+
+    question = Question()
+    try:
+        words = shlex.split(settings.request)
+    except ValueError as error:
+        raise UsageError(f"--request: {error}") from None
+    kind, names, more = words_of(parse(words, question, OPTIONS))
+    if more:
+        raise UsageError(f"--request: expected no file, got {' '.join(more)}")
+    return request_of(kind, names, question, source)
+
+
+def _figures(source: Source) -> tuple[str, ...]:
+    """The rest of the line about a cluster."""
+    from iallocator.model.state import State
+    from iallocator.planners.check.bad_items import bad_items
+    from iallocator.planners.check.overview import total_score
+
+    state = State(source.cluster)
+    nodes = source.cluster.nodes
+    bad_nodes, bad_instances = bad_items(state, range(len(nodes)))
+    return (
+        str(len(nodes)),
+        str(len(source.cluster.instances)),
+        str(len(bad_nodes)),
+        str(len(bad_instances)),
+        str(sum(node.total_memory for node in nodes)),
+        str(sum(node.reported_memory for node in nodes)),
+        str(sum(node.total_disk for node in nodes) // 1024),
+        str(sum(node.reported_disk for node in nodes) // 1024),
+        f"{total_score(state):.8f}",
+    )
+
+
+def _show_lists(source: Source, settings: Settings) -> None:
+    """What was read, and the lists that are asked for, on stderr."""
+    from iallocator.engine import summary
+    from iallocator.model.state import State
+
+    if settings.verbose:
+        tell(summary(source.cluster))
+    if settings.print_nodes is not None or settings.print_instances:
+        from iallocator.render.states.before_after import lists_of
+
+        tell(*lists_of(State(source.cluster), settings, backwards=True))

@@ -1,0 +1,57 @@
+"""A cluster as it is, as data: groups, and the statistics that its score is the sum of."""
+
+from __future__ import annotations
+
+from iallocator.planners.check.bad_items import bad_items
+from iallocator.scoring.metrics import STATISTICS
+from iallocator.scoring.state_score import score_of, terms_of
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from iallocator.model.cluster import Group
+    from iallocator.model.state import State
+
+    Json = dict[str, Any]
+
+__all__ = ["group_overviews", "score_terms", "total_score"]
+
+
+def total_score(state: State) -> float:
+    """The score of all nodes of all groups together."""
+    return score_of(state, range(len(state.cluster.nodes)))
+
+
+def score_terms(state: State) -> list[Json]:
+    """What that score is the sum of."""
+    terms = terms_of(state, range(len(state.cluster.nodes)))
+    return [
+        {"name": one.name, "weight": one.weight, "term": term}
+        for one, term in zip(STATISTICS, terms, strict=True)
+    ]
+
+
+def group_overviews(state: State) -> list[Json]:
+    """What there is to say of each group."""
+    counts = dict.fromkeys(range(len(state.cluster.groups)), 0)
+    for instance in state.cluster.instances:
+        counts[state.cluster.group_of(instance).index] += 1
+    return [_group(state, group, counts[group.index]) for group in state.cluster.groups]
+
+
+def _group(state: State, group: Group, instances: int) -> Json:
+    bad_nodes, bad_instances = bad_items(state, group.nodes)
+    return {
+        "name": group.name,
+        "uuid": group.uuid,
+        "alloc_policy": group.alloc_policy,
+        "tags": list(group.tags),
+        "networks": sorted(group.networks),
+        "nodes": len(group.nodes),
+        "instances": instances,
+        "bad_nodes": state.cluster.node_names(bad_nodes),
+        "bad_instances": sorted(bad_instances),
+        "n1": not bad_nodes,
+        "score": score_of(state, group.nodes) if group.nodes else 0.0,
+    }

@@ -1,0 +1,111 @@
+"""A cluster as it is, as data and as a page: what hinfo shows, and the networks."""
+
+from __future__ import annotations
+
+from iallocator.model.state import State
+from iallocator.planners.check.overview import group_overviews, score_terms, total_score
+from iallocator.render.states.listing import choose_fields
+from iallocator.render.states.nodes import FIELDS, USUAL, node_rows
+from iallocator.render.table import Column, Page, Table
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from typing import Any
+
+    from iallocator.model.instance import Instance
+    from iallocator.sources import Source
+
+    Json = dict[str, Any]
+
+__all__ = ["overview", "overview_page"]
+
+
+def overview(source: Source, fields: str | None, backwards: bool) -> Json:
+    """Everything about the cluster of `source`.
+
+    `fields` of nodes as for ``--print-nodes``; `backwards`: it was read in hail's order.
+    """
+    cluster = source.cluster
+    state = State(cluster)
+    names = choose_fields(fields or "", USUAL, FIELDS)
+    return {
+        "name": cluster.name,
+        "master": source.master,
+        "tags": list(cluster.tags),
+        "score": total_score(state),
+        "terms": score_terms(state),
+        "groups": group_overviews(state),
+        "nodes": [dict(zip(names, row)) for row in node_rows(state, names, backwards)],
+        "instances": [
+            _instance(one, state) for one in cluster.instances[:: -1 if backwards else 1]
+        ],
+    }
+
+
+def _instance(instance: Instance, state: State) -> Json:
+    return {
+        "name": instance.name,
+        "nodes": state.cluster.node_names(state.where[instance.name]),
+        "admin_state": instance.admin_state,
+        "auto_balance": instance.auto_balance,
+        "disk_template": instance.template,
+        "memory": instance.memory,
+        "disk": instance.disk,
+        "vcpus": instance.vcpus,
+        "networks": sorted(set(instance.networks)),
+        "tags": list(instance.tags),
+        "load": list(instance.load),
+    }
+
+
+def overview_page(document: Json, colour: bool) -> str:
+    """Groups, networks and statistics for a person."""
+    page = Page(colour)
+    for line in _about(document):
+        page.say(line, indent=0)
+    page.blank()
+    page.table(_groups(document["groups"]), indent=0)
+    page.blank()
+    page.table(_terms(document["terms"]), indent=0)
+    page.say(f"Score: {document['score']:.8f}", indent=0)
+    return page.text()
+
+
+def _about(document: Json) -> Iterator[str]:
+    """What there is to say of the cluster as a whole."""
+    counts = ", ".join(f"{len(document[what])} {what}" for what in ("groups", "nodes", "instances"))
+    yield f"Cluster {document['name']}: {counts}" if document["name"] else counts
+    if document["master"]:
+        yield f"Master: {document['master']}"
+    if document["tags"]:
+        yield f"Tags: {', '.join(document['tags'])}"
+
+
+def _groups(groups: Sequence[Json]) -> Table:
+    table = Table(
+        Column("group"), Column("policy"), Column("nodes", number=True),
+        Column("instances", number=True), Column("bad nodes", number=True),
+        Column("bad instances", number=True), Column("N+1"), Column("score", number=True),
+        Column("networks"),
+    )  # fmt: skip
+    for group in groups:
+        table.add(
+            group["name"], group["alloc_policy"], str(group["nodes"]), str(group["instances"]),
+            str(len(group["bad_nodes"])), str(len(group["bad_instances"])),
+            "yes" if group["n1"] else "no", f"{group['score']:.8f}",
+            ", ".join(group["networks"]),
+        )  # fmt: skip
+    return table
+
+
+def _terms(terms: Sequence[Json]) -> Table:
+    """The statistics, each with what it adds to the score."""
+    table = Table(
+        Column("statistic"), Column("value", number=True), Column("weight", number=True),
+        Column("adds", number=True),
+    )  # fmt: skip
+    for term in terms:
+        value = term["term"] / term["weight"]
+        table.add(term["name"], f"{value:.8f}", f"x{term['weight']:g}", f"{term['term']:.8f}")
+    return table

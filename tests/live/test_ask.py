@@ -1,0 +1,136 @@
+"""Questions about a running cluster, answered and explained without touching it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from iallocator.cli import main
+from iallocator.wire.validate import problems
+
+from .fakes import fake_luxi
+from .worlds import luxi_answer, rapi_answers, write_answers
+
+Capture = pytest.CaptureFixture[str]
+
+NEW = ("allocate", "--memory", "4G", "--disk", "20G", "--template", "drbd")
+
+
+def asked(capsys: Capture, *words: str) -> dict[str, Any]:
+    """The explanation as data."""
+    status = main(["ask", *words, "--json"])
+    out, err = capsys.readouterr()
+    assert (status, err) == (0, "")
+    return json.loads(out)  # type: ignore[no-any-return]
+
+
+def test_ask_allocate_answers_on_every_kind_of_source(tmp_path: Path, capsys: Capture) -> None:
+    """LUXI, RAPI, a text file and a document: the same nodes, and the scores that decided."""
+    answers = rapi_answers()
+    address = write_answers(tmp_path / "rapi", answers)
+    found = asked(capsys, *NEW, "-m", address)
+    assert found["response"]["success"]
+    assert len(found["response"]["result"]) == 2
+    with fake_luxi(tmp_path, lambda method, args: luxi_answer(answers, method, args)) as server:
+        assert asked(capsys, *NEW, f"-L{server.path}") == found
+        assert {method for method, _ in server.asked} == {"Query", "QueryClusterInfo"}
+    for form, where in (("text", ("-t",)), ("json", ())):
+        file = tmp_path / f"cluster.{form}"
+        assert main(["snapshot", "-m", address, "--form", form]) == 0
+        file.write_text(capsys.readouterr().out)
+        assert asked(capsys, *NEW, *where, str(file))["response"] == found["response"]
+
+
+def test_ask_allocate_of_several_and_in_a_group(tmp_path: Path, capsys: Capture) -> None:
+    """As Ganeti asks for a batch; the group is heeded."""
+    address = write_answers(tmp_path / "rapi", rapi_answers())
+    found = asked(capsys, *NEW, "--count=3", "--name=web", "--group=two", "-m", address)
+    placed, failed = found["response"]["result"]
+    assert (sorted(name for name, _ in placed), failed) == (["web-1", "web-2", "web-3"], [])
+    assert {node for _, nodes in placed for node in nodes} == {
+        "node4.example.com", "node5.example.com",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("mode", "moved"),
+    [
+        ("primary-only", {"inst1", "inst2", "inst3", "inst4"}),
+        ("secondary-only", set()),
+        ("all", {"inst1", "inst2", "inst3", "inst4"}),
+    ],
+)
+def test_ask_evacuate_is_about_who_is_on_the_node_in_that_role(
+    mode: str, moved: set[str], tmp_path: Path, capsys: Capture
+) -> None:
+    """A short name is enough."""
+    address = write_answers(tmp_path / "rapi", rapi_answers())
+    found = asked(capsys, "evacuate", "node1", f"--mode={mode}", "-m", address)
+    placed, failed, _ = found["response"]["result"]
+    assert {name.partition(".")[0] for name, *_ in (*placed, *failed)} == moved
+    assert bool(failed) == (mode == "all")  # both nodes of each, and the group has one more
+    assert all(nodes[0] != "node1.example.com" for _, _, nodes in placed)
+
+
+def test_ask_relocate_and_change_group(tmp_path: Path, capsys: Capture) -> None:
+    """The secondary that is there is what is left; groups go by name or uuid."""
+    address = write_answers(tmp_path / "rapi", rapi_answers())
+    found = asked(capsys, "relocate", "inst1", "-m", address)
+    assert found["response"]["result"] == ["node3.example.com"]
+    for target in ("two", "uuid-two"):
+        found = asked(capsys, "change-group", "inst1,inst2", "--to", target, "-m", address)
+        placed, failed, _ = found["response"]["result"]
+        assert ([group for _, group, _ in placed], failed) == (["two", "two"], [])
+
+
+def test_ask_explains_in_words_and_heeds_the_options_of_requests(
+    tmp_path: Path, capsys: Capture
+) -> None:
+    """Why not another node; another strategy."""
+    address = write_answers(tmp_path / "rapi", rapi_answers())
+    assert main(["ask", *NEW, "-m", address, "--node", "node2.example.com"]) == 0
+    assert "node2" in capsys.readouterr().out
+    found = asked(capsys, *NEW, "-m", address, "--strategy=pacemaker-balanced")
+    assert found["settings"]["strategy"] == "pacemaker-balanced"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        (), ("why",), ("evacuate",), ("evacuate", "node9"), ("evacuate", "node"),
+        ("relocate", "inst1,inst2"), ("allocate",), ("allocate", "--memory=x"),
+        ("allocate", "--memory=1G", "--template=drbd"), ("evacuate", "node1", "--memory=1G"),
+        ("allocate", "--memory=1G", "--template=diskless", "--disk=1G"),
+        ("change-group", "inst1", "--to=nowhere"), ("relocate", "inst1", "--mode=all"),
+    ],
+)  # fmt: skip
+def test_ask_something_that_is_no_question_is_one_line(
+    words: tuple[str, ...], tmp_path: Path, capsys: Capture
+) -> None:
+    """Exit status 2."""
+    address = write_answers(tmp_path / "rapi", rapi_answers())
+    assert main(["ask", *words, "-m", address]) == 2
+    out, err = capsys.readouterr()
+    assert (out, err.count("\n")) == ("", 1)
+
+
+@pytest.mark.parametrize(
+    "question",
+    [" ".join(NEW), f"{' '.join(NEW)} --count 2", "evacuate node1", "relocate inst1",
+     "change-group inst1 --to two"],
+)  # fmt: skip
+def test_snapshot_with_a_request_is_a_complete_request(
+    question: str, tmp_path: Path, capsys: Capture
+) -> None:
+    """The schemas accept it, and its answer is that of ask."""
+    address = write_answers(tmp_path / "rapi", rapi_answers())
+    assert main(["snapshot", "-m", address, "--request", question]) == 0
+    file = tmp_path / "request.json"
+    file.write_text(capsys.readouterr().out)
+    assert problems(file.read_bytes(), "needed") == []
+    assert main([str(file)]) == 0
+    response = json.loads(capsys.readouterr().out)
+    assert response == asked(capsys, *question.split(), "-m", address)["response"]

@@ -1,0 +1,155 @@
+"""Running clusters as files: htools read them as they would the cluster itself."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from iallocator.cli import main
+from iallocator.wire.validate import problems
+
+from .fakes import fake_luxi
+from .test_recorded import RECORDED, needs_hbal, ours, recorded_luxi, theirs
+from .worlds import rapi_answers, write_answers
+
+Capture = pytest.CaptureFixture[str]
+
+
+@needs_hbal
+@pytest.mark.parametrize("group", ["default", "rack2"])
+def test_snapshot_as_text_has_the_tables_and_moves_of_the_cluster(
+    group: str, tmp_path: Path, capsys: Capture
+) -> None:
+    """Hbal on the file is hbal on the cluster; and so are we."""
+    with fake_luxi(tmp_path, recorded_luxi) as server:
+        for door in (f"-L{server.path}", f"-mfile://{RECORDED}"):
+            assert main(["snapshot", door]) == 0
+            text = tmp_path / "cluster.data"
+            text.write_text(capsys.readouterr().out)
+            words = ("-t", str(text), "-G", group)
+            tables, moves = theirs(*words)
+            assert moves
+            assert (tables, moves) == theirs(door, "-G", group)
+            own, own_moves = ours(capsys, *words)
+            assert own_moves == moves
+            assert {name: own[name] for name in tables} == tables
+
+
+@needs_hbal
+@pytest.mark.skipif(not shutil.which("hscan"), reason="hscan is not installed")
+def test_snapshot_says_of_a_cluster_what_hscan_says(tmp_path: Path, capsys: Capture) -> None:
+    """Line by line, the file, too."""
+    ours_in, theirs_in = tmp_path / "ours", tmp_path / "theirs"
+    ours_in.mkdir()
+    theirs_in.mkdir()
+    with fake_luxi(tmp_path, recorded_luxi) as server:
+        assert main(["snapshot", f"-L{server.path}", "-d", str(ours_in)]) == 0
+        said = capsys.readouterr().out
+        command = ["hscan", f"-L{server.path}", "-d", str(theirs_in)]
+        done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert [line.split() for line in said.splitlines()] == [
+        line.split() for line in done.stdout.splitlines()
+    ]
+    mine, other = (folder / "LOCAL.data" for folder in (ours_in, theirs_in))
+    network = "|edfc3541-6ef0-4176-b216-5688cbfaca77\n"  # which hscan does not ask for
+    assert mine.read_text().replace(network, "|\n") == other.read_text()
+
+
+def test_snapshot_as_a_document_is_valid_and_plans_like_the_cluster(
+    tmp_path: Path, capsys: Capture
+) -> None:
+    """With everything that the schemas want."""
+    address = f"-mfile://{RECORDED}"
+    assert main(["snapshot", address, "--form=json"]) == 0
+    file = tmp_path / "cluster.json"
+    file.write_text(capsys.readouterr().out)
+    assert problems(file.read_bytes(), "unread") == []
+    said = []
+    for source in ([str(file)], [address]):
+        assert main(["balance", "--all-groups", "--json", *source]) == 0
+        said.append(capsys.readouterr().out)
+    assert said[0] == said[1]
+
+
+def test_snapshot_of_several_clusters_writes_those_that_answer(
+    tmp_path: Path, capsys: Capture
+) -> None:
+    """One line each, and exit status 2 for the one that does not."""
+    one, two = (write_answers(tmp_path / name, rapi_answers()) for name in ("one", "two"))
+    lost = f"file://{tmp_path}/lost"
+    folder = tmp_path / "out"
+    folder.mkdir()
+    assert main(["snapshot", "-m", one, "-m", lost, "-m", two, "-d", str(folder), "-p"]) == 2
+    out, err = capsys.readouterr()
+    assert [line.split()[0] for line in out.splitlines()] == ["Name", "one", "two"]
+    assert sorted(file.name for file in folder.iterdir()) == ["one.data", "two.data"]
+    assert (folder / "one.data").read_text() == (folder / "two.data").read_text()
+    assert "iallocator: lost: " in err
+    assert err.count("t_mem") == 2
+    assert main(["snapshot", "-m", one, "-d", str(folder), "--no-headers"]) == 0
+    assert capsys.readouterr().out.split()[0] == "one"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("-m", "file:///a", "-m", "file:///b"), ("--form=json", "--simulate=p,1,1g,1g,1"),
+        ("--form=text", "--request=evacuate node1"), ("--request=what",),
+        ("--request=allocate 'x",), ("-d", "/nowhere"),
+    ],
+)  # fmt: skip
+def test_snapshot_that_cannot_be_is_one_line(
+    words: tuple[str, ...], tmp_path: Path, capsys: Capture
+) -> None:
+    """Exit status 2."""
+    source = [] if any("simulate" in word or "file:" in word for word in words) else [
+        "-m", write_answers(tmp_path / "rapi", rapi_answers()),
+    ]  # fmt: skip
+    assert main(["snapshot", *words, *source]) == 2
+    _, err = capsys.readouterr()
+    assert err.count("\n") == 1
+
+
+@pytest.mark.skipif(not shutil.which("hinfo"), reason="hinfo is not installed")
+@pytest.mark.parametrize("more", [(), ("-O", "node5.vc.example.com")])
+def test_show_has_the_groups_scores_and_tables_of_hinfo(
+    more: tuple[str, ...], capsys: Capture
+) -> None:
+    """Numbers of nodes, instances, bad ones; the statistics; all nodes and instances."""
+    door = f"-mfile://{RECORDED}"
+    command = ["hinfo", door, "-v", "-p", "--print-instances", *more]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert main(["show", door, "--json", "--compat=hail", *more]) == 0
+    found = json.loads(capsys.readouterr().out)
+    lines = [line.split() for line in done.stdout.splitlines()]
+    groups = {line[0]: line[1:] for line in lines if line and line[0] in ("default", "rack2")}
+    assert groups == {
+        group["name"]: [
+            str(group["nodes"]), str(group["instances"]), str(len(group["bad_nodes"])),
+            str(len(group["bad_instances"])), str(group["n1"]), f"{group['score']:.8f}",
+        ]
+        for group in found["groups"]
+    }  # fmt: skip
+    weighted = [line for line in lines if len(line) == 3 and line[2].startswith("x")]
+    terms = [f"{term['term'] / term['weight']:.8f}" for term in found["terms"]]
+    assert terms == [line[1] for line in weighted]
+    assert f"{found['score']:.8f}" == next(line[2] for line in lines if line[:1] == ["Cluster"]
+                                           and line[1] == "score:")  # fmt: skip
+    assert main(["show", door, "-p", "--print-instances", "--compat=hail", *more]) == 0
+    shown = capsys.readouterr().out.splitlines()
+    tables = [line for line in done.stderr.splitlines() if line.startswith(" ")]
+    assert [line for line in shown if line.startswith(" ")] == [line.rstrip() for line in tables]
+
+
+def test_show_names_the_networks_of_groups(capsys: Capture) -> None:
+    """Which no htool does; on the page and in the document."""
+    assert main(["show", f"-mfile://{RECORDED}"]) == 0
+    assert "edfc3541-6ef0-4176-b216-5688cbfaca77" in capsys.readouterr().out
+    assert main(["show", f"-mfile://{RECORDED}", "--json", "-pname,group"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert [len(group["networks"]) for group in found["groups"]] == [1, 0]
+    assert found["nodes"][0] == {"name": "node1", "group": "default"}
