@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from scenario import creation, execution, extras, groups, moves, outages
+from scenario import creation, execution, extras, groups, moves, outages, reading
 from scenario.runner import Runner, Tally
 from vcluster import host, stage
 from vcluster.cluster import Cluster
@@ -108,7 +108,7 @@ def _run(arguments: argparse.Namespace, captures: Path) -> Tally:
             if not arguments.only_executions:
                 _scenario(run, arguments.options)
             if arguments.plugin.name != "hail":  # which carries nothing out
-                _each(run, lambda: execution.faults(run))
+                _each(run, lambda: reading.doors(run), lambda: execution.faults(run))
         finally:
             _save_logs(cluster, logs)
         print(f"took {time.monotonic() - started:.0f} s; calls and logs are in {captures}")

@@ -1,0 +1,113 @@
+"""A running cluster read through both doors, beside hbal, and as a file that hbal reads."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from vcluster import stage
+from vcluster.layout import FIRST_GROUP, NODE_STATE, SECOND_GROUP, instance
+
+from scenario.creation import add
+from scenario.runner import Runner
+
+_NAMES = ("re1", "re2", "re3", "re4")
+_RAPI = "198.18.77.11"
+_LISTS = ("-p", "--print-instances")
+
+Rows = dict[str, list[str]]
+
+
+def doors(run: Runner) -> None:
+    """Compare tables and plans of both groups with hbal's.
+
+    Parameters
+    ----------
+    run : Runner
+        Gives access to the cluster.
+    """
+    run.section("running clusters read")
+    one, two, three = run.nodes_of(FIRST_GROUP)[:3]
+    for name, memory in zip(_NAMES, (4096, 2048, 2048, 1024), strict=True):
+        where = f"--node={one}:{two if name != 're4' else three}"
+        run.arrange(*add(name, "drbd", "--no-wait-for-sync", where, memory=memory))
+    ours, theirs = f"{NODE_STATE}/ours", f"{NODE_STATE}/theirs"
+    run.cluster.master.run("mkdir", "-p", ours, theirs)
+    snapshot = run.cluster.master.run(_program(), "snapshot", "-L", "-d", ours)
+    hscan = run.cluster.master.run("hscan", "-L", "-d", theirs)
+    run.record("snapshot says what hscan says", _different(snapshot.output, hscan.output))
+    _compare(run, "LUXI", ("-L",), ("-L",))
+    _compare(run, "RAPI", ("-m", _RAPI, "--insecure"), ("-m", _RAPI))
+    _compare(run, "our snapshot", ("-t", f"{ours}/LOCAL.data"), ("-t", f"{ours}/LOCAL.data"))
+    _compare(run, "hscan's file", ("-t", f"{theirs}/LOCAL.data"), ("-L",))
+    _monitored(run)
+    run.drop(*_NAMES)
+
+
+def _program() -> str:
+    """The program inside the nodes."""
+    return str(json.loads(stage.SETTINGS.read_text(encoding="utf-8"))["plugin"])
+
+
+def _compare(run: Runner, door: str, ours: tuple[str, ...], theirs: tuple[str, ...]) -> None:
+    """Tables and plan of each group, ours on `ours` and hbal's on `theirs`."""
+    for group in (FIRST_GROUP, SECOND_GROUP):
+        words = ("-G", group, *_LISTS)
+        hbal = run.cluster.master.run("hbal", *theirs, *words)
+        balance = (_program(), "balance", "--compat=hail", *ours, *words)
+        tables = run.cluster.master.run(*balance)
+        plan = run.cluster.master.run(*balance[:-2], "--json")
+        found = [] if hbal.status == tables.status == 0 else [hbal.output, tables.output]
+        known, own = _rows(hbal.output), _rows(tables.output)
+        found += _different(_lines(own, known), _lines(known, known))
+        if not found:
+            found += _different(_moves(plan.output), _hbal_moves(hbal.output))
+        run.record(f"{door}: hbal's tables and plan, {group}", found)
+
+
+def _rows(output: str) -> Rows:
+    """Name of a node or instance -> its lines of the tables."""
+    found: Rows = {}
+    for line in output.splitlines():
+        words = line.split()
+        numbers = sum(word.replace(".", "", 1).isdigit() for word in words)
+        names = [word for word in words[:2] if word[:2] in ("re", "no")]
+        if names and numbers > 5:
+            found.setdefault(names[0], []).append(" ".join(words))
+    return found
+
+
+def _lines(rows: Rows, names: Rows) -> str:
+    return "\n".join(line for name in sorted(names) for line in rows.get(name, []))
+
+
+def _moves(plan: str) -> str:
+    """Instance and score of every move of a plan of ours."""
+    try:
+        moves: list[dict[str, Any]] = json.loads(plan)["moves"]
+    except (ValueError, KeyError):
+        return plan
+    return "\n".join(f"{move['instance']} {move['score']:.8f}" for move in moves)
+
+
+def _hbal_moves(output: str) -> str:
+    """The same of hbal, which leaves the domain out."""
+    lines = [line.split() for line in output.splitlines() if " => " in line]
+    return "\n".join(f"{instance(words[1])} {words[words.index('=>') + 2]}" for words in lines)
+
+
+def _different(ours: str, theirs: str) -> list[str]:
+    """What is not the same, word by word."""
+    mine, others = ([line.split() for line in text.splitlines()] for text in (ours, theirs))
+    if mine == others:
+        return []
+    return ["ours:", *ours.splitlines()[:8], "theirs:", *theirs.splitlines()[:8]]
+
+
+def _monitored(run: Runner) -> None:
+    """Every node says how busy it is; the plan is made with that."""
+    done = run.cluster.master.run(
+        _program(), "check", "-L", "--mond", "--exit-on-missing-mond-data", "--json"
+    )
+    whole = done.output.lstrip().startswith("{")
+    run.record("all monitoring daemons answer", [] if whole else done.output.splitlines())
