@@ -186,10 +186,10 @@ def _at_once(context: Context, request: MultiAllocate, greedy: _Batch) -> tuple[
     _take_off(context, greedy)
     failed = {name for name, _ in greedy.failed if name in wishes}
     found = place_together(context, list(wishes.values()), failed)
-    if found.places:
-        return _exactly(context, request, wishes, found.places), found.note()
-    _put_back(context, greedy)
-    return greedy, found.note()
+    exact = _exactly(context, request, wishes, found.places) if found.places else None
+    if exact is None:
+        _put_back(context, greedy)
+    return exact or greedy, found.note()
 
 
 def _wishes(context: Context, request: MultiAllocate) -> dict[str, AllocationRequest]:
@@ -220,10 +220,10 @@ def _best(context: Context, request: MultiAllocate, batch: _Batch, note: str) ->
         return batch, f"{note}; no optimum: {TIME_IS_UP}"
     _take_off(context, batch)
     optimum, best = best_batch(context, [wishes[n] for n in wishes if n in placed], placed)
-    if best == placed:
+    exact = _exactly(context, request, wishes, best) if best != placed else None
+    if exact is None:
         _put_back(context, batch)
-        return batch, note + optimum
-    return _exactly(context, request, wishes, best), note + optimum
+    return exact or batch, note + optimum
 
 
 def _exactly(
@@ -231,8 +231,11 @@ def _exactly(
     request: MultiAllocate,
     wishes: Mapping[str, AllocationRequest],
     places: Mapping[str, tuple[int, ...]],
-) -> _Batch:
-    """Put the instances where `places` has them, and the others where there still is room."""
+) -> _Batch | None:
+    """Put the instances where `places` has them, and the others where there still is room.
+
+    None, and the state as it was: there was nothing left to spend for judging a place again.
+    """
     from iallocator.placement.several.joint import offer_chosen
 
     batch = _Batch()
@@ -240,6 +243,9 @@ def _exactly(
         name = wanted.instance.name
         if name in places:
             offer = offer_chosen(context, wishes[name], places[name])
+            if not offer.placements:
+                _take_off(context, batch)
+                return None
             _take(context, batch, wanted, offer, [offer.document(1)])
     left = [wanted for wanted in request.wanted if wanted.instance.name not in places]
     _place_in_turn(context, left, batch)

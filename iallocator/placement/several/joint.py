@@ -209,7 +209,7 @@ def offer_exactly(context: Context, wish: AllocationRequest, nodes: Nodes) -> Gr
 def offer_chosen(context: Context, wish: AllocationRequest, nodes: Nodes) -> GroupSolution:
     """The same, with the other nodes that an instance on shared storage could be on."""
     offer = offer_exactly(context, wish, nodes)
-    if offer.secondaries is not None:
+    if offer.placements and offer.secondaries is not None:
         group = context.cluster.nodes[nodes[0]].group
         whole = collect_offers(context, _only_in(wish, group)).best
         if whole is not None:

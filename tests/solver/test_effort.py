@@ -1,0 +1,60 @@
+"""Batches whose simulations of failures have nothing left to spend at any point of the search."""
+
+from __future__ import annotations
+
+import json
+from random import Random
+
+import pytest
+
+from iallocator.cli import answer
+from iallocator.placement import context
+from tests import builders
+from tests.builders import Json
+
+pytest.importorskip("highspy")
+
+EVENLY = (0, 100, 200, 400, 800, 1600, 3200, 6400, 12_800, 25_600, 51_200)
+"""Moves × nodes for a whole request: from nothing to enough."""
+
+
+def crowded_batch(seed: int) -> Json:
+    """Return a cluster whose failures only simulations decide, and a batch for it."""
+    rng = Random(f"effort/{seed}")
+    residents = {
+        f"i{k}": builders.instance(
+            f"node{1 + k % 4}", memory=rng.choice((512, 1024, 1536)), disk_template="rbd"
+        )
+        for k in range(12)
+    }
+    document = builders.cluster(4, memory=7168, cpus=64, instances=residents)
+    wanted = []
+    for number in range(4):
+        request = builders.allocate(document, memory=rng.choice((512, 1024, 2048)))["request"]
+        del request["type"]
+        wanted.append(
+            request | {"name": f"new{number}", "disk_template": "rbd", "required_nodes": 1}
+        )
+    return document | {"request": {"type": "multi-allocate", "instances": wanted}}
+
+
+def placed(response: Json) -> int:
+    """Return how many instances have a place."""
+    return sum(1 for entry in response["solutions"] if entry["nodes"])
+
+
+@pytest.mark.parametrize("options", [[], ["--optimal"]], ids=["default", "optimal"])
+def test_batch_without_effort_left_places_no_fewer_than_greedy(
+    options: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where a search's end cannot be judged again, what greedy placing had stands."""
+    undecided = 0
+    for seed in range(12):
+        raw = json.dumps(crowded_batch(seed)).encode()
+        for effort in EVENLY:
+            monkeypatch.setattr(context, "WORK", effort / 600)
+            greedy = json.loads(answer(raw, ["--exact-search=no"]))
+            found = json.loads(answer(raw, options))
+            undecided += "undecided" in found["info"]
+            assert placed(found) >= placed(greedy), (seed, effort)
+    assert undecided > 10
