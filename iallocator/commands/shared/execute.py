@@ -174,7 +174,7 @@ def _carry_out(execution: _Execution, journal: Journal, load: Load) -> tuple[Jso
         journal.close()
     if trouble:
         _complain(f"{trouble}; --resume {journal.path} goes on")
-    elif interrupts.came:
+    elif interrupts.came and not complete(execution.records):
         _complain(f"interrupted; --resume {journal.path} goes on")
     elif _waits_for_a_hand(execution.records):
         _complain(f"there is something to do by hand; then --resume {journal.path} --done-by-hand")
