@@ -12,6 +12,7 @@ from itertools import pairwise
 from iallocator.model.constraint import ORDER
 from iallocator.placement.several.affinity import BondRows
 from iallocator.placement.several.result import JointResult
+from iallocator.placement.several.wishes import WishRows
 from iallocator.planners.place.planned_place import stopped_disks
 from iallocator.solver.budget import Interrupts
 from iallocator.solver.most import Most, find_all_or_most
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
     from typing import Any
 
+    from iallocator.model.constraint import Constraint
     from iallocator.model.instance import Instance
     from iallocator.planners.place.planned_place import PlannedPlace
     from iallocator.planners.place.scheduler import SchedulingPass
@@ -35,6 +37,10 @@ __all__ = ["place_exactly"]
 
 TINY = 0.25
 """What all moves and all scores together may cost at most."""
+
+PRICED = 8.0
+"""What a broken wish costs at most, where 1 is what the scores of an instance differ by, or one
+of its nodes changing: more than moving both out of each other's way."""
 
 FIRST = 2_000_000
 """What keep-running adds to a priority: more than any priority there is."""
@@ -76,6 +82,7 @@ class _Rows:
         self._bonds = BondRows(one.context, order, (ORDER,))
         self._unit = TINY / max(1, len(order))
         self._bounds: dict[Row, tuple[float, float]] = {}
+        self._wishes = WishRows(one.relations, self._names, self._price_of)
 
     def problem(self, budget: Budget) -> Problem | None:
         """All places of all instances; None if there is no time for them."""
@@ -87,7 +94,11 @@ class _Rows:
             places = list(self._places(instance))
             bonds = self._bonds.needs(instance, [nodes for _, nodes in places])
             needs = {
-                nodes: {**bonds.get(nodes, {}), **self._uses(instance, nodes)}
+                nodes: {
+                    **bonds.get(nodes, {}),
+                    **self._uses(instance, nodes),
+                    **self._wishes.uses(instance.name, nodes[0]),
+                }
                 for _, nodes in places
             }
             before = one.places[instance.name].before
@@ -98,7 +109,24 @@ class _Rows:
         program = collected.problem()
         self._bonds.bound(program)
         program.bounds.update(self._bounds)
+        self._wishes.bound(program)
         return program
+
+    def _price_of(self, bond: Constraint) -> float:
+        """What breaking a wish between two that choose costs: as much as off their scores."""
+        both = (self._one.places[name].instance for name in (bond.instance, bond.other))
+        return self._unit * max(self._priced(one, bond.weight) for one in both) / 4
+
+    def _priced(self, instance: Instance, price: float) -> float:
+        """A price, 1 being what its scores differ by; if they do not, it comes before staying."""
+        span = self._span(instance)
+        return min(PRICED, price / span) if span else PRICED / 2 * (1 + price / (price + 1))
+
+    def _span(self, instance: Instance) -> float:
+        one = self._one
+        weights = one.weigher.of(instance, one.homes.get(instance.name))
+        usable = [w for w, may in zip(weights, one.facts.usable) if may and w >= 0]
+        return float(max(usable) - min(usable)) if usable else 0.0
 
     def _priority(self, instance: Instance) -> int:
         one = self._one
@@ -118,6 +146,7 @@ class _Rows:
         highest = max(weights)
         span = float(highest - min(weights)) or 1.0
         with_it = self._companion(instance)
+        prices = one.context.bonds.costs(instance, range(len(weights)))
         for group, field in enumerate(one.openings.fields(place)):
             for index in field:
                 usable = one.facts.usable[index] and weights[index] >= 0
@@ -126,6 +155,8 @@ class _Rows:
                 if one.openings.refusal(place, (index,)):
                     continue
                 cost = (highest - weights[index]) / span + group
+                if index in prices:
+                    cost += self._priced(instance, prices[index])
                 for nodes in self._pairs(place, index):
                     moves = sum(node not in place.before for node in nodes)
                     yield self._unit * (cost + moves) / 4, nodes
