@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from itertools import combinations
+
 from iallocator.model.constraint import APART, TOGETHER
+from iallocator.model.rule import ALWAYS, domains_between, weight_between
 from iallocator.solver.problem import INFINITY, Choice, Kind
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
+    from collections.abc import Callable, Collection, Iterator
     from typing import Any
 
     from iallocator.constraints.relations import Relations
-    from iallocator.model.constraint import Constraint
+    from iallocator.model.rule import Rule
     from iallocator.solver.problem import Problem
 
     Row = tuple[Any, ...]
@@ -19,42 +22,65 @@ if TYPE_CHECKING:
 
 __all__ = ["WishRows"]
 
+MANY = 2_000
+"""A rule with more pairs than this is left to the greedy choice: the program would be too large."""
+
 
 class WishRows:
     """What those in `names` should, or should not, have in common; each pair once.
 
-    `price_of` says what breaking one costs in the program.  A wish has a choice of its own:
-    to be kept, or broken at its price, which is the only way round its rows.
+    `price_of` says what breaking a wish of two, at a weight, costs in the program.  A wish has
+    a choice of its own: to be kept, or broken at its price, which is the only way round its
+    rows.
     """
 
     def __init__(
         self,
         relations: Relations | None,
         names: Collection[str],
-        price_of: Callable[[Constraint], float],
+        price_of: Callable[[str, str, float], float],
     ) -> None:
         self._relations = relations
-        self._names = names
-        self._price_of = price_of
-        self._rows: dict[Key, set[Row]] = {}
+        self._wishes: dict[str, list[Key]] = {}
+        self._rows: dict[Key, dict[Row, float]] = {}
         self._prices: dict[Key, float] = {}
+        for key, weight in self._pairs(names):
+            self._prices[key] = max(self._prices.get(key, 0.0), price_of(*key[1:3], weight))
+        for key in self._prices:
+            for name in key[1:3]:
+                self._wishes.setdefault(name, []).append(key)
+
+    def _pairs(self, names: Collection[str]) -> Iterator[tuple[Key, float]]:
+        """(kind, one, other, domain) and the weight of each wish."""
+        relations = self._relations
+        rules: dict[Rule, None] = {}
+        for name in sorted(names) if relations is not None else ():
+            assert relations is not None
+            rules |= dict.fromkeys(relations.members_of.get(name, ()))
+        for rule in rules:
+            members = [member for member in rule.members if member.instance in names]
+            if len(members) * (len(members) - 1) > 2 * MANY:
+                continue
+            for one, other in combinations(members, 2):
+                weight = weight_between(one.weight, other.weight)
+                if weight == ALWAYS or weight <= 0 or one.instance == other.instance:
+                    continue
+                first, second = sorted((one.instance, other.instance))
+                for domain in domains_between(one.domain, other.domain):
+                    yield (rule.kind, first, second, domain), weight
 
     def uses(self, name: str, node: int) -> dict[Row, float]:
         """What the instance of that name, running on `node`, uses of the wishes' rows."""
-        relations = self._relations
         found: dict[Row, float] = {}
-        for bond in relations.of(name) if relations is not None else ():
-            if bond.must or bond.other not in self._names or bond.kind not in (APART, TOGETHER):
-                continue
-            assert relations is not None
-            if bond.kind == TOGETHER and not relations.disjoint(bond.domain):
+        for key in self._wishes.get(name, ()):
+            assert self._relations is not None
+            kind, _, second, domain = key
+            domains = self._relations.domains
+            if kind == TOGETHER and not domains.zones(domain).disjoint:
                 continue  # no sum of its own says whether they share one of several domains
-            first, second = sorted((name, bond.other))
-            key = (bond.kind, first, second, bond.domain)
-            sign = -1.0 if bond.kind == TOGETHER and name == second else 1.0
-            rows = {("wish", key, site): sign for site in relations.sites(node, bond.domain)}
-            self._rows.setdefault(key, set()).update(rows)
-            self._prices[key] = max(self._prices.get(key, 0.0), self._price_of(bond))
+            sign = -1.0 if kind == TOGETHER and name == second else 1.0
+            rows = {("wish", key, site): sign for site in domains.sites(node, domain)}
+            self._rows.setdefault(key, {}).update(rows)
             found |= rows
         return found
 

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
     from typing import Any
 
-    from iallocator.model.constraint import Constraint
     from iallocator.model.instance import Instance
     from iallocator.planners.place.planned_place import PlannedPlace
     from iallocator.planners.place.scheduler import SchedulingPass
@@ -112,10 +111,10 @@ class _Rows:
         self._wishes.bound(program)
         return program
 
-    def _price_of(self, bond: Constraint) -> float:
+    def _price_of(self, one: str, other: str, weight: float) -> float:
         """What breaking a wish between two that choose costs: as much as off their scores."""
-        both = (self._one.places[name].instance for name in (bond.instance, bond.other))
-        return self._unit * max(self._priced(one, bond.weight) for one in both) / 4
+        both = (self._one.places[name].instance for name in (one, other))
+        return self._unit * max(self._priced(each, weight) for each in both) / 4
 
     def _priced(self, instance: Instance, price: float) -> float:
         """A price, 1 being what its scores differ by; if they do not, it comes before staying."""
