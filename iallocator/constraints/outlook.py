@@ -20,31 +20,40 @@ __all__ = ["Outlook", "breaks", "others_broken"]
 
 
 class _Term:
-    """The others of one shape, as one failure domain asks of them.
+    """The others as one failure domain asks of them: how many are where, and what they weigh."""
 
-    Attributes
-    ----------
-    weight:
-        What each of them costs; `ALWAYS` for musts.
-    """
+    __slots__ = ("_apart", "_by_zone", "_cost", "_costs", "_total", "_zones")
 
-    __slots__ = ("_apart", "_by_zone", "_total", "_zones", "weight")
-
-    def __init__(self, apart: bool, weight: float, zones: Zones, counts: dict[int, int]) -> None:
-        self.weight = weight
+    def __init__(self, apart: bool, zones: Zones) -> None:
         self._apart = apart
         self._zones = zones
-        self._total = sum(counts.values())
+        self._total = 0
+        self._cost = 0.0
         self._by_zone: dict[int, int] = {}
+        self._costs: dict[int, float] = {}
+
+    def add(self, counts: Mapping[int, int], weight: float) -> None:
+        """Count more of them, each of which costs `weight`; node -> how many."""
         for node, count in counts.items():
-            zone = zones.of[node]
+            zone, cost = self._zones.of[node], weight * count
             self._by_zone[zone] = self._by_zone.get(zone, 0) + count
+            self._costs[zone] = self._costs.get(zone, 0.0) + cost
+            self._total += count
+            self._cost += cost
 
     def broken(self, node: int) -> int:
         """With how many of them the bond is broken on `node`."""
         zones, found = self._zones, self._by_zone
         near = sum(found.get(zone, 0) for zone in zones.touching[zones.of[node]])
         return near if self._apart else self._total - near
+
+    def cost(self, node: int) -> float:
+        """What that costs."""
+        if not self.broken(node):
+            return 0.0
+        zones, found = self._zones, self._costs
+        near = sum(found.get(zone, 0.0) for zone in zones.touching[zones.of[node]])
+        return near if self._apart else self._cost - near
 
     def parts(self, before: int, now: int) -> bool:
         """Whether a bond that holds on `before` is broken on `now`."""
@@ -58,16 +67,16 @@ class _Term:
 class Outlook:
     """One member of a rule, and where the others are.
 
-    Cost: shapes of the rule times nodes to make; to ask, the shapes.
+    Cost: shapes of the rule times nodes to make; to ask, failure domains that nodes have.
     """
 
     __slots__ = ("_musts", "_wishes", "member")
 
     def __init__(self, member: Member, census: Census, domains: Domains) -> None:
         self.member = member
-        terms = list(_terms(member, census, domains))
-        self._musts = [term for term in terms if term.weight == ALWAYS]
-        self._wishes = [term for term in terms if term.weight != ALWAYS]
+        terms = _terms(member, census, domains)
+        self._musts = [term for (must, _), term in terms.items() if must]
+        self._wishes = [term for (must, _), term in terms.items() if not must]
 
     def __bool__(self) -> bool:
         """Whether there are others at all."""
@@ -87,20 +96,29 @@ class Outlook:
 
     def cost(self, node: int) -> float:
         """What those shoulds cost."""
-        return sum(term.weight * term.broken(node) for term in self._wishes)
+        return sum(term.cost(node) for term in self._wishes)
 
 
-def _terms(member: Member, census: Census, domains: Domains) -> Iterator[_Term]:
+def _terms(member: Member, census: Census, domains: Domains) -> dict[tuple[bool, Zones], _Term]:
+    """(whether they must, zones) -> the others that count there; shapes that ask alike are one."""
     rule = member.rule
     home = census.homes.get(member.instance)
     own = [one.shape for one in census.of(member.instance, rule)] if home is not None else []
+    found: dict[tuple[bool, Zones], _Term] = {}
     for shape, counts in census.counts(rule).items():
-        others = dict(counts)
+        others: Mapping[int, int] = counts
         if home is not None and shape in own:
-            others[home] -= own.count(shape)
-        for asked in domains_between(member.domain, shape[1]) if any(others.values()) else ():
-            price = weight_between(member.weight, shape[0])
-            yield _Term(rule.kind == APART, price, domains.zones(asked), others)
+            others = {**counts, home: counts[home] - own.count(shape)}
+        if not any(others.values()):
+            continue
+        price = weight_between(member.weight, shape[0])
+        must = price == ALWAYS
+        for asked in domains_between(member.domain, shape[1]):
+            zones = domains.zones(asked)
+            if (must, zones) not in found:
+                found[must, zones] = _Term(rule.kind == APART, zones)
+            found[must, zones].add(others, 0.0 if must else price)
+    return found
 
 
 def breaks(one: Member, other: Member, nodes: tuple[int, int], domains: Domains) -> Iterator[str]:
