@@ -16,7 +16,7 @@ from iallocator import __version__
 from iallocator.commands import COMMANDS, find_command, run_command
 from iallocator.errors import IallocatorError, UsageError, one_line, tell
 from iallocator.files import WholeOutput, read_file
-from iallocator.options import COMMON, Settings, help_lines, parse
+from iallocator.options import COMMON, Settings, configuration_path, help_lines, parse
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -68,6 +68,10 @@ def _run(arguments: list[str]) -> int:
     if settings.version:
         print(f"iallocator {__version__}")
         return 0
+    if file := configuration_path(settings):
+        from iallocator.configuration import configure
+
+        configure(settings, file, COMMANDS, positional)
     files = [*positional, *([settings.ialloc_src] if settings.ialloc_src else [])]
     if len(files) > 1:
         raise UsageError(f"one request file at most, got {' '.join(files)}")

@@ -7,6 +7,8 @@ documentation tests.  The parser is our own for two reasons: Ganeti passes flags
 
 from __future__ import annotations
 
+import os
+
 from iallocator.compat import ways_of
 from iallocator.errors import UsageError
 from iallocator.files import LIMIT
@@ -18,7 +20,16 @@ if TYPE_CHECKING:
 
     from iallocator.compat import Ways
 
-__all__ = ["COMMON", "Option", "Settings", "help_lines", "parse", "positional_words"]
+__all__ = [
+    "COMMON", "CONFIGURATION", "Option", "Settings", "configuration_path", "help_lines", "parse",
+    "positional_words", "unknown",
+]  # fmt: skip
+
+CONFIGURATION = "/etc/iallocator.conf"
+"""Where settings are taken from if nobody names another file; it need not be there."""
+
+NAMED_BY = "IALLOCATOR_CONFIG"
+"""The environment variable that names another one; empty: none is read."""
 
 
 class Option:
@@ -212,6 +223,8 @@ class Settings:
     final_msav: float = -10
     msav_steps: int = 10
     seed: int | None = None
+    config: str = ""
+    no_config: bool = False
     verbose: int = 0
     validate: bool = False
     version: bool = False
@@ -221,10 +234,14 @@ class Settings:
     """The attributes that were set on the command line."""
 
     origins: Mapping[str, str] = {}
-    """Attribute -> where it came from, of those that a request or a tag set."""
+    """Attribute -> where it came from, of those that a file, a request or a tag set."""
 
     by_group: Mapping[int, Settings] = {}
     """Index of a group -> settings, for groups whose tags ask for other ones."""
+
+    def says(self, *targets: str) -> bool:
+        """Whether somebody chose one of these attributes, wherever."""
+        return not (self.chosen | self.origins.keys()).isdisjoint(targets)
 
     @property
     def ways(self) -> Ways:
@@ -356,6 +373,10 @@ COMMON = (
            str, "[=FIELDS]", bare=""),
     Option("--print-instances", "print_instances",
            "show the instances before and after on stderr"),
+    Option("--config", "config",
+           f"take settings from this file, not from {CONFIGURATION} (or ${NAMED_BY})",
+           file_name, "FILE"),
+    Option("--no-config", "no_config", "take no settings from a file"),
     Option("--validate", "validate",
            "check only: 'FILE: valid', or every problem on stderr and exit status 2"),
     Option("--verbose -v", "verbose", "say on stderr what was read"),
@@ -381,7 +402,8 @@ def parse(
     `refusal` says of the name of an option that is not in `table` why it is none.
 
     Options may stand anywhere, as ``--name=value`` or ``--name value``; a flag may
-    carry an empty value.  After ``--`` nothing is an option; ``-`` never is.
+    carry an empty value, ``yes``, or ``no`` to overrule a file.  After ``--`` nothing is
+    an option; ``-`` never is.
 
     Raises
     ------
@@ -409,6 +431,16 @@ def parse(
     settings.chosen = frozenset(chosen)
     _adopt_compat(settings)
     return positional
+
+
+def configuration_path(settings: Settings) -> str:
+    """The file that completes these settings of the command line; "": none does."""
+    if settings.no_config:
+        return ""
+    named = settings.config or os.environ.get(NAMED_BY)
+    if named is not None:
+        return named
+    return CONFIGURATION if os.path.exists(CONFIGURATION) else ""
 
 
 def positional_words(arguments: Sequence[str], table: Sequence[Option] = COMMON) -> list[str]:
@@ -449,12 +481,12 @@ def _words(
 
 
 def _set_flag(settings: Settings, option: Option, name: str, value: str) -> None:
-    if value:
-        raise UsageError(f"{name} takes no value, got {value!r}")
+    if value not in ("", "yes", "no"):
+        raise UsageError(f"{name} is a flag: yes (as without a value) or no, got {value!r}")
     if option.target == "verbose":
-        settings.verbose += 1
+        settings.verbose = 0 if value == "no" else settings.verbose + 1
     else:
-        setattr(settings, option.target, True)
+        setattr(settings, option.target, value != "no")
 
 
 def _set_value(settings: Settings, option: Option, value: Any) -> None:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from iallocator.options import Option
 
-__all__ = ["COMMANDS", "find_command", "run_command"]
+__all__ = ["COMMANDS", "find_command", "options_of", "run_command"]
 
 COMMANDS = {
     "ask": "what the answer to a question would be, and why, on any cluster; nothing is touched",
@@ -64,6 +64,16 @@ def _table(name: str) -> Sequence[Option]:
     return (*module.OPTIONS, *COMMON)
 
 
+def options_of(name: str) -> Sequence[Option]:
+    """The options that act in the command `name`: its own, then the common ones."""
+    from importlib import import_module
+
+    from iallocator.commands.shared.common_options import table_of
+
+    own = import_module(f"iallocator.commands.{name.replace('-', '_')}").OPTIONS
+    return (*own, *table_of(name, own))
+
+
 def run_command(name: str, arguments: Sequence[str]) -> int:
     """Run the command `name` with `arguments`, its own name among them; return the exit status.
 
@@ -75,12 +85,12 @@ def run_command(name: str, arguments: Sequence[str]) -> int:
     from importlib import import_module
 
     from iallocator import __version__
-    from iallocator.commands.shared.common_options import refusal_of, table_of
-    from iallocator.options import help_lines, parse
+    from iallocator.commands.shared.common_options import refusal_of
+    from iallocator.options import configuration_path, help_lines, parse
 
     module = import_module(f"iallocator.commands.{name.replace('-', '_')}")
     settings = module.Settings()
-    table = (*module.OPTIONS, *table_of(name, module.OPTIONS))
+    table = options_of(name)
     positional = parse(arguments, settings, table, refusal_of(name))
     positional.remove(name)
     if settings.version:
@@ -90,6 +100,10 @@ def run_command(name: str, arguments: Sequence[str]) -> int:
         lines = [f"usage: iallocator {name} {module.USAGE}", "", COMMANDS[name], ""]
         print("\n".join([*lines, *help_lines(table), ""]), end="")
         return 0
+    if path := configuration_path(settings):
+        from iallocator.configuration import configure
+
+        configure(settings, path, COMMANDS, positional, name, table, refusal_of(name))
     if settings.validate:
         from iallocator.commands.shared.validation import request_of, validate
 

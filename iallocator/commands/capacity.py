@@ -127,9 +127,7 @@ def run(settings: Settings, positional: Sequence[str]) -> int:
 
 def _asked_n1(settings: options.Settings) -> str:
     """The N+1 that was asked for, by the command line or by tags; "": none in particular."""
-    if settings.chosen & {"n1", "n1_off"} or "n1" in settings.origins:
-        return settings.n1
-    return ""
+    return settings.n1 if settings.says("n1", "n1_off") else ""
 
 
 def _wants(

@@ -111,7 +111,7 @@ def _refuse_contradictions(settings: Settings) -> None:
 def _follow_hcheck(settings: Settings) -> None:
     """Read, judge and balance as hcheck does."""
     settings.compat = "hail"
-    if not settings.chosen & {"n1", "n1_off"}:
+    if not settings.says("n1", "n1_off"):
         settings.n1 = "strict"
 
 

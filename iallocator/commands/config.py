@@ -26,7 +26,9 @@ USAGE = "[OPTIONS] [FILE]"
 
 OPTIONS = (Option("--json", "json", "write the settings as one JSON document"),)
 
-NO_SETTINGS = {"help", "version", "validate", "verbose", "n1_off", "max_input"}
+NO_SETTINGS = {
+    "help", "version", "validate", "verbose", "n1_off", "max_input", "config", "no_config",
+}  # fmt: skip
 """Options that ask for something else, or are another name."""
 
 SHOWN = tuple(option for option in table_of("config") if option.target not in NO_SETTINGS)
@@ -51,12 +53,31 @@ def run(settings: Settings, positional: Sequence[str]) -> int:
     tell(*warnings)
     rows = list(_rows(whole, settings))
     groups = list(_group_rows(source.cluster, whole, settings))
+    commands = list(_command_rows(settings))
     with WholeOutput():
         if settings.json:
-            print_json({"settings": rows, "groups": groups, "warnings": warnings})
+            document = {"settings": rows, "groups": groups, "commands": commands}
+            print_json({**document, "warnings": warnings})
         else:
-            _table(rows, groups)
+            _table(rows, groups, commands)
     return 0
+
+
+def _command_rows(settings: options.Settings) -> Iterator[Row]:
+    """What tables of the configuration file say of single commands."""
+    path = options.configuration_path(settings)
+    if not path:
+        return
+    from iallocator.commands import COMMANDS, options_of
+    from iallocator.commands.shared.common_options import refusal_of
+    from iallocator.configuration import Configuration
+
+    file = Configuration(path, COMMANDS)
+    for command in file.commands:
+        table = options_of(command)
+        names = {option.target: option.names[0] for option in table}
+        for target, (value, origin) in file.of(command, table, refusal_of(command)).items():
+            yield {"command": command, "name": names[target][2:], "value": value, "from": origin}
 
 
 def _rows(whole: options.Settings, given: options.Settings) -> Iterator[Row]:
@@ -84,14 +105,14 @@ def _row(option: Option, settings: options.Settings, given: options.Settings) ->
     elif target in given.chosen:
         origin = "command line"
     elif target == "n1" and given.compat:
-        origin = f"command line: --compat {given.compat}"
+        origin = f"{given.origins.get('compat', 'command line')}: --compat {given.compat}"
     value = getattr(settings, target)
     if isinstance(value, tuple):
         value = list(value)
     return {"name": option.names[0].removeprefix("--"), "value": value, "from": origin}
 
 
-def _table(rows: Sequence[Row], groups: Sequence[Row]) -> None:
+def _table(rows: Sequence[Row], groups: Sequence[Row], commands: Sequence[Row]) -> None:
     from iallocator.render.table import Column, Page, Table, wants_colour
 
     table = Table(Column("setting"), Column("value"), Column("from"))
@@ -100,6 +121,8 @@ def _table(rows: Sequence[Row], groups: Sequence[Row]) -> None:
     for row in groups:
         name = f"{row['name']}, in group {row['group']}"
         table.add(name, _shown(row["value"]), row["from"])
+    for row in commands:
+        table.add(f"{row['command']} --{row['name']}", _shown(row["value"]), row["from"])
     page = Page(wants_colour(sys.stdout))
     page.table(table, indent=0)
     sys.stdout.write(page.text())

@@ -36,7 +36,7 @@ MEMBERS = (
 
 STORED_COMMANDS = Commands(frozenset(COMMANDS) - {"replay"}, run_command, only_accepted)
 
-NOT_FOR_REQUESTS = {"help", "version"}
+NOT_FOR_REQUESTS = {"help", "version", "config", "no_config"}
 """Settings that mean this command and not the requests it runs."""
 
 
@@ -97,14 +97,15 @@ def run(settings: Settings, positional: Sequence[str]) -> int:
 
 
 def passed_on(settings: Common) -> list[str]:
-    """The options of requests that were given to this command, as words again."""
+    """The options of requests that this command was given, as words again."""
     words = []
+    given = (settings.chosen | settings.origins.keys()) - NOT_FOR_REQUESTS
     for option in table_of("replay"):
-        if option.target not in settings.chosen - NOT_FOR_REQUESTS:
+        if option.target not in given:
             continue
         value = getattr(settings, option.target)
         if option.read is None:
-            words.append(option.names[0])
+            words.append(option.names[0] if value else f"{option.names[0]}=no")
         else:
             text = ",".join(value) if isinstance(value, list) else str(value)
             words.append(f"{option.names[0]}={text}")

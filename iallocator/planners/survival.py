@@ -27,7 +27,7 @@ RULES = "no-new"
 
 def mode_of(settings: Settings, group: Group) -> str:
     """How a plan for `group` is judged; hbal and hsqueeze know no global N+1."""
-    if not settings.ways.plans_keep_n1 and "n1" not in settings.chosen:
+    if not settings.ways.plans_keep_n1 and not settings.says("n1"):
         return "off"
     return settings.by_group.get(group.index, settings).n1
 

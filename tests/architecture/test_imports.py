@@ -30,6 +30,7 @@ MAY_IMPORT = {
     "solver": "deadline model scoring",  # an integer program knows nodes and amounts, no documents
     "options": "errors files compat tags ranking",
     # ^ a command line may be unusable; scores are written one way; a strategy has a name
+    "configuration": "errors files options",  # options in a file
     "placement": (
         "deadline options model reply limits scoring n1 constraints ranking solver"
     ),  # the one engine: candidates, verdicts, moves
@@ -59,11 +60,12 @@ MAY_IMPORT = {
     "replay": "errors files options engine",  # answers many documents, compares
     "commands": (
         "__init__ compat deadline errors files options model requests constraints wire sources "
-        "transition ganeti execution "
+        "transition ganeti execution configuration "
         "planners settings engine explain render replay"
     ),
     # ^ one command: read, say
-    "cli": "__init__ errors files options reply wire engine render commands",  # arguments to status
+    "cli": "__init__ errors files options configuration reply wire engine render commands",
+    # ^ arguments to status
     "process": "cli",  # signals, and the end of a process
     "__main__": "process",  # hands over
 }

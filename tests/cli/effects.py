@@ -7,6 +7,7 @@ A case is a document, the words that are given anyway, and the option as it is t
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 from iallocator.commands import COMMANDS
 from iallocator.commands.shared.common_options import accepted
@@ -357,3 +358,15 @@ _add("replay", {"--max-input": Effect(None, "--max-input=9", ("{folder}",), ONE_
 _add("place", {"--max-input": Effect(NEW, "--max-input=9", ("--strategy=pacemaker-minimal",))})
 for command, effects in BY_COMMAND.items():
     _add(command, effects)
+
+CONFIGURATION = "verbose = true\n[config]\ntop = 3\n[replay]\nkeys = ['success']\n"
+
+for command in ("", *COMMANDS):
+    usual = EFFECTS[command, "--keys" if command == "replay" else "--verbose"]
+    told = usual.words
+    written = {**usual.files, "it.toml": CONFIGURATION}
+    _add(command, {
+        "--config": replace(usual, option="--config={folder}/it.toml", files=written),
+        "--no-config": replace(usual, option="--no-config", files=written,
+                               words=(*told, "--config={folder}/it.toml")),
+    })  # fmt: skip

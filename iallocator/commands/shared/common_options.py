@@ -137,6 +137,8 @@ WHERE: dict[str, tuple[frozenset[str], Reasons]] = {
     ),
     "max_input": (EVERY, {}),
     "verbose": (SHOWN, {"": "it compares what the cases print"}),
+    "config": (EVERY, {}),
+    "no_config": (EVERY, {}),
     "version": (EVERY, {}),
     "help": (EVERY, {}),
 }

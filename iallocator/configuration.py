@@ -1,0 +1,251 @@
+"""The configuration file: what options are to be where nobody says anything else.
+
+TOML.  What stands at the top counts for requests, and in every command in which that option
+acts; the table of a command, ``[balance]``, for that command, and more than the top.  Keys are
+the long names of options without their dashes.  A file that is wrong is an error, for requests
+of Ganeti too: to answer by other settings than somebody wrote down would be a wrong answer.
+"""
+
+from __future__ import annotations
+
+import tomllib
+
+from iallocator.errors import UsageError
+from iallocator.files import read_file
+from iallocator.options import COMMON, unknown
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Mapping, Sequence
+    from typing import Any
+
+    from iallocator.options import Option, Settings
+
+    Found = dict[str, tuple[Any, str]]
+    """Attribute of the settings -> value, and where it came from."""
+
+__all__ = ["Configuration", "configure"]
+
+LIMIT = 1024**2
+"""Bytes of a configuration file, at most."""
+
+BY_HAND = {
+    **dict.fromkeys(("help", "version", "validate"), "it asks for something else than an answer"),
+    **dict.fromkeys(("config", "no_config"), "a file does not say which file is read"),
+    **dict.fromkeys(
+        ("execute", "resume", "done_by_hand"), "what changes a cluster is asked for each time"
+    ),
+}
+"""What stands on a command line only, and why."""
+
+CLUSTERS = ("text_data", "simulate", "luxi", "rapi")
+"""Where a cluster may come from instead of a document."""
+
+REACHING = ("cacert", "insecure", "credentials")
+"""How a cluster at a distance is reached."""
+
+OF_COMMANDS = (*CLUSTERS, *REACHING, "ialloc_src")
+"""What stands in tables of commands only: at the top it would replace what Ganeti asks about."""
+
+ASKING = ("", "explain")
+"""Who reads a request from a file even if the cluster comes from elsewhere."""
+
+
+class Configuration:
+    """What the file at `path` says; `commands` are the names of the tables that it may have.
+
+    Raises
+    ------
+    UsageError
+        If it cannot be read, is no TOML, or has another table.
+    """
+
+    def __init__(self, path: str, commands: Collection[str]) -> None:
+        self._path = path
+        raw = read_file(path, LIMIT)
+        try:
+            whole = tomllib.loads(raw.decode("utf-8-sig"))
+        except (ValueError, RecursionError) as error:
+            raise UsageError(f"{path}: no TOML: {error}") from None
+        self._tables = {name: value for name, value in whole.items() if isinstance(value, dict)}
+        self._top = {name: value for name, value in whole.items() if name not in self._tables}
+        for name in self._tables.keys() - commands:
+            raise UsageError(f"{path}: [{name}]: no such command{_meant(name, commands)}")
+
+    @property
+    def commands(self) -> Collection[str]:
+        """The commands that have a table."""
+        return self._tables.keys()
+
+    def top(self) -> Found:
+        """What stands at the top.
+
+        Raises
+        ------
+        UsageError
+            If something of it is no common option, or makes no sense.
+        """
+        return self._read(self._top, "", COMMON, unknown)
+
+    def of(
+        self, command: str, table: Sequence[Option], refusal: Callable[[str], str] = unknown
+    ) -> Found:
+        """What the table of `command` says; `table` are its options, `refusal` is as in `parse`.
+
+        Raises
+        ------
+        UsageError
+            As `top`.
+        """
+        return self._read(self._tables.get(command, {}), command, table, refusal)
+
+    def _read(
+        self,
+        given: Mapping[str, Any],
+        command: str,
+        table: Sequence[Option],
+        refusal: Callable[[str], str],
+    ) -> Found:
+        options = {name[2:]: one for one in table for name in one.names if name.startswith("--")}
+        origin = f"{self._path} [{command}]" if command else self._path
+        found: Found = {}
+        for key, value in given.items():
+            option = options.get(key)
+            if option is None:
+                wrong = refusal(f"--{key}")
+                raise UsageError(f"{origin}: {key}: {wrong}{_meant(key, options)}")
+            if why := _refused(option, command):
+                raise UsageError(f"{origin}: {key}: {why}")
+            try:
+                _keep(found, option, _value(option, value), origin)
+            except ValueError as error:
+                raise UsageError(
+                    f"{origin}: {key}: expected {error}, got {_shown(value)}"
+                ) from None
+        return found
+
+
+def configure(
+    settings: Settings,
+    path: str,
+    commands: Collection[str],
+    positional: Sequence[str],
+    command: str = "",
+    table: Sequence[Option] = COMMON,
+    refusal: Callable[[str], str] = unknown,
+) -> None:
+    """Complete `settings` of the command line, of `command` or a request, from the file at `path`.
+
+    Stored cases say themselves what they were answered with: `replay` takes its own table only.
+
+    Raises
+    ------
+    UsageError
+        As `Configuration`.
+    """
+    file = Configuration(path, commands)
+    acting = {option.target for option in table} if command != "replay" else set()
+    found = {target: what for target, what in file.top().items() if target in acting}
+    if command:
+        found |= file.of(command, table, refusal)
+    apply(settings, _not_overridden(found, settings, positional, command))
+
+
+def apply(settings: Settings, found: Found) -> None:
+    """Let `found` count in `settings`, and note where it came from."""
+    for target, (value, _) in found.items():
+        setattr(settings, target, value)
+    settings.origins = {target: origin for target, (_, origin) in found.items()}
+    if "n1" not in found and not settings.chosen & {"n1", "n1_off"}:
+        settings.n1 = settings.ways.n1_mode
+
+
+def _not_overridden(
+    found: Found, settings: Settings, positional: Sequence[str], command: str
+) -> Found:
+    """What of `found` the command line leaves standing."""
+    gone = set(settings.chosen)
+    if gone & {"n1_off", "compat"}:  # who asks for hail's ways asks for its N+1
+        gone.add("n1")
+    if positional or "ialloc_src" in gone:
+        gone |= {"ialloc_src", *(CLUSTERS if command not in ASKING else ())}
+    if gone.intersection(CLUSTERS):
+        gone |= {*CLUSTERS, *(("ialloc_src",) if command not in ASKING else ())}
+    left = {target: what for target, what in found.items() if target not in gone}
+    address = left["rapi"][0] if "rapi" in left else settings.rapi
+    if not address or address.startswith("file:"):  # nobody is to be reached
+        left = {target: what for target, what in left.items() if target not in REACHING}
+    return left
+
+
+def _refused(option: Option, command: str) -> str:
+    """Why `option` may not stand there; "" if it may."""
+    if option.target in BY_HAND:
+        return f"only on the command line: {BY_HAND[option.target]}"
+    if not command and option.target in OF_COMMANDS:
+        return "only in the table of a command: requests are about the cluster that asks"
+    return ""
+
+
+def _keep(found: Found, option: Option, value: Any, origin: str) -> None:
+    if option.target != "n1_off":
+        found[option.target] = value, origin
+    elif value:
+        found["n1"] = "off", f"{origin}: no-capacity-checks"
+
+
+def _value(option: Option, given: Any) -> Any:
+    """The value that `given` means for `option`."""
+    if option.read is None:
+        return _flag(option, given)
+    if option.repeats:
+        return [_one(option, each) for each in (given if isinstance(given, list) else [given])]
+    if isinstance(given, list):
+        return _one(option, _joined(given))
+    if given is True and option.bare is not None:
+        return option.read(option.bare)
+    if given is False and option.bare == "":
+        return None
+    return _one(option, given)
+
+
+def _flag(option: Option, given: Any) -> bool | int:
+    if option.target == "verbose" and type(given) is int and given >= 0:
+        return given
+    if not isinstance(given, bool):
+        raise ValueError("true or false")
+    return int(given) if option.target == "verbose" else given
+
+
+def _joined(given: Sequence[Any]) -> str:
+    if not all(isinstance(each, str) and "," not in each for each in given):
+        raise ValueError("names without commas in a list")
+    return ",".join(given)
+
+
+def _one(option: Option, given: Any) -> Any:
+    """`given` as on the command line, where everything is text; but numbers are no names."""
+    assert option.read is not None
+    if isinstance(given, bool):
+        return option.read("yes" if given else "no")
+    if not isinstance(given, (str, int, float)):
+        raise ValueError("a string, a number, true, false or a list")
+    value = option.read(str(given))
+    number = isinstance(value, (int, float))
+    if not isinstance(given, str) and not number:
+        raise ValueError("a string")
+    if isinstance(given, str) and number and given[-1:].isdigit():
+        raise ValueError("a number, without quotes")
+    return value
+
+
+def _shown(value: Any) -> str:
+    """A value of the file in a complaint."""
+    return str(value).lower() if isinstance(value, bool) else repr(value)
+
+
+def _meant(word: str, known: Collection[str]) -> str:
+    from difflib import get_close_matches
+
+    near = get_close_matches(word, known, 1)
+    return f"; {near[0]}, perhaps" if near else ""

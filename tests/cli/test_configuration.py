@@ -1,0 +1,177 @@
+"""The configuration file: what counts of it, and what is wrong with it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from iallocator import options
+from iallocator.cli import main
+from tests.builders import allocate, as_bytes, cluster, instance
+
+Capture = pytest.CaptureFixture[str]
+
+
+class Desk:
+    """A folder with a request and a configuration file, and what is said of them."""
+
+    def __init__(self, folder: Path, capsys: Capture) -> None:
+        self.request = folder / "request.json"
+        self.file = folder / "iallocator.conf"
+        self._capsys = capsys
+        self.put()
+
+    def put(self, **changes: Any) -> None:
+        """Let the request be about a cluster with these members."""
+        old = {"old": instance("node1", disk_template="rbd")}
+        document = {**allocate(cluster(3, instances=old), disk_template="rbd"), **changes}
+        self.request.write_bytes(as_bytes(document))
+
+    def said(self, text: str, *words: str) -> tuple[int, str, str]:
+        """Exit status and both streams of a command line with this configuration."""
+        self.file.write_text(text)
+        status = main([*words, f"--config={self.file}"])
+        said = self._capsys.readouterr()
+        return status, said.out, said.err.replace(str(self.file), "FILE")
+
+    def settings(self, text: str, *words: str) -> dict[str, tuple[Any, str]]:
+        """What ``config`` shows: name -> value and origin."""
+        status, out, _ = self.said(text, "config", "--json", str(self.request), *words)
+        assert status == 0
+        rows = json.loads(out.replace(str(self.file), "FILE"))["settings"]
+        return {row["name"]: (row["value"], row["from"]) for row in rows}
+
+
+@pytest.fixture
+def desk(tmp_path: Path, capsys: Capture) -> Desk:
+    """A desk of one's own."""
+    return Desk(tmp_path, capsys)
+
+
+def test_file_sets_what_nobody_else_says(desk: Desk) -> None:
+    """Less than tags of the cluster, which is less than the command line; `no` clears a flag."""
+    desk.put(cluster_tags=["iallocator:strategy:affinity"])
+    text = 'n1 = "off"\nstrategy = "pacemaker-minimal"\ntop = 3\noptimal = true\nseed = 4\n'
+    found = desk.settings(text, "--top=5", "--optimal=no")
+    assert found["n1"] == ("off", "FILE")
+    assert found["seed"] == (4, "FILE")
+    assert found["strategy"] == ("affinity", "tag of the cluster: iallocator:strategy:affinity")
+    assert found["top"] == (5, "command line")
+    assert found["optimal"] == (False, "command line")
+
+
+def test_file_changes_answers_of_requests_and_what_explains_them(desk: Desk) -> None:
+    """The plugin's call, explain and the table of that command."""
+    assert len(json.loads(desk.said("top = 2", str(desk.request))[1])["solutions"][0]) > len(
+        json.loads(desk.said("", str(desk.request))[1])["solutions"][0]
+    )
+    for text in ("top = 2", "top = 1\n[explain]\ntop = 2\n[balance]\nnonsense = 3"):
+        told = json.loads(desk.said(text, "explain", "--json", str(desk.request))[1])
+        assert len(told["response"]["solutions"][0]["placements"]) == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "words", "expected"),
+    [
+        ('n1 = "off"', (), "off"),
+        ("no-capacity-checks = true", (), "off"),
+        ('compat = "hail"', (), "strict"),
+        ('compat = "hail"\nn1 = "no-new"', (), "no-new"),
+        ('n1 = "off"', ("--compat=hail",), "strict"),
+        ('n1 = "off"', ("--no-capacity-checks=no",), "no-new"),
+        ('[config]\nn1 = "strict"', (), "strict"),
+    ],
+)
+def test_n1_follows_who_says_most(
+    text: str, words: tuple[str, ...], expected: str, desk: Desk
+) -> None:
+    """Who asks for hail's ways asks for its N+1, above what a file says."""
+    assert desk.settings(text, *words)["n1"][0] == expected
+
+
+def test_cluster_on_the_command_line_takes_the_place_of_that_in_the_file(desk: Desk) -> None:
+    """A file, or another source, instead of the one that the table of the command names."""
+    table = '[balance]\nrapi = "nowhere.invalid"\ncredentials = "/none"\nverbose = 1\n'
+    for words in ((str(desk.request),), ("--simulate=p,2,10g,4g,2",)):
+        status, _, err = desk.said(table, "balance", *words)
+        assert status == 0
+        assert err.startswith("read 1 groups")
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("tpo = 3", "tpo: unknown option --tpo; --help lists the options; top, perhaps"),
+        ('top = "3"', "top: expected a number, without quotes, got '3'"),
+        ("strategy = 3.5", "strategy: expected one of score"),
+        ("strategy = true", "strategy: expected one of score"),
+        ("tag-prefix = 3", "tag-prefix: expected a string, got 3"),
+        ("restrict-allocation-to = [3]", "restrict-allocation-to: expected names"),
+        ("seed = 1979-05-27", "seed: expected a string, a number, true, false or a list"),
+        ('optimal = "yes"', "optimal: expected true or false, got 'yes'"),
+        ("verbose = -1", "verbose: expected true or false, got -1"),
+        ("validate = true", "validate: only on the command line"),
+        ("luxi = true", "luxi: only in the table of a command"),
+        ("[balanse]", "[balanse]: no such command; balance, perhaps"),
+        ("top = ", "no TOML: "),
+        ("a = " + "[" * 100_000, "no TOML: "),
+    ],
+)
+@pytest.mark.parametrize("command", ["", "balance"])
+def test_file_that_is_wrong_is_one_line_and_status_2(
+    text: str, expected: str, command: str, desk: Desk
+) -> None:
+    """No answer is given by other settings than were written down."""
+    status, out, err = desk.said(text, *filter(None, [command]), str(desk.request))
+    assert (status, out) == (2, "")
+    assert err.startswith(f"iallocator: FILE: {expected}")
+    assert err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("top = 3", "top: balance takes no --top: a plan is one answer, not a ranked list"),
+        ("exec = true", "exec: only on the command line: what changes a cluster is asked for"),
+        ("max-lenght = 3", "max-lenght: unknown option --max-lenght; iallocator balance --help"),
+        ("[balance.deeper]", "deeper: unknown option"),
+    ],
+)
+def test_table_that_is_wrong_is_told_where_it_counts(text: str, expected: str, desk: Desk) -> None:
+    """By the command itself and by `config`; requests do not look at it."""
+    text = text if text.startswith("[") else f"[balance]\n{text}"
+    for command in ("balance", "config"):
+        status, _, err = desk.said(text, command, str(desk.request))
+        assert status == 2
+        assert err.startswith(f"iallocator: FILE [balance]: {expected}")
+    assert desk.said(text, str(desk.request))[0] == 0
+
+
+def test_file_is_found_by_environment_or_in_its_place(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
+    """The usual file need not be there; one that is named must."""
+    desk.file.write_text("nonsense = 1")
+    monkeypatch.setattr(options, "CONFIGURATION", str(desk.file))
+    assert main([str(desk.request)]) == 0  # the environment says: none
+    monkeypatch.delenv(options.NAMED_BY)
+    assert main([str(desk.request)]) == 2
+    assert main([str(desk.request), "--no-config"]) == 0
+    desk.file.unlink()
+    assert main([str(desk.request)]) == 0
+    capsys.readouterr()
+    monkeypatch.setenv(options.NAMED_BY, str(desk.file))
+    assert main([str(desk.request)]) == 2
+    assert capsys.readouterr().err == f"iallocator: {desk.file}: No such file or directory\n"
+
+
+def test_cases_are_replayed_without_the_settings_of_this_machine(desk: Desk) -> None:
+    """What stands beside a case says all; the table of `replay` is its own."""
+    folder = str(desk.request.parent)
+    assert desk.said("", "replay", "--update", folder)[0] == 0
+    assert desk.said("top = 3", "replay", folder)[0] == 0
+    assert desk.said("[replay]\ntop = 3", "replay", folder)[0] == 1
+    assert "none of moves" in desk.said('[replay]\nkeys = ["moves"]', "replay", folder)[1]
