@@ -26,9 +26,7 @@ USAGE = "[OPTIONS] [FILE]"
 
 OPTIONS = (Option("--json", "json", "write the settings as one JSON document"),)
 
-NO_SETTINGS = {
-    "help", "version", "validate", "verbose", "n1_off", "max_input", "config", "no_config",
-}  # fmt: skip
+NO_SETTINGS = {"help", "version", "validate", "n1_off", "config", "no_config"}
 """Options that ask for something else, or are another name."""
 
 SHOWN = tuple(option for option in table_of("config") if option.target not in NO_SETTINGS)
