@@ -4,7 +4,7 @@ A command module has ``OPTIONS`` (its own options, a tuple of
 `iallocator.options.Option`), ``USAGE`` (what follows the command's name on the
 usage line), ``Settings`` (a subclass of `iallocator.options.Settings` with the
 defaults of those options) and ``run(settings, positional) -> int``, which prints and
-returns the exit status.
+returns the exit status; where not all words are files, ``files_of(positional)``.
 """
 
 from __future__ import annotations
@@ -103,7 +103,8 @@ def run_command(name: str, arguments: Sequence[str]) -> int:
     if path := configuration_path(settings):
         from iallocator.configuration import configure
 
-        configure(settings, path, COMMANDS, positional, name, table, refusal_of(name))
+        files = getattr(module, "files_of", list)(positional)
+        configure(settings, path, COMMANDS, files, name, table, refusal_of(name))
     if settings.validate:
         from iallocator.commands.shared.validation import request_of, validate
 

@@ -12,7 +12,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["OPTIONS", "USAGE", "Settings", "run"]
+__all__ = ["OPTIONS", "USAGE", "Settings", "files_of", "run"]
 
 USAGE = (
     "allocate|evacuate NODE,...|relocate INSTANCE|change-group INSTANCE,... "
@@ -24,6 +24,11 @@ OPTIONS = (*questions.OPTIONS, *explain_command.OPTIONS)
 
 class Settings(explain_command.Settings, questions.Settings):
     """The question, and the form of the explanation."""
+
+
+def files_of(positional: Sequence[str]) -> Sequence[str]:
+    """Those of the words that are files: the others are the question."""
+    return questions.words_of(positional)[2]
 
 
 def run(settings: Settings, positional: Sequence[str]) -> int:

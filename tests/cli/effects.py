@@ -362,7 +362,7 @@ for command, effects in BY_COMMAND.items():
 CONFIGURATION = "verbose = true\n[config]\ntop = 3\n[replay]\nkeys = ['success']\n"
 
 for command in ("", *COMMANDS):
-    usual = EFFECTS[command, "--keys" if command == "replay" else "--verbose"]
+    usual = EFFECTS[command, "--max-input"]
     told = usual.words
     written = {**usual.files, "it.toml": CONFIGURATION}
     _add(command, {

@@ -101,6 +101,14 @@ def test_cluster_on_the_command_line_takes_the_place_of_that_in_the_file(desk: D
         assert err.startswith("read 1 groups")
 
 
+def test_words_of_a_question_are_no_cluster(desk: Desk) -> None:
+    """What `ask` is asked leaves the cluster standing that its table names."""
+    words = ["ask", "allocate", "--memory=1G", "--disk=1G", "--template=plain", "-v"]
+    status, _, err = desk.said('[ask]\nsimulate = "p,7,100g,8g,4"\n', *words)
+    assert status == 0
+    assert err.startswith("read 1 groups, 7 nodes")
+
+
 @pytest.mark.parametrize(
     ("text", "expected"),
     [

@@ -20,7 +20,7 @@ Capture = pytest.CaptureFixture[str]
 FASTER_ONLY = {("replay", "--jobs")}
 """Options that change nothing but the time it takes."""
 
-OF_QUESTIONS = {
+OF_QUESTIONS = {"--config", "--no-config",
     "--json", "--brief", "--node", "--instance", "--graph", "--ialloc-src", "--max-input",
 }  # fmt: skip
 """What explain and ask have in common, and is tried with both."""
