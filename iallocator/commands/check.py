@@ -20,13 +20,14 @@ from iallocator.commands.shared.plan_output import (
 from iallocator.deadline import GRACE, TIME_IS_UP, Alarm
 from iallocator.errors import UsageError, tell
 from iallocator.files import WholeOutput
-from iallocator.options import Option
+from iallocator.options import Option, whole_between
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from iallocator.model.state import State
+    from iallocator.planners.check.joint_failures import FailuresFound
     from iallocator.planners.result import GroupPlans
     from iallocator.render.checkup import Checkup
 
@@ -52,6 +53,8 @@ class Settings(balance_options.Settings):
     json: bool = False
     machine_readable: bool = False
     no_simulation: bool = False
+    failures: int = 0
+    racks: bool = False
 
 
 OPTIONS = (
@@ -60,6 +63,10 @@ OPTIONS = (
            "print hcheck's keys and values, found in hcheck's way", yes_or_no, "[=yes|no]",
            bare="yes"),
     Option("--no-simulation", "no_simulation", "do not try whether balancing would help"),
+    Option("--failures", "failures",
+           "which nodes (1) or pairs of nodes (2) may fail at once, and what would be lost",
+           whole_between(1, 2), "N"),
+    Option("--racks", "racks", "the same for failure domains (location tags)"),
     *balance_options.OPTIONS,
 )  # fmt: skip
 
@@ -75,6 +82,11 @@ def run(settings: Settings, positional: Sequence[str]) -> int:
     check_saving(settings, "original", "balanced")
     settings.all_groups = True
     source = load_source(settings, positional)
+    if settings.racks and not any(node.locations for node in source.cluster.nodes):
+        raise UsageError(
+            "--racks: no node is in a failure domain (cluster tag htools:nlocation:PREFIX, "
+            "node tag PREFIX:NAME)"
+        )
     balance_options.adjust(source.cluster, settings)
     measure(source, settings)
     seconds = settings.planning_seconds
@@ -89,6 +101,7 @@ def run(settings: Settings, positional: Sequence[str]) -> int:
     with WholeOutput():
         say_progress("")
         found = _checkup(done, settings, whole)
+        found.failures = _failures(done.before, settings, whole)
         show_state_of(done.before, source, settings, "Initial", "original")
         after = done.after() if found.moves else done.before
         show_state_of(after, source, settings, "Final", "balanced")
@@ -104,6 +117,8 @@ def _refuse_contradictions(settings: Settings) -> None:
     """One form of the answer, and nothing about a balancing that is not tried."""
     if settings.json and settings.machine_readable:
         raise UsageError("--json and --machine-readable exclude each other")
+    if settings.machine_readable and (settings.failures or settings.racks):
+        raise UsageError("hcheck has no keys for --failures and --racks")
     if settings.no_simulation and settings.lookahead:
         raise UsageError("--no-simulation tries no balancing, and so no --lookahead")
 
@@ -126,9 +141,8 @@ def _checkup(done: GroupPlans, settings: Settings, whole: Alarm) -> Checkup:
     from iallocator.render.checkup import Checkup
 
     known = settings.ways.knows_affinity
-    relations = relations_of(done.cluster, (), settings.tag_prefix) if known else None
-
     cluster, prefix = done.cluster, settings.tag_prefix
+    relations = relations_of(cluster, (), prefix) if known else None
     tags = findings_for(cluster, cluster.instances, prefix, relations) if known else ()
 
     def health(state: State, alarm: Alarm) -> Checkup:
@@ -145,6 +159,21 @@ def _checkup(done: GroupPlans, settings: Settings, whole: Alarm) -> Checkup:
         tell(f"iallocator: {late}")
         return now
     return Checkup(now.before, then.before, moves, now.capacity_checks, tags)
+
+
+def _failures(state: State, settings: Settings, whole: Alarm) -> FailuresFound | None:
+    """What several failures at once would lose; None where that is not asked."""
+    if not (settings.failures or settings.racks):
+        return None
+    from iallocator.constraints.affinity_factory import relations_of
+    from iallocator.planners.check.joint_failures import examine_failures
+
+    known = settings.ways.knows_affinity
+    relations = relations_of(state.cluster, (), settings.tag_prefix) if known else None
+    alarm = Alarm(max(GRACE, whole.left or 0.0)) if whole.left is not None else whole
+    return examine_failures(
+        state, settings.failures, settings.racks, settings.min_disk, relations, alarm.over
+    )
 
 
 def _write(done: GroupPlans, found: Checkup, settings: Settings) -> None:

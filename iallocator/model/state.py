@@ -200,6 +200,14 @@ class State:
             if self.pools is not None:
                 self.pools.add(instance, index, sign)
 
+    def take_memory(self, index: int, amount: float) -> None:
+        """Have `amount` MiB less free on a node, for whom else fails over there; in a trial."""
+        self._changes += 1
+        self.version = self._changes
+        self._touch(index)
+        self.columns[MEMORY][index] -= amount
+        self.columns[MEMORY_LATER][index] -= amount
+
     def _add_primary(self, instance: Instance, index: int, secondary: int | None) -> None:
         """Make node `index` the primary; `secondary` only matters for location tags."""
         self._touch(index)

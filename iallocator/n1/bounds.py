@@ -23,7 +23,7 @@ from iallocator.n1.verdicts import INFINITE, LOST, SAFE, UNKNOWN, share_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from iallocator.model.instance import Instance
     from iallocator.model.state import State
@@ -105,6 +105,16 @@ class Demand:
             self.plain += 1
             self.plain_disk += instance.disk
             self.largest_disk = max(self.largest_disk, instance.disk)
+
+    def add_demand(self, other: Demand) -> None:
+        """Count what needs a new node when another node fails at the same time."""
+        self.movers += other.movers
+        self.moved += other.moved
+        self.largest = max(self.largest, other.largest)
+        self.recreated += other.recreated
+        self.plain += other.plain
+        self.plain_disk += other.plain_disk
+        self.largest_disk = max(self.largest_disk, other.largest_disk)
 
     def add_unit(self, members: Sequence[Instance]) -> None:
         """Count that these, which are counted already, need one node for all of them."""
@@ -191,6 +201,28 @@ class Room:
         if own >= need:
             closing -= own - need + 1
         return last, self._total - max(0, own), closing
+
+    def closing(self, need: float, failed: Collection[int], taken: Mapping[int, float]) -> float:
+        """What must go to the targets but `failed` before `need` MiB find no place.
+
+        `taken` (MiB) is gone from some of them already.
+        """
+        from bisect import bisect_left
+
+        count = len(self._capacities) - bisect_left(self._capacities, need)
+        closing = self._above[count] - count * (need - 1)
+        for node in self.members.intersection(failed):
+            closing -= max(0, self._memory[node] - need)
+        for node in self.members.intersection(taken).difference(failed):
+            before = self._memory[node] - need
+            closing += max(0, before - taken[node]) - max(0, before)
+        return closing
+
+    def capacities(self, failed: Collection[int], taken: Mapping[int, float]) -> list[float]:
+        """What each target but `failed` can take after `taken`, in MiB, ascending."""
+        return sorted(
+            self._memory[t] - taken.get(t, 0) - 1 for t in self.members if t not in failed
+        )
 
 
 def verdict(

@@ -21,7 +21,7 @@ from iallocator.model.columns import MEMORY
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Collection, Iterable, Sequence
 
     from iallocator.model.instance import Instance
     from iallocator.model.state import State
@@ -83,6 +83,31 @@ class Simulation:
                 if not self._move(node, item, targets, self._scope):
                     return self._unsurvived(node, item, "memory and disk")
         return None
+
+    def leaving(self, node: int) -> list[list[Instance]]:
+        """What needs another node if `node` fails, in order: `movers`, then what is created anew.
+
+        Those that must be together are one item.
+        """
+        recreated = [i for i in self._primaries(node) if self._rules.recreates(i)]
+        return [*self.movers(node), *self._items(sorted(recreated, key=_memory))]
+
+    def without_place(self, nodes: Sequence[int], failed: Collection[int]) -> list[Instance]:
+        """Who finds no place if `nodes`, all of one group, fail, and with them all of `failed`.
+
+        Changes the state: call it in a trial, in which the failovers are made.
+        """
+        state = self._state
+        group = state.cluster.nodes[nodes[0]].group
+        targets = [t for t in self._rules.targets(state.cluster, group) if t not in failed]
+        moving = [(node, item) for node in nodes for item in self.leaving(node)]
+        moving.sort(key=lambda one: self._rules.recreates(one[1][0]))
+        lost: list[Instance] = []
+        for node, item in moving:
+            scope = self._scope if self._rules.recreates(item[0]) else group.nodes
+            if not self._move(node, item, targets, scope):
+                lost += item
+        return lost
 
     def _unsurvived(self, node: int, item: Sequence[Instance], what: str) -> UnsurvivedFailure:
         """That nobody takes `item`, for lack of `what`; named is the largest of it."""

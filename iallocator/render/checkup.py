@@ -11,6 +11,7 @@ if TYPE_CHECKING:
 
     from iallocator.model.tag_finding import TagFinding
     from iallocator.planners.check.health import Finding, GroupHealth
+    from iallocator.planners.check.joint_failures import FailuresFound
     from iallocator.render.table import Page
 
 __all__ = ["Checkup"]
@@ -36,11 +37,13 @@ class Checkup:
         How many moves balancing makes.
     capacity_checks:
         Whether global N+1 was looked at.
+    failures:
+        What several failures at once would lose; None if that was not asked.
     tag_findings:
         What is the matter with tags; the cluster may be healthy all the same.
     """
 
-    __slots__ = ("after", "before", "capacity_checks", "moves", "tag_findings")
+    __slots__ = ("after", "before", "capacity_checks", "failures", "moves", "tag_findings")
 
     def __init__(
         self,
@@ -55,6 +58,7 @@ class Checkup:
         self.after = after
         self.moves = moves
         self.capacity_checks = capacity_checks
+        self.failures: FailuresFound | None = None
 
     @property
     def healthy(self) -> bool:
@@ -103,6 +107,7 @@ class Checkup:
                 if self.tag_findings
                 else {}
             ),
+            **({"failures": self.failures.document()} if self.failures else {}),
         }
 
     def hcheck_lines(self) -> Iterator[str]:
@@ -162,6 +167,10 @@ class Checkup:
             page.heading("Tags")
         for one in self.tag_findings:
             page.say(f"{one.kind}: {one}", tone="bad")
+        if self.failures is not None:
+            from iallocator.render.joint_failures import show_failures
+
+            show_failures(self.failures, page)
         page.blank()
         page.say(self._verdict(), indent=0)
 

@@ -14,6 +14,9 @@ TWO = {"east": 2, "west": 2}
 
 AWAY = {"node1": {"offline": True}}
 
+RACKS = cluster(2, changes={"node1": {"tags": ["rack:a"]}}, tags=("htools:nlocation:rack",))
+"""One of two nodes is in a failure domain."""
+
 LOADED = {"loads": "d0 5 1 1 1\nr0 9 9 9 9\n"}
 """A file of dynamic utilisation."""
 
@@ -136,6 +139,8 @@ CHECK = {
     **BALANCING,
     "--machine-readable": Effect(CROWDED, "--machine-readable"),
     "--no-simulation": Effect(CROWDED, "--no-simulation"),
+    "--failures": Effect(CROWDED, "--failures=2"),
+    "--racks": Effect(RACKS, "--racks"),
 }
 
 

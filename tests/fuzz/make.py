@@ -49,7 +49,7 @@ PLANNER_OPTIONS = {
     "redistribute": ("--verify-plan", "-C", "--n1=off", "--graph=-"),
     "compress": ("--verify-plan", "-C", "--n1=strict", "--graph=-"),
     "balance-groups": ("--verify-plan", "-C", "--max-length=3", "--cost=1"),
-    "check": ("--compat=hail", "--no-simulation", "-l3", "--n1=strict"),
+    "check": ("--compat=hail", "--no-simulation", "-l3", "--n1=strict", "--failures=2", "--racks"),
     "capacity": (
         "--tiered-alloc=2g,2g,2", "--standard-alloc=1g,1g,1", "-l5", "--disk-template=drbd",
         "--machine-readable", "--compat=hail", "--disk-template=rbd", "-p",

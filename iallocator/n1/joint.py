@@ -1,0 +1,223 @@
+"""What is lost when several nodes fail at the same time.
+
+A drbd instance whose two nodes fail is lost; one that fails over needs its secondary to have
+the memory for everybody who comes at once.  What is on shared storage, and what is created
+anew, needs another node of its group.  Sums of free memory come first, since thousands of pairs
+are asked about; where memory is all that matters everything is packed by size; else it is played
+through.  Only online nodes take over.
+"""
+
+from __future__ import annotations
+
+from iallocator.limits.migration import may_not_receive
+from iallocator.model.columns import MEMORY
+from iallocator.n1.bounds import SAFE, Demand, Room, demand_of, verdict
+from iallocator.n1.by_size import LeftOver
+from iallocator.n1.of_group import simulation_of
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Sequence
+
+    from iallocator.model.cluster import Group
+    from iallocator.model.instance import Instance
+    from iallocator.model.state import State
+    from iallocator.n1.rules import Rules
+    from iallocator.n1.simulation import Simulation
+
+    Item = tuple[float, list[Instance]]
+
+__all__ = ["JointFailures"]
+
+
+class JointFailures:
+    """Says of sets of nodes what their failure loses, as `state` is, which must not change.
+
+    `rules` must be those of a mode that is not strict; `min_disk` is the share of every
+    node's disk that stays free.
+    """
+
+    def __init__(self, state: State, rules: Rules, min_disk: float = 0.0) -> None:
+        self._state = state
+        self._rules = rules
+        self._min_disk = min_disk
+        self._needs: dict[int, _Need] = {}
+        self._rooms: dict[int, Room] = {}
+        self._simulations: dict[int, Simulation] = {}
+        self._left_over = LeftOver()
+
+    def lost(self, nodes: Sequence[int]) -> list[Instance]:
+        """The instances without a place if all of `nodes` fail at once.
+
+        Cost: a few look-ups for each node that takes over, if there is room to spare.
+
+        Raises
+        ------
+        UndecidedError
+            If the rules' effort is spent before it is known.
+        """
+        needs = [self._need(node) for node in nodes]
+        failed = frozenset(nodes)
+        lost, taken = self._failed_over(needs, failed)
+        by_group: dict[Group, list[_Need]] = {}
+        for need in needs:
+            if need.items:
+                by_group.setdefault(need.group, []).append(need)
+        for group, some in by_group.items():
+            lost += self._moved(group, some, failed, taken)
+        return lost
+
+    def _need(self, node: int) -> _Need:
+        if node not in self._needs:
+            self._needs[node] = _Need(self._state, node, self._rules, self._simulation(node))
+        return self._needs[node]
+
+    def _simulation(self, node: int) -> Simulation:
+        group = self._state.cluster.nodes[node].group
+        if group.index not in self._simulations:
+            made = simulation_of(self._state, group, self._rules, self._min_disk)
+            self._simulations[group.index] = made
+        return self._simulations[group.index]
+
+    def _failed_over(
+        self, needs: Iterable[_Need], failed: Collection[int]
+    ) -> tuple[list[Instance], dict[int, float]]:
+        """Who cannot fail over, and what each secondary has taken (MiB)."""
+        memory = self._state.columns[MEMORY]
+        lost: list[Instance] = []
+        coming: dict[int, list[Instance]] = {}
+        for need in needs:
+            lost += need.without_secondary
+            for secondary, some in need.failovers.items():
+                coming.setdefault(secondary, []).extend(some)
+        taken: dict[int, float] = {}
+        for secondary, some in coming.items():
+            if secondary in failed:
+                lost += some
+                continue
+            taken[secondary] = sum(_memory(one) for one in some)
+            if memory[secondary] - taken[secondary] <= 0:
+                refused = _too_many(some, memory[secondary])
+                taken[secondary] -= sum(_memory(one) for one in refused)
+                lost += refused
+        return lost, taken
+
+    def _moved(
+        self, group: Group, needs: Sequence[_Need], failed: frozenset[int], taken: dict[int, float]
+    ) -> list[Instance]:
+        """Those of one group who need another node, and find none."""
+        if not all(need.memory_alone for need in needs):
+            if self._certain(group, needs, failed, taken):
+                return []
+            return self._played_through(needs, failed, taken)
+        items = sorted((item for need in needs for item in need.items), key=_size, reverse=True)
+        room = self._room(group)
+        budget = sum(size for size, _ in items) - items[0][0]
+        if room.closing(items[0][0], failed, taken) > budget:
+            return []
+        sizes = [size for size, _ in items]
+        found = self._left_over.of(sizes, room.capacities(failed, taken))
+        return [one for position in found for one in items[position][1]]
+
+    def _room(self, group: Group) -> Room:
+        if group.index not in self._rooms:
+            targets = self._rules.targets(self._state.cluster, group)
+            self._rooms[group.index] = Room(self._state, targets)
+        return self._rooms[group.index]
+
+    def _certain(
+        self, group: Group, needs: Sequence[_Need], failed: frozenset[int], taken: dict[int, float]
+    ) -> bool:
+        """Whether memory and disk alone prove that everybody finds a place."""
+        cluster = self._state.cluster
+        whole = Demand()
+        for need in needs:
+            if need.demand.intricate or need.demand.shares is not None:
+                return False
+            whole.add_demand(need.demand)
+        whole.failovers = dict(taken)
+        targets = [t for t in self._rules.targets(cluster, group) if t not in failed]
+        for need in needs:
+            barred = may_not_receive(cluster, need.node, targets)
+            targets = [t for t in targets if t not in barred]
+        return verdict(self._state, needs[0].node, whole, self._rules, targets)[0] == SAFE
+
+    def _played_through(
+        self, needs: Sequence[_Need], failed: frozenset[int], taken: dict[int, float]
+    ) -> list[Instance]:
+        state = self._state
+        with state.trial():
+            for secondary, amount in taken.items():
+                state.take_memory(secondary, amount)
+            return self._simulation(needs[0].node).without_place(
+                [need.node for need in needs], failed
+            )
+
+
+class _Need:
+    """What the failure of one node asks of the others.
+
+    Attributes
+    ----------
+    failovers:
+        Secondary -> the drbd primaries that fail over to it.
+    without_secondary:
+        The drbd primaries that nobody takes over.
+    items:
+        (MiB, members) of what needs another node; those that must be together are one.
+    memory_alone:
+        Whether a node that has the memory takes any of them.
+    """
+
+    __slots__ = (
+        "demand", "failovers", "group", "items", "memory_alone", "node", "without_secondary",
+    )  # fmt: skip
+
+    def __init__(self, state: State, node: int, rules: Rules, simulation: Simulation) -> None:
+        self.node = node
+        self.group = state.cluster.nodes[node].group
+        self.failovers: dict[int, list[Instance]] = {}
+        self.without_secondary: list[Instance] = []
+        self.demand = demand_of(state, node, rules)
+        moving = [i for i in state.primaries[node].values() if not i.forthcoming]
+        for one in moving:
+            if one.template == "drbd":
+                self._fails_over(state, one)
+        self.items = [(sum(map(_memory, item)), item) for item in simulation.leaving(node)]
+        targets = rules.targets(state.cluster, self.group)
+        self.memory_alone = not (
+            self.group.exclusive
+            or any(one.restricted or rules.recreates(one) for _, item in self.items for one in item)
+            or may_not_receive(state.cluster, node, targets)
+        )
+
+    def _fails_over(self, state: State, instance: Instance) -> None:
+        nodes = state.where[instance.name]
+        secondary = nodes[1] if len(nodes) > 1 else None
+        if (
+            secondary is None
+            or not state.cluster.nodes[secondary].online
+            or may_not_receive(state.cluster, self.node, (secondary,))
+        ):
+            self.without_secondary.append(instance)
+        else:
+            self.failovers.setdefault(secondary, []).append(instance)
+
+
+def _too_many(coming: Sequence[Instance], memory: float) -> list[Instance]:
+    """The fewest of `coming` that a node with `memory` MiB free cannot take: the largest."""
+    lost = []
+    for one in sorted(coming, key=lambda i: (_memory(i), i.name)):
+        if memory - _memory(one) <= 0:
+            lost.append(one)
+        else:
+            memory -= _memory(one)
+    return lost
+
+
+def _memory(instance: Instance) -> float:
+    return instance.memory if instance.uses_memory else 0
+
+
+def _size(item: Item) -> float:
+    return item[0]

@@ -1,0 +1,197 @@
+"""Which nodes, pairs of nodes and failure domains may fail at once, and what would be lost."""
+
+from __future__ import annotations
+
+from itertools import combinations
+
+from iallocator.n1.effort import Effort, UndecidedError
+from iallocator.n1.joint import JointFailures
+from iallocator.n1.rules import Rules
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from iallocator.constraints.relations import Relations
+    from iallocator.model.cluster import Cluster
+    from iallocator.model.instance import Instance
+    from iallocator.model.state import State
+
+__all__ = ["DomainFound", "Failure", "FailuresFound", "SetsFound", "examine_failures"]
+
+RULES = "no-new"
+"""The mode in which only online nodes take over: the question is what would really happen."""
+
+
+class Failure:
+    """Several nodes that fail at once.
+
+    Attributes
+    ----------
+    nodes:
+        Their indices, ascending.
+    lost:
+        Who finds no place, by name; None where there was not enough time to find out.
+    """
+
+    __slots__ = ("lost", "nodes")
+
+    def __init__(self, nodes: Sequence[int], lost: Sequence[Instance] | None) -> None:
+        self.nodes = nodes
+        self.lost = lost and sorted(lost, key=lambda one: one.name)
+
+    @property
+    def survived(self) -> bool:
+        """Whether everybody has a place."""
+        return self.lost is not None and not self.lost
+
+    @property
+    def memory(self) -> int:
+        """MiB of those that are lost; of those that run or would."""
+        return sum(one.memory for one in self.lost or ())
+
+    def document(self, cluster: Cluster) -> dict[str, object]:
+        """As plain data; ``lost`` is null where it is not known."""
+        return {
+            "nodes": [cluster.nodes[index].name for index in self.nodes],
+            "survived": None if self.lost is None else self.survived,
+            "lost": None if self.lost is None else [one.name for one in self.lost],
+            "lost_memory": self.memory,
+        }
+
+
+class SetsFound:
+    """All sets of so many nodes, added up; those that are not survived one by one.
+
+    Attributes
+    ----------
+    survived, unknown:
+        How many are, and of how many it is not known.
+    losing:
+        The others, as nodes stand.
+    """
+
+    __slots__ = ("losing", "survived", "unknown")
+
+    def __init__(self, found: Iterable[Failure]) -> None:
+        self.survived = self.unknown = 0
+        self.losing: list[Failure] = []
+        for one in found:
+            if one.survived:
+                self.survived += 1
+            elif one.lost is None:
+                self.unknown += 1
+            else:
+                self.losing.append(one)
+
+    @property
+    def count(self) -> int:
+        """How many sets there are."""
+        return self.survived + self.unknown + len(self.losing)
+
+    def within(self, nodes: Iterable[int]) -> list[Failure]:
+        """The sets of these nodes alone that lose something."""
+        inside = frozenset(nodes)
+        return [one for one in self.losing if inside.issuperset(one.nodes)]
+
+    def document(self, cluster: Cluster) -> dict[str, object]:
+        """As plain data."""
+        return {
+            "count": self.count,
+            "survived": self.survived,
+            "unknown": self.unknown,
+            "losing": [one.document(cluster) for one in self.losing],
+        }
+
+
+class DomainFound:
+    """One failure domain, and the failure of all its online nodes."""
+
+    __slots__ = ("failure", "name")
+
+    def __init__(self, name: str, failure: Failure) -> None:
+        self.name = name
+        self.failure = failure
+
+
+class FailuresFound:
+    """What was found.
+
+    Attributes
+    ----------
+    size:
+        How many nodes fail at once in `sets`; 0: not asked, and `sets` is None.
+    domains:
+        By name; None if not asked.
+    """
+
+    __slots__ = ("cluster", "domains", "sets", "size")
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        size: int,
+        sets: SetsFound | None,
+        domains: Sequence[DomainFound] | None,
+    ) -> None:
+        self.cluster = cluster
+        self.size = size
+        self.sets = sets
+        self.domains = domains
+
+    def document(self) -> dict[str, object]:
+        """As plain data; only what was asked."""
+        found: dict[str, object] = {}
+        if self.sets is not None:
+            found["at_once"] = self.size
+            found["nodes"] = self.sets.document(self.cluster)
+        if self.domains is not None:
+            found["domains"] = [
+                {"domain": one.name, **one.failure.document(self.cluster)} for one in self.domains
+            ]
+        return found
+
+
+def examine_failures(
+    state: State,
+    size: int,
+    racks: bool,
+    min_disk: float = 0.0,
+    relations: Relations | None = None,
+    over: Callable[[], bool] | None = None,
+) -> FailuresFound:
+    """Let all sets of `size` online nodes fail (0: none), and with `racks` all failure domains.
+
+    `state` is left as it is. What is not decided when `over` says so is not known. Cost: a few
+    sums per pair where memory is all that matters.
+    """
+    cluster = state.cluster
+    units = None if relations is None else relations.units()
+    joint = JointFailures(state, Rules(RULES, units, Effort(over=over)), min_disk)
+    inside = _domains(cluster) if racks else {}
+    domains = [DomainFound(name, _failure(joint, some, over)) for name, some in inside.items()]
+    online = [index for index, node in enumerate(cluster.nodes) if node.online]
+    sets = (_failure(joint, some, over) for some in combinations(online, size))
+    return FailuresFound(
+        cluster, size, SetsFound(sets) if size else None, domains if racks else None
+    )
+
+
+def _failure(
+    joint: JointFailures, nodes: Sequence[int], over: Callable[[], bool] | None
+) -> Failure:
+    if over is not None and over():
+        return Failure(nodes, None)
+    try:
+        return Failure(nodes, joint.lost(nodes))
+    except UndecidedError:
+        return Failure(nodes, None)
+
+
+def _domains(cluster: Cluster) -> dict[str, list[int]]:
+    """The online nodes of each failure domain, by its tag."""
+    found: dict[str, list[int]] = {}
+    for index, node in enumerate(cluster.nodes):
+        for location in node.locations if node.online else ():
+            found.setdefault(location, []).append(index)
+    return dict(sorted(found.items()))

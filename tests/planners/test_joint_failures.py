@@ -1,0 +1,84 @@
+"""``iallocator check --failures --racks``: pairs of nodes and failure domains."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+
+from iallocator.cli import main
+from iallocator.wire.schemas import directory
+from tests.builders import as_bytes, cluster, instance
+
+Json = dict[str, Any]
+Output = pytest.CaptureFixture[str]
+ASKED = ("--no-simulation", "--failures=2", "--racks")
+
+
+def racks() -> Json:
+    """Return two racks of two nodes; ``together`` has both nodes in the first one."""
+    instances = {
+        "together": instance("node1", "node2"),
+        "apart": instance("node2", "node3", memory=2048),
+    }
+    where = {f"node{k}": {"tags": [f"rack:{'ab'[k > 2]}"]} for k in (1, 2, 3, 4)}
+    return cluster(4, instances=instances, changes=where, tags=("htools:nlocation:rack",))
+
+
+def check(folder: Path, document: Json, *words: str) -> int:
+    """Run `check` on the document; return the exit status."""
+    path = folder / "document.json"
+    path.write_bytes(as_bytes(document))
+    return main(["check", *words, str(path)])
+
+
+def test_pairs_and_racks_name_who_is_lost(tmp_path: Path, capsys: Output) -> None:
+    """Whoever has both nodes in what fails is lost, and only those."""
+    check(tmp_path, racks(), "--json", *ASKED)
+    document = json.loads(capsys.readouterr().out)
+    jsonschema.validate(document, json.loads((directory() / "plan.schema.json").read_text()))
+    found = document["failures"]
+    pairs = found["nodes"]
+    assert (found["at_once"], pairs["count"], pairs["survived"], pairs["unknown"]) == (2, 6, 4, 0)
+    lost = [(one["nodes"], one["lost"], one["lost_memory"]) for one in pairs["losing"]]
+    assert lost == [
+        (["node1", "node2"], ["together"], 1024), (["node2", "node3"], ["apart"], 2048),
+    ]  # fmt: skip
+    domains = [(one["domain"], one["survived"], one["lost"]) for one in found["domains"]]
+    assert domains == [("rack:a", False, ["together"]), ("rack:b", True, [])]
+
+
+def test_table_by_domain_counts_the_pairs_within(tmp_path: Path, capsys: Output) -> None:
+    """One line per rack, then the worst pairs."""
+    check(tmp_path, racks(), *ASKED)
+    lines = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert ["rack:a", "2", "no", "1", "1024", "1", "1", "together"] in lines
+    assert ["rack:b", "2", "yes", "0", "0", "1", "0"] in lines
+    assert ["node2", "node3", "1", "2048", "apart"] in lines
+
+
+def test_failures_of_nodes_that_are_offline_are_not_counted(tmp_path: Path, capsys: Output) -> None:
+    """Only online nodes fail."""
+    document = racks()
+    document["nodes"]["node4"]["offline"] = True
+    check(tmp_path, document, "--json", "--no-simulation", "--failures=1")
+    assert json.loads(capsys.readouterr().out)["failures"]["nodes"]["count"] == 3
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        (("--racks",), "no node is in a failure domain"),
+        (("--failures=3",), "a whole number from 1 to 2"),
+        (("--failures=2", "--machine-readable"), "hcheck has no keys"),
+    ],
+)
+def test_what_cannot_be_asked_is_refused(
+    words: tuple[str, ...], why: str, tmp_path: Path, capsys: Output
+) -> None:
+    """Exit status 2 and one line."""
+    assert check(tmp_path, cluster(2), *words) == 2
+    assert why in capsys.readouterr().err
