@@ -17,7 +17,7 @@ from iallocator.sources.text import read_text
 from iallocator.sources.writer import write_text
 from tests.conformance.documents import KINDS
 
-from .clusters import READING, generated, hbal_score, judged_otherwise, score
+from .clusters import LIKE_HAIL, generated, hbal_score, judged_otherwise, score
 
 pytestmark = pytest.mark.skipif(not shutil.which("hbal"), reason="hbal is not installed")
 
@@ -33,7 +33,7 @@ def _compared(path: Path) -> Iterator[tuple[float, float]]:
 
     Where all are offline, hbal counts nothing at all, not even what is lost there.
     """
-    cluster = read_text(path.read_bytes(), str(path), READING).cluster
+    cluster = read_text(path.read_bytes(), str(path), LIKE_HAIL).cluster
     state = State(cluster)
     if judged_otherwise(state):
         return
@@ -49,7 +49,7 @@ def test_clusters_we_write_have_the_same_score_with_hbal(kind: str, tmp_path: Pa
     """A generated cluster, written by us, is worth the same to hbal, to 8 decimals."""
     compared = 0
     for seed in range(SEEDS):
-        cluster = generated(seed, kind)
+        cluster = generated(seed, kind, LIKE_HAIL)
         state = State(cluster)
         path = tmp_path / f"{seed}.data"
         path.write_text(write_text(cluster, state))
@@ -62,7 +62,7 @@ def test_clusters_we_write_have_the_same_score_with_hbal(kind: str, tmp_path: Pa
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
 def test_files_of_others_have_the_same_score_with_hbal(path: Path, tmp_path: Path) -> None:
     """So is a file that we did not write, and what we write once we have read it."""
-    found = read_text(path.read_bytes(), path.name, READING)
+    found = read_text(path.read_bytes(), path.name, LIKE_HAIL)
     copy = tmp_path / "copy.data"
     text = write_text(found.cluster, State(found.cluster), policy=found.policy, master=found.master)
     copy.write_text(text)
