@@ -154,16 +154,20 @@ class _Moments:
 
     def _met(self, number: int, task: Step, node: int, at: dict[str, set[int]]) -> Iterator[str]:
         """Whom an instance meets that may be on `node` from now on, and must not."""
-        if (task.name, node) in self._shares:
+        if (task.name, node) in self._shares:  # and whoever meets it there is not asked either
             return
         where = self._state.cluster.nodes[node].name
         for tag in self._tags.get(task.name, ()):
-            count = sum(node in homes and tag in self._tags.get(n, ()) for n, homes in at.items())
+            count = sum(
+                node in homes and tag in self._tags.get(n, ()) and (n, node) not in self._shares
+                for n, homes in at.items()
+            )
             if count > max(1, self._most[node, tag]):
                 told = f"{task.name} meets another with exclusion tag {tag} on {where}"
                 yield f"step {number}: {told}"
         for bond in self._apart(task.name):
-            homes = at.get(bond[1].instance, set())
+            other = bond[1].instance
+            homes = {home for home in at.get(other, ()) if (other, home) not in self._shares}
             if any(self._breaks(bond, node, home) for home in homes) and not self._always(bond):
                 text = bond_between(*bond).text
                 yield f"step {number}: {task.name}: must be {text}, and meets it on {where}"

@@ -113,7 +113,7 @@ class Separations:
         left, told = dict(self.room), []
         shares: set[tuple[str, int]] = set()
         for task in sequence:
-            for key in task.takes.keys() & left.keys():
+            for key in (key for key in task.takes if key in left):
                 if left[key] < 1:
                     self.room[key] += 1 - left[key]
                     left[key] = 1
@@ -121,7 +121,7 @@ class Separations:
                     node = self._state.cluster.nodes[key[0]].name
                     told.append(f"{task.name} shares {node} for a while: {key[1]}")
                 left[key] -= 1
-            for key in task.frees.keys() & left.keys():
+            for key in (key for key in task.frees if key in left):
                 left[key] += 1
         self.shares |= shares
         return told
