@@ -12,6 +12,7 @@ from iallocator.model.state import State
 from iallocator.planners.balance.greedy import GreedyBalancer
 from iallocator.planners.balance.move_kinds import MoveRules
 from iallocator.planners.balance.problem import BalanceProblem
+from iallocator.planners.squeeze.amounts import Amounts
 from iallocator.planners.squeeze.headroom_repair import repair
 from iallocator.planners.squeeze.power_state import Switched
 from iallocator.scoring.state_score import score_of
@@ -110,6 +111,7 @@ class Feasibility:
         self.survival = survival
         self.evacuate = evacuate
         self.progress = progress
+        self._amounts = Amounts(cluster, scope, reserve, survival)
         self._cheap = all(instance.shared for instance in lighter)
         self._whole = MoveRules(ignore_soft=ignore_soft, ways=ways)
         self._first = MoveRules(evacuate_only=True, ignore_soft=ignore_soft, ways=ways)
@@ -181,23 +183,7 @@ class Feasibility:
 
     def _hopeless(self, off: frozenset[int]) -> str:
         """Why no moves whatever can succeed: what is used in all stays the same."""
-        state, nodes = State(self.cluster), self.cluster.nodes
-        memory = later = cpus = 0.0
-        if not any(nodes[index].online for index in self.scope):
-            held = next((name for index in off for name in state.primaries[index]), "")
-            return f"no other node is online in the group for instance {held}" if held else ""
-        for index in self.scope:
-            if nodes[index].online:
-                left = self.reserve.slack(state, index)
-                memory, later, cpus = memory + left[0], later + left[1], cpus + left[2]
-            elif index in off:
-                for instance in state.primaries[index].values():
-                    memory -= instance.memory if instance.uses_memory else 0
-                    later -= instance.memory
-                    cpus -= 0 if instance.admin_offline else instance.vcpus
-        if min(memory, later) < 0:
-            return f"the online nodes would lack {-min(memory, later):.0f} MiB of memory in all"
-        return f"the online nodes would lack {-cpus:.1f} virtual cpus in all" if cpus < 0 else ""
+        return self._amounts.hopeless(off)
 
     def _ways(self, off: frozenset[int], tidy: bool) -> Iterator[list[Phase]]:
         """Several ways to move the instances, each in phases."""

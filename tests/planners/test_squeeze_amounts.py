@@ -1,0 +1,69 @@
+"""What sums alone rule out when squeezing, held to every arrangement there is."""
+
+from __future__ import annotations
+
+import itertools
+import random
+
+import pytest
+
+from iallocator.model.cluster import Cluster
+from iallocator.model.policy import Spec
+from iallocator.model.state import State
+from iallocator.planners.squeeze.amounts import Amounts
+from iallocator.planners.squeeze.headroom import Headroom
+from iallocator.planners.squeeze.power_state import Switched
+from iallocator.planners.survival import Survival
+from iallocator.wire.document import Reading, read_cluster
+from tests import builders
+
+MEMORY = 8192
+
+
+def _cluster(rng: random.Random) -> Cluster:
+    """Return four nodes with a few instances on shared storage, some of them stopped."""
+    instances = {
+        f"i{n}": builders.instance(
+            f"node{n % 4 + 1}",
+            memory=rng.choice((1024, 2048, 3072, 3584)),
+            disk_template="rbd",
+            admin_state=rng.choice(("up", "up", "up", "down")),
+        )
+        for n in range(rng.randint(4, 7))
+    }
+    return read_cluster(builders.cluster(nodes=4, memory=MEMORY, instances=instances), Reading())
+
+
+def _possible(cluster: Cluster, reserve: Headroom, survival: Survival) -> bool:
+    """Tell whether some arrangement on the online nodes has the reserve and survives failures."""
+    online = [node.index for node in cluster.nodes if node.online]
+    state = State(cluster)
+    for instance in cluster.instances:
+        state.remove(instance, instance.nodes)
+    for choice in itertools.product(online, repeat=len(cluster.instances)):
+        with state.trial():
+            for instance, index in zip(cluster.instances, choice):
+                state.place(instance, (index,))
+            if not reserve.missing(state, online) and not survival.lost(state):
+                return True
+    return False
+
+
+@pytest.mark.parametrize("mode", ["strict", "no-new", "off"])
+def test_amounts_call_hopeless_only_what_no_arrangement_can_do(mode: str) -> None:
+    """Two or three of four nodes go; where sums say no, no placement of all instances will do."""
+    said: set[str] = set()
+    for seed in range(30):
+        rng = random.Random(seed)
+        cluster = _cluster(rng)
+        group = cluster.groups[0]
+        survival = Survival(State(cluster), group, mode)
+        reserve = Headroom(Spec(256, 1, 1024, 1, 1, 1), rng.choice((1.0, 2.0, 4.0)))
+        off = rng.sample(group.nodes, rng.choice((2, 2, 3)))
+        amounts = Amounts(cluster, group.nodes, reserve, survival)
+        with Switched(cluster, off):
+            reason = amounts.hopeless(off)
+            if reason:
+                said.add("failure" if "failure" in reason else "in all")
+                assert not _possible(cluster, reserve, survival), (seed, reason)
+    assert said == ({"in all"} if mode == "off" else {"in all", "failure"})
