@@ -22,6 +22,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from iallocator.engine import Heard
     from iallocator.reply import Reply
 
 __all__ = ["answer", "main"]
@@ -80,12 +81,41 @@ def _run(arguments: list[str]) -> int:
         from iallocator.commands.shared.validation import NEEDED, validate
 
         return validate(settings, files, NEEDED)
-    raw = read_file(path, settings.max_input)
-    reply = _reply(raw, settings)
+    _refuse_idle(settings)
+    if settings.log or settings.capture:
+        return _traced(path, settings)
+    reply = _reply(read_file(path, settings.max_input), settings)
     with WholeOutput():
-        tell(*reply.remarks)
-        sys.stdout.buffer.write(_encoded(reply))
+        _say(reply, _encoded(reply))
     return INTERRUPTED if reply.interrupted else 0
+
+
+def _refuse_idle(settings: Settings) -> None:
+    """How long calls are kept means nothing where none is captured."""
+    idle = [target for target in ("capture_keep", "capture_days") if target in settings.chosen]
+    if idle and not settings.capture:
+        name = idle[0].replace("_", "-")
+        raise UsageError(f"--{name} is about captured calls: it goes with --capture FOLDER")
+
+
+def _traced(path: str, settings: Settings) -> int:
+    """Answer the request at `path`, and let it be noted whatever comes of it."""
+    from iallocator.calls.call import Call
+
+    with Call(settings) as call:
+        raw = call.came(read_file(path, settings.max_input))
+        reply = _reply(raw, settings, call.understood)
+        encoded = _encoded(reply)
+        with WholeOutput():
+            if call.answered(reply, encoded):
+                encoded = _encoded(reply)
+            _say(reply, encoded)
+    return INTERRUPTED if reply.interrupted else 0
+
+
+def _say(reply: Reply, encoded: bytes) -> None:
+    tell(*reply.remarks)
+    sys.stdout.buffer.write(encoded)
 
 
 def answer(raw: bytes, arguments: Sequence[str] = ()) -> bytes:
@@ -101,14 +131,14 @@ def answer(raw: bytes, arguments: Sequence[str] = ()) -> bytes:
     return _encoded(_reply(raw, settings))
 
 
-def _reply(raw: bytes, settings: Settings) -> Reply:
+def _reply(raw: bytes, settings: Settings, heard: Heard | None = None) -> Reply:
     if settings.save_cluster or settings.print_instances or settings.print_nodes is not None:
         from iallocator.render.states import before_after
 
-        return before_after.respond(raw, settings)
+        return before_after.respond(raw, settings, heard)
     from iallocator.engine import respond
 
-    return respond(raw, settings)
+    return respond(raw, settings, heard)
 
 
 def _encoded(reply: Reply) -> bytes:

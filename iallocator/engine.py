@@ -5,7 +5,7 @@ from __future__ import annotations
 from iallocator.deadline import GRACE, TIME_IS_UP, Alarm, TimeIsUp
 from iallocator.handlers import handler_for
 from iallocator.placement.context import Context
-from iallocator.reply import Reply
+from iallocator.reply import Reply, warnings_beyond
 from iallocator.requests import (
     Allocate,
     AllocateSecondary,
@@ -21,7 +21,7 @@ from iallocator.wire.request import read_request
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from typing import Any
 
     from iallocator.model.cluster import Cluster, Group
@@ -29,6 +29,9 @@ if TYPE_CHECKING:
     from iallocator.options import Settings
     from iallocator.placement.trace import Trace
     from iallocator.requests import Request
+
+    Heard = Callable[[Cluster, Request], None]
+    """Who is told what a document asks, and of which cluster."""
 
 __all__ = [
     "coming_with",
@@ -82,9 +85,12 @@ def _other_cluster(settings: Settings, reading: Reading) -> Cluster | None:
     return other.cluster if other else None
 
 
-def respond(raw: bytes, settings: Settings) -> Reply:
-    """The reply to the request document `raw`."""
-    return decide(*read(raw, settings), settings)
+def respond(raw: bytes, settings: Settings, heard: Heard | None = None) -> Reply:
+    """The reply to the request document `raw`; `heard` is told what it was, once it is read."""
+    cluster, request = read(raw, settings)
+    if heard is not None:
+        heard(cluster, request)
+    return decide(cluster, request, settings)
 
 
 def decide(
@@ -103,8 +109,7 @@ def decide(
             return _decided(cluster, request, settings, doubts, trace, alarm)
     except TimeIsUp:
         reply = Reply(False, f"{TIME_IS_UP}: no answer within {seconds:g} s", [], [])
-        reply.remarks = doubts
-        return reply
+        return _with_remarks(reply, doubts, settings)
 
 
 def _decided(
@@ -133,8 +138,15 @@ def _decided(
         context.remarks.append(f"Warning: {text}")
     if context.effort.undecided:
         reply.info += f"; {_undecided(context)}"
-    reply.remarks = remarks + context.remarks
     reply.interrupted = context.interrupted
+    return _with_remarks(reply, remarks + context.remarks, settings)
+
+
+def _with_remarks(reply: Reply, remarks: list[str], settings: Settings) -> Reply:
+    """`reply` with `remarks` for stderr; and with the warnings among them in ``info``."""
+    reply.remarks = remarks
+    if remarks and settings.ways.warns_in_info:
+        reply.info = "; ".join([reply.info, *warnings_beyond(reply.info, remarks)])
     return reply
 
 

@@ -15,14 +15,14 @@ from iallocator.files import LIMIT
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
     from typing import Any
 
     from iallocator.compat import Ways
 
 __all__ = [
     "COMMON", "CONFIGURATION", "Option", "Settings", "configuration_path", "help_lines", "parse",
-    "positional_words", "unknown",
+    "positional_words", "unknown", "words_of",
 ]  # fmt: skip
 
 CONFIGURATION = "/etc/iallocator.conf"
@@ -223,6 +223,10 @@ class Settings:
     final_msav: float = -10
     msav_steps: int = 10
     seed: int | None = None
+    log: str = ""
+    capture: str = ""
+    capture_keep: int = 500
+    capture_days: float = 30
     config: str = ""
     no_config: bool = False
     verbose: int = 0
@@ -373,6 +377,15 @@ COMMON = (
            str, "[=FIELDS]", bare=""),
     Option("--print-instances", "print_instances",
            "show the instances before and after on stderr"),
+    Option("--log", "log", "write a line about the call to this file, or to the system's log",
+           file_name, "FILE|syslog"),
+    Option("--capture", "capture",
+           "keep request and answer in this folder, which must exist; see history", file_name,
+           "FOLDER"),
+    Option("--capture-keep", "capture_keep", "how many calls are kept (default 500)",
+           whole_between(1), "N"),
+    Option("--capture-days", "capture_days", "for how many days calls are kept (default 30)",
+           amount, "DAYS"),
     Option("--config", "config",
            f"take settings from this file, not from {CONFIGURATION} (or ${NAMED_BY})",
            file_name, "FILE"),
@@ -441,6 +454,23 @@ def configuration_path(settings: Settings) -> str:
     if named is not None:
         return named
     return CONFIGURATION if os.path.exists(CONFIGURATION) else ""
+
+
+def words_of(settings: Settings, targets: Collection[str], table: Sequence[Option]) -> list[str]:
+    """The options of `table` that set `targets`, as words with the values that they have."""
+    words: list[str] = []
+    for option in table:
+        if option.target not in targets:
+            continue
+        name, value = option.names[0], getattr(settings, option.target)
+        if option.read is None:
+            words += [name] * int(value) if value else [f"{name}=no"]
+        elif option.repeats:
+            words += [f"{name}={each}" for each in value]
+        else:
+            text = ",".join(value) if isinstance(value, list) else str(value)
+            words.append(f"{name}={text}")
+    return words
 
 
 def positional_words(arguments: Sequence[str], table: Sequence[Option] = COMMON) -> list[str]:

@@ -7,12 +7,19 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any
 
-__all__ = ["GroupSolution", "Reply", "tally"]
+__all__ = ["GroupSolution", "Reply", "tally", "warnings_beyond"]
 
 TALLY_ORDER = (
     "FailMem", "FailDisk", "FailCPU", "FailN1", "FailTags", "FailMig", "FailDiskCount",
     "FailSpindles", "FailStrategy",
 )  # fmt: skip
+
+
+WARNING = "Warning: "
+"""What remarks begin with that a person should know."""
+
+WARNED = 3
+"""Warnings, and lines of one, that ``info`` repeats; it stays one bearable line."""
 
 
 class Reply:
@@ -174,3 +181,26 @@ def tally(failures: dict[str, int]) -> str:
     """``FailMem: 2, FailDisk: 1``."""
     known = [reason for reason in TALLY_ORDER if failures.get(reason)]
     return ", ".join(f"{reason}: {failures[reason]}" for reason in known)
+
+
+def warnings_beyond(info: str, remarks: Sequence[str]) -> list[str]:
+    """The warnings among `remarks` that `info` does not say yet, as clauses for it.
+
+    Ganeti shows nobody what a plugin says on stderr, as long as it answers.  Lines that
+    begin with blanks belong to the warning before them.
+    """
+    warnings: list[tuple[str, list[str]]] = []
+    for remark in remarks:
+        if remark.startswith(WARNING):
+            warnings.append((remark.removeprefix(WARNING), []))
+        elif remark.startswith(" ") and warnings:
+            warnings[-1][1].append(remark.strip(" -"))
+    told = [f"{text} {_few(details)}" if details else text for text, details in warnings]
+    new = [text for text in dict.fromkeys(told) if text not in info]
+    more = [f"{len(new) - WARNED} more warnings"] if len(new) > WARNED else []
+    return new[:WARNED] + more
+
+
+def _few(details: Sequence[str]) -> str:
+    more = f", and {len(details) - WARNED} more" if len(details) > WARNED else ""
+    return ", ".join(details[:WARNED]) + more

@@ -27,6 +27,7 @@ COMMANDS = {
     "config": "the settings that count for a document, and where each came from",
     "constraints": "what binds the placements of a document, and where it comes from",
     "explain": "why the answer to a request is what it is",
+    "history": "what Ganeti asked and was told: the calls that --capture kept",
     "place": "the whole cluster placed anew by one of Pacemaker's strategies",
     "redistribute": "which instances to move to other groups so that every group is healthy",
     "replay": "run stored requests again and compare with the stored answers",

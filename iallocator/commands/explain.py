@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 __all__ = ["OPTIONS", "USAGE", "Settings", "check_forms", "run", "write_explanation"]
 
-USAGE = "[OPTIONS] [FILE]"
+USAGE = "[OPTIONS] [FILE|FOLDER#CALL]"
 
 OPTIONS = (
     Option("--json", "json", "write the explanation as one JSON document"),
@@ -40,16 +40,23 @@ class Settings(options.Settings):
 
 
 def run(settings: Settings, positional: Sequence[str]) -> int:
-    """Explain the answer to the request in the file (- or none: stdin).
+    """Explain the answer to the request in the file (- or none: stdin), or to a captured call.
 
     The exit status is 0 whether the request can be satisfied or not.
     """
+    from iallocator.commands.shared.captured import as_then, case_named, since_then
     from iallocator.explain.explain import explain
     from iallocator.sources import document_path
 
     check_forms(settings)
-    raw = read_file(document_path(settings, positional), settings.max_input)
-    write_explanation(explain(raw, settings, settings.instance, settings.node), settings)
+    path = document_path(settings, positional)
+    case = case_named([*positional, settings.ialloc_src])
+    if case is not None:
+        settings = as_then(case, settings, "explain")
+    found = explain(read_file(path, settings.max_input), settings, settings.instance, settings.node)
+    if case is not None:
+        found.remarks += since_then(case, found.response)
+    write_explanation(found, settings)
     return 0
 
 

@@ -14,7 +14,7 @@ from iallocator.commands.shared.common_options import only_accepted, table_of
 from iallocator.commands.shared.plan_output import INTERRUPTED
 from iallocator.errors import UsageError, shown
 from iallocator.files import WholeOutput, check_writable
-from iallocator.options import Option, name_list, whole_between
+from iallocator.options import Option, name_list, whole_between, words_of
 from iallocator.options import Settings as Common
 from iallocator.replay.cases import find_cases
 from iallocator.replay.run import UPDATED, WRITTEN, Commands, How
@@ -98,18 +98,8 @@ def run(settings: Settings, positional: Sequence[str]) -> int:
 
 def passed_on(settings: Common) -> list[str]:
     """The options of requests that this command was given, as words again."""
-    words = []
     given = (settings.chosen | settings.origins.keys()) - NOT_FOR_REQUESTS
-    for option in table_of("replay"):
-        if option.target not in given:
-            continue
-        value = getattr(settings, option.target)
-        if option.read is None:
-            words.append(option.names[0] if value else f"{option.names[0]}=no")
-        else:
-            text = ",".join(value) if isinstance(value, list) else str(value)
-            words.append(f"{option.names[0]}={text}")
-    return words
+    return words_of(settings, given, table_of("replay"))
 
 
 def _told(outcome: Outcome) -> str:

@@ -41,6 +41,9 @@ class Ways:
     reads_settings = True
     """Settings in requests and in tags count."""
 
+    warns_in_info = True
+    """What a person is warned of stands in the answer, too, not only on stderr."""
+
     knows_affinity = True
     """Tags that bind instances to each other count."""
 

@@ -19,6 +19,7 @@ class HailWays(Ways):
     counts_spindles_anywhere = True
     reads_groups_of_batch = False
     reads_settings = False
+    warns_in_info = False
     knows_affinity = False
     recreates_in_place = False
     prefers_last_group = True

@@ -11,6 +11,10 @@ NAME.cluster.data   NAME.response.json     NAME.args   NAME.stderr    NAME.stdou
 NAME.json           NAME.response.json     NAME.args   NAME.stderr    NAME.stdout    NAME.status
 ==================  =====================  ==========  =============  =============  ============
 
+A captured call (see `iallocator.calls`) has ``NUMBER.request.json.gz``,
+``NUMBER.response.json.gz`` and ``NUMBER.args``, and is named ``FOLDER#7``.  ``conf``
+or ``NAME.conf`` beside a request is its configuration file.
+
 All but what is read may be absent.  The last form must be named; the others are found
 in folders, each the first that is there.
 
@@ -26,7 +30,9 @@ import os
 import shlex
 from dataclasses import dataclass
 
+from iallocator.calls import layout
 from iallocator.errors import UsageError
+from iallocator.files import read_file
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -51,6 +57,12 @@ class Case:
     stderr: str
     stdout: str
     status: str
+    conf: str = ""
+
+    @property
+    def captured(self) -> bool:
+        """Whether it is a captured call, which stays as it is."""
+        return self.request.endswith("." + layout.REQUEST)
 
     def source(self) -> list[str]:
         """What is read, as words for a command that runs in its folder."""
@@ -85,7 +97,7 @@ def find_cases(paths: Sequence[str]) -> list[Case]:
         If a path does not exist, or there is no request.
     """
     found: dict[str, Case] = {}
-    for path in paths:
+    for path in map(layout.request_path, paths):
         if not os.path.exists(path):
             raise UsageError(f"{path}: No such file or directory")
         requests = list(_requests_in(path)) if os.path.isdir(path) else [path]
@@ -103,7 +115,7 @@ def _requests_in(folder: str) -> Iterator[str]:
     for where, folders, files in os.walk(folder):
         folders.sort()
         for name in sorted(files):
-            if name == REQUEST or name.endswith("." + REQUEST):
+            if name == REQUEST or name.endswith(("." + REQUEST, "." + layout.REQUEST)):
                 yield os.path.join(where, name)
             elif name == CLUSTER or name.endswith("." + CLUSTER):
                 if name.removesuffix(CLUSTER) + REQUEST not in files:
@@ -120,6 +132,8 @@ def _is_response(path: str) -> bool:
 def case_of(request: str) -> Case:
     """The case of a request in the file `request`."""
     folder, name = os.path.split(request)
+    if name.endswith("." + layout.REQUEST):
+        return _captured(request, folder, name.removesuffix(layout.REQUEST))
     for known in (REQUEST, CLUSTER, ARGS):
         if name == known:
             stem, shown = "", folder or "."
@@ -135,8 +149,17 @@ def case_of(request: str) -> Case:
 
     return Case(
         shown, request, beside(RESPONSE), beside(ARGS), beside("stderr"), beside("stdout"),
-        beside("status"),
+        beside("status"), beside("conf"),
     )  # fmt: skip
+
+
+def _captured(request: str, folder: str, stem: str) -> Case:
+    """The case of a captured call."""
+    path = os.path.join(folder, stem)
+    digits = stem[:-1]
+    shown = f"{folder or '.'}#{int(digits)}" if digits.isdecimal() else request
+    texts = [path + kind for kind in ("stderr", "stdout", "status", layout.CONF)]
+    return Case(shown, request, path + layout.RESPONSE, path + layout.ARGS, *texts)
 
 
 def read_text(path: str) -> str | None:
@@ -148,6 +171,8 @@ def read_text(path: str) -> str | None:
         If it cannot be read, or holds no text.
     """
     try:
+        if path.endswith(".gz"):
+            return read_file(path).decode() if os.path.exists(path) else None
         with open(path, encoding="utf-8") as file:
             return file.read()
     except FileNotFoundError:

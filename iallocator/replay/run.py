@@ -10,6 +10,7 @@ from functools import partial
 from io import BytesIO, StringIO, TextIOWrapper
 from time import perf_counter
 
+from iallocator.configuration import configure
 from iallocator.engine import respond
 from iallocator.errors import IallocatorError, RequestError, UsageError
 from iallocator.files import read_file
@@ -168,6 +169,8 @@ def answer_case(
         raise UsageError(f"{case.args}: expected a command as its first word")
     settings = Settings()
     parse([*options, *words], settings)
+    if os.path.exists(case.conf):
+        configure(settings, case.conf, (), ())
     raw = read_file(case.request, settings.max_input)
     complaints = StringIO()
     with redirect_stderr(complaints):
@@ -264,6 +267,8 @@ def _only(document: object, keys: Sequence[str]) -> object:
 
 def _store(case: Case, answered: Answered, how: How) -> tuple[str, list[str]]:
     """Write what is new, and say what that changes."""
+    if case.captured:
+        raise UsageError(f"{case.name}: a captured call stays as it was answered")
     new = [(case.response, "" if answered.document is None else pretty(answered.document))]
     new += _texts(case, answered)
     old = {path: read_text(path) for path, _ in new}

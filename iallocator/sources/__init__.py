@@ -13,6 +13,7 @@ Nothing here is loaded unless it is asked for.
 
 from __future__ import annotations
 
+from iallocator.calls.layout import request_path
 from iallocator.errors import UsageError
 from iallocator.files import read_file
 
@@ -74,12 +75,12 @@ def load(settings: Settings, positional: Sequence[str], reading: Reading) -> Sou
 
 
 def document_path(settings: Settings, positional: Sequence[str], elsewhere: bool = False) -> str:
-    """The file with the document; "" if the cluster comes from `elsewhere`.
+    """The file with the document, that of ``FOLDER#7`` too; "" if it comes from `elsewhere`.
 
     Raises
     ------
     UsageError
-        If there is more than one source.
+        If there is more than one source, or no such call.
     """
     files = [*positional, *([settings.ialloc_src] if settings.ialloc_src else [])]
     if len(files) + elsewhere > 1:
@@ -88,7 +89,7 @@ def document_path(settings: Settings, positional: Sequence[str], elsewhere: bool
             "one cluster at most: a file, --text-data, --luxi, --rapi or --simulate, got "
             + " ".join(given)
         )
-    return "" if elsewhere else (files or ["-"])[0]
+    return "" if elsewhere else request_path((files or ["-"])[0])
 
 
 def substitute(settings: Settings, reading: Reading) -> Source | None:

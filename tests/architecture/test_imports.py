@@ -37,7 +37,10 @@ MAY_IMPORT = {
     "settings": "options model requests",  # settings from tags and requests
     "wire": "errors compat model requests reply ranking",  # bytes to model, reply to bytes
     "live": "errors files wire",  # a running cluster, asked and told through its two doors
-    "sources": "errors files options model wire live",  # other places where a cluster may come from
+    "calls": "__init__ errors files options model requests reply wire",
+    # ^ what was asked and answered, noted and read again
+    "sources": "errors files options model wire live calls",
+    # ^ other places where a cluster may come from
     "execution": "errors options model transition wire live",
     # ^ a plan's steps become jobs of a running cluster
     "handlers": "deadline options model requests reply limits transition ganeti placement",
@@ -57,14 +60,14 @@ MAY_IMPORT = {
         "ranking n1 placement handlers planners engine"
     ),  # looks at everything, changes nothing
     "render": "errors files sources options model requests reply planners engine explain",
-    "replay": "errors files options engine",  # answers many documents, compares
+    "replay": "errors files options configuration calls engine",  # answers many documents, compares
     "commands": (
         "__init__ compat deadline errors files options model requests constraints wire sources "
-        "transition ganeti execution configuration "
+        "transition ganeti execution configuration calls "
         "planners settings engine explain render replay"
     ),
     # ^ one command: read, say
-    "cli": "__init__ errors files options configuration reply wire engine render commands",
+    "cli": "__init__ errors files options configuration calls reply wire engine render commands",
     # ^ arguments to status
     "process": "cli",  # signals, and the end of a process
     "__main__": "process",  # hands over

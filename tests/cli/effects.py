@@ -128,6 +128,29 @@ STATES = {
     "--print-instances": "--print-instances",
 }
 
+NOTED = {
+    "--log": Effect(NEW, "--log={folder}/log"),
+    "--capture": Effect(NEW, "--capture={folder}"),
+    "--capture-keep": Effect(NEW, "--capture-keep=1", ("--capture={folder}",),
+                             {"000007.args": ""}),
+    "--capture-days": Effect(NEW, "--capture-days=0", ("--capture={folder}",),
+                             {"000007.args": ""}),
+}  # fmt: skip
+"""Without the option, the older call stays."""
+
+CALLS = {
+    "000001.request.json.gz": json.dumps(NEW),
+    "000001.call.json": '{"type": "allocate", "asked": "a", "success": true, "time": 1}',
+    "000002.request.json.gz": json.dumps(NEW),
+    "000002.call.json": '{"type": "relocate", "asked": "b", "success": false, "time": 1}',
+}
+
+
+def listing(option: str, *words: str) -> Effect:
+    """An option of `history`, for a folder with two calls."""
+    return Effect(None, option, (*words, "{folder}"), CALLS)
+
+
 EFFECTS: dict[tuple[str, str], Effect] = {}
 
 
@@ -147,6 +170,8 @@ CONFIGURED = {
         "--no-capacity-checks", "--ignore-soft-errors", "--ignore-dynu", "--optimal", "--json",
         "--validate", "--verbose", "--version", "--help",
     )},
+    **{name: Effect(NEW, f"{name}=7")
+       for name in ("--log", "--capture", "--capture-keep", "--capture-days")},
     "--text-data": Effect(None, "--text-data={folder}/cluster.data", ("-t", "{folder}/other.data"),
                           {"cluster.data": TEXT, "other.data": TEXT}),
     "--simulate": Effect(None, "--simulate=p,5,100g,8g,4", ("--simulate=p,2,1g,1g,1",)),
@@ -338,6 +363,15 @@ _add("show", {
     "--static-kvm-node-memory": Effect(NODES_OF_KVM, "--static-kvm-node-memory=0", ("-p",)),
 })  # fmt: skip
 _add("replay", REPLAY)
+_add("history", {
+    **{name: listing(name) for name in ("--json", "--version", "--help")},
+    "--type": listing("--type=relocate"),
+    "--outcome": listing("--outcome=failed"),
+    "--text": listing("--text=b"),
+    "--days": listing("--days=9"),
+    "--last": listing("--last=1"),
+})  # fmt: skip
+_add("", NOTED)
 _add("", ANSWERS | {name: Effect(NEW, word) for name, word in STATES.items()})
 _add("explain", ANSWERS | TOLD)
 _add("config", CONFIGURED)
@@ -359,7 +393,18 @@ _add("place", {"--max-input": Effect(NEW, "--max-input=9", ("--strategy=pacemake
 for command, effects in BY_COMMAND.items():
     _add(command, effects)
 
-CONFIGURATION = "verbose = true\n[config]\ntop = 3\n[replay]\nkeys = ['success']\n"
+_add("history", {"--max-input": Effect(None, "--max-input=9", ("{folder}",), {
+    "000001.request.json.gz": json.dumps(NEW)})})  # fmt: skip
+
+CONFIGURATION = """
+verbose = true
+[config]
+top = 3
+[replay]
+keys = ['success']
+[history]
+json = true
+"""
 
 for command in ("", *COMMANDS):
     usual = EFFECTS[command, "--max-input"]

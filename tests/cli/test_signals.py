@@ -178,6 +178,7 @@ SOMEWHEN = {
     "config": "config --json doc",
     "constraints": "constraints --all --json -t crowded",
     "explain": "explain --json doc",
+    "history": "history --json .",
     "place": "place --json --strategy=pacemaker-minimal -t crowded",
     "redistribute": "redistribute --json -t crowded",
     "replay": "replay doc",

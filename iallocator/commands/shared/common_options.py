@@ -135,12 +135,16 @@ WHERE: dict[str, tuple[frozenset[str], Reasons]] = {
         SHOWN - {"ask", "snapshot"},
         {"replay": "every case is one document of its own", "": "it reads what the others check"},
     ),
-    "max_input": (EVERY, {}),
+    "max_input": (EVERY | {"history"}, {}),
     "verbose": (SHOWN, {"": "it compares what the cases print"}),
-    "config": (EVERY, {}),
-    "no_config": (EVERY, {}),
-    "version": (EVERY, {}),
-    "help": (EVERY, {}),
+    **{
+        target: (frozenset({"config"}), {"": "only requests are logged and captured"})
+        for target in ("log", "capture", "capture_keep", "capture_days")
+    },
+    "config": (EVERY | {"history"}, {}),
+    "no_config": (EVERY | {"history"}, {}),
+    "version": (EVERY | {"history"}, {}),
+    "help": (EVERY | {"history"}, {}),
 }
 """Attribute of the settings -> the commands where it acts, and the reasons of the others."""
 
@@ -170,6 +174,10 @@ WHERE |= {
     )
     for target in ("save_cluster", "print_nodes", "print_instances")
 }
+
+for _commands, _reasons in WHERE.values():
+    if "history" not in _commands:
+        _reasons["history"] = "it lists calls and answers none"
 
 
 def table_of(command: str, own: Sequence[Option] = ()) -> tuple[Option, ...]:

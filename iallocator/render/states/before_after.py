@@ -20,6 +20,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from iallocator.engine import Heard
     from iallocator.model.cluster import Cluster
     from iallocator.model.instance import Instance
     from iallocator.options import Settings
@@ -32,8 +33,8 @@ BEFORE, AFTER = "pre-ialloc", "post-ialloc"
 """What the names of the files end with."""
 
 
-def respond(raw: bytes, settings: Settings) -> Reply:
-    """The reply to the request document `raw`, with the states around it shown and saved.
+def respond(raw: bytes, settings: Settings, heard: Heard | None = None) -> Reply:
+    """As `iallocator.engine.respond`, with the states around the reply shown and saved.
 
     Raises
     ------
@@ -44,6 +45,8 @@ def respond(raw: bytes, settings: Settings) -> Reply:
     if settings.save_cluster:
         check_writable(f"{settings.save_cluster}.{BEFORE}", f"{settings.save_cluster}.{AFTER}")
     cluster, request = read(raw, settings)
+    if heard is not None:
+        heard(cluster, request)
     before = State(cluster)
     show_state(before, settings, "Initial")
     _save(before, settings, "before", BEFORE)

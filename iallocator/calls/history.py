@@ -1,0 +1,106 @@
+"""Reading what was captured."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+
+from iallocator.calls.layout import CALL, REQUEST, file_of, numbered
+from iallocator.errors import IallocatorError, UsageError
+from iallocator.files import read_file
+from iallocator.wire.read import decode
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+__all__ = ["OUTCOMES", "Entry", "read_history"]
+
+OUTCOMES = ("success", "failed", "error", "crash", "interrupted", "no answer")
+"""What comes of a call: an answer that is yes or no; a request that cannot be understood; a mistake
+of this program; a signal; nothing, for it still runs or was killed."""
+
+INTERRUPTED = 130
+
+
+@dataclass(slots=True)
+class Entry:
+    """One captured call.
+
+    Attributes
+    ----------
+    number, request:
+        Under which it is kept, and the path of the request.
+    time:
+        When it came, in seconds since 1970.
+    facts:
+        What was noted in the end, as in ``NUMBER.call.json``; nothing if there was no end.
+    """
+
+    number: int
+    request: str
+    time: float
+    facts: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def outcome(self) -> str:
+        """One of `OUTCOMES`."""
+        if "success" in self.facts:
+            return "success" if self.facts["success"] else "failed"
+        if "error" not in self.facts:
+            return "no answer"
+        if self.facts.get("status") == INTERRUPTED:
+            return "interrupted"
+        return "crash" if str(self.facts["error"]).startswith("crash: ") else "error"
+
+    @property
+    def told(self) -> str:
+        """What was answered, or why nothing was."""
+        return str(self.facts.get("info") or self.facts.get("error") or "")
+
+    def text(self, key: str) -> str:
+        """A fact that is text; "" if it is not known."""
+        return str(self.facts.get(key, ""))
+
+    def document(self) -> dict[str, Any]:
+        """The call as plain data."""
+        head = {"number": self.number, "time": self.time, "outcome": self.outcome}
+        return {**head, "request": self.request, **self.facts, "time": self.time}
+
+
+def read_history(folder: str) -> list[Entry]:
+    """The calls in `folder`, oldest first.
+
+    Raises
+    ------
+    UsageError
+        If it cannot be read.
+    """
+    try:
+        calls = numbered(folder)
+    except OSError as error:
+        raise UsageError(f"{folder}: {error.strerror}") from None
+    found = [_entry(folder, number) for number in sorted(calls)]
+    return [entry for entry in found if entry is not None]
+
+
+def _entry(folder: str, number: int) -> Entry | None:
+    """One call; None if its request is not there, or not yet."""
+    request = file_of(folder, number, REQUEST)
+    try:
+        came = os.stat(request).st_mtime
+    except OSError:
+        return None
+    facts = _facts(file_of(folder, number, CALL))
+    time = facts.get("time")
+    return Entry(number, request, time if isinstance(time, (int, float)) else came, facts)
+
+
+def _facts(path: str) -> dict[str, Any]:
+    """What was noted in the end; nothing if that is not there, or damaged."""
+    if not os.path.exists(path):
+        return {}
+    try:
+        return decode(read_file(path))
+    except IallocatorError:
+        return {}

@@ -1,0 +1,71 @@
+"""The names of captured calls."""
+
+from __future__ import annotations
+
+import os
+
+from iallocator.errors import UsageError
+
+__all__ = [
+    "ARGS", "CALL", "CONF", "KINDS", "REQUEST", "RESPONSE", "file_of", "numbered",
+    "referred", "request_path",
+]  # fmt: skip
+
+ARGS, CONF, REQUEST, RESPONSE, CALL = KINDS = (
+    "args", "conf", "request.json.gz", "response.json.gz", "call.json",
+)  # fmt: skip
+
+LONGEST = 18
+"""Digits of a number, at most."""
+
+DIGITS = 6
+"""Of a number, at least; names are in the order of numbers up to a million calls."""
+
+
+def file_of(folder: str, number: int, kind: str) -> str:
+    """The path of one file of a call."""
+    return os.path.join(folder, f"{number:0{DIGITS}}.{kind}")
+
+
+def numbered(folder: str) -> dict[int, list[str]]:
+    """The calls in `folder`: number -> the names of its files, half-written ones too.
+
+    Raises
+    ------
+    OSError
+        If it cannot be read.
+    """
+    found: dict[int, list[str]] = {}
+    for name in os.listdir(folder):
+        digits, _, kind = name.removeprefix(".").partition(".")
+        whole = kind in KINDS and not name.startswith(".")
+        half = name.startswith(".") and name.endswith(".new")
+        if (whole or half) and len(digits) >= DIGITS and digits.isascii() and digits.isdigit():
+            found.setdefault(int(digits), []).append(name)
+    return found
+
+
+def referred(text: str) -> tuple[str, int] | None:
+    """``FOLDER#7`` as folder and number; None if `text` is none, or the name of a file."""
+    folder, sign, digits = text.rpartition("#")
+    known = digits.isascii() and digits.isdigit() and len(digits) <= LONGEST
+    if not sign or not known or os.path.exists(text):
+        return None
+    return folder or ".", int(digits)
+
+
+def request_path(text: str) -> str:
+    """The file with the request of ``FOLDER#7``; any other `text` as it is.
+
+    Raises
+    ------
+    UsageError
+        If there is no such call.
+    """
+    reference = referred(text)
+    if reference is None:
+        return text
+    path = file_of(*reference, REQUEST)
+    if not os.path.exists(path):
+        raise UsageError(f"{text}: no such call; iallocator history {reference[0]} lists them")
+    return path

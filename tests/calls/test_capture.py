@@ -1,0 +1,285 @@
+"""What is kept of a call, in the log and in the folder; and that nothing of it stops an answer."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import signal
+import stat
+import subprocess
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from iallocator import engine
+from iallocator.calls import log
+from iallocator.cli import main
+from tests.builders import allocate, as_bytes, cluster, instance
+
+Capture = pytest.CaptureFixture[str]
+
+KINDS = ("args", "call.json", "request.json.gz", "response.json.gz")
+
+
+class Plugin:
+    """A request, a folder for calls, and a log."""
+
+    def __init__(self, folder: Path, capsys: Capture) -> None:
+        self.request = folder / "request.json"
+        self.calls = folder / "calls"
+        self.calls.mkdir()
+        self.log = folder / "log"
+        self.raw = as_bytes(allocate(cluster(3), "web", disk_template="rbd"))
+        self._capsys = capsys
+
+    def run(self, *words: str, raw: bytes = b"") -> tuple[int, str, str]:
+        """Exit status and both streams of a traced call."""
+        self.request.write_bytes(raw or self.raw)
+        status = main([f"--log={self.log}", f"--capture={self.calls}", *words, str(self.request)])
+        said = self._capsys.readouterr()
+        return status, said.out, said.err
+
+    def kept(self, number: int, kind: str) -> bytes:
+        """What is in a file of a call."""
+        raw = (self.calls / f"{number:06}.{kind}").read_bytes()
+        return gzip.decompress(raw) if kind.endswith(".gz") else raw
+
+    def call(self, number: int) -> dict[str, Any]:
+        """What was noted in the end."""
+        found: dict[str, Any] = json.loads(self.kept(number, "call.json"))
+        return found
+
+    def names(self) -> list[str]:
+        """The files in the folder."""
+        return sorted(path.name for path in self.calls.iterdir())
+
+
+@pytest.fixture
+def plugin(tmp_path: Path, capsys: Capture) -> Plugin:
+    """A plugin of one's own."""
+    return Plugin(tmp_path, capsys)
+
+
+def test_call_is_kept_whole_and_readable_for_the_owner_only(plugin: Plugin) -> None:
+    """Request and answer byte by byte, the options, and a line in the log."""
+    old = os.umask(0)
+    try:
+        status, out, err = plugin.run("--top=2", "--ignore-soft-errors=")
+    finally:
+        os.umask(old)
+    assert (status, err) == (0, "")
+    assert plugin.names() == [f"000001.{kind}" for kind in KINDS]
+    assert plugin.kept(1, "request.json.gz") == plugin.raw
+    assert plugin.kept(1, "response.json.gz").decode() == out
+    assert plugin.kept(1, "args") == b"--ignore-soft-errors\n--top=2\n"
+    call = plugin.call(1)
+    assert (call["type"], call["nodes"], call["success"]) == ("allocate", 3, True)
+    assert call["asked"].startswith("web: rbd, ")
+    assert 0 <= time.time() - call["time"] < 600
+    for path in (plugin.log, *plugin.calls.iterdir()):
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    line = plugin.log.read_text()
+    assert line.count("\n") == 1
+    assert f"iallocator[{os.getpid()}] allocate web: rbd, " in line
+    assert f"{call['seconds']:.3f} s, 3 nodes, 0 instances; {json.loads(out)['info']}" in line
+
+
+def test_request_that_is_not_understood_is_kept_with_its_error(plugin: Plugin) -> None:
+    """As a case of `replay` keeps it."""
+    status, out, err = plugin.run(raw=b'{"request": 3}')
+    assert (status, out) == (2, "")
+    error = err.removeprefix("iallocator: ").rstrip("\n")
+    assert json.loads(plugin.kept(1, "response.json.gz")) == {"error": error}
+    assert plugin.call(1)["status"] == 2
+    assert f"request not understood; {plugin.call(1)['seconds']:.3f} s; exit status 2: {error}" in (
+        plugin.log.read_text()
+    )
+
+
+@pytest.mark.parametrize(
+    ("error", "told", "status"),
+    [(RuntimeError("oh"), "crash: RuntimeError: oh", 1), (KeyboardInterrupt(), "interrupted", 130)],
+)
+def test_call_that_ends_without_answer_is_kept(
+    error: BaseException, told: str, status: int, plugin: Plugin, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A mistake of ours shows its traceback as always; a signal ends the program as always."""
+
+    def fail(*_: object) -> None:
+        raise error
+
+    monkeypatch.setattr(engine, "decide", fail)
+    if isinstance(error, RuntimeError):
+        with pytest.raises(RuntimeError):
+            plugin.run()
+    else:
+        assert plugin.run()[0] == status
+    assert plugin.names() == [f"000001.{kind}" for kind in KINDS if kind != "response.json.gz"]
+    assert (plugin.call(1)["error"], plugin.call(1)["status"]) == (told, status)
+    assert plugin.call(1)["type"] == "allocate"
+    assert told in plugin.log.read_text()
+
+
+def test_request_is_kept_before_the_work(plugin: Plugin) -> None:
+    """Who is killed in the middle leaves what was asked."""
+    script = (
+        "import os, signal, iallocator.engine as engine\n"
+        "engine.decide = lambda *_: os.kill(os.getpid(), signal.SIGKILL)\n"
+        "from iallocator.cli import main\nmain()"
+    )
+    words = [sys.executable, "-c", script, f"--capture={plugin.calls}"]
+    done = subprocess.run(words, input=plugin.raw, check=False)
+    assert done.returncode == -signal.SIGKILL
+    assert plugin.names() == ["000001.args", "000001.request.json.gz"]
+    assert plugin.kept(1, "request.json.gz") == plugin.raw
+
+
+def test_time_that_is_up_is_an_answer_that_is_kept(plugin: Plugin) -> None:
+    """The answer of a search that was ended."""
+    assert plugin.run("--time-limit=0", "--optimal")[0] == 0
+    assert "info" in plugin.call(1)
+
+
+@pytest.mark.parametrize("wrong", ["missing", "file"])
+def test_folder_that_cannot_be_written_is_a_warning_in_the_answer(
+    wrong: str, plugin: Plugin, tmp_path: Path
+) -> None:
+    """Exit status 0, and the placement is there; the same for a log."""
+    (tmp_path / "file").write_text("")
+    status, out, err = plugin.run(f"--capture={tmp_path / wrong}", f"--log={tmp_path}")
+    answer = json.loads(out)
+    assert (status, answer["success"]) == (0, True)
+    for what in (f"--capture={tmp_path / wrong}: this call is not captured: ",
+                 f"--log={tmp_path}: this call is not logged: Is a directory"):  # fmt: skip
+        assert what in answer["info"]
+        assert f"Warning: {what}" in err
+
+
+@pytest.mark.parametrize(("limit", "left"), [(100, []), (1500, KINDS)])
+def test_disk_that_is_full_is_a_warning_in_the_answer(
+    limit: int, left: tuple[str, ...], plugin: Plugin
+) -> None:
+    """Before the work or after it: nothing half written stays under a name."""
+    raw = as_bytes(allocate(cluster(3), "w" * 2000, disk_template="rbd"))
+    script = (
+        "import resource\n"
+        f"resource.setrlimit(resource.RLIMIT_FSIZE, ({limit}, resource.RLIM_INFINITY))\n"
+        "from iallocator.cli import main\nmain()"
+    )
+    words = [sys.executable, "-c", script, f"--capture={plugin.calls}"]
+    done = subprocess.run(words, input=raw, capture_output=True, check=True)
+    answer = json.loads(done.stdout)
+    assert answer["success"]
+    assert f"--capture={plugin.calls}: this call is not captured: File too large" in answer["info"]
+    assert plugin.names() == [f"000001.{kind}" for kind in left if kind != "call.json"]
+    if left:
+        assert plugin.kept(1, "request.json.gz") == raw
+
+
+def test_log_without_a_reader_does_not_stop_an_answer(plugin: Plugin, tmp_path: Path) -> None:
+    """A pipe that nobody reads is not waited for."""
+    os.mkfifo(tmp_path / "pipe")
+    status, out, _ = plugin.run(f"--log={tmp_path / 'pipe'}")
+    assert status == 0
+    assert "this call is not logged: No such device or address" in json.loads(out)["info"]
+
+
+def test_number_of_calls_is_kept_in_bounds(plugin: Plugin) -> None:
+    """The oldest go, with what was left of calls that were killed; other files stay."""
+    (plugin.calls / "notes.txt").write_text("mine")
+    (plugin.calls / ".000001.request.json.gz.99.new").write_text("half")
+    for _ in range(4):
+        plugin.run("--capture-keep=2")
+    assert plugin.names() == sorted(
+        ["notes.txt", *(f"{number:06}.{kind}" for number in (4, 5) for kind in KINDS)]
+    )
+
+
+def test_calls_that_are_too_old_are_deleted(plugin: Plugin) -> None:
+    """By the day; the call that is being answered stays, however short the time."""
+    for _ in range(3):
+        plugin.run()
+    then = time.time() - 2.5 * 86400
+    for number in (1, 2):
+        for kind in KINDS:
+            os.utime(plugin.calls / f"{number:06}.{kind}", (then, then))
+    plugin.run("--capture-days=3")
+    assert len(plugin.names()) == 4 * len(KINDS)
+    plugin.run("--capture-days=2")
+    assert {name[:6] for name in plugin.names()} == {"000003", "000004", "000005"}
+    plugin.run("--capture-days=0")
+    assert {name[:6] for name in plugin.names()} == {"000006"}
+
+
+def test_calls_at_the_same_time_have_numbers_of_their_own(plugin: Plugin) -> None:
+    """Several processes that write into one folder and one log lose nothing."""
+    words = [sys.executable, "-m", "iallocator", f"--capture={plugin.calls}", f"--log={plugin.log}"]
+
+    def call(_: int) -> bytes:
+        return subprocess.run(words, input=plugin.raw, capture_output=True, check=True).stdout
+
+    with ThreadPoolExecutor(4) as pool:
+        answers = list(pool.map(call, range(6)))
+    assert not any(b"not captured" in answer for answer in answers)
+    assert plugin.names() == sorted(f"{n:06}.{kind}" for n in range(1, 7) for kind in KINDS)
+    lines = plugin.log.read_text().splitlines()
+    assert len(lines) == 6
+    assert all(" allocate web: rbd, " in line for line in lines)
+
+
+def test_what_would_break_a_line_stands_in_the_log_as_code(plugin: Plugin) -> None:
+    """Names are data of others."""
+    plugin.run(raw=as_bytes(allocate(cluster(2), "we\nb\x1b[2J", disk_template="rbd")))
+    assert "allocate we\\nb\\x1b[2J: rbd" in plugin.log.read_text()
+
+
+def test_log_of_the_system_is_told(
+    plugin: Plugin, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """With the weight of an error if the request is not understood; a warning if nobody listens."""
+    heard: list[tuple[int, str]] = []
+    fake = ModuleType("syslog")
+    fake.LOG_PID, fake.LOG_DAEMON, fake.LOG_ERR, fake.LOG_INFO = 1, 2, 3, 6  # type: ignore[attr-defined]
+    fake.openlog = lambda *_: None  # type: ignore[attr-defined]
+    fake.syslog = lambda weight, line: heard.append((weight, line))  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "syslog", fake)
+    monkeypatch.setattr(log, "SOCKET", str(plugin.calls))
+    plugin.run("--log=syslog")
+    plugin.run("--log=syslog", raw=b"{}")
+    assert [weight for weight, _ in heard] == [6, 3]
+    assert heard[0][1].startswith("allocate web: rbd, ")
+    monkeypatch.setattr(log, "SOCKET", str(tmp_path / "nobody"))
+    assert (
+        "--log=syslog: this call is not logged" in json.loads(plugin.run("--log=syslog")[1])["info"]
+    )
+
+
+def test_how_long_calls_are_kept_is_refused_where_none_is(capsys: Capture) -> None:
+    """An option that does nothing is no option."""
+    assert main(["--capture-keep=3", "-"]) == 2
+    assert "it goes with --capture FOLDER" in capsys.readouterr().err
+
+
+def test_warnings_that_ganeti_would_drop_stand_in_the_answer(plugin: Plugin) -> None:
+    """Each once, the first few; not with hail's ways, whose answer is hail's."""
+    there = {"old": instance("node1", memory=100, disk_template="rbd")}
+    document = allocate(cluster(6, instances=there), "web", disk_template="rbd")
+    for node in document["nodes"].values():
+        node["free_memory"] -= 1000
+    document["cluster_tags"] = ["iallocator:strategy:bets"]
+    info = json.loads(plugin.run(raw=as_bytes(document))[1])["info"]
+    assert (
+        "; cluster has inconsistent data: node node1 is missing 1000 MB ram and 0 GB disk, " in info
+    )
+    assert info.count("is missing") == 3
+    assert ", and 3 more; tag of the cluster: iallocator:strategy:bets does not count: " in info
+    assert (
+        "does not count"
+        not in json.loads(plugin.run("--compat=hail", raw=as_bytes(document))[1])["info"]
+    )

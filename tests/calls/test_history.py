@@ -1,0 +1,190 @@
+"""The captured calls as a table, and each of them explained and replayed."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from iallocator.cli import main
+from tests.builders import allocate, as_bytes, cluster, instance
+
+Capture = pytest.CaptureFixture[str]
+
+BUSY = cluster(3, instances={"old": instance("node1", disk_template="rbd")})
+
+
+class Desk:
+    """A folder with captured calls."""
+
+    def __init__(self, folder: Path, capsys: Capture) -> None:
+        self.calls = folder / "calls"
+        self.calls.mkdir()
+        self._folder = folder
+        self._capsys = capsys
+
+    def asked(self, document: dict[str, Any], *words: str) -> dict[str, Any]:
+        """A captured call; its answer."""
+        path = self._folder / "request.json"
+        path.write_bytes(as_bytes(document))
+        answer = self.said(f"--capture={self.calls}", *words, str(path))[1]
+        return json.loads(answer) if answer else {}
+
+    def said(self, *words: str) -> tuple[int, str, str]:
+        """Exit status and both streams."""
+        status = main(list(words))
+        said = self._capsys.readouterr()
+        return status, said.out, said.err
+
+    def history(self, *words: str) -> list[dict[str, Any]]:
+        """The calls that are listed."""
+        status, out, _ = self.said("history", "--json", str(self.calls), *words)
+        assert status == 0
+        calls: list[dict[str, Any]] = json.loads(out)["calls"]
+        return calls
+
+
+@pytest.fixture
+def desk(tmp_path: Path, capsys: Capture) -> Desk:
+    """A desk with a call that succeeded, one that failed, one in error, one that was killed."""
+    desk = Desk(tmp_path, capsys)
+    desk.asked(allocate(BUSY, "web", disk_template="rbd"), "--top=2")
+    desk.asked(allocate(BUSY, "huge", memory=10**6, disk_template="rbd"))
+    desk.asked({**BUSY, "request": {"type": "guess"}})
+    leave = {"type": "node-evacuate", "instances": ["old"], "evac_mode": "all"}
+    desk.asked({**BUSY, "request": leave})
+    for kind in ("response.json.gz", "call.json"):
+        (desk.calls / f"000004.{kind}").unlink()
+    return desk
+
+
+def test_history_lists_every_call_with_what_came_of_it(desk: Desk) -> None:
+    """Oldest first; what was asked is known of a call that was killed, too."""
+    status, out, err = desk.said("history", str(desk.calls))
+    assert (status, err) == (0, "")
+    rows = [line.split("  ") for line in out.splitlines()]
+    assert [row for row in rows[0] if row][:2] == ["call", "time"]
+    assert len(rows) == 5
+    found = desk.history()
+    assert [call["number"] for call in found] == [1, 2, 3, 4]
+    assert [call["outcome"] for call in found] == ["success", "failed", "error", "no answer"]
+    assert [call.get("type") for call in found] == ["allocate", "allocate", None, "node-evacuate"]
+    assert found[3]["asked"] == "old; all"
+    assert all(call["seconds"] > 0 for call in found[:3])
+    assert found[0]["request"] == str(desk.calls / "000001.request.json.gz")
+
+
+@pytest.mark.parametrize(
+    ("words", "numbers"),
+    [
+        (("--type=allocate",), [1, 2]),
+        (("--outcome=no answer",), [4]),
+        (("--text=huge",), [2]),
+        (("--text=expected one of",), [3]),
+        (("--last=2",), [3, 4]),
+        (("--last=1", "--type=allocate"), [2]),
+        (("--days=1",), [1, 2, 3, 4]),
+        (("--days=0",), []),
+    ],
+)
+def test_history_lists_what_is_wanted(
+    words: tuple[str, ...], numbers: list[int], desk: Desk
+) -> None:
+    """Filters count together, the last of what is left."""
+    assert [call["number"] for call in desk.history(*words)] == numbers
+
+
+def test_history_of_damaged_calls_is_a_history(desk: Desk) -> None:
+    """What cannot be read is not known; other files are no calls."""
+    (desk.calls / "000001.call.json").write_text("[3]")
+    (desk.calls / "000002.call.json").write_text('{"time": "x", "seconds": [], "error": 4}')
+    (desk.calls / "000004.request.json.gz").write_bytes(b"\x1f\x8bhalf")
+    (desk.calls / "7.request.json.gz").write_text("{}")
+    assert [call["outcome"] for call in desk.history()] == [
+        "no answer", "error", "error", "no answer",
+    ]  # fmt: skip
+    assert desk.said("history", str(desk.calls))[0] == 0
+
+
+def test_history_without_a_folder_is_refused(desk: Desk) -> None:
+    """One line says what is wrong."""
+    for words in (("history",), ("history", "a", "b"), ("history", str(desk.calls / "none"))):
+        status, out, err = desk.said(*words)
+        assert (status, out, err.count("\n")) == (2, "", 1)
+
+
+def test_call_is_explained_with_the_settings_that_it_had(desk: Desk, tmp_path: Path) -> None:
+    """Those of its command line and of its configuration file; not those of today's."""
+    file = tmp_path / "conf"
+    file.write_text('top = 3\nstrategy = "pacemaker-minimal"\n')
+    then = desk.asked(allocate(BUSY, "app", disk_template="rbd"), "--top=2", f"--config={file}")
+    file.write_text('top = 1\nn1 = "strict"\n[explain]\njson = true\n')
+    status, out, _ = desk.said("explain", f"{desk.calls}#5", f"--config={file}")
+    assert status == 0
+    told = json.loads(out)
+    assert told["response"] == then
+    assert (told["settings"]["strategy"], told["settings"]["n1"]) == ("pacemaker-minimal", "no-new")
+    other = json.loads(desk.said("explain", "--json", "--top=1", f"-I{desk.calls}#5")[1])
+    assert "placements" not in other["response"]["solutions"][0]
+    assert desk.said("replay", f"{desk.calls}#5", f"--config={file}")[0] == 0
+
+
+def test_explanation_says_if_the_answer_was_another_then(desk: Desk) -> None:
+    """With other options now, or if there was none."""
+    call = f"{desk.calls}#1"
+    assert "answer then" not in desk.said("explain", call)[1]
+    node = desk.asked(allocate(BUSY, "web", disk_template="rbd"))["result"][0]
+    other = "node3" if node == "node2" else "node2"
+    words = ("explain", "--json", call, f"--restrict-allocation-to={other}")
+    changed = json.loads(desk.said(*words)[1])["remarks"]
+    assert changed == [
+        f"The answer then was another: iallocator replay '{call}' shows how it differs."
+    ]
+    assert "not answered then" in desk.said("explain", f"{desk.calls}#4")[1]
+
+
+def test_calls_are_replayed_by_number_and_all_together(desk: Desk) -> None:
+    """Errors, too; a call without an answer has nothing to be compared with."""
+    status, out, _ = desk.said("replay", f"{desk.calls}#1", f"{desk.calls}#3")
+    assert (status, out.splitlines()[-1]) == (0, "2 passed, 0 failed")
+    assert f"ok                  {desk.calls}#1" in out
+    status, out, _ = desk.said("replay", str(desk.calls))
+    assert (status, out.splitlines()[-1]) == (1, "3 passed, 1 failed")
+    assert f"no stored response  {desk.calls}#4" in out
+    assert desk.said("replay", "--compat=hail", f"{desk.calls}#1")[0] == 1
+
+
+def test_captured_calls_are_not_updated(desk: Desk) -> None:
+    """They are what was answered."""
+    before = (desk.calls / "000001.response.json.gz").read_bytes()
+    status, out, _ = desk.said("replay", "--update", "--n1=strict", f"{desk.calls}#1")
+    assert status == 1
+    assert "stays as it was answered" in out
+    assert (desk.calls / "000001.response.json.gz").read_bytes() == before
+
+
+def test_number_that_is_no_call_is_refused(desk: Desk) -> None:
+    """The complaint says where the numbers are."""
+    for command in ("explain", "replay"):
+        status, _, err = desk.said(command, f"{desk.calls}#77")
+        assert status == 2
+        why = f"no such call; iallocator history {desk.calls} lists them"
+        assert err == f"iallocator: {desk.calls}#77: {why}\n"
+
+
+def test_planners_take_the_cluster_of_a_call(desk: Desk) -> None:
+    """Wherever a file with a cluster is taken."""
+    status, _, err = desk.said("balance", "-v", f"{desk.calls}#1")
+    assert status == 0
+    assert err.startswith("read 1 groups, 3 nodes")
+
+
+def test_words_of_any_kind_are_asked_again_as_they_were(desk: Desk) -> None:
+    """Options with blanks and quotes in them stand so that they can be read again."""
+    document = {**BUSY, "cluster_tags": ["it's a #tag:strategy:pacemaker-minimal"]}
+    desk.asked(allocate(document, "app", disk_template="rbd"), "--tag-prefix", "it's a #tag:")
+    assert desk.said("replay", f"{desk.calls}#5")[0] == 0
+    told = json.loads(desk.said("explain", "--json", f"{desk.calls}#5")[1])
+    assert told["settings"]["strategy"] == "pacemaker-minimal"
