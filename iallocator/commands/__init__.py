@@ -29,6 +29,7 @@ COMMANDS = {
     "explain": "why the answer to a request is what it is",
     "history": "what Ganeti asked and was told: the calls that --capture kept",
     "place": "the whole cluster placed anew by one of Pacemaker's strategies",
+    "reboot": "which nodes can be rebooted together, and what moves away and back",
     "redistribute": "which instances to move to other groups so that every group is healthy",
     "replay": "run stored requests again and compare with the stored answers",
     "show": "a cluster as it is: groups, networks, statistics, nodes, instances",

@@ -62,6 +62,8 @@ class Places:
             self.drained.discard(step["node"])  # as Ganeti does
         elif step["kind"] == kinds.DRAIN:
             self.drained.add(step["node"])
+        elif step["kind"] == kinds.UNDRAIN:
+            self.drained.discard(step["node"])
 
 
 class Ground(Protocol):

@@ -26,6 +26,7 @@ _NODE_WORDS = {
     kinds.POWER_OFF: "power -f off",
     kinds.POWER_ON: "power -f on",
     kinds.DRAIN: "modify --drained=yes --auto-promote",
+    kinds.UNDRAIN: "modify --drained=no",
     kinds.OFFLINE: "modify --offline=yes",
     kinds.ONLINE: "modify --offline=no",
     kinds.TAG: "add-tags",

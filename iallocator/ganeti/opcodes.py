@@ -47,6 +47,16 @@ def opcode(cluster: Cluster, instance: Instance, step: ElementaryMove, live: boo
             "disks": [],
             "remote_node": name,
         }
+    if not instance.mirrored:
+        return {
+            "OP_ID": "OP_INSTANCE_MOVE",
+            "instance_name": instance.name,
+            "shutdown_timeout": 120,
+            "ignore_ipolicy": False,
+            "target_node": name,
+            "compress": "none",
+            "ignore_consistency": False,
+        }
     target_node = {"target_node": name} if kind == FAILOVER_TO else {}
     if live:
         return {

@@ -21,6 +21,7 @@ _POWER = {kinds.FENCE: "power-off", kinds.POWER_OFF: "power-off", kinds.POWER_ON
 _TAGS = {kinds.TAG: "OP_TAGS_SET", kinds.UNTAG: "OP_TAGS_DEL"}
 _FLAGS = {
     kinds.DRAIN: {"drained": True, "auto_promote": True},
+    kinds.UNDRAIN: {"drained": False},
     kinds.OFFLINE: {"offline": True},
     kinds.ONLINE: {"offline": False},
 }
@@ -29,8 +30,8 @@ _FLAGS = {
 def opcodes_of(cluster: Cluster, task: Step) -> list[Opcode]:
     """The opcodes that carry out one step.
 
-    Empty where someone must do it by hand: power of a node that is known to have no program
-    for that, and fencing of one that is not known to have it.  A new instance has the
+    Empty where someone must do it by hand: reboots; power of a node that is known to have no
+    program for that, and fencing of one that is not known to have it.  A new instance has the
     members that placement decides; of the rest what the request says.
     """
     instance = task.instance
@@ -90,6 +91,8 @@ def _nic(nic: Mapping[str, Any]) -> dict[str, str]:
 def _of_node(cluster: Cluster, task: Step) -> list[Opcode]:
     assert task.node is not None
     node = cluster.nodes[task.node]
+    if task.kind == kinds.REBOOT:
+        return []  # nobody but a person knows when it is up again
     if task.kind in _FLAGS:
         flags = _FLAGS[task.kind]
         return [{"OP_ID": "OP_NODE_SET_PARAMS", "node_name": node.name, **flags}]

@@ -23,8 +23,11 @@ __all__ = [
 def traffic(instance: Instance, letters: Sequence[str]) -> int:
     """MiB that travel between nodes: ``r`` copies the disks, a live migration the memory.
 
-    A failover of an instance that does not run copies nothing.
+    A failover of an instance that does not run copies nothing; to move one on local disks
+    copies these.
     """
+    if not instance.mirrored:
+        return instance.disk * len(letters)
     memory = instance.memory if instance.running else 0
     return sum(instance.disk if letter == "r" else memory for letter in letters)
 

@@ -30,12 +30,16 @@ class PlanLimits:
     left_out:
         Names of instances that do not run in the end, wherever they are: nothing is judged
         by them.
+    returns:
+        Whether everybody comes back in the end: soft limits hold nobody who goes to its mirror, or
+        home again.
     min_disk:
         Share of every node's disk that stays free.
     """
 
     __slots__ = (
-        "between_groups", "coming", "leaving", "left_out", "min_disk", "relations", "settings",
+        "between_groups", "coming", "leaving", "left_out", "min_disk", "relations", "returns",
+        "settings",
     )  # fmt: skip
 
     def __init__(
@@ -48,6 +52,7 @@ class PlanLimits:
         coming: Collection[int] = (),
         left_out: Collection[str] = (),
         min_disk: float = 0.0,
+        returns: bool = False,
     ) -> None:
         self.settings = settings
         self.relations = relations
@@ -56,6 +61,7 @@ class PlanLimits:
         self.coming = frozenset(coming)
         self.left_out = left_out
         self.min_disk = min_disk
+        self.returns = returns
 
     def of(self, group: Group) -> Settings:
         """The settings of a group."""

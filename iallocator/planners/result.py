@@ -69,10 +69,13 @@ class PlanResult:
         Whether instances may change their group.
     in_turn:
         Whether every move was judged as things are when those before it have been made.
+    returns:
+        Whether everybody comes back to where it was.
     """
 
     between_groups = False
     in_turn = True
+    returns = False
 
     def __init__(self, command: str, before: State, demands: Demands | None = None) -> None:
         self.plan = Plan(command, 0.0)

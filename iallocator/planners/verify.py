@@ -61,8 +61,10 @@ def verify_moves(state: State, moves: Sequence[PlannedMove], limits: PlanLimits)
         execution = Execution(state, limits.leaving, limits.coming)
         census = None if limits.relations is None else limits.relations.live(state)
         held: dict[str, int | None] = {}
+        first = {move.instance.name: state.where.get(move.instance.name) for move in moves}
         for number, (move, last) in enumerate(zip(moves, ends_of_units(moves)), start=1):
-            found = list(_made(state, execution, move, limits))
+            passing = limits.returns and _passes(move, first[move.instance.name])
+            found = list(_made(state, execution, move, limits, passing))
             problems += (Problem("move", number, text) for text in found)
             if state.where.get(move.instance.name) != move.after:
                 return problems  # whatever follows begins elsewhere
@@ -81,17 +83,22 @@ def verify_moves(state: State, moves: Sequence[PlannedMove], limits: PlanLimits)
 
 
 def _made(
-    state: State, execution: Execution, move: PlannedMove, limits: PlanLimits
+    state: State, execution: Execution, move: PlannedMove, limits: PlanLimits, passing: bool
 ) -> Iterator[str]:
-    """Carry out a move; say what is wrong with it."""
+    """Carry out a move; say what is wrong with it; soft limits do not hold who is `passing`."""
     instance, relations = move.instance, limits.relations
     if relations is not None and instance.name in relations.stuck:
         yield f"{instance.name}: {STUCK}"
     start = Place(move.before, instance.uses_memory)
     for step in chain(instance, start, move.steps, state.cluster):
         yield from execution.carry_out(step)
-    if state.where.get(instance.name) == move.after:
+    if state.where.get(instance.name) == move.after and not passing:
         yield from (f"{instance.name}: {text}" for text in _soft(state, move, limits))
+
+
+def _passes(move: PlannedMove, home: tuple[int, ...] | None) -> bool:
+    """Whether an instance only goes to where its mirror is, or back `home`."""
+    return move.after == home or (len(move.steps) == 1 and move.after == move.before[::-1])
 
 
 def _soft(state: State, move: PlannedMove, limits: PlanLimits) -> Iterator[str]:

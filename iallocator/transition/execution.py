@@ -7,7 +7,7 @@ from iallocator.limits.migration import may_not_receive
 from iallocator.limits.node import FORCED_LIMITS, PRIMARY, SECONDARY, checks_for
 from iallocator.model.instance import primary_vector
 from iallocator.model.node_view import NodeView, capacities
-from iallocator.transition.step import DRAIN, FAILOVER, FENCE, MIGRATE, OFFLINE, ONLINE
+from iallocator.transition.step import DRAIN, FAILOVER, FENCE, MIGRATE, OFFLINE, ONLINE, UNDRAIN
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -60,8 +60,9 @@ class Execution:
             self._state.remove(instance, where)
 
     def _switch(self, kind: str, node: int) -> None:
-        if kind == ONLINE:
+        if kind in (ONLINE, UNDRAIN):
             self._opened.add(node)
+            self._closed.discard(node)
         elif kind == FENCE:
             self._fenced.add(node)
         elif kind in (DRAIN, OFFLINE):

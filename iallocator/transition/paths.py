@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from iallocator.model import moves
 from iallocator.transition.resources import Place
-from iallocator.transition.step import CREATE, FAILOVER, MIGRATE, REPLACE_DISKS, START, STOP, Step
+from iallocator.transition.step import (
+    CREATE,
+    FAILOVER,
+    MIGRATE,
+    MOVE,
+    REPLACE_DISKS,
+    START,
+    STOP,
+    Step,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -88,13 +97,15 @@ def chain(
     """The tasks that carry out `steps` one after the other, from `place` on.
 
     Running instances migrate if `live`, but not off a node that is offline: nobody is
-    there to send the memory.
+    there to send the memory.  Those on local disks are stopped, copied and started again.
     """
     made: list[Step] = []
     for step in steps:
         after = Place(moves.places_after(place.nodes, [step]), place.running)
         if step[0] == moves.REPLACE_SECONDARY:
             kind = REPLACE_DISKS
+        elif not instance.mirrored:
+            kind = MOVE
         else:
             reachable = not cluster.nodes[place.nodes[0]].offline
             kind = MIGRATE if place.running and live and reachable else FAILOVER

@@ -13,11 +13,13 @@ if TYPE_CHECKING:
     from iallocator.transition.resources import Amounts, Place
 
 __all__ = [
-    "ARRIVALS", "CREATE", "DRAIN", "FAILOVER", "FENCE", "MIGRATE", "OFFLINE", "ONLINE",
-    "POWER_OFF", "POWER_ON", "REPLACE_DISKS", "START", "STOP", "TAG", "UNTAG", "Step",
+    "ARRIVALS", "CREATE", "DRAIN", "FAILOVER", "FENCE", "MIGRATE", "MOVE", "OFFLINE", "ONLINE",
+    "POWER_OFF", "POWER_ON", "REBOOT", "REPLACE_DISKS", "START", "STOP", "TAG", "UNDRAIN", "UNTAG",
+    "Step",
 ]  # fmt: skip
 
 MIGRATE = "migrate"
+MOVE = "move"
 FAILOVER = "failover"
 REPLACE_DISKS = "replace-disks"
 CREATE = "create"
@@ -27,12 +29,14 @@ FENCE = "fence"
 POWER_ON = "power-on"
 POWER_OFF = "power-off"
 DRAIN = "drain"
+UNDRAIN = "undrain"
+REBOOT = "reboot"
 OFFLINE = "offline"
 ONLINE = "online"
 TAG = "tag"
 UNTAG = "untag"
 
-ARRIVALS = (MIGRATE, FAILOVER, CREATE, START)
+ARRIVALS = (MIGRATE, FAILOVER, MOVE, CREATE, START)
 """The kinds after which an instance runs, if it is to run, where it did not run before."""
 
 

@@ -378,6 +378,7 @@ _add("config", CONFIGURED)
 _add("constraints", LISTED)
 for command in ("balance", "squeeze", "balance-groups", "compress", "redistribute"):
     _add(command, planned(CROWDED) | LOADED)
+_add("reboot", planned(CROWDED, "--force"))
 _add("place", planned(CROWDED, "--strategy=pacemaker-balanced"))
 for command in ("check", "capacity"):
     plain = planned(CROWDED)

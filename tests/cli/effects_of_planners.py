@@ -307,6 +307,56 @@ CAPACITY = {
     "--tag-prefix": Effect(closed(ROOM), "--tag-prefix=x:"),
 }
 
+ROUNDS = cluster(
+    4,
+    instances={
+        "s": instance("node1", disk_template="ext", memory=512),
+        "d": instance("node2", "node3", memory=512),
+        "e": instance("node4", "node3", memory=512),
+    },
+)
+"""Nodes to reboot, with everything that can be on them."""
+
+SHARED_ROUNDS = cluster(
+    3, instances={f"s{k}": instance(f"node{k}", disk_template="ext") for k in (1, 2, 3)}
+)
+"""Two nodes could be away, if the third might be alone."""
+
+UNEVEN = cluster(
+    3,
+    instances={
+        "s": instance("node1", disk_template="ext", memory=512),
+        "large": instance("node3", memory=2048, vcpus=6, disk_template="plain"),
+        **{f"t{k}": instance("node2", memory=16, disk_template="plain") for k in range(6)},
+    },
+)
+"""By memory there is most room where most are busy."""
+
+FORCE = ("--force",)
+
+REBOOT = {
+    "--verify-plan": Effect(ROUNDS, "--verify-plan", FORCE),
+    "--offline": Effect(ROUNDS, "--offline=node1", FORCE),
+    "--offline-maintenance": Effect(ROUNDS, "--offline-maintenance", ("--print-moves", *FORCE)),
+    "--full-evacuation": Effect(ROUNDS, "--full-evacuation", ("--print-moves", *FORCE)),
+    "--skip-non-redundant": Effect(ROUNDS, "--skip-non-redundant", FORCE),
+    "--ignore-non-redundant": Effect(ROUNDS, "--ignore-non-redundant", ("--print-moves", *FORCE)),
+    "--node-tags": Effect(ROUNDS, "--node-tags=x", FORCE),
+    "--group": Effect(MIXED, "--group=west", FORCE),
+    "--master": Effect(ROUNDS, "--master=node1"),
+    "--force": Effect(ROUNDS, "--force"),
+    "--one-step-only": Effect(ROUNDS, "--one-step-only", FORCE),
+    "--print-moves": Effect(ROUNDS, "--print-moves", FORCE),
+    "--no-headers": Effect(ROUNDS, "--no-headers", FORCE),
+    "--n1": Effect(SHARED_ROUNDS, "--n1=off", FORCE),
+    "--no-capacity-checks": Effect(SHARED_ROUNDS, "--no-capacity-checks", FORCE),
+    "--ignore-soft-errors": Effect(PAIR, "--ignore-soft-errors", FORCE),
+    "--ignore-dynu": Effect(UNEVEN, "--ignore-dynu", ("--print-moves", *FORCE)),
+    "--static-kvm-node-memory": Effect(KVM, "--static-kvm-node-memory=0", FORCE),
+    "--time-limit": Effect(ROUNDS, "--time-limit=0", FORCE),
+    "--tag-prefix": stored("constraints/balance-keeps-apart", "--tag-prefix=x:", *FORCE),
+}
+
 BY_COMMAND = {
     "balance": BALANCE,
     "balance-groups": BALANCE_GROUPS,
@@ -314,6 +364,7 @@ BY_COMMAND = {
     "check": CHECK,
     "compress": COMPRESS,
     "place": PLACE,
+    "reboot": REBOOT,
     "redistribute": REDISTRIBUTE,
     "squeeze": SQUEEZE,
 }

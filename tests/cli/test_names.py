@@ -25,6 +25,7 @@ PLANS = (
     ("balance --lookahead", BALANCED), ("check", BALANCED), ("capacity -l2", "place/everything"),
     ("balance-groups", GROUPS), ("compress --n1=off", GROUPS), ("redistribute", GROUPS),
     ("squeeze", "constraints/squeeze-keeps-apart"),
+    ("reboot --force", "constraints/squeeze-keeps-apart"),
     ("place --strategy=pacemaker-minimal", "place/everything"),
 )  # fmt: skip
 """Command with options, and the stored case whose document it is about."""

@@ -180,6 +180,7 @@ SOMEWHEN = {
     "explain": "explain --json doc",
     "history": "history --json .",
     "place": "place --json --strategy=pacemaker-minimal -t crowded",
+    "reboot": "reboot --json --force -t crowded",
     "redistribute": "redistribute --json -t crowded",
     "replay": "replay doc",
     "show": "show --json doc",

@@ -22,7 +22,7 @@ FIXTURES = Path(__file__).parents[2] / "fixtures"
 
 PLANNERS = (
     "balance", "squeeze", "redistribute", "compress", "balance-groups", "check", "capacity",
-    "place", "constraints", "config",
+    "place", "reboot", "constraints", "config",
 )  # fmt: skip
 
 REQUEST_OPTIONS = (
@@ -57,6 +57,10 @@ PLANNER_OPTIONS = {
     "place": (
         "--strategy=minimal", "--strategy=balanced", "--strategy=utilization", "--verify-plan",
         "-C", "--stickiness=5", "--graph=-", "--n1=off",
+    ),
+    "reboot": (
+        "--force", "--master=node1", "--full-evacuation", "--print-moves", "--one-step-only",
+        "--offline-maintenance", "--verify-plan", "-C", "--n1=off", "--ignore-non-redundant",
     ),
     "constraints": ("--strategy=affinity",),
     "config": ("--strategy=affinity",),

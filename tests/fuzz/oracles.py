@@ -26,7 +26,7 @@ LONE_NUMBER = re.compile(r"(?<![\w\".':/|,=-])(nan|inf|NaN|-?Infinity|-inf)(?![\
 
 SCHEMAS = {
     "balance": "plan", "squeeze": "plan", "redistribute": "plan", "compress": "plan",
-    "balance-groups": "plan", "place": "plan", "capacity": "capacity",
+    "balance-groups": "plan", "place": "plan", "reboot": "plan", "capacity": "capacity",
     "constraints": "constraints",
 }  # fmt: skip
 

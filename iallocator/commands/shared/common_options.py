@@ -23,7 +23,7 @@ BALANCERS = frozenset({"balance", "check"})
 
 INTERGROUP = frozenset({"balance-groups", "compress", "redistribute"})
 
-PLANNERS = frozenset({"capacity", "place", "squeeze"}) | BALANCERS | INTERGROUP
+PLANNERS = frozenset({"capacity", "place", "reboot", "squeeze"}) | BALANCERS | INTERGROUP
 
 LISTS = frozenset({"show", "snapshot"})
 """The commands that say what there is, and decide nothing."""

@@ -35,7 +35,7 @@ from iallocator.files import WholeOutput, check_writable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from typing import Any
 
     from iallocator.compat import Ways
@@ -99,6 +99,14 @@ class Planner:
         """Say on stderr what a person should know."""
         tell(*done.remarks)
 
+    def incomplete(self, done: PlanResult) -> bool:
+        """Whether the plan leaves out something that was asked for, which `warn` has told."""
+        return False
+
+    def lines(self, plan: Json) -> Iterator[str] | None:
+        """The plan for people; None: as all plans are written."""
+        return None
+
     def master(self, source: Source) -> str:
         """The master node; "": unknown."""
         return source.master
@@ -138,7 +146,7 @@ def run_planner(settings: Settings, positional: Sequence[str], planner: Planner)
         status, plan = _show(done, planner, source, settings, effective)
     if plan is None or not settings.execute:
         return status
-    return _carry_out(done, plan, settings, load)
+    return max(status, _carry_out(done, plan, planner, settings, load))
 
 
 def _show(
@@ -172,12 +180,12 @@ def _show(
         whole = _document(done)
         plan = None if problems or done.interrupted else whole
         if not (plan and settings.execute and settings.json):
-            _write(done, settings, whole)
+            _write(done, planner, settings, whole)
         show_state_of(done.after(), source, settings, "Final", planner.suffix, master)
     tell(*(f"iallocator: {problem}" for problem in problems))
     if done.interrupted:
         return INTERRUPTED, None
-    return 1 if problems else 0, plan
+    return 1 if problems or planner.incomplete(done) else 0, plan
 
 
 def _cluster(settings: Settings, positional: Sequence[str], planner: Planner) -> Cluster:
@@ -206,6 +214,7 @@ def _limits(done: PlanResult, settings: options.Settings, min_disk: float) -> Pl
         coming=done.coming,
         left_out=done.left_out,
         min_disk=min_disk,
+        returns=done.returns,
     )
 
 
@@ -237,7 +246,7 @@ def _document(done: PlanResult) -> Json:
     return {**done.document(), "transition": transition_document(done.transition)}
 
 
-def _write(done: PlanResult, settings: Settings, plan: Json) -> None:
+def _write(done: PlanResult, planner: Planner, settings: Settings, plan: Json) -> None:
     """The plan in the form that was asked for."""
     from iallocator.render.plan import plan_lines
 
@@ -245,13 +254,18 @@ def _write(done: PlanResult, settings: Settings, plan: Json) -> None:
     write_plan(
         settings,
         lambda: plan,
-        lambda: (*plan_lines(plan, group_of), *([WELL] if settings.verify_plan else ())),
+        lambda: (
+            *(planner.lines(plan) or plan_lines(plan, group_of)),
+            *([WELL] if settings.verify_plan else ()),
+        ),
         lambda: _commands(done, done.transition, settings.ways),
     )
     write_graph(settings.graph, plan["transition"])
 
 
-def _carry_out(done: PlanResult, plan: Json, settings: Settings, load: Load) -> int:
+def _carry_out(
+    done: PlanResult, plan: Json, planner: Planner, settings: Settings, load: Load
+) -> int:
     """Carry a plan out and show what came of it: in JSON as a member of the plan."""
     from iallocator.commands.shared.execute import begin, show_report
 
@@ -259,7 +273,7 @@ def _carry_out(done: PlanResult, plan: Json, settings: Settings, load: Load) -> 
     with WholeOutput():
         if settings.json:
             plan["execution"] = found
-            _write(done, settings, plan)
+            _write(done, planner, settings, plan)
         else:
             show_report(found, settings)
     return status

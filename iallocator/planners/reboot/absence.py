@@ -1,0 +1,404 @@
+"""Where instances go while some nodes are away, and whether they can come back.
+
+What runs on a node that is to be rebooted goes to its mirror, or to the node of its group that the
+engine finds best.  The answer holds for a whole set of nodes, by every limit, with the
+failures that could be survived before still survivable by those that stay.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from iallocator.deadline import TimeIsUp
+from iallocator.limits.migration import may_not_receive
+from iallocator.model.columns import MEMORY
+from iallocator.model.instance import primary_vector
+from iallocator.model.moves import FAILOVER, FAILOVER_TO, REPLACE_SECONDARY, apply_steps
+from iallocator.placement.moves import move_anywhere, move_secondary
+from iallocator.placement.results import MoveOption
+from iallocator.planners.intergroup.moving import planned
+from iallocator.planners.plan import mark_units
+from iallocator.planners.reboot.context import Gone
+from iallocator.planners.reboot.options import IGNORED
+from iallocator.planners.survival import Survival, mode_of
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterator, Sequence
+
+    from iallocator.model.instance import Instance
+    from iallocator.model.moves import ElementaryMove
+    from iallocator.placement.results import MoveResult
+    from iallocator.planners.plan import PlannedMove
+    from iallocator.planners.reboot.context import RebootContext
+    from iallocator.planners.reboot.options import RebootOptions
+
+    Nodes = tuple[int, ...]
+
+__all__ = ["Absence", "Away", "way_back"]
+
+
+class Away:
+    """What comes of taking some nodes away.
+
+    Attributes
+    ----------
+    moves:
+        That empty them, in an order in which they can be made.
+    reason:
+        Why they cannot be away at the same time; "" if they can.
+    short:
+        The failure that would not be survived meanwhile; "" for none.
+    homeless:
+        Whether somebody found no place, or none that keeps N+1.
+    """
+
+    __slots__ = ("homeless", "moves", "reason", "short")
+
+    def __init__(self) -> None:
+        self.moves: list[PlannedMove] = []
+        self.reason = ""
+        self.short = ""
+        self.homeless = False
+
+
+class Manner(NamedTuple):
+    """How places are chosen, of those that the limits leave.
+
+    ``tight``: not the best but the fullest node, so that large ones find room later;
+    ``careful``: every move is held to N+1, which is dear and seldom needed.
+    """
+
+    tight: bool
+    careful: bool
+
+
+class Absence:
+    """Answers for sets of nodes, each asked from the beginning; the state stays as it is."""
+
+    def __init__(self, context: RebootContext, wanted: RebootOptions) -> None:
+        self._context = context
+        self._wanted = wanted
+        self._relations = context.bonds.relations
+        self._returns: dict[str, str] = {}
+        self._manner = Manner(False, False)
+        self._survivals = [
+            Survival(context.state, group, mode_of(context.settings, group), self._relations)
+            for group in context.cluster.groups
+            if group.nodes
+        ]
+
+    def of(self, gone: Collection[int]) -> Away:
+        """What comes of taking the nodes `gone` away together.
+
+        Raises
+        ------
+        TimeIsUp
+            If there is no more time.
+        """
+        if self._context.alarm.over():
+            raise TimeIsUp
+        gone = frozenset(gone)
+        away = self._tried(gone, Manner(False, False))
+        for manner in (Manner(True, False), Manner(False, True), Manner(True, True)):
+            if away.short if manner.careful else away.homeless:
+                away = self._tried(gone, manner)
+        away.reason = away.reason or away.short
+        return away
+
+    def _tried(self, gone: frozenset[int], manner: Manner) -> Away:
+        away = Away()
+        self._manner = manner
+        with Gone(self._context, gone):
+            away.reason = self._emptied(gone, away)
+            away.short = "" if away.reason else self._short(gone)
+        return away
+
+    # Who leaves
+
+    def _leaving(self, gone: Collection[int]) -> list[Instance]:
+        """Those that leave the nodes `gone`: those with a mirror first, then the largest."""
+        state, found = self._context.state, {}
+        for index in sorted(gone):
+            for instance in state.instances_on(index):
+                if self._leaves(instance, index):
+                    found[instance.name] = instance
+        return sorted(
+            found.values(), key=lambda i: (i.template != "drbd", -i.memory, -i.disk, i.name)
+        )
+
+    def _leaves(self, instance: Instance, index: int) -> bool:
+        """Whether `instance` has to leave its node `index`."""
+        if instance.forthcoming:
+            return False
+        if instance.template == "drbd" and self._wanted.evacuate:
+            return True
+        if self._wanted.down or not instance.running:
+            return False
+        if self._context.state.where[instance.name][0] != index:
+            return False
+        return instance.template == "drbd" or self._wanted.single != IGNORED
+
+    def _units(self, leaving: Sequence[Instance]) -> Iterator[list[Instance]]:
+        """`leaving`, those that must be on one node together where the first of them stands."""
+        bound = {} if self._relations is None else self._relations.units()
+        names = {instance.name: instance for instance in leaving}
+        done: set[str] = set()
+        for instance in leaving:
+            if instance.name not in done:
+                unit = [names[n] for n in bound.get(instance.name, [instance.name]) if n in names]
+                done.update(one.name for one in unit)
+                yield unit
+
+    # Where they go
+
+    def _emptied(self, gone: frozenset[int], away: Away) -> str:
+        """Move everybody away; why that cannot be, or ""."""
+        leaving = self._leaving(gone)
+        for instance in leaving:
+            reason = self._staying(instance) or self._returning(instance)
+            if reason:
+                return f"{instance.name} {reason}"
+        for unit in self._units(leaving):
+            reason = self._moved(unit, gone, away)
+            if reason:
+                return reason
+        mark_units(away.moves, {} if self._relations is None else self._relations.units())
+        return self._broken(away)
+
+    def _staying(self, instance: Instance) -> str:
+        """Why it cannot leave its node at all; or ""."""
+        relations = self._relations
+        if relations is not None and instance.name in relations.stuck:
+            return "cannot be stopped, and must not be by force"
+        if not instance.mirrored and instance.template == "diskless":
+            return "cannot be moved"
+        runs_on = relations is not None and instance.name in relations.keep_running
+        if runs_on and not instance.mirrored:
+            return "is to keep running, and would be stopped to be moved"
+        if instance.template == "drbd" and len(instance.nodes) < 2:
+            return "has no secondary"
+        return ""
+
+    def _returning(self, instance: Instance) -> str:
+        """Why it could not come back to where it is now; or ""."""
+        if instance.name not in self._returns:
+            self._returns[instance.name] = self._barred_from_home(instance)
+        return self._returns[instance.name]
+
+    def _barred_from_home(self, instance: Instance) -> str:
+        context, home = self._context, instance.nodes[0]
+        name = context.cluster.nodes[home].name
+        relations = self._relations
+        if relations is not None and relations.binds(instance.name):
+            census = relations.census(context.state.where)
+            if relations.musts_broken(instance.name, home, census):
+                return f"could not come back to {name}, where it breaks a must"
+        evaluator = context.evaluator(context.cluster.nodes[home].group)
+        with context.state.trial():
+            context.state.remove(instance, instance.nodes)
+            takes = evaluator.for_steps(evaluator.scope).takes_primary(instance, home)
+        return "" if takes else f"could not come back to {name}, which lacks the room for it"
+
+    def _moved(self, unit: Sequence[Instance], gone: frozenset[int], away: Away) -> str:
+        """Move those of `unit`, which must be together; why that cannot be, or ""."""
+        state = self._context.state
+        homes = {instance.name: state.where[instance.name] for instance in unit}
+        for instance in unit:
+            state.remove(instance, homes[instance.name])
+        for instance in unit:
+            before = homes[instance.name]
+            state.place(instance, before)
+            steps, reason = self._way(instance, before, gone, away)
+            if reason:
+                return f"{instance.name} {reason}"
+            move = MoveOption(0.0, apply_steps(state, instance, steps), steps)
+            nodes = self._context.cluster.nodes
+            away.moves.append(planned(instance, before, move, 0.0, nodes))
+        return ""
+
+    def _way(
+        self, instance: Instance, before: Nodes, gone: frozenset[int], away: Away
+    ) -> tuple[list[ElementaryMove], str]:
+        """The steps off the nodes `gone`, or why there are none."""
+        if instance.template != "drbd":
+            return self._elsewhere(instance, before, gone, away)
+        steps: list[ElementaryMove] = []
+        with self._context.state.trial():
+            if before[0] in gone:
+                reason = self._no_failover(instance, before)
+                if reason:
+                    return [], reason
+                steps.append((FAILOVER, before[1]))
+                apply_steps(self._context.state, instance, steps)
+            if self._wanted.evacuate:
+                more, reason = self._other_mirror(instance, gone, away)
+                return [*steps, *more], reason
+        return steps, ""
+
+    def _elsewhere(
+        self, instance: Instance, before: Nodes, gone: frozenset[int], away: Away
+    ) -> tuple[list[ElementaryMove], str]:
+        """To the best node of the group that its instance can also come back from."""
+        context, home = self._context, before[0]
+        evaluator = context.evaluator(context.cluster.nodes[home].group).unhurried()
+        targets = [
+            index
+            for index in evaluator.online_nodes()
+            if not may_not_receive(context.cluster, index, [home])
+        ]
+        return self._best(
+            instance,
+            targets,
+            gone,
+            away,
+            lambda some: move_anywhere(context, evaluator, instance, some),
+        )
+
+    def _other_mirror(
+        self, instance: Instance, gone: frozenset[int], away: Away
+    ) -> tuple[list[ElementaryMove], str]:
+        """Another secondary for one whose secondary is to be away."""
+        context = self._context
+        present = context.state.where[instance.name]
+        evaluator = context.evaluator(context.cluster.nodes[present[0]].group).unhurried()
+        return self._best(
+            instance,
+            evaluator.online_nodes(),
+            gone,
+            away,
+            lambda some: move_secondary(context, evaluator, instance, some),
+        )
+
+    def _best(
+        self,
+        instance: Instance,
+        targets: Sequence[int],
+        gone: frozenset[int],
+        away: Away,
+        ask: Callable[[Sequence[int]], MoveResult],
+    ) -> tuple[list[ElementaryMove], str]:
+        """The best of `targets`, or why there is none; if need be, the best that keeps N+1."""
+        short, left = "", list(targets)
+        fitting: list[tuple[float, MoveOption]] = []
+        while left and (found := ask(left)).best is not None:
+            move = found.best
+            left.remove(move.nodes[-1])
+            short = self._short_after(instance, move.steps, gone) if self._manner.careful else ""
+            if not short:
+                fitting.append((self._room(move.nodes[-1]), move))
+                if not self._manner.tight:
+                    break
+        if fitting:
+            return list(min(fitting, key=lambda one: one[0])[1].steps), ""
+        away.homeless = True
+        return [], short or f"has no other place: {ask(list(targets)).message}"
+
+    def _room(self, index: int) -> float:
+        """MiB of memory that a node has left beyond what it reserves."""
+        state = self._context.state
+        return state.columns[MEMORY][index] - state.reserved[index]
+
+    def _short_after(
+        self, instance: Instance, steps: Sequence[ElementaryMove], gone: frozenset[int]
+    ) -> str:
+        """The failure that would not be survived after these steps; "" for none."""
+        with self._context.state.trial():
+            apply_steps(self._context.state, instance, steps)
+            problem = self._short(gone)
+        return f"has no other place: {problem}" if problem else ""
+
+    def _no_failover(self, instance: Instance, before: Nodes) -> str:
+        """Why it cannot run at its mirror, where soft limits but exclusion tags give way; or ""."""
+        context, (home, mirror) = self._context, before
+        node = context.cluster.nodes[mirror]
+        if not node.online:
+            return f"cannot fail over to {node.name}, which is not online"
+        if may_not_receive(context.cluster, mirror, [home]):
+            return f"could not come back from {node.name}: migration tags"
+        refusal = context.evaluator(node.group).failover_refusal(instance, before)
+        if refusal is not None:
+            return f"cannot fail over to {node.name}: {refusal.text}"
+        tags = set(instance.exclusion)
+        there = context.state.primaries[mirror].values() if tags else ()
+        other = next((one.name for one in there if tags.intersection(one.exclusion)), "")
+        return (
+            f"cannot fail over to {node.name}: {other} has the same exclusion tag" if other else ""
+        )
+
+    # What is left
+
+    def _broken(self, away: Away) -> str:
+        """A must that holds before the moves and not after them; or ""."""
+        relations, state = self._relations, self._context.state
+        if relations is None:
+            return ""
+        moved: dict[str, int | None] = {m.instance.name: m.before[0] for m in away.moves}
+        for name, bond in relations.newly_broken(moved, state.where, relations.census(state.where)):
+            return f"{name} must be {bond.text}"
+        return ""
+
+    def _short(self, gone: frozenset[int]) -> str:
+        """A failure that those that stay would not survive any more; or ""."""
+        if self._wanted.down:
+            return ""
+        state = self._context.state
+        with state.trial():
+            self._let_go_of_mirrors(gone)
+            if self._wanted.single == IGNORED:
+                self._let_go_of_singles()
+            for survival in self._survivals:
+                away = gone.intersection(survival.group.nodes)
+                if away and survival.saved:
+                    online = survival.online(state)
+                    problem = survival.problem(state) if len(online) > 1 else ""
+                    if len(online) == 1 and len(away) > 1 and self._claims(online[0]):
+                        problem = (
+                            f"only {self._context.cluster.nodes[online[0]].name} would be left"
+                        )
+                    if problem:
+                        return problem
+        return ""
+
+    def _claims(self, index: int) -> bool:
+        """Whether anything on a node is to be saved when that fails."""
+        here = self._context.state.primaries[index].values()
+        return any(one.running and not one.forthcoming for one in here)
+
+    def _let_go_of_singles(self) -> None:
+        """Count with nobody who has no secondary."""
+        state = self._context.state
+        for instances in state.primaries:
+            for instance in [one for one in instances.values() if one.template != "drbd"]:
+                if not instance.forthcoming:
+                    state.remove(instance, state.where[instance.name])
+
+    def _let_go_of_mirrors(self, gone: frozenset[int]) -> None:
+        """Count those whose mirror is away as lost with their node: nothing could save them."""
+        state = self._context.state
+        for index in sorted(gone):
+            for instance in list(state.instances_on(index)):
+                nodes = state.where[instance.name]
+                state.remove(instance, nodes)
+                if len(nodes) > 1 and nodes[0] not in gone:
+                    state.place(_unsaved(instance), nodes[:1])
+
+
+def _unsaved(instance: Instance) -> Instance:
+    """The same amounts on its primary, and no claim to be saved when that fails."""
+    twin = instance.as_template("plain")
+    twin.as_primary = primary_vector(instance)
+    twin.forthcoming = True
+    return twin
+
+
+def way_back(move: PlannedMove) -> list[ElementaryMove]:
+    """The steps that bring an instance back to where `move` found it."""
+    if len(move.before) == 1:
+        return [(FAILOVER_TO, move.before[0])]
+    primary, mirror = move.before
+    if move.after == (mirror, primary):
+        return [(FAILOVER, primary)]
+    if move.after[0] == primary:
+        return [(REPLACE_SECONDARY, mirror)]
+    return [(REPLACE_SECONDARY, primary), (FAILOVER, primary)]

@@ -1,0 +1,108 @@
+"""From a cluster and wishes to groups of nodes to reboot."""
+
+from __future__ import annotations
+
+from iallocator.errors import NotFoundError
+from iallocator.planners.reboot.absence import Absence
+from iallocator.planners.reboot.context import RebootContext
+from iallocator.planners.reboot.grouping import Grouping
+from iallocator.planners.reboot.options import SKIPPED
+from iallocator.planners.reboot.result import RebootResult
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from iallocator.deadline import Alarm
+    from iallocator.model.cluster import Cluster, Node
+    from iallocator.options import Settings
+    from iallocator.planners.reboot.options import RebootOptions
+
+__all__ = ["plan_reboots"]
+
+UNKNOWN_MASTER = "the master node is unknown: name it with --master, or --force"
+
+
+def plan_reboots(
+    cluster: Cluster,
+    settings: Settings,
+    wanted: RebootOptions,
+    alarm: Alarm | None = None,
+) -> RebootResult:
+    """Groups of nodes that can be rebooted together, and what moves around each.
+
+    An interruption leaves the groups found until then.  Larger groups come first; that of the
+    master node last, with the master as its last node.
+
+    Raises
+    ------
+    NotFoundError
+        If the group or the master node is unknown.
+    """
+    nodes = _eligible(cluster, wanted)
+    known = bool(wanted.master) or wanted.force
+    context = RebootContext(cluster, settings, alarm)
+    grouping = Grouping(cluster, Absence(context, wanted))
+    grouping.run([node.index for node in nodes] if known else [])
+    master = _master(cluster, wanted.master)
+    done = RebootResult(context, master)
+    done.left = grouping.left
+    groups = _in_order(grouping.groups, master)
+    for group in groups[:1] if wanted.first_only else groups:
+        done.add_group(group, grouping.away(group))
+    done.plan.reason = _reason(grouping)
+    if grouping.stop is not None:
+        done.plan.end(grouping.stop)
+    if not known:
+        done.plan.reason, done.complete = UNKNOWN_MASTER, False
+        done.remarks.append(f"iallocator: {UNKNOWN_MASTER}")
+    done.remarks += [
+        f"iallocator: {cluster.nodes[index].name} is not rebooted: {reason}"
+        for index, reason in grouping.left.items()
+    ]
+    return done
+
+
+def _eligible(cluster: Cluster, wanted: RebootOptions) -> list[Node]:
+    """The nodes that are to be rebooted: online ones that options do not rule out."""
+    if wanted.group and not any(wanted.group in (g.name, g.uuid) for g in cluster.groups):
+        raise NotFoundError(f"unknown group {wanted.group}")
+    alone = {
+        index
+        for instance in cluster.instances
+        for index in instance.nodes
+        if instance.template != "drbd"
+    }
+    return [
+        node
+        for node in cluster.nodes
+        if node.online
+        and (not wanted.group or wanted.group in (node.group.name, node.group.uuid))
+        and (not wanted.node_tags or not set(wanted.node_tags).isdisjoint(node.tags))
+        and not (wanted.single == SKIPPED and node.index in alone)
+    ]
+
+
+def _master(cluster: Cluster, name: str) -> int:
+    """The index of the master node; -1 if it is not known."""
+    if not name:
+        return -1
+    for node in cluster.nodes:
+        if node.name == name:
+            return node.index
+    raise NotFoundError(f"unknown nodes: {name}")
+
+
+def _in_order(groups: Sequence[Sequence[int]], master: int) -> list[list[int]]:
+    """Larger groups first, the one with the master last, and in it the master."""
+    ordered = [sorted(group, key=lambda index: (index == master, index)) for group in groups]
+    return sorted(ordered, key=lambda group: (master in group, -len(group), group))
+
+
+def _reason(grouping: Grouping) -> str:
+    """How good the answer is, for people."""
+    if not grouping.groups:
+        return "no node can be rebooted" if grouping.left else "no node is to be rebooted"
+    if len(grouping.groups) <= grouping.bound:
+        return "fewer groups cannot be: proved"
+    return ""

@@ -1,0 +1,126 @@
+"""What a round of reboots comes to: groups of nodes, and the moves around each of them."""
+
+from __future__ import annotations
+
+from iallocator.model.state import State
+from iallocator.placement.results import MoveOption
+from iallocator.planners.intergroup.moving import planned
+from iallocator.planners.plan import mark_units
+from iallocator.planners.reboot.absence import way_back
+from iallocator.planners.result import PlanResult
+from iallocator.transition.resources import room
+from iallocator.transition.rounds import Round, transition_of_rounds
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+    from typing import Any
+
+    from iallocator.planners.plan import PlannedMove
+    from iallocator.planners.reboot.absence import Away
+    from iallocator.planners.reboot.context import RebootContext
+    from iallocator.transition.rounds import Move
+    from iallocator.transition.transition import Transition
+
+    Json = dict[str, Any]
+
+__all__ = ["RebootGroup", "RebootResult"]
+
+
+class RebootGroup:
+    """Nodes that are rebooted together, in order, with the moves that empty them and fill them."""
+
+    __slots__ = ("back", "nodes", "out")
+
+    def __init__(
+        self, nodes: Sequence[int], out: Sequence[PlannedMove], back: Sequence[PlannedMove]
+    ) -> None:
+        self.nodes = tuple(nodes)
+        self.out = list(out)
+        self.back = list(back)
+
+
+class RebootResult(PlanResult):
+    """Groups one after the other, each there and back again.
+
+    Attributes
+    ----------
+    rounds:
+        The groups in their order.
+    left:
+        Node -> why it is not rebooted.
+    complete:
+        Whether it is a plan for every node.
+    """
+
+    returns = True
+
+    def __init__(self, context: RebootContext, master: int = -1) -> None:
+        super().__init__("reboot", State(context.cluster), context.bonds.demands())
+        self.rounds: list[RebootGroup] = []
+        self.master = master
+        self.complete = True
+        self.left: Mapping[int, str] = {}
+        self._units: Mapping[str, Sequence[str]] = {}
+        if context.bonds.relations is not None:
+            self._units = context.bonds.relations.units()
+
+    def add_group(self, nodes: Sequence[int], away: Away) -> None:
+        """Append a group."""
+        every = self.cluster.nodes
+        back = []
+        for move in reversed(away.moves):
+            option = MoveOption(0.0, move.before, way_back(move))
+            back.append(planned(move.instance, move.after, option, 0.0, every))
+        mark_units(back, self._units)
+        for position, move in enumerate(away.moves, start=1):
+            move.score = float(position)
+        for position, move in enumerate(back, start=1):
+            move.score = float(len(back) - position)
+        self.rounds.append(RebootGroup(nodes, away.moves, back))
+        self.add([*away.moves, *back])
+
+    def _ordered(self) -> Transition:
+        rounds = [
+            Round(one.nodes, _elementary(one.out), _elementary(one.back), self.master)
+            for one in self.rounds
+        ]
+        return transition_of_rounds(self.cluster, room(self.before), rounds, self.separations())
+
+    def job_sets(self) -> list[list[int]]:
+        """Positions of the moves: those of a group that touch no common node at once."""
+        from iallocator.ganeti.job_sets import job_sets
+
+        sets: list[list[int]] = []
+        first = 0
+        for one in self.rounds:
+            for moves in (one.out, one.back):
+                some = job_sets([move.nodes for move in moves])
+                sets += [[first + position for position in each] for each in some]
+                first += len(moves)
+        return sets
+
+    def document(self) -> Json:
+        """All but the transition as plain data."""
+        names = self.cluster.node_names
+        return super().document() | {
+            "reboots": [
+                {"nodes": names(one.nodes), "moves": [self._place(move) for move in one.out]}
+                for one in self.rounds
+            ],
+            "kept": [
+                {"node": self.cluster.nodes[index].name, "reason": reason}
+                for index, reason in self.left.items()
+            ],
+        }
+
+    def _place(self, move: PlannedMove) -> Json:
+        return {
+            "instance": move.instance.name,
+            "nodes": self.cluster.node_names(move.after),
+            "chosen": move.after != move.before[::-1] or len(move.after) < 2,
+        }
+
+
+def _elementary(moves: Iterable[PlannedMove]) -> list[Move]:
+    return [(move.instance, move.before, move.steps) for move in moves]

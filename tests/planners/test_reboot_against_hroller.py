@@ -1,0 +1,90 @@
+"""Groups of nodes to reboot beside hroller's: never more of them, where both heed the same."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from iallocator.cli import main
+
+from .hroller import hroller, installed, rolling_cluster
+
+Capture = pytest.CaptureFixture[str]
+
+pytestmark = pytest.mark.skipif(not installed(), reason="hroller is not installed")
+
+CASES = {
+    "online": (),
+    "offline": ("--offline-maintenance",),
+    "full": ("--full-evacuation",),
+    "ignoring": ("--ignore-non-redundant",),
+    "skipping": ("--skip-non-redundant",),
+}
+
+
+ROOMY = 0.15
+"""How full clusters are where secondaries move: hroller does not heed what they reserve."""
+
+
+def _compared(seeds: range, options: tuple[str, ...], folder: Path, capsys: Capture) -> int:
+    """Compare on some clusters; how many could be compared."""
+    compared = 0
+    path = folder / "cluster.data"
+    for seed in seeds:
+        full = "--full-evacuation" in options
+        path.write_text(rolling_cluster(seed, fullest=ROOMY if full else 0.4))
+        theirs = hroller(path, "--no-headers", *options)
+        status = main(["reboot", "-t", str(path), "--n1=off", "--no-headers", *options])
+        ours = capsys.readouterr().out.splitlines()
+        if theirs is None:
+            continue
+        compared += 1
+        assert status == 0, seed
+        assert len(ours) <= len(theirs), seed
+        assert _nodes(ours) == _nodes(theirs), seed
+        assert ours[-1].split(",")[-1] == "node00" if "node00" in _nodes(ours) else True, seed
+    return compared
+
+
+def _nodes(lines: list[str]) -> list[str]:
+    return sorted(name for line in lines for name in line.split(","))
+
+
+@pytest.mark.parametrize("options", CASES.values(), ids=CASES)
+def test_groups_are_never_more_than_hrollers(
+    options: tuple[str, ...], tmp_path: Path, capsys: Capture
+) -> None:
+    """The same nodes in as many groups or fewer, the master last."""
+    assert _compared(range(8), options, tmp_path, capsys) > 2
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("options", CASES.values(), ids=CASES)
+def test_groups_of_hundreds_of_clusters_are_never_more_than_hrollers(
+    options: tuple[str, ...], tmp_path: Path, capsys: Capture
+) -> None:
+    """The same on many clusters."""
+    assert _compared(range(8, 150), options, tmp_path, capsys) > 40
+
+
+def test_titles_and_lines_are_hrollers(tmp_path: Path, capsys: Capture) -> None:
+    """One step, a node a line, and the titles, where there is only one answer."""
+    path = tmp_path / "cluster.data"
+    text = rolling_cluster(3, nodes=2)
+    path.write_text(text)
+    for options in ((), ("--one-step-only",), ("--one-step-only", "--no-headers")):
+        theirs = hroller(path, *options)
+        assert theirs is not None
+        main(["reboot", "-t", str(path), "--n1=off", *options])
+        ours = capsys.readouterr().out.splitlines()
+        assert len(ours) == len(theirs)
+        assert [line for line in ours if line.startswith("'")] == [
+            line for line in theirs if line.startswith("'")
+        ]
+
+
+def test_installed_hroller_is_found() -> None:
+    """The comparison above is one with a program that is there."""
+    assert shutil.which("hroller")
