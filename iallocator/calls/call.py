@@ -106,8 +106,8 @@ class Call:
         store.begin(_arguments(self._settings))
         try:
             store.rotate()
-            if self._settings.origins:
-                store.put(CONF, _configuration(self._settings).encode())
+            if filed := _configuration(self._settings):
+                store.put(CONF, filed.encode())
             store.put(REQUEST, raw)
         except OSError:
             store.drop()
@@ -153,6 +153,8 @@ def _of_error(error: BaseException) -> tuple[int, str, bytes]:
         return INTERRUPTED, "interrupted", b""
     if isinstance(error, MemoryError):
         return FAILED, "not enough memory", b""
+    if isinstance(error, OSError):
+        return 1, f"{error.filename or 'standard output'}: {error.strerror or error}", b""
     return 1, f"crash: {type(error).__name__}: {error}", b""
 
 

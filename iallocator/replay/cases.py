@@ -60,6 +60,11 @@ class Case:
     conf: str = ""
 
     @property
+    def configured(self) -> bool:
+        """Whether it has a configuration file; that of this machine never counts."""
+        return os.path.exists(self.conf)
+
+    @property
     def captured(self) -> bool:
         """Whether it is a captured call, which stays as it is."""
         return self.request.endswith("." + layout.REQUEST)

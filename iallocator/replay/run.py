@@ -164,12 +164,13 @@ def answer_case(
     words = case.options()
     if words and words[0] in commands.names and commands.run is not None:
         given = commands.accepted(words[0], options) if commands.accepted else options
-        return _run_command(case, [words[0], *given, *words[1:]], commands.run)
+        file = [f"--config={os.path.basename(case.conf)}"] if case.configured else ["--no-config"]
+        return _run_command(case, [words[0], *given, *file, *words[1:]], commands.run)
     if case.request == case.args:
         raise UsageError(f"{case.args}: expected a command as its first word")
     settings = Settings()
     parse([*options, *words], settings)
-    if os.path.exists(case.conf):
+    if case.configured:
         configure(settings, case.conf, (), ())
     raw = read_file(case.request, settings.max_input)
     complaints = StringIO()

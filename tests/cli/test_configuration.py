@@ -183,3 +183,19 @@ def test_cases_are_replayed_without_the_settings_of_this_machine(desk: Desk) -> 
     assert desk.said("top = 3", "replay", folder)[0] == 0
     assert desk.said("[replay]\ntop = 3", "replay", folder)[0] == 1
     assert "none of moves" in desk.said('[replay]\nkeys = ["moves"]', "replay", folder)[1]
+
+
+@pytest.mark.parametrize("arguments", ["--verbose", "config --json"])
+def test_file_beside_a_case_is_the_one_that_counts(
+    arguments: str, desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """For requests and for commands; that of the machine does not."""
+    folder = desk.request.parent
+    (folder / "args").write_text(arguments)
+    assert desk.said("", "replay", "--update", str(folder))[0] == 0
+    machine = folder / "machine.conf"
+    machine.write_text("top = 3")
+    monkeypatch.setenv(options.NAMED_BY, str(machine))
+    assert main(["replay", str(folder)]) == 0
+    (folder / "conf").write_text("top = 2")
+    assert main(["replay", str(folder)]) == 1

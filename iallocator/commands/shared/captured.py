@@ -45,7 +45,7 @@ def as_then(case: Case, given: Own, command: str) -> Own:
     targets = (given.chosen | (given.origins.keys() & own)) - NOT_OF_A_CALL
     settings = type(given)()
     parse([*case.options(), *words_of(given, targets, table)], settings, table)
-    if os.path.exists(case.conf):
+    if case.configured:
         configure(settings, case.conf, (), ())
     return settings
 
