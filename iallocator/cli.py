@@ -13,7 +13,7 @@ import gc
 import sys
 
 from iallocator import __version__
-from iallocator.commands import COMMANDS, find_command, run_command
+from iallocator.commands import COMMANDS, check_command, find_command, run_command
 from iallocator.errors import IallocatorError, UsageError, one_line, tell
 from iallocator.files import WholeOutput, read_file
 from iallocator.options import COMMON, Settings, configuration_path, help_lines, parse
@@ -58,9 +58,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run(arguments: list[str]) -> int:
+    if arguments[:1] == ["help"]:
+        arguments = [*arguments[1:], "--help"]
     command = find_command(arguments)
     if command:
         return run_command(command, arguments)
+    check_command(arguments)
     settings = Settings()
     positional = parse(arguments, settings)
     if settings.help:
@@ -76,6 +79,9 @@ def _run(arguments: list[str]) -> int:
     files = [*positional, *([settings.ialloc_src] if settings.ialloc_src else [])]
     if len(files) > 1:
         raise UsageError(f"one request file at most, got {' '.join(files)}")
+    if not files and sys.stdin is not None and sys.stdin.isatty():
+        tell(*_usage().splitlines())
+        return 2
     path = files[0] if files else "-"
     if settings.validate:
         from iallocator.commands.shared.validation import NEEDED, validate
@@ -164,6 +170,7 @@ def _usage() -> str:
         [
             "usage: iallocator [OPTIONS] [FILE]",
             "       iallocator COMMAND [OPTIONS] ...",
+            "       iallocator help COMMAND",
             "",
             "Answers the request in FILE (- or none: stdin) on stdout.",
             "",

@@ -162,8 +162,12 @@ def effective_settings(
 ) -> Settings:
     """`settings`, completed from what the request asked and from tags.
 
-    What does that loads only where there is anything; see `iallocator.settings`.
+    Nodes that new instances are restricted to get their whole names; an unknown one is a
+    `NotFoundError`.  What completes settings loads only where there is anything; see
+    `iallocator.settings`.
     """
+    if settings.restrict_allocation_to and settings.ways.looks_names_up:
+        settings = _with_whole_names(cluster, settings, settings.restrict_allocation_to)
     prefix = settings.tag_prefix
     owners = [cluster.tags, *[group.tags for group in cluster.groups]]
     if asked or any(tag.startswith(prefix) for tags in owners for tag in tags):
@@ -173,6 +177,18 @@ def effective_settings(
     if settings.ways.reads_settings and (settings.strategy != "score" or settings.by_group):
         _advertise(cluster, settings)
     return settings
+
+
+def _with_whole_names(cluster: Cluster, settings: Settings, words: Sequence[str]) -> Settings:
+    """`settings` that name the nodes for new instances by their whole names."""
+    from copy import copy
+
+    from iallocator.names import whole_names
+
+    known = [node.name for node in cluster.nodes]
+    named = copy(settings)
+    named.restrict_allocation_to = whole_names(words, known, "--restrict-allocation-to", "node")
+    return named
 
 
 def _advertise(cluster: Cluster, settings: Settings) -> None:

@@ -10,10 +10,13 @@ from __future__ import annotations
 
 import sys
 
-__all__ = ["IallocatorError", "RequestError", "UsageError", "one_line", "shown", "tell"]
+__all__ = ["IallocatorError", "RequestError", "UsageError", "cut", "one_line", "shown", "tell"]
 
 LONGEST_LINE = 1000
 """Characters of a line on stderr; names in a damaged document have any length."""
+
+LONGEST_WORD = 60
+"""Characters of a word of somebody else's in such a line."""
 
 
 class IallocatorError(Exception):
@@ -66,6 +69,11 @@ def shown(text: str) -> str:
         char if char.isprintable() else char.encode("unicode_escape").decode("ascii")
         for char in text
     )
+
+
+def cut(word: str) -> str:
+    """`word` as a message may quote it: its end is left out if it is long."""
+    return word if len(word) <= LONGEST_WORD else f"{word[: LONGEST_WORD - 3]}..."
 
 
 def one_line(text: str) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 
 from iallocator.compat import ways_of
-from iallocator.errors import UsageError
+from iallocator.errors import UsageError, cut
 from iallocator.files import LIMIT
 
 TYPE_CHECKING = False
@@ -399,9 +399,16 @@ COMMON = (
 """Options of requests; commands take those that act there."""
 
 
-def unknown(name: str) -> str:
-    """What is wrong with an option that no table has."""
-    return f"unknown option {name}; --help lists the options"
+def unknown(name: str, table: Sequence[Option] = COMMON, program: str = "iallocator") -> str:
+    """What is wrong with an option that `table` does not have, with those that it may mean."""
+    from iallocator.names import guesses
+
+    known = [other for option in table for other in option.names]
+    longer = [other for other in known if name.startswith("--") and other.startswith(name)]
+    if longer:
+        return f"option {name} may be any of {', '.join(longer)}"
+    meant = guesses(name, known)
+    return f"unknown option {cut(name)}{meant}; {program} --help lists them"
 
 
 def parse(
@@ -415,8 +422,9 @@ def parse(
     `refusal` says of the name of an option that is not in `table` why it is none.
 
     Options may stand anywhere, as ``--name=value`` or ``--name value``; a flag may
-    carry an empty value, ``yes``, or ``no`` to overrule a file.  After ``--`` nothing is
-    an option; ``-`` never is.
+    carry an empty value, ``yes``, or ``no`` to overrule a file.  ``-nVALUE`` and ``-n=VALUE``
+    are the same; a long name may be cut short as long as one option only begins so.  After
+    ``--`` nothing is an option; ``-`` never is.
 
     Raises
     ------
@@ -497,12 +505,12 @@ def _words(
             continue
         name, equals, value = word.partition("=")
         if not word.startswith("--") and len(word) > 2:  # -vv, -j4
-            name, equals, value = word[:2], "", word[2:]
-            if name in by_name and by_name[name].read is None:
-                rest.insert(0, "-" + value)
-                value = ""
-            else:
-                equals = "="
+            name, equals, value = word[:2], "=", word[2:].removeprefix("=")
+            if name in by_name and by_name[name].read is None and word[2] != "=":
+                rest.insert(0, "-" + word[2:])
+                equals = value = ""
+        if name not in by_name and name.startswith("--"):
+            name = _whole_name(name, by_name)
         option = by_name.get(name)
         if option is not None and option.takes_next and not equals:
             yield option, name, rest.pop(0) if rest else None
@@ -510,9 +518,15 @@ def _words(
             yield option, name, value
 
 
+def _whole_name(name: str, by_name: Mapping[str, Option]) -> str:
+    """The name of the one option that begins with `name`; `name` itself if there is none."""
+    longer = [other for other in by_name if other.startswith(name)]
+    return longer[0] if len({id(by_name[other]) for other in longer}) == 1 else name
+
+
 def _set_flag(settings: Settings, option: Option, name: str, value: str) -> None:
     if value not in ("", "yes", "no"):
-        raise UsageError(f"{name} is a flag: yes (as without a value) or no, got {value!r}")
+        raise UsageError(f"{name} is a flag: yes (as without a value) or no, got {cut(value)!r}")
     if option.target == "verbose":
         settings.verbose = 0 if value == "no" else settings.verbose + 1
     else:
@@ -530,7 +544,7 @@ def _read(option: Option, name: str, value: str) -> Any:
     try:
         return option.read(value)
     except ValueError as error:
-        raise UsageError(f"{name}: expected {error}, got {value!r}") from None
+        raise UsageError(f"{name}: expected {error}, got {cut(value)!r}") from None
 
 
 def _adopt_compat(settings: Settings) -> None:

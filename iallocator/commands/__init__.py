@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from iallocator.options import Option
 
-__all__ = ["COMMANDS", "find_command", "options_of", "run_command"]
+__all__ = ["COMMANDS", "check_command", "find_command", "options_of", "run_command"]
 
 COMMANDS = {
     "ask": "what the answer to a question would be, and why, on any cluster; nothing is touched",
@@ -56,6 +56,30 @@ def find_command(arguments: Sequence[str]) -> str:
     return next((word for word in positional_words(arguments, COMMON) if word in COMMANDS), "")
 
 
+def check_command(arguments: Sequence[str]) -> None:
+    """Complain if the first word of `arguments`, among which is no command, looks like one.
+
+    Raises
+    ------
+    UsageError
+        If it is neither a file nor written like one, with a slash or a dot.
+    """
+    import os
+
+    from iallocator.options import positional_words
+
+    word = next(iter(positional_words(arguments)), "-")
+    if word in ("", "-") or "/" in word or "." in word or os.path.exists(word.replace("\0", "")):
+        return
+    from iallocator.errors import UsageError, cut
+    from iallocator.names import guesses
+
+    raise UsageError(
+        f"{cut(word)}: no such command or file{guesses(word, COMMANDS)}; "
+        "iallocator --help lists the commands"
+    )
+
+
 def _table(name: str) -> Sequence[Option]:
     """Every option that the command `name` may be given, refused ones too."""
     from importlib import import_module
@@ -93,7 +117,7 @@ def run_command(name: str, arguments: Sequence[str]) -> int:
     module = import_module(f"iallocator.commands.{name.replace('-', '_')}")
     settings = module.Settings()
     table = options_of(name)
-    positional = parse(arguments, settings, table, refusal_of(name))
+    positional = parse(arguments, settings, table, refusal_of(name, table))
     positional.remove(name)
     if settings.version:
         print(f"iallocator {__version__}")

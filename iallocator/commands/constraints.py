@@ -9,6 +9,7 @@ from iallocator.commands.shared.plan_output import print_json
 from iallocator.errors import tell
 from iallocator.files import WholeOutput
 from iallocator.model.constraint import KINDS, MUST, SHOULD, Constraint
+from iallocator.names import whole_name
 from iallocator.options import Option, choice
 
 TYPE_CHECKING = False
@@ -71,6 +72,9 @@ def run(settings: Settings, positional: Sequence[str]) -> int:
     new = [request.instance for request in wanted]
     relations = relations_of(source.cluster, new, settings.tag_prefix)
     problems: list[str] = []
+    if settings.instance:
+        known = [one.name for one in (*source.cluster.instances, *new)]
+        settings.instance = whole_name(settings.instance, known, "--instance", "instance")
     everything = bool(settings.all or settings.instance or settings.kind)
     every = list(constraints_of(source.cluster, wanted, relations, whole, problems, everything))
     found = [

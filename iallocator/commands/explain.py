@@ -6,7 +6,7 @@ import sys
 
 from iallocator import options
 from iallocator.errors import UsageError
-from iallocator.files import WholeOutput, check_writable, read_file
+from iallocator.files import WholeOutput, read_file
 from iallocator.options import Option
 
 TYPE_CHECKING = False
@@ -62,9 +62,11 @@ def run(settings: Settings, positional: Sequence[str]) -> int:
 
 def check_forms(settings: Settings) -> None:
     """Refuse, before any work, what cannot be written."""
+    from iallocator.commands.shared.plan_output import check_graph
+
     if settings.brief and settings.node is not None:
         raise UsageError("--brief and --node exclude each other")
-    check_writable(settings.graph)
+    check_graph(settings.graph)
 
 
 def write_explanation(explanation: Explanation, settings: Settings) -> None:

@@ -29,6 +29,12 @@ class Ways:
     asks_offline_daemons = False
     """The monitoring daemon of an offline node must answer, too."""
 
+    looks_names_up = True
+    """Nodes that new instances are restricted to may have short names, and must be there."""
+
+    doubts_documents = True
+    """A version of the protocol that nobody knows, or two groups of one name, are errors."""
+
     reads_pools = True
     """What nodes and instances say of storage pools counts."""
 

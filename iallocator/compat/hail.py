@@ -15,6 +15,8 @@ class HailWays(Ways):
     reads_cpu_speed_by_rapi = False
     asks_offline_daemons = True
     reads_auto_balance = False
+    looks_names_up = False
+    doubts_documents = False
     reads_pools = False
     counts_spindles_anywhere = True
     reads_groups_of_batch = False

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from iallocator.compat import OURS
-from iallocator.errors import NotFoundError
+from iallocator.errors import NotFoundError, cut
+from iallocator.names import whole_names
 from iallocator.scoring.state_score import score_of
 
 TYPE_CHECKING = False
@@ -19,21 +20,45 @@ if TYPE_CHECKING:
     Thing = TypeVar("Thing")
 
 __all__ = [
-    "in_order", "movable", "set_offline", "set_vcpu_ratio", "worst_first",
+    "group_named", "in_order", "movable", "nodes_named", "set_offline", "set_vcpu_ratio",
+    "worst_first",
 ]  # fmt: skip
 
+GROUPS_TOLD = 5
+"""So many groups are named where a name is wrong."""
 
-def set_offline(cluster: Cluster, names: Collection[str]) -> None:
-    """Treat the nodes of these names as offline.
+
+def nodes_named(cluster: Cluster, words: Collection[str], option: str) -> list[str]:
+    """The names of the nodes that `words` mean; see `iallocator.names.whole_names`."""
+    return whole_names(words, [node.name for node in cluster.nodes], option, "node")
+
+
+def group_named(cluster: Cluster, word: str, option: str = "--group") -> Group:
+    """The group whose name or uuid is `word`.
 
     Raises
     ------
     NotFoundError
-        Naming those that are unknown.
+        If there is none.
     """
-    unknown = set(names) - {node.name for node in cluster.nodes}
-    if unknown:
-        raise NotFoundError(f"unknown nodes: {', '.join(sorted(unknown))}")
+    for group in cluster.groups:
+        if word in (group.name, group.uuid):
+            return group
+    known = ", ".join(cut(group.name) for group in cluster.groups[:GROUPS_TOLD])
+    raise NotFoundError(f"{option}: unknown group {cut(word)}; there is {known}")
+
+
+def set_offline(cluster: Cluster, words: Collection[str]) -> None:
+    """Treat the nodes that `words` mean as offline.
+
+    Raises
+    ------
+    NotFoundError
+        As `nodes_named`.
+    """
+    if not words:
+        return
+    names = nodes_named(cluster, words, "--offline")
     for node in cluster.nodes:
         if node.name in names:
             node.offline = True

@@ -13,6 +13,8 @@ Nothing here is loaded unless it is asked for.
 
 from __future__ import annotations
 
+import sys
+
 from iallocator.calls.layout import request_path
 from iallocator.errors import UsageError
 from iallocator.files import read_file
@@ -89,7 +91,17 @@ def document_path(settings: Settings, positional: Sequence[str], elsewhere: bool
             "one cluster at most: a file, --text-data, --luxi, --rapi or --simulate, got "
             + " ".join(given)
         )
-    return "" if elsewhere else request_path((files or ["-"])[0])
+    return "" if elsewhere else request_path(files[0] if files else _piped())
+
+
+def _piped() -> str:
+    """The file that nobody named: what is piped in; from a terminal nothing is."""
+    if sys.stdin is not None and sys.stdin.isatty():
+        raise UsageError(
+            "no file is given and nothing is piped in; usage: iallocator COMMAND [OPTIONS] FILE "
+            "(- for the terminal), iallocator help COMMAND"
+        )
+    return "-"
 
 
 def substitute(settings: Settings, reading: Reading) -> Source | None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from iallocator.errors import RequestError
 from iallocator.wire.fields import LARGEST, SMALLEST, describe, is_factor
+from iallocator.wire.read import not_utf8
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -124,11 +125,15 @@ def sections(path: str, raw: bytes, kinds: Sequence[tuple[str, int]]) -> list[li
         If it is no UTF-8, a line is too short, or the file ends too early.
     """
     try:
-        lines = raw.decode("utf-8").removesuffix("\n").split("\n")
+        lines = raw.decode("utf-8").removeprefix("\ufeff").removesuffix("\n").split("\n")
     except UnicodeError as error:
-        raise RequestError(path, f"invalid UTF-8: {error}") from None
+        raise RequestError(path, not_utf8(error)) from None
     if not raw.strip():
         raise RequestError(path, "expected a cluster in htools' text format, got nothing")
+    if raw.lstrip().startswith(b"{"):
+        raise RequestError(
+            path, "expected htools' text format, got what looks like JSON: give that without -t"
+        )
     found: list[list[Line]] = [[]]
     for number, line in enumerate(lines, 1):
         text = line.removesuffix("\r")

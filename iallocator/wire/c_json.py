@@ -10,7 +10,10 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any, NoReturn
+
+    Pairs = Callable[[list[tuple[str, Any]]], Any]
 
 __all__ = ["dumps", "loads"]
 
@@ -22,16 +25,18 @@ class _Rules:
 
     strict = True
     object_hook = None
-    object_pairs_hook = None
     parse_float = float
     parse_int = int
+
+    def __init__(self, object_of: Pairs | None = None) -> None:
+        self.object_pairs_hook = object_of
 
     def parse_constant(self, name: str) -> NoReturn:
         raise ValueError(f"{name} is not a JSON number")
 
 
-def loads(text: str) -> Any:
-    """The value of a JSON document.
+def loads(text: str, object_of: Pairs | None = None) -> Any:
+    """The value of a JSON document; `object_of` makes objects of their members.
 
     Raises
     ------
@@ -43,7 +48,7 @@ def loads(text: str) -> Any:
     try:
         from _json import make_scanner
 
-        rules: Any = _Rules()
+        rules: Any = _Rules(object_of)
         start = len(text) - len(text.lstrip(BLANKS))
         value, end = make_scanner(rules)(text, start)
         if not text[end:].strip(BLANKS):
@@ -54,7 +59,8 @@ def loads(text: str) -> Any:
         pass
     import json
 
-    return json.loads(text, parse_constant=_Rules().parse_constant)
+    rules = _Rules(object_of)
+    return json.loads(text, object_pairs_hook=object_of, parse_constant=rules.parse_constant)
 
 
 def dumps(value: Any) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from iallocator.errors import RequestError
 from iallocator.model.policy import ALL_TEMPLATES, SHARED_TEMPLATES
-from iallocator.wire.document import DEFAULT_GROUP
+from iallocator.wire.document import DEFAULT_GROUP, doubts
 from iallocator.wire.fields import LARGEST, NAMELESS, describe
 
 TYPE_CHECKING = False
@@ -26,6 +26,7 @@ __all__ = ["inconsistencies"]
 
 def inconsistencies(document: Raw) -> Iterator[RequestError]:
     """Every name in `document` that does not exist, and every number that does not fit."""
+    yield from doubts(document)
     yield from _nameless(document)
     yield from _empty_policies(document)
     yield from _groups_of_nodes(document)

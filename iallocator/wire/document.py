@@ -8,6 +8,8 @@ no ``ipolicy``         the policy of `iallocator.model.policy.Policy`
 ``min``/``max``        directly in the policy: one interval
 no ``admin_state``     from ``should_run``: up or down; neither: up
 no ``spindle_use``     1
+a policy of the whole  what its sizes leave out is that of the default policy; groups
+cluster                have whole ones
 no capacities          0, for nodes that could not be asked
 =====================  =========================================================
 """
@@ -49,7 +51,7 @@ from iallocator.wire.pools_present import instance_speaks_of_pools, speaks_of_po
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
     from typing import Any
 
     from iallocator.compat import Ways
@@ -57,11 +59,15 @@ if TYPE_CHECKING:
     from iallocator.wire.fields import Raw
 
 __all__ = [
-    "DEFAULT_GROUP", "Reading", "cluster_policy", "keys_of", "new_instance", "read_cluster",
+    "DEFAULT_GROUP", "Reading", "cluster_policy", "doubts", "keys_of", "new_instance",
+    "read_cluster",
 ]  # fmt: skip
 
 DEFAULT_GROUP = "00000000-0000-0000-0000-000000000000"
 """UUID of the group that documents without groups are given."""
+
+VERSION = 2
+"""Of the protocol."""
 
 ALLOC_POLICIES = ("preferred", "last_resort", "unallocable")
 SOURCELESS = frozenset({"size", "mode", "spindles", "dev_type"})
@@ -140,6 +146,9 @@ def read_cluster(document: Raw, reading: Reading) -> Cluster:
         At the first field that is missing, mistyped, out of range, or that names
         something the document does not have.
     """
+    if reading.ways.doubts_documents:
+        for error in doubts(document):
+            raise error
     tags = strings(document, "cluster_tags", [])
     policy = cluster_policy(document)
     groups = _groups(document, policy, reading)
@@ -172,6 +181,23 @@ def read_cluster(document: Raw, reading: Reading) -> Cluster:
     return cluster
 
 
+def doubts(document: Raw) -> Iterator[RequestError]:
+    """An unknown version, names that two groups have; `document` may be damaged otherwise."""
+    version = document.get("version")
+    if version is not None and version != VERSION:
+        yield RequestError("version", f"expected {VERSION}, got {describe(version)}")
+    groups = document.get("nodegroups")
+    seen: dict[str, str] = {}
+    for uuid, raw in groups.items() if type(groups) is dict and len(groups) > 1 else ():
+        name = raw.get("name") if type(raw) is dict else None
+        if type(name) is str and seen.setdefault(name, uuid) != uuid:
+            other = describe(seen[name])
+            yield RequestError(
+                f"nodegroups/{uuid}/name",
+                f"expected different names, got {describe(name)} again, as of group {other}",
+            )
+
+
 def _read_pools(document: Raw, cluster: Cluster) -> None:
     """Read about storage pools, if there is anything; what does it loads late."""
     if speaks_of_pools(document):
@@ -182,7 +208,7 @@ def _read_pools(document: Raw, cluster: Cluster) -> None:
 
 def cluster_policy(document: Raw) -> Policy:
     """The policy of the whole cluster."""
-    return _policy(document, "ipolicy", Policy())
+    return _policy(document, "ipolicy", Policy(), partial=True)
 
 
 def _groups(document: Raw, policy: Policy, reading: Reading) -> dict[str, Group]:
@@ -206,14 +232,15 @@ def _groups(document: Raw, policy: Policy, reading: Reading) -> dict[str, Group]
     return groups
 
 
-def _policy(raw: Raw, key: str, default: Policy) -> Policy:
+def _policy(raw: Raw, key: str, default: Policy, partial: bool = False) -> Policy:
+    """The policy in the member `key`; sizes of a `partial` one are completed with the default."""
     if raw.get(key) is None:
         return default
     policy = child(raw, key)
     try:
         return Policy(
-            _intervals(policy),
-            _spec(policy, "std", DEFAULT_STD),
+            _intervals(policy, partial),
+            _spec(policy, "std", DEFAULT_STD, partial),
             strings(policy, "disk-templates", list(ALL_TEMPLATES)),
             factor(policy, "vcpu-ratio", DEFAULT_VCPU_RATIO),
             factor(policy, "spindle-ratio", DEFAULT_SPINDLE_RATIO),
@@ -222,14 +249,16 @@ def _policy(raw: Raw, key: str, default: Policy) -> Policy:
         raise error.below(key) from None
 
 
-def _intervals(policy: Raw) -> list[Interval]:
+def _intervals(policy: Raw, partial: bool) -> list[Interval]:
     if "minmax" not in policy:
-        low, high = _spec(policy, "min", DEFAULT_MIN), _spec(policy, "max", DEFAULT_MAX)
-        return [Interval(low, high)]
+        low = _spec(policy, "min", DEFAULT_MIN, partial)
+        return [Interval(low, _spec(policy, "max", DEFAULT_MAX, partial))]
     intervals = []
     for position, pair in enumerate(objects(policy, "minmax")):
         try:
-            intervals.append(Interval(_spec(pair, "min", absent), _spec(pair, "max", absent)))
+            low, high = (DEFAULT_MIN, DEFAULT_MAX) if partial else (absent, absent)
+            low = _spec(pair, "min", low, partial)
+            intervals.append(Interval(low, _spec(pair, "max", high, partial)))
         except RequestError as error:
             raise error.below(f"minmax/{position}") from None
     if not intervals:
@@ -237,17 +266,17 @@ def _intervals(policy: Raw) -> list[Interval]:
     return intervals
 
 
-def _spec(raw: Raw, key: str, default: Any) -> Spec:
+def _spec(raw: Raw, key: str, default: Any, partial: bool = False) -> Spec:
     if key not in raw and default is not absent:
         return default  # type: ignore[no-any-return]
     spec = child(raw, key)
     base = DEFAULT_STD if default is absent else default
     try:
         return Spec(
-            integer(spec, "memory-size"),
-            integer(spec, "cpu-count"),
-            integer(spec, "disk-size"),
-            integer(spec, "disk-count"),
+            integer(spec, "memory-size", base.memory if partial else absent),
+            integer(spec, "cpu-count", base.cpus if partial else absent),
+            integer(spec, "disk-size", base.disk if partial else absent),
+            integer(spec, "disk-count", base.disks if partial else absent),
             integer(spec, "nic-count", base.nics),
             integer(spec, "spindle-use", base.spindles),
         )

@@ -13,6 +13,7 @@ MAY_IMPORT = {
     "__init__": "",  # the version
     "compat": "",  # how requests are answered where programs differ, as named facts
     "errors": "",  # everything may fail, nothing is needed for that
+    "names": "errors",  # a name may mean nothing
     "deadline": "",  # an alarm
     "files": "errors",  # a file may be unreadable
     "model": "",  # facts and arithmetic: know nothing of documents, requests or choices
@@ -28,7 +29,7 @@ MAY_IMPORT = {
     # ^ what tags, options and requests ask for, of places and of steps
     "ranking": "model tags scoring",  # a strategy ranks what the kernel found feasible
     "solver": "deadline model scoring",  # an integer program knows nodes and amounts, no documents
-    "options": "errors files compat tags ranking",
+    "options": "errors files names compat tags ranking",
     # ^ a command line may be unusable; scores are written one way; a strategy has a name
     "configuration": "errors files options",  # options in a file
     "placement": (
@@ -46,24 +47,25 @@ MAY_IMPORT = {
     "handlers": "deadline options model requests reply limits transition ganeti placement",
     # ^ a request each
     "planners": (
-        "compat deadline errors options model tags requests limits transition ganeti scoring "
+        "compat deadline errors names options model tags requests limits transition ganeti "
+        "scoring "
         "ranking n1 constraints solver placement handlers"
     ),
     # ^ many moves instead of one, by the same means
     "engine": (
-        "deadline options model requests reply settings ranking n1 placement wire sources handlers "
-        "planners"
+        "deadline names options model requests reply settings ranking n1 placement wire sources "
+        "handlers planners"
     ),
     # ^ to a reply
     "explain": (
-        "errors files options model requests reply ganeti limits scoring "
+        "errors names files options model requests reply ganeti limits scoring "
         "ranking n1 placement handlers planners engine"
     ),  # looks at everything, changes nothing
     "render": "errors files sources options model requests reply planners engine explain",
     "replay": "errors files options configuration calls engine",  # answers many documents, compares
     "commands": (
-        "__init__ compat deadline errors files options model requests constraints wire sources "
-        "transition ganeti execution configuration calls "
+        "__init__ compat deadline errors names files options model requests constraints wire "
+        "sources transition ganeti execution configuration calls "
         "planners settings engine explain render replay"
     ),
     # ^ one command: read, say

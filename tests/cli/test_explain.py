@@ -286,8 +286,8 @@ def test_explain_brief_says_what_was_decided_and_no_more() -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["--node", "x"], "--node: the document has no node x"),
-        (["--node="], "--node: the document has no node "),
+        (["--node", "x"], "--node: unknown node x"),
+        (["--node="], "--node: unknown node "),
         (["--instance=x"], "--instance: the request is not about x, but about new"),
         (
             ["--brief", "--node=node1"],

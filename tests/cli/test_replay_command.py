@@ -320,7 +320,7 @@ def test_replay_of_command_stores_its_error_and_exit_status(planned: Path) -> No
     (planned / "args").write_text("balance --json --offline nowhere")
     replay("--update", planned)
     stored = json.loads((planned / "response.json").read_text())
-    assert stored == {"error": "unknown nodes: nowhere"}
+    assert stored == {"error": "--offline: unknown node nowhere"}
     assert (planned / "status").read_text() == "2\n"
     assert replay(planned).returncode == 0
     (planned / "status").unlink()

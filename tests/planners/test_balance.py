@@ -155,8 +155,9 @@ def test_balance_command_interrupted_prints_what_it_has(
 
 @pytest.mark.parametrize(
     ("option", "problem"),
-    [("--offline=nope", "unknown nodes: nope"), ("--group=nope", "unknown group: nope"),
-     ("--select-instances=nope", "unknown instances: nope")],
+    [("--offline=nope", "--offline: unknown node nope"),
+     ("--group=nope", "--group: unknown group nope"),
+     ("--select-instances=nope", "--select-instances: unknown instance nope")],
 )  # fmt: skip
 def test_balance_command_with_an_unknown_name_says_which(
     option: str, problem: str, path: str, capsys: pytest.CaptureFixture[str]

@@ -278,8 +278,8 @@ def test_capacity_tells_a_terminal_how_far_it_is(
         (["--tiered-alloc=1g,x,1"], "--tiered-alloc: expected disk,memory,cpus[,spindles]"),
         (["--tiered-alloc=1g,1g,-1"], "--tiered-alloc: expected disk,memory,cpus[,spindles]"),
         (["--disk-template=tape"], "--disk-template: expected one of"),
-        (["--offline=nowhere"], "unknown nodes: nowhere"),
-        (["--restrict-allocation-to=x,y"], "unknown nodes: x, y"),
+        (["--offline=nowhere"], "--offline: unknown node nowhere"),
+        (["--restrict-allocation-to=x,y"], "--restrict-allocation-to: unknown node x"),
         (["file.json"], "one cluster at most"),
     ],
 )

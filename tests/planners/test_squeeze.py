@@ -328,8 +328,10 @@ def test_squeeze_interrupted_prints_what_it_has(
 
 @pytest.mark.parametrize(
     ("option", "problem"),
-    [("--master=nope", "unknown nodes: nope"), ("--prefer=node1,nope", "unknown nodes: nope"),
-     ("--avoid=nope", "unknown nodes: nope"), ("--group=nope", "unknown group: nope"),
+    [("--master=nope", "--master: unknown node nope"),
+     ("--prefer=node1,nope", "--prefer: unknown node nope"),
+     ("--avoid=nope", "--avoid: unknown node nope"),
+     ("--group=nope", "--group: unknown group nope"),
      ("--target-resources=-1", "a number from 0 to 9007199254740992")],
 )  # fmt: skip
 def test_squeeze_with_an_unusable_value_says_which(

@@ -8,7 +8,7 @@ passes one set of parameters to requests of every type.
 
 from __future__ import annotations
 
-from iallocator.options import COMMON, Option
+from iallocator.options import COMMON, Option, unknown
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -206,15 +206,22 @@ def accepted(command: str, option: Option) -> bool:
     return command in WHERE[option.target][0]
 
 
-def refusal_of(command: str) -> Callable[[str], str]:
-    """Says of the name of an option that `command` does not have why that is so."""
+def refusal_of(command: str, table: Sequence[Option]) -> Callable[[str], str]:
+    """Says of the name of an option that `command` does not have why that is so.
+
+    `table`: the options that it has.
+    """
     refused = {
         name: option for option in COMMON if not accepted(command, option) for name in option.names
     }
 
     def refusal(name: str) -> str:
+        own = {other for option in table for other in option.names}
+        longer = [other for other in (*own, *refused) if other.startswith(name)]
+        if name not in refused and len(longer) == 1 and name.startswith("--"):
+            name = longer[0]
         if name not in refused:
-            return f"unknown option {name}; iallocator {command} --help lists them"
+            return unknown(name, table, f"iallocator {command}")
         reasons = WHERE[refused[name].target][1]
         return f"{command} takes no {name}: {reasons.get(command) or reasons['']}"
 

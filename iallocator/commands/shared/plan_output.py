@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from iallocator.errors import shown
+from iallocator.errors import UsageError, shown
 from iallocator.files import check_writable
 from iallocator.options import Option, amount
 
@@ -28,9 +28,14 @@ if TYPE_CHECKING:
 
 __all__ = [
     "COMMANDS_OPTION", "GRAPH_OPTION", "INTERRUPTED", "JSON_OPTION", "VERIFY_OPTION", "amount",
-    "check_saving", "print_json", "progress", "say_progress", "show_state_of",
+    "check_graph", "check_saving", "print_json", "progress", "say_progress", "show_state_of",
     "write_graph", "write_plan",
 ]  # fmt: skip
+
+PICTURES = frozenset(
+    ["png", "jpg", "jpeg", "gif", "webp", "bmp", "tif", "tiff", "pdf", "ps", "eps", "html", "htm"]
+)
+"""Endings of names that promise what is not drawn."""
 
 INTERRUPTED = 130
 """Exit status after Ctrl-C."""
@@ -108,6 +113,20 @@ def show_state_of(
             backwards=not settings.ways.orders_by_name,
         )
         write_file(f"{settings.save_cluster}.{suffix}", text)
+
+
+def check_graph(path: str | None) -> None:
+    """Refuse a picture that nobody draws, or that cannot be written.
+
+    Raises
+    ------
+    UsageError
+        If `path` ends like a picture that is no SVG, or cannot be written.
+    """
+    ending = (path or "").rpartition(".")[2].lower()
+    if ending in PICTURES:
+        raise UsageError(f"--graph: expected FILE.svg, or another name for DOT, got .{ending}")
+    check_writable(path)
 
 
 def write_graph(path: str | None, transition: Json) -> None:

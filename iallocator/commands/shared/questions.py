@@ -16,13 +16,15 @@ from __future__ import annotations
 import re
 
 from iallocator import options
-from iallocator.errors import NotFoundError, UsageError
+from iallocator.errors import UsageError
+from iallocator.names import whole_name, whole_names
 from iallocator.options import Option, choice, name_list, whole_between
+from iallocator.planners.eligible import group_named
 from iallocator.requests import EVAC_MODES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
     from typing import Any
 
     from iallocator.model.cluster import Cluster
@@ -168,7 +170,7 @@ def _instance(name: str, template: str, settings: Settings) -> Json:
 
 
 def _evacuate(names: Sequence[str], mode: str, cluster: Cluster) -> Json:
-    nodes = {_found(name, [n.name for n in cluster.nodes], "node") for name in names}
+    nodes = whole_names(names, [node.name for node in cluster.nodes], "evacuate", "node")
     leaving = {node.index for node in cluster.nodes if node.name in nodes}
     roles = {"primary-only": slice(0, 1), "secondary-only": slice(1, None)}.get(mode, slice(None))
     concerned = [i.name for i in cluster.instances if leaving.intersection(i.nodes[roles])]
@@ -178,7 +180,7 @@ def _evacuate(names: Sequence[str], mode: str, cluster: Cluster) -> Json:
 def _relocate(names: Sequence[str], cluster: Cluster) -> Json:
     if len(names) != 1:
         raise UsageError(f"relocate is about one instance, got {len(names)}")
-    name = _found(names[0], [i.name for i in cluster.instances], "instance")
+    name = whole_name(names[0], [i.name for i in cluster.instances], "relocate", "instance")
     instance = next(i for i in cluster.instances if i.name == name)
     source = cluster.nodes[instance.nodes[-1]].name
     return {"type": "relocate", "name": name, "relocate_from": [source], "required_nodes": 1}
@@ -186,18 +188,6 @@ def _relocate(names: Sequence[str], cluster: Cluster) -> Json:
 
 def _change_group(names: Sequence[str], targets: Sequence[str], cluster: Cluster) -> Json:
     known = [i.name for i in cluster.instances]
-    uuids = {group.name: group.uuid for group in cluster.groups}
-    found = [t if t in uuids.values() else uuids[_found(t, uuids, "group")] for t in targets]
-    instances = [_found(name, known, "instance") for name in names]
+    found = [group_named(cluster, target, "--to").uuid for target in targets]
+    instances = whole_names(names, known, "change-group", "instance")
     return {"type": "change-group", "instances": instances, "target_groups": found}
-
-
-def _found(name: str, known: Iterable[str], what: str) -> str:
-    """The one of `known` that `name` is, or is the beginning of up to a dot."""
-    known = list(known)
-    if name in known:
-        return name
-    longer = [other for other in known if other.startswith(name + ".")]
-    if len(longer) != 1:
-        raise NotFoundError(f"{'several are' if longer else 'no'} {what} called {name!r}")
-    return longer[0]

@@ -22,6 +22,7 @@ from iallocator.commands.shared.plan_output import (
     INTERRUPTED,
     JSON_OPTION,
     VERIFY_OPTION,
+    check_graph,
     check_saving,
     say_progress,
     show_state_of,
@@ -121,7 +122,8 @@ def run_planner(settings: Settings, positional: Sequence[str], planner: Planner)
     from iallocator.engine import effective_settings
 
     refuse_contradictions(settings)
-    check_writable(settings.graph, settings.commands)
+    check_graph(settings.graph)
+    check_writable(settings.commands)
     check_saving(settings, "original", planner.suffix)
     load = partial(_cluster, settings, positional, planner)
     if settings.resume:

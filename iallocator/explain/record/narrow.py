@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from iallocator.errors import UsageError
+from iallocator.errors import UsageError, cut
 from iallocator.explain.group_report import GroupReport
+from iallocator.names import meant, whole_name
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -25,10 +26,13 @@ def narrow_to_instance(found: Explanation, name: str) -> None:
         If the request is not about it.
     """
     names = [decision.instance for decision in found.decisions]
-    if name not in names:
+    possible = meant(name, names)
+    if len(possible) == 1:
+        name = possible[0]
+    else:
         known = ", ".join(names[:NAMED]) + (", ..." if len(names) > NAMED else "")
         raise UsageError(
-            f"--instance: the request is not about {name}, but about {known or 'none'}"
+            f"--instance: the request is not about {cut(name)}, but about {known or 'none'}"
         )
     found.decisions = [decision for decision in found.decisions if decision.instance == name]
 
@@ -38,12 +42,11 @@ def narrow_to_node(found: Explanation, cluster: Cluster, name: str) -> None:
 
     Raises
     ------
-    UsageError
+    NotFoundError
         If there is no such node.
     """
-    node = next((node for node in cluster.nodes if node.name == name), None)
-    if node is None:
-        raise UsageError(f"--node: the document has no node {name}")
+    name = whole_name(name, [node.name for node in cluster.nodes], "--node", "node")
+    node = next(node for node in cluster.nodes if node.name == name)
     for decision in found.decisions:
         for part in decision.parts():
             part.groups = [_of_group(part, node)]

@@ -7,10 +7,18 @@ from iallocator.constraints.transition_requirements import demands_of
 from iallocator.errors import NotFoundError
 from iallocator.model.node_view import capacities
 from iallocator.model.state import State
+from iallocator.names import whole_names
 from iallocator.planners.balance.greedy import balance
 from iallocator.planners.balance.move_kinds import MoveRules
 from iallocator.planners.balance.problem import BalanceProblem
-from iallocator.planners.eligible import in_order, movable, set_offline, set_vcpu_ratio, worst_first
+from iallocator.planners.eligible import (
+    group_named,
+    in_order,
+    movable,
+    set_offline,
+    set_vcpu_ratio,
+    worst_first,
+)
 from iallocator.planners.plan import replay
 from iallocator.planners.result import GroupPlan, GroupPlans
 from iallocator.planners.survival import Survival, mode_of
@@ -106,7 +114,7 @@ def balance_cluster(
     NotFoundError
         If a node, an instance or the group is unknown.
     """
-    _known(cluster, wishes)
+    _name(cluster, wishes)
     set_offline(cluster, wishes.offline)
     if wishes.max_cpu is not None:
         set_vcpu_ratio(cluster, wishes.max_cpu)
@@ -158,23 +166,23 @@ def _hold_to(arena: BalanceProblem, plan: Plan) -> None:
             plan.reason = problem
 
 
-def _known(cluster: Cluster, wishes: BalanceOptions) -> None:
-    names = {instance.name for instance in cluster.instances}
-    unknown = {*(wishes.selected or ()), *wishes.excluded} - names
-    if unknown:
-        raise NotFoundError(f"unknown instances: {', '.join(sorted(unknown))}")
+def _name(cluster: Cluster, wishes: BalanceOptions) -> None:
+    """Have `wishes` name instances by their whole names."""
+    names = [instance.name for instance in cluster.instances]
+    if wishes.selected:
+        wishes.selected = whole_names(wishes.selected, names, "--select-instances", "instance")
+    if wishes.excluded:
+        wishes.excluded = whole_names(wishes.excluded, names, "--exclude-instances", "instance")
 
 
 def _groups(state: State, wishes: BalanceOptions) -> list[Group]:
     """The groups to try, in order."""
     if not wishes.group:
         return worst_first(state)
-    for group in state.cluster.groups:
-        if wishes.group in (group.name, group.uuid):
-            if not group.nodes:
-                raise NotFoundError(f"group {wishes.group} has no nodes")
-            return [group]
-    raise NotFoundError(f"unknown group: {wishes.group}")
+    group = group_named(state.cluster, wishes.group)
+    if not group.nodes:
+        raise NotFoundError(f"group {wishes.group} has no nodes")
+    return [group]
 
 
 def relations_for(cluster: Cluster, wishes: BalanceOptions) -> Relations | None:

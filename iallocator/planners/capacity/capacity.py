@@ -5,14 +5,13 @@ from __future__ import annotations
 from iallocator.compat import OURS
 from iallocator.constraints.affinity_factory import relations_of
 from iallocator.deadline import TIME_IS_UP, Alarm, TimeIsUp, why_stopped
-from iallocator.errors import NotFoundError
 from iallocator.limits.node import ALL_LIMITS, HARD_LIMITS
 from iallocator.model.state import State
 from iallocator.planners.capacity.fill import CapacityState, FillResult, fill
 from iallocator.planners.capacity.rules import CapacityRules, failing_nodes, unhealthy_groups
 from iallocator.planners.capacity.tiered import fill_tiered
 from iallocator.planners.capacity.usage import Figures, Totals
-from iallocator.planners.eligible import set_offline, set_vcpu_ratio
+from iallocator.planners.eligible import nodes_named, set_offline, set_vcpu_ratio
 from iallocator.scoring import Kernels
 
 TYPE_CHECKING = False
@@ -154,9 +153,8 @@ def study(
     NotFoundError
         If a node is unknown.
     """
-    unknown = set(wants.allowed or ()) - {node.name for node in cluster.nodes}
-    if unknown:
-        raise NotFoundError(f"unknown nodes: {', '.join(sorted(unknown))}")
+    if wants.allowed:
+        wants.allowed = nodes_named(cluster, wants.allowed, "--restrict-allocation-to")
     set_offline(cluster, wants.offline)
     if wants.max_cpu is not None:
         set_vcpu_ratio(cluster, wants.max_cpu)

@@ -6,7 +6,7 @@ from iallocator.constraints.affinity_factory import relations_of
 from iallocator.constraints.transition_requirements import demands_of
 from iallocator.errors import NotFoundError
 from iallocator.model.state import State
-from iallocator.planners.eligible import in_order, movable
+from iallocator.planners.eligible import group_named, in_order, movable, nodes_named
 from iallocator.planners.result import GroupPlan
 from iallocator.planners.squeeze.feasibility import Feasibility
 from iallocator.planners.squeeze.headroom import Headroom
@@ -48,10 +48,10 @@ def squeeze_cluster(
     NotFoundError
         If a node or the group is unknown.
     """
-    named = {*wanted.prefer, *wanted.avoid, *([wanted.master] if wanted.master else [])}
-    unknown = named - {node.name for node in cluster.nodes}
-    if unknown:
-        raise NotFoundError(f"unknown nodes: {', '.join(sorted(unknown))}")
+    wanted.prefer = nodes_named(cluster, wanted.prefer, "--prefer")
+    wanted.avoid = nodes_named(cluster, wanted.avoid, "--avoid")
+    if wanted.master:
+        (wanted.master,) = nodes_named(cluster, [wanted.master], "--master")
     groups = _groups(cluster, wanted.group)
     work = _Work(cluster, policy, wanted, progress)
     done = SqueezeResult(cluster)
@@ -67,9 +67,10 @@ def squeeze_cluster(
 
 
 def _groups(cluster: Cluster, wanted: str) -> list[Group]:
-    found = [g for g in cluster.groups if g.nodes and wanted in ("", g.name, g.uuid)]
+    groups = [group_named(cluster, wanted)] if wanted else cluster.groups
+    found = [group for group in groups if group.nodes]
     if not found:
-        raise NotFoundError(f"unknown group: {wanted}" if wanted else "there are no nodes")
+        raise NotFoundError(f"group {wanted} has no nodes" if wanted else "there are no nodes")
     return found
 
 

@@ -93,7 +93,7 @@ def test_super_command_ends_when_time_is_up(command: str, tmp_path: Path, capsys
 def test_super_command_rejects_an_unknown_node(tmp_path: Path, capsys: Capture) -> None:
     """--offline names nodes of the cluster."""
     assert main(["redistribute", "-O", "node99", written(tmp_path, uneven())]) == 2
-    assert "unknown nodes: node99" in capsys.readouterr().err
+    assert "--offline: unknown node node99" in capsys.readouterr().err
 
 
 def interrupted(monkeypatch: pytest.MonkeyPatch, after: int) -> None:

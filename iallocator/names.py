@@ -1,0 +1,60 @@
+"""Names as people write them: short ones, and those that are slightly wrong.
+
+A host is meant by its whole name or by the beginning of it up to a dot, as long as no other
+name begins so; as with htools, ``-O node1``.
+"""
+
+from __future__ import annotations
+
+from iallocator.errors import NotFoundError, cut
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+__all__ = ["guesses", "meant", "whole_name", "whole_names"]
+
+ALIKE = 0.6
+"""How much of two words must be the same for one to be a guess at the other, 0 to 1."""
+
+FEW = 3
+"""How many guesses are told."""
+
+
+def whole_names(words: Iterable[str], known: Iterable[str], option: str, what: str) -> list[str]:
+    """The names out of `known` that `words` mean, each once, in their order.
+
+    `option` and `what` (``node``, ``instance``) are for the message.
+
+    Raises
+    ------
+    NotFoundError
+        If there is none for a word, or there are several.
+    """
+    known = list(known)
+    return list(dict.fromkeys(whole_name(word, known, option, what) for word in words))
+
+
+def whole_name(word: str, known: Sequence[str], option: str, what: str) -> str:
+    """The name out of `known` that `word` means; see `whole_names`."""
+    found = meant(word, known)
+    if len(found) == 1:
+        return found[0]
+    if found:
+        some = ", ".join(found[:FEW]) + (", ..." if len(found) > FEW else "")
+        raise NotFoundError(f"{option}: {cut(word)} may be any of the {what}s {some}")
+    raise NotFoundError(f"{option}: unknown {what} {cut(word)}{guesses(word, known)}")
+
+
+def meant(word: str, known: Iterable[str]) -> list[str]:
+    """The names out of `known` that `word` may mean: that name alone, or longer ones."""
+    known = list(known)
+    return [word] if word in known else [one for one in known if one.startswith(f"{word}.")]
+
+
+def guesses(word: str, known: Iterable[str]) -> str:
+    """`` (did you mean X?)``; "" if nothing in `known` is like `word`."""
+    from difflib import get_close_matches
+
+    found = get_close_matches(cut(word), list(known), FEW, ALIKE)
+    return f" (did you mean {' or '.join(found)}?)" if found else ""

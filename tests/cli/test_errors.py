@@ -1,0 +1,263 @@
+"""What a person gets wrong on the command line or in a file, and what is said of it."""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from iallocator.cli import main
+from iallocator.commands import COMMANDS
+from tests.builders import allocate, as_bytes, cluster, group, instance
+
+Capture = pytest.CaptureFixture[str]
+
+TEXT = Path(__file__).parents[2] / "fixtures/balance/all-groups/cluster.data"
+"""A cluster in htools' text format."""
+
+DOMAIN = ".example.com"
+
+
+@pytest.fixture
+def document(tmp_path: Path) -> str:
+    """A request about nodes and instances with long names."""
+    world = cluster(nodes=3, instances={"web.example.com": instance("node1")})
+    text = as_bytes(allocate(world, "new.example.com")).decode()
+    for name in ("node1", "node2", "node3"):
+        text = text.replace(f'"{name}"', f'"{name}{DOMAIN}"')
+    path = tmp_path / "document"
+    path.write_text(text)
+    return str(path)
+
+
+def complaint(capsys: Capture, *arguments: str) -> str:
+    """The one line that is said of `arguments`, which cannot be used."""
+    assert main(arguments) == 2
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert said.err.startswith("iallocator: ")
+    assert said.err.count("\n") == 1
+    return said.err[len("iallocator: ") : -1]
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        ("balanc FILE", "balanc: no such command or file (did you mean balance"),
+        ("balanc --all-groups FILE", "balanc: no such command or file (did you mean balance"),
+        ("xyzzy", "xyzzy: no such command or file; iallocator --help lists"),
+        ("help blance", "blance: no such command or file (did you mean balance"),
+        ("balance --lookahed FILE", "unknown option --lookahed (did you mean --lookahead?); "),
+        ("balance --min FILE", "option --min may be any of --min-disk, --min-score, "),
+        ("balance --stick=3 FILE", "balance takes no --stickiness: it goes by the score"),
+        ("balance -O nope FILE", "--offline: unknown node nope"),
+        ("balance -O nod FILE", "--offline: unknown node nod"),
+        ("balance --select-instances=nope FILE", "--select-instances: unknown instance nope"),
+        ("balance --exclude-instances=nope FILE", "--exclude-instances: unknown instance nope"),
+        ("balance -G nope FILE", "--group: unknown group nope; there is default"),
+        ("squeeze --prefer nope FILE", "--prefer: unknown node nope"),
+        ("--restrict-allocation-to=nope FILE", "--restrict-allocation-to: unknown node nope"),
+        ("capacity --restrict-allocation-to=nope FILE", "--restrict-allocation-to: unknown node"),
+        ("explain --node=nope FILE", "--node: unknown node nope"),
+        ("constraints --instance=nope FILE", "--instance: unknown instance nope"),
+        ("ask evacuate nope FILE", "evacuate: unknown node nope"),
+        ("ask change-group web --to nope FILE", "--to: unknown group nope; there is default"),
+        ("balance --graph=a.png FILE", "--graph: expected FILE.svg, or another name for DOT"),
+        ("explain --graph a.PDF FILE", "--graph: expected FILE.svg, or another name for DOT"),
+        ("balance --min-disk=2 FILE", "--min-disk: expected a number from 0 to 1, got '2'"),
+        ("balance -l -3 FILE", "--max-length: expected a whole number from 0 to "),
+        ("balance -t FILE", "FILE: expected htools' text format, got what looks like JSON"),
+        (f"balance {TEXT}", "expected JSON, got what looks like htools' text format: give that wi"),
+    ],
+)
+def test_what_cannot_be_meant_is_told_with_a_guess(
+    words: str, told: str, document: str, capsys: Capture
+) -> None:
+    """Commands, options, names, forms and numbers: one line says what is wrong, status 2."""
+    arguments = words.replace("FILE", document).split()
+    found = complaint(capsys, *arguments).replace("-l:", "--max-length:")
+    assert found.replace("-O:", "--offline:").replace(document, "FILE").startswith(told)
+
+
+@pytest.mark.parametrize(
+    "words",
+    ["--prefer", "unknown", "--min-disk", "--exclude-instances"],
+)
+def test_overlong_words_are_cut_in_messages(words: str, document: str, capsys: Capture) -> None:
+    """Whatever is handed in, the line that quotes it is short."""
+    long = "y" * 5000
+    arguments = {
+        "--prefer": ["squeeze", f"--prefer={long}", document],
+        "unknown": ["balance", f"--{long}", document],
+        "--min-disk": ["balance", f"--min-disk={long}", document],
+        "--exclude-instances": ["balance", f"--exclude-instances={long}", document],
+    }[words]
+    assert len(complaint(capsys, *arguments)) < 250
+
+
+@pytest.mark.parametrize(
+    ("raw", "told"),
+    [
+        (b"\xff\xfe{\x00", "not UTF-8 (byte 1)"),
+        (b'{"nodes": {"a": {"x": 1, "y": 2, "x": 3}}}',
+         'nodes/a: expected each member once, got "x" again'),
+        (b'[{"x": 1, "x": 3}]', '0: expected each member once, got "x" again'),
+        (b"[" * 500 + b'{"x": 1, "x": 3}' + b"]" * 500, ""),
+    ],
+)  # fmt: skip
+def test_bytes_that_are_no_document_are_told_in_plain_words(
+    raw: bytes, told: str, tmp_path: Path, capsys: Capture
+) -> None:
+    """Neither codecs nor parsers speak, and the place is named."""
+    path = tmp_path / "document"
+    path.write_bytes(raw)
+    assert told in complaint(capsys, str(path))
+
+
+def test_double_member_of_a_large_document_is_an_error(tmp_path: Path, capsys: Capture) -> None:
+    """The faster parser for large documents drops it; nevertheless it is noticed."""
+    path = tmp_path / "document"
+    blank = b" " * 3_000_000
+    path.write_bytes(b'{"a": {"b": 1, "b": 1}, "c": "' + blank + b'"}')
+    assert complaint(capsys, str(path)) == 'a: expected each member once, got "b" again'
+
+
+def test_byte_order_mark_before_a_document_is_left_out(document: str, capsys: Capture) -> None:
+    """What an editor puts there changes no answer."""
+    assert main([document]) == 0
+    plain = capsys.readouterr().out
+    path = Path(document)
+    path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes())
+    assert main([document]) == 0
+    assert capsys.readouterr().out == plain
+
+
+@pytest.mark.parametrize("checks", [(), ("--validate",)], ids=["answer", "validate"])
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ({"version": 3}, "version: expected 2, got 3"),
+        ({"nodegroups": {"u1": group("one"), "u2": group("one")}},
+         'nodegroups/u2/name: expected different names, got "one" again, as of group "u1"'),
+    ],
+    ids=["version", "groups"],
+)  # fmt: skip
+def test_odd_document_is_refused_with_the_place_but_not_as_hail(
+    change: dict[str, object], told: str, checks: tuple[str, ...], tmp_path: Path, capsys: Capture
+) -> None:
+    """An unknown version, two groups of one name; hail looks at neither."""
+    document = allocate(cluster()) | {"nodegroups": {"u1": group("one")}} | change
+    for node in document["nodes"].values():
+        node["group"] = "u1"
+    path = tmp_path / "document"
+    path.write_text(json.dumps(document))
+    assert complaint(capsys, *checks, str(path)) == told
+    if not checks:
+        assert main(["--compat=hail", str(path)]) == 0
+
+
+def test_policy_of_the_cluster_that_is_partly_there_is_completed(
+    tmp_path: Path, capsys: Capture
+) -> None:
+    """Members of its sizes that are left out are those of the default policy."""
+    document = allocate(cluster())
+    document["ipolicy"] = {"min": {"disk-size": 1024}, "max": {"memory-size": 2048}, "std": {}}
+    path = tmp_path / "document"
+    path.write_text(json.dumps(document))
+    assert main([str(path)]) == 0
+    assert main(["--validate", str(path)]) == 0
+    assert capsys.readouterr().out.endswith(": valid\n")
+    document["nodegroups"] = {"u": group(ipolicy={"min": {"disk-size": 1}, "max": {}})}
+    for node in document["nodes"].values():
+        node["group"] = "u"
+    path.write_text(json.dumps(document))
+    assert complaint(capsys, str(path)).startswith("nodegroups/u/ipolicy/min/memory-size: ")
+
+
+def test_policy_of_the_cluster_that_is_partly_there_binds_groups_without_one(
+    tmp_path: Path, capsys: Capture
+) -> None:
+    """What it does say counts."""
+    document = allocate(cluster(nodes=2), memory=4096)
+    for one in document["nodegroups"].values():
+        one.pop("ipolicy", None)
+    document["ipolicy"] = {"max": {"memory-size": 2048}}
+    path = tmp_path / "document"
+    path.write_text(json.dumps(document))
+    assert main([str(path)]) == 0
+    assert not json.loads(capsys.readouterr().out)["success"]
+
+
+def test_nothing_on_a_terminal_shows_the_usage(
+    monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
+    """Who only types the name is not left waiting; status 2."""
+
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    monkeypatch.setattr(sys, "stdin", Terminal())
+    assert main([]) == 2
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert said.err.startswith("usage: iallocator [OPTIONS] [FILE]\n")
+    assert "usage: iallocator COMMAND [OPTIONS] FILE" in complaint(capsys, "balance")
+
+
+@pytest.mark.parametrize(
+    ("short", "whole"),
+    [
+        ("balance -O node1", "balance --offline=node1.example.com"),
+        ("balance --exclude=web", "balance --exclude-instances=web.example.com"),
+        ("balance --select-i web", "balance --select-instances=web.example.com"),
+        ("squeeze --prefer node2", "squeeze --prefer=node2.example.com"),
+        ("capacity --restr node2 -l=2", "capacity --restrict-allocation-to=node2.example.com -l2"),
+        ("--restrict-allocation-to node2", "--restrict-allocation-to=node2.example.com"),
+        ("explain --node node2", "explain --node node2.example.com"),
+        ("explain --instance new", "explain --instance new.example.com"),
+        ("constraints --instance web", "constraints --instance web.example.com"),
+        ("balance --js", "balance --json"),
+        ("balance -p=name", "balance --print-nodes=name"),
+    ],
+)
+def test_short_names_and_options_mean_the_whole_ones(
+    short: str, whole: str, document: str, capsys: Capture
+) -> None:
+    """As with htools: a host up to a dot, an option up to where no other begins so."""
+    said = []
+    for words in (short, whole):
+        assert main([*words.split(), document]) == 0
+        said.append(capsys.readouterr())
+    assert said[0] == said[1]
+    assert said[0].out
+
+
+def test_short_name_that_several_may_be_is_refused(tmp_path: Path, capsys: Capture) -> None:
+    """All that it may be are named."""
+    text = as_bytes(cluster(nodes=2)).decode()
+    text = text.replace('"node1"', '"node.a.org"').replace('"node2"', '"node.b.org"')
+    path = tmp_path / "document"
+    path.write_text(text)
+    told = complaint(capsys, "balance", "-O", "node", str(path))
+    assert told == "--offline: node may be any of the nodes node.a.org, node.b.org"
+
+
+@pytest.mark.parametrize("command", ["", *sorted(COMMANDS)])
+def test_help_command_is_the_help_of_that_command(command: str, capsys: Capture) -> None:
+    """``iallocator help balance`` says what ``iallocator balance --help`` says."""
+    words = [command] if command else []
+    assert main(["help", *words]) == 0
+    asked = capsys.readouterr().out
+    assert main([*words, "--help"]) == 0
+    assert capsys.readouterr().out == asked
+
+
+def test_print_commands_to_a_file_by_the_short_option(tmp_path: Path, capsys: Capture) -> None:
+    """``-C=FILE`` is ``--print-commands=FILE``."""
+    target = tmp_path / "plan.sh"
+    assert main(["balance", f"-C={target}", "-t", str(TEXT)]) == 0
+    assert target.read_text().startswith("#!/bin/sh")
