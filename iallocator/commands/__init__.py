@@ -130,7 +130,7 @@ def run_command(name: str, arguments: Sequence[str]) -> int:
         from iallocator.configuration import configure
 
         files = getattr(module, "files_of", list)(positional)
-        configure(settings, path, COMMANDS, files, name, table, refusal_of(name))
+        configure(settings, path, COMMANDS, files, name, table, refusal_of(name, table))
     if settings.validate:
         from iallocator.commands.shared.validation import request_of, validate
 

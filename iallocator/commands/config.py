@@ -74,7 +74,7 @@ def _command_rows(settings: options.Settings) -> Iterator[Row]:
     for command in file.commands:
         table = options_of(command)
         names = {option.target: option.names[0] for option in table}
-        for target, (value, origin) in file.of(command, table, refusal_of(command)).items():
+        for target, (value, origin) in file.of(command, table, refusal_of(command, table)).items():
             yield {"command": command, "name": names[target][2:], "value": value, "from": origin}
 
 

@@ -67,10 +67,10 @@ def test_command_stdin_is_read_with_dash_and_without(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "expected"),
     [
-        (["--guess"], "unknown option --guess; --help lists the options"),
-        (["--guess=2"], "unknown option --guess; --help lists the options"),
-        (["-x"], "unknown option -x; --help lists the options"),
-        (["--gu\ness"], r"unknown option --gu\ness; --help lists the options"),
+        (["--guess"], "unknown option --guess; iallocator --help lists them"),
+        (["--guess=2"], "unknown option --guess; iallocator --help lists them"),
+        (["-x"], "unknown option -x; iallocator --help lists them"),
+        (["--gu\ness"], r"unknown option --gu\ness; iallocator --help lists them"),
         (["--validate=maybe"],
          "--validate is a flag: yes (as without a value) or no, got 'maybe'"),
         (["--top"], "--top needs a value: N"),
