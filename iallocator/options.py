@@ -294,8 +294,8 @@ class Settings:
 
 
 COMMON = (
-    Option("--n1", "n1", "global N+1: strict, no-new (default) or off",
-           choice("strict", "no-new", "off"), "MODE"),
+    Option("--n1", "n1", "global N+1: strict, no-worse, no-new (default) or off",
+           choice("strict", "no-worse", "no-new", "off"), "MODE"),
     Option("--no-capacity-checks", "n1_off", "the same as --n1 off"),
     Option("--ignore-soft-errors", "ignore_soft_errors",
            "skip the soft limits: cpu and spindle ratios, exclusion tags, N+1 of the node"),

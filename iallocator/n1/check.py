@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from iallocator.model.cluster import Group
     from iallocator.model.instance import Instance
     from iallocator.model.state import State
+    from iallocator.n1.loss import Loss
+    from iallocator.n1.no_worse import NoWorse
     from iallocator.n1.rules import Rules
     from iallocator.n1.simulation import UnsurvivedFailure
     from iallocator.scoring import Kernels
@@ -61,7 +63,7 @@ class N1Check:
     instance that is off the state already, and the nodes on which it was before.
     `remembered` is shared by the judges of one request.
     `survived` says of nodes whether their failure could be survived before, where that
-    is not to be taken from `state`.
+    is not to be taken from `state`; `losses`, with ``no-worse``, what it lost.
     """
 
     def __init__(
@@ -73,7 +75,11 @@ class N1Check:
         leaving: tuple[Instance, tuple[int, ...]] | None = None,
         remembered: N1Cache | None = None,
         survived: dict[int, bool] | None = None,
+        losses: dict[int, Loss] | None = None,
     ) -> None:
+        self._kernels = kernels
+        self._losses = losses
+        self._worse: NoWorse | None = None
         self._leaving = leaving
         self._remembered = remembered or N1Cache()
         self._state = state
@@ -115,6 +121,19 @@ class N1Check:
         except UndecidedError:
             return []
 
+    def losses(self, nodes: Sequence[int]) -> dict[int, Loss]:
+        """What the failure of each of `nodes` loses as things are.
+
+        What a lack of time leaves undecided is no part of it.
+        """
+        found: dict[int, Loss] = {}
+        try:
+            for node in nodes:
+                found[node] = self._no_worse().loss(node)
+        except UndecidedError:
+            pass
+        return found
+
     def _refuter(self, instance: Instance, nodes: tuple[int, ...]) -> int | None:
         """A node whose failure could not be survived with the candidate in place.
 
@@ -124,18 +143,22 @@ class N1Check:
         """
         watch = self._watch(self._state.cluster.nodes[nodes[0]].group)
         taken = instance.memory if instance.uses_memory else 0
+        critical: list[int] = []
         for node, amount in watch.onto(nodes[0]):
             if self._state.columns[MEMORY][nodes[0]] - taken - amount > 0:
                 break
-            if node in watch.failing and (self._rules.strict or self._survived_before([node])):
+            if node not in watch.failing:
+                continue
+            if self._rules.exact:
+                critical.append(node)
+            elif self._rules.strict or self._survived_before([node]):
                 return node
-        critical: list[int] = []
         if nodes[0] in watch.failing and not watch.takes_over(self._rules, instance, nodes):
             critical.append(nodes[0])
         for spare, node in watch.movers:
             if spare >= taken:
                 break
-            if node != nodes[0]:
+            if node != nodes[0] and node not in critical:
                 critical.append(node)
         if watch.refuter in critical:  # likely this one's, too
             critical.remove(watch.refuter)
@@ -153,9 +176,26 @@ class N1Check:
         with self._state.trial():
             self._try_out(instance, nodes)
             lost = self._lost(critical)
+        if lost and self._rules.exact:
+            return self._no_worse().first_worse(lost, instance, nodes)
         if lost and not self._rules.strict:
             lost = self._survived_before(lost)
         return lost[0] if lost else None
+
+    def _no_worse(self) -> NoWorse:
+        """What compares losses; loaded where the cheap test and the simulation do not do."""
+        if self._worse is None:
+            from iallocator.n1.no_worse import NoWorse
+
+            self._worse = NoWorse(
+                self._state,
+                self._kernels,
+                self._rules,
+                self._simulation,
+                self._leaving,
+                self._losses,
+            )
+        return self._worse
 
     def _try_out(self, instance: Instance, nodes: tuple[int, ...]) -> None:
         """Place the candidate; hail still takes one that moves for where it was."""
@@ -166,12 +206,14 @@ class N1Check:
             where[instance.name] = present
 
     def _lost(self, failing: Sequence[int]) -> list[int]:
-        """Those of `failing` that cannot be survived as the state is now."""
+        """Those of `failing` that cannot be survived as the state is now; exact: in doubt."""
         kinds = {node: _cheap(self._state, self._rules, node)[0] for node in failing}
         lost = [node for node in failing if kinds[node] == LOST]
         if lost and self._rules.strict:
             return lost
         unknown = [node for node in failing if kinds[node] == UNKNOWN]
+        if self._rules.exact:  # the search is quicker, and finds what the simulation does not
+            return lost + unknown
         for group in dict.fromkeys(self._state.cluster.nodes[node].group for node in unknown):
             lost += self._simulation.lost([node for node in unknown if node in group.nodes])
         return lost
@@ -183,6 +225,8 @@ class N1Check:
             if self._leaving is not None:
                 self._state.place(*self._leaving)
             lost = set(self._lost(new))
+            if self._rules.exact:
+                lost = {node for node in lost if not self._no_worse().saves(node)}
         self._survived.update((node, node not in lost) for node in new)
         return [node for node in failing if self._survived[node]]
 
@@ -249,11 +293,11 @@ class _FailureWatch:
             self._demands[node] = demand
             room = rooms.get(group.index)
             kind, spare = verdict(state, node, demand, rules, targets, room)
-            if kind == LOST and not rules.strict:
+            if kind == LOST and not (rules.strict or rules.exact):
                 continue
             if kind != SAFE:
                 spare = -1
-            if spare != INFINITE:
+            if spare != INFINITE and (demand.movers or not rules.exact):
                 self.movers.append((spare, node))
             for secondary, amount in demand.failovers.items():
                 self._onto.setdefault(secondary, []).append((node, amount))

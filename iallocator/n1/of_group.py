@@ -12,9 +12,10 @@ if TYPE_CHECKING:
 
     from iallocator.model.cluster import Group
     from iallocator.model.state import State
+    from iallocator.n1.loss import Loss
     from iallocator.n1.rules import Rules
 
-__all__ = ["not_survived", "simulation_of"]
+__all__ = ["losses_of", "not_survived", "simulation_of"]
 
 
 def simulation_of(state: State, group: Group, rules: Rules, min_disk: float = 0.0) -> Simulation:
@@ -35,6 +36,12 @@ def not_survived(state: State, group: Group, rules: Rules, failing: Sequence[int
     check = N1Check(state, _kernels(state, group), rules, group.nodes)
     saved = set(check.survivable(failing))
     return [index for index in failing if index not in saved]
+
+
+def losses_of(state: State, group: Group, rules: Rules, failing: Sequence[int]) -> dict[int, Loss]:
+    """What the failure of each of `failing`, nodes of `group`, loses as `state` is."""
+    check = N1Check(state, _kernels(state, group), rules, group.nodes)
+    return check.losses(failing)
 
 
 def _kernels(state: State, group: Group, min_disk: float = 0.0) -> Kernels:

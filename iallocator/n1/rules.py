@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 __all__ = ["MODES", "Rules"]
 
-MODES = ("strict", "no-new", "off")
+MODES = ("strict", "no-worse", "no-new", "off")
 """Values of ``--n1``."""
 
 
@@ -24,13 +24,15 @@ class Rules:
     are offline or drained may be moved to as long as they have the memory, and a
     failover needs disk to be left.  ``no-new``: no online node of the group becomes
     unsurvivable that was survivable before; only online nodes are moved to, and
-    a failover needs no new disk.  ``off``: nothing is required.
+    a failover needs no new disk.  ``no-worse``: as ``no-new``, and where a failure is lost
+    already no more of it may be; what the simulation calls lost is searched exactly, and only
+    what finds no place in any order is lost.  ``off``: nothing is required.
 
     `units`: instance -> all that must be on its node, itself among them, by name; see
     `iallocator.n1.units`.  `effort`: what simulations may cost; None: anything.
     """
 
-    __slots__ = ("_targets", "effort", "mode", "strict", "units")
+    __slots__ = ("_targets", "effort", "exact", "mode", "strict", "units")
 
     def __init__(
         self,
@@ -42,6 +44,7 @@ class Rules:
         self.mode = mode
         self.units = units or {}
         self.strict = mode == "strict"
+        self.exact = mode == "no-worse"
         self._targets: dict[int, list[int]] = {}
 
     def targets(self, cluster: Cluster, group: Group) -> list[int]:

@@ -166,6 +166,14 @@ class Simulation:
         )
         return self._items(movers)
 
+    def items(self, node: int) -> list[list[Instance]]:
+        """All that leaves `node` when it fails; a drbd primary is an item of its own."""
+        drbd = [i for i in self._primaries(node) if i.template == "drbd"]
+        recreated = [
+            i for i in self._primaries(node) if i.template != "drbd" and self._rules.recreates(i)
+        ]
+        return [*([one] for one in drbd), *self.movers(node), *self._items(recreated)]
+
     def _items(self, instances: Iterable[Instance]) -> list[list[Instance]]:
         """`instances`, those together that must be on one node."""
         if not self._rules.units:

@@ -7,7 +7,7 @@ what happens once it is carried out.
 from __future__ import annotations
 
 from iallocator.n1.bounds import LOST, SAFE, Demand, Room, demand_of, verdict
-from iallocator.n1.of_group import not_survived, simulation_of
+from iallocator.n1.of_group import losses_of, not_survived, simulation_of
 from iallocator.n1.rules import Rules
 
 TYPE_CHECKING = False
@@ -17,12 +17,13 @@ if TYPE_CHECKING:
     from iallocator.constraints.relations import Relations
     from iallocator.model.cluster import Group
     from iallocator.model.state import State
+    from iallocator.n1.loss import Loss
     from iallocator.options import Settings
 
 __all__ = ["FailureGuard", "Survival", "doomed", "mode_of"]
 
-RULES = "no-new"
-"""The mode whose simulation offers online nodes only."""
+LENIENT = ("no-new", "no-worse")
+"""The modes whose simulation offers online nodes only; any other is judged as the first."""
 
 
 def mode_of(settings: Settings, group: Group) -> str:
@@ -33,24 +34,30 @@ def mode_of(settings: Settings, group: Group) -> str:
 
 
 def doomed(
-    state: State, group: Group, failing: Sequence[int], relations: Relations | None = None
+    state: State,
+    group: Group,
+    failing: Sequence[int],
+    relations: Relations | None = None,
+    mode: str = LENIENT[0],
 ) -> list[int]:
     """Those of `failing`, nodes of `group`, whose failure could not be survived as `state` is."""
-    return not_survived(state, group, _rules(relations), failing)
+    return not_survived(state, group, _rules(relations, mode), failing)
 
 
-def _rules(relations: Relations | None) -> Rules:
+def _rules(relations: Relations | None, mode: str) -> Rules:
     """The rules by which plans are judged; those that must be together are lost together."""
-    return Rules(RULES, None if relations is None else relations.units())
+    mode = mode if mode in LENIENT else LENIENT[0]
+    return Rules(mode, None if relations is None else relations.units())
 
 
 class Survival:
     """The failures in `group` that a plan, which begins at `state`, must leave survivable.
 
-    ``no-new``: those of the online nodes that could be survived before it; none where only one
-    node is online, which nobody could take over from.  ``strict``: those
-    of all nodes that are online in the end.  ``off``: none.  Nodes that the plan powers down
-    or on are judged as they are when one asks.
+    ``no-worse``: those that could be survived before it, and no other may lose more than
+    before, by exact search.  ``no-new``: those of the online nodes that could be survived
+    before it; none where only one node is online, which nobody could take over from.
+    ``strict``: those of all nodes that are online in the end.  ``off``: none.  Nodes that the
+    plan powers down or on are judged as they are when one asks.
 
     Attributes
     ----------
@@ -58,7 +65,7 @@ class Survival:
         The online nodes whose failure could be survived at the beginning.
     """
 
-    __slots__ = ("_mode", "group", "relations", "saved")
+    __slots__ = ("_losses", "_mode", "group", "relations", "saved")
 
     def __init__(
         self, state: State, group: Group, mode: str, relations: Relations | None = None
@@ -67,9 +74,13 @@ class Survival:
         self.group = group
         self._mode = mode
         self.saved: frozenset[int] = frozenset()
+        self._losses: dict[int, Loss] = {}
         online = self.online(state)
         if mode != "off" and len(online) > 1:
-            self.saved = frozenset(online).difference(doomed(state, group, online, relations))
+            lost = self.doomed(state, online)
+            self.saved = frozenset(online).difference(lost)
+            if self.rules.exact and lost:
+                self._losses = losses_of(state, group, self.rules, lost)
 
     def online(self, state: State) -> list[int]:
         """The nodes of the group that are online."""
@@ -77,25 +88,45 @@ class Survival:
         return [index for index in self.group.nodes if nodes[index].online]
 
     @property
+    def rules(self) -> Rules:
+        """How failures are judged, with the nodes that are online now."""
+        return _rules(self.relations, self._mode)
+
+    @property
     def strict(self) -> bool:
         """Whether the failures of all nodes must be survivable."""
         return self._mode == "strict"
 
+    def doomed(self, state: State, failing: Sequence[int]) -> list[int]:
+        """Those of `failing` whose failure could not be survived as `state` is."""
+        return not_survived(state, self.group, self.rules, failing)
+
     def lost(self, state: State) -> list[int]:
-        """The nodes whose failure should be survivable in `state`, and is not."""
+        """The nodes whose failure should be survivable in `state`, and is not; or loses more."""
         if self.strict:
-            return doomed(state, self.group, self.online(state), self.relations)
+            return self.doomed(state, self.online(state))
         saved = [index for index in self.online(state) if index in self.saved]
-        return doomed(state, self.group, saved, self.relations)
+        return self.doomed(state, saved) + self.worse(state)
+
+    def worse(self, state: State) -> list[int]:
+        """The nodes whose failure was lost at the beginning, and loses more in `state`."""
+        if not self._losses:
+            return []
+        left = [index for index in self.online(state) if index in self._losses]
+        doubtful = self.doomed(state, left)
+        found = losses_of(state, self.group, self.rules, doubtful)
+        return [index for index in doubtful if found[index].exceeds(self._losses[index])]
 
     def problem(self, state: State) -> str:
         """What `lost` finds, in words, with the first instance without a place; "" if nothing."""
         lost = self.lost(state)
         if not lost:
             return ""
-        found = simulation_of(state, self.group, _rules(self.relations)).fail(lost[0])
+        found = simulation_of(state, self.group, self.rules).fail(lost[0])
         name = state.cluster.nodes[lost[0]].name
         told = f"the failure of {name} would not be survived"
+        if lost[0] in self._losses:
+            return f"more would be lost if {name} failed"
         return f"{told}: {found.instance.name} is lost, {found.why}" if found else told
 
 
@@ -112,7 +143,7 @@ class FailureGuard:
     def __init__(self, survival: Survival, state: State) -> None:
         self._survival = survival
         self._state = state
-        self._rules = _rules(survival.relations)
+        self._rules = survival.rules
         self._saved = set(survival.saved)
         self._demands = {index: demand_of(state, index, self._rules) for index in self._saved}
 
@@ -136,7 +167,7 @@ class FailureGuard:
                 return False
             if kind != SAFE:
                 unknown.append(index)
-        return not doomed(state, group, unknown, self._survival.relations)
+        return not (self._survival.doomed(state, unknown) or self._survival.worse(state))
 
     def _demand(self, index: int, touched: Collection[int] | None) -> Demand:
         if touched is None or index in touched:
@@ -148,8 +179,7 @@ class FailureGuard:
         state = self._state
         if self._survival.strict:
             rest = [index for index in self._survival.online(state) if index not in self._saved]
-            survival = self._survival
-            safe = set(rest).difference(doomed(state, survival.group, rest, survival.relations))
+            safe = set(rest).difference(self._survival.doomed(state, rest))
             self._saved |= safe
             touched = safe.union(touched)
         for index in self._saved.intersection(touched):

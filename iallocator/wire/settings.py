@@ -53,7 +53,7 @@ def _whole(low: int, high: int = LARGEST) -> Reader:
 READERS: dict[str, Reader] = {
     "strategy": _strategy,
     "stickiness": _whole(-LARGEST),
-    "n1": lambda raw, key: one_of(raw, key, ("strict", "no-new", "off")),
+    "n1": lambda raw, key: one_of(raw, key, ("strict", "no-worse", "no-new", "off")),
     "ignore-soft-errors": boolean,
     "inter-group": lambda raw, key: one_of(raw, key, YES_NO),
     "exact-search": lambda raw, key: one_of(raw, key, YES_NO),

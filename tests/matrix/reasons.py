@@ -37,7 +37,7 @@ BALANCE = _paths("balance", "lookahead", "--cost")
 PLANNERS = frozenset({*SQUEEZE, *BETWEEN, *BALANCE, *_paths("place", "detours")})
 FORCED = frozenset(name for name, path in PATHS.items() if path.forced)
 
-NODE_N1 = ("N+1 no-new", "N+1 off", "N+1 strict", "group setting: n1")
+NODE_N1 = ("N+1 no-new", "N+1 no-worse", "N+1 off", "N+1 strict", "group setting: n1")
 OF_TAGS = (
     "pools", "exclusion tags", "migration tags", "location tags", "together", "apart (node)",
     "apart (domain)", "should with a price", "hard location score",
@@ -154,12 +154,12 @@ RULES: list[Rule] = [
     ),
     (("N+1 strict",), _paths("squeeze exact"), "what moves there passes no N+1 at all"),
     (
-        ("N+1 no-new", "N+1 off", "group setting: n1"),
+        ("N+1 no-new", "N+1 no-worse", "N+1 off", "group setting: n1"),
         _paths("lookahead"),
         "two of equal memory change places: no failure minds",
     ),
     (
-        ("N+1 no-new", "N+1 off", "group setting: n1"),
+        ("N+1 no-new", "N+1 no-worse", "N+1 off", "group setting: n1"),
         _paths("squeeze up"),
         "whose failure only `best` could mend is lost while that is off",
     ),

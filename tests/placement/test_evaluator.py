@@ -51,7 +51,10 @@ def test_refusal_by_migration_tags_names_what_is_required() -> None:
     assert found == "FailMig: does not receive what node1 requires: x:new"
 
 
-@pytest.mark.parametrize(("mode", "refused"), [("no-new", True), ("strict", True), ("off", False)])
+@pytest.mark.parametrize(
+    ("mode", "refused"),
+    [("no-new", True), ("no-worse", True), ("strict", True), ("off", False)],
+)
 def test_refusal_by_n1_names_the_failure_that_is_not_survived(mode: str, refused: bool) -> None:
     """Web on node2 takes the room of big, if node3 fails; asked by the mode of the group."""
     made = cluster(

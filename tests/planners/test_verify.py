@@ -290,7 +290,9 @@ def test_verify_moves_off_a_dead_node_may_break_soft_limits() -> None:
 SPREAD = (("d", "fa:node2"), ("e", "fa:node3"))
 
 
-@pytest.mark.parametrize(("mode", "lost"), [("no-new", True), ("strict", True), ("off", False)])
+@pytest.mark.parametrize(
+    ("mode", "lost"), [("no-new", True), ("no-worse", True), ("strict", True), ("off", False)]
+)
 def test_verify_moves_judges_n1_in_the_mode_that_counts(mode: str, lost: bool) -> None:
     """The second move takes the last room for the large instance."""
     found = Plan(world(FRAGMENTING), *SPREAD, n1=mode).problems()

@@ -1,8 +1,8 @@
 """More memory on one node: nobody who had a place loses it.
 
 Two rules are not so, and are as in htools: a node that already lacks the memory for its
-failovers takes more mirrors, and what is lost already in a failure may be lost further
-(`--n1 no-new`).  Here no instance is mirrored, and N+1 is off.
+failovers takes more mirrors off an evacuated node, which is held to no N+1, and what is lost
+already in a failure may be lost further (`--n1 no-new`).
 """
 
 from __future__ import annotations
@@ -20,20 +20,28 @@ from tests.builders import Json, allocate, as_bytes, cluster, instance
 SIZES = (128, 512, 1024, 1500)
 
 
-def world(rng: Random) -> Json:
+def world(rng: Random, template: str = "rbd") -> Json:
     """Two nodes that are full, three in another group with some room."""
     residents = {
-        f"i{k}": instance(f"node{rng.randrange(1, 6)}", memory=rng.choice(SIZES[:3]))
+        f"i{k}": instance(*homes(rng, template), memory=rng.choice(SIZES[:3]))
         for k in range(rng.randrange(3, 10))
     }
     for one in residents.values():
-        one["disk_template"] = "rbd"
+        one["disk_template"] = template
     return cluster({"a": 2, "b": 3}, memory=4096, disk=10**6, cpus=64, instances=residents)
 
 
-def requests(rng: Random, document: Json) -> Iterator[Json]:
+def homes(rng: Random, template: str) -> list[str]:
+    """One node, or two of the same group."""
+    if template != "drbd":
+        return [f"node{rng.randrange(1, 6)}"]
+    group = rng.choice((["node1", "node2"], ["node3", "node4", "node5"]))
+    return rng.sample(group, 2)
+
+
+def requests(rng: Random, document: Json, template: str = "rbd") -> Iterator[Json]:
     """A batch, an evacuation, and a change of group."""
-    one = allocate(document, disk_template="rbd")["request"]
+    one = allocate(document, disk_template=template)["request"]
     batch = [
         {**one, "name": f"new{k}", "memory": rng.choice(SIZES), "type": "allocate"}
         for k in range(rng.randrange(3, 9))
@@ -45,10 +53,12 @@ def requests(rng: Random, document: Json) -> Iterator[Json]:
         yield {"type": "change-group", "instances": first, "target_groups": ["uuid-b"]}
 
 
-def served(document: Json) -> int:
+def served(document: Json, mode: str = "off") -> int:
     """How many instances have a place by the answer."""
-    response = json.loads(answer(as_bytes(document), ["--n1=off"]))
-    return len(response["result"][0]) if response["success"] else 0
+    response = json.loads(answer(as_bytes(document), [f"--n1={mode}"]))
+    if not response["success"]:
+        return 0
+    return 1 if document["request"]["type"] == "allocate" else len(response["result"][0])
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -64,3 +74,24 @@ def test_more_memory_on_one_node_places_no_fewer(seed: int) -> None:
             for amount in ("total_memory", "free_memory"):
                 larger["nodes"][name][amount] += rng.choice((64, 512, 4096))
             assert served(larger) >= before, (request["type"], name)
+
+
+@pytest.mark.parametrize("template", ["rbd", "drbd"])
+@pytest.mark.parametrize("seed", range(6))
+def test_more_memory_with_n1_no_worse_places_no_fewer(seed: int, template: str) -> None:
+    """The same where failures count: of mirrored instances as well, but for evacuations."""
+    rng = Random(f"more/{template}/{seed}")
+    document = world(rng, template)
+    single = allocate(document, memory=rng.choice(SIZES), disk_template=template)["request"]
+    asked = [single, *requests(rng, document, template)]
+    for request in asked:
+        if template == "drbd" and request["type"] == "node-evacuate":
+            continue
+        document["request"] = request
+        before = served(document, "no-worse")
+        name = rng.choice(list(document["nodes"]))
+        larger = deepcopy(document)
+        more = rng.choice((64, 512, 4096))
+        for amount in ("total_memory", "free_memory"):
+            larger["nodes"][name][amount] += more
+        assert served(larger, "no-worse") >= before, (request["type"], name)

@@ -36,8 +36,8 @@ class CapacityOptions:
     standard, largest:
         The size of instances, and the one that the tiers begin with.
     n1:
-        ``strict``, ``no-new``, ``off``, or "": hspace's rule, which is strict for instances
-        on one node and relies on the reserved memory for those on two.
+        ``strict``, ``no-worse``, ``no-new``, ``off``, or "": hspace's rule, which is strict for
+        instances on one node and relies on the reserved memory for those on two.
     accept_errors, independent:
         Whether to go on where the cluster, or a group, is not N+1 already: only what is
         online has to stay N+1; only the healthy groups are used.
@@ -186,7 +186,7 @@ class _Work:
     def run(self) -> None:
         """Fill as far as it goes, twice."""
         wants, state = self._wants, self.study.before
-        failing = [] if wants.n1 == "no-new" else failing_nodes(state)
+        failing = [] if wants.n1 in ("no-new", "no-worse") else failing_nodes(state)
         gated = bool(failing) and not (wants.accept_errors or wants.independent)
         groups = [g for g in self._cluster.groups if g.alloc_policy != "unallocable"]
         watched = list(range(len(self._cluster.nodes)))

@@ -122,7 +122,7 @@ def examine(
         Left as it is.
     n1:
         How global N+1 is judged: ``strict``, ``no-new`` (as for the failure of any
-        online node) or ``off``.
+        online node), ``no-worse`` (the same by exact search) or ``off``.
     min_disk:
         Share of disk to keep free.
     relations:

@@ -118,8 +118,9 @@ def examine(mover: Mover, group: Group) -> Health:
     online = [i for i in group.nodes if nodes[i].online]
     full = [i for i in online if state.fails_n1(i)]
     lost: list[int] = []
-    if mover.context.evaluator(group).rules.mode != "off":
-        lost = doomed(state, group, online, mover.context.bonds.relations)
+    mode = mover.context.evaluator(group).rules.mode
+    if mode != "off":
+        lost = doomed(state, group, online, mover.context.bonds.relations, mode)
     return Health(group, offline, full, lost)
 
 

@@ -6,6 +6,7 @@ from iallocator.n1.check import N1Check
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from iallocator.n1.loss import Loss
     from iallocator.placement.context import Context
 
 __all__ = ["Survival"]
@@ -14,7 +15,8 @@ __all__ = ["Survival"]
 class Survival:
     """Which placements keep global N+1, by the settings of their group.
 
-    With ``no-new`` what counts as survivable before is how the cluster was at first.  In a
+    With ``no-new`` what counts as survivable before is how the cluster was at first, with
+    ``no-worse`` what was lost then.  In a
     group with less than two online nodes nothing could be survived, and nothing is asked.
     """
 
@@ -22,12 +24,16 @@ class Survival:
         self._context = context
         self._scope = context.all_nodes()
         self._survived: dict[int, bool] = {}
+        self._losses: dict[int, Loss] = {}
         modes = {context.settings_of(group).n1 for group in context.cluster.groups}
+        nodes = [node.index for node in context.cluster.nodes if node.online]
         if "no-new" in modes:
-            nodes = [node.index for node in context.cluster.nodes if node.online]
             check = context.judge(self._scope, context.rules("no-new"))
             survivable = check.survivable(nodes)
             self._survived = {index: index in survivable for index in nodes}
+        if "no-worse" in modes:
+            check = context.judge(self._scope, context.rules("no-worse"))
+            self._losses = check.losses(nodes)
 
     def judge(self, node: int) -> N1Check | None:
         """The judge of placements in the group of `node` as the state is now; None: no N+1."""
@@ -37,4 +43,7 @@ class Survival:
         if rules.mode == "off" or sum(nodes[index].online for index in group.nodes) < 2:
             return None
         survived = dict(self._survived) if rules.mode == "no-new" else {}
-        return N1Check(context.state, context.kernels, rules, self._scope, survived=survived)
+        losses = dict(self._losses) if rules.exact else None
+        return N1Check(
+            context.state, context.kernels, rules, self._scope, survived=survived, losses=losses
+        )

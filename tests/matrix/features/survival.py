@@ -31,6 +31,15 @@ def n1_no_new(scene: Scene) -> Iterator[None]:
     scene.options[-1] = "--n1=no-new"
 
 
+@feature("N+1 no-worse")
+def n1_no_worse(scene: Scene) -> Iterator[None]:
+    """More would be lost when a node fails."""
+    only_best_can_rescue(scene)
+    scene.options.append("--n1=off")
+    yield
+    scene.options[-1] = "--n1=no-worse"
+
+
 @feature("N+1 off", expect=HERE)
 def n1_off(scene: Scene) -> Iterator[None]:
     """Nobody asks whether a node's failure would be survived."""

@@ -1,0 +1,220 @@
+"""Exact search for what finds room when a node fails: items into nodes, by memory and disk.
+
+First best fit, the largest first; then bounds; then branch and bound with a limit of work.
+What is left out costs one, or its memory.
+"""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+__all__ = ["Item", "Packed", "Packing"]
+
+LIMIT = 30_000
+"""Nodes that one search looks at: about 20 ms."""
+
+DEEPEST = 300
+"""Items from which on nothing is searched: each is one call within another."""
+
+INFINITE = float("inf")
+
+
+class Item:
+    """What goes to one node as a whole.
+
+    Attributes
+    ----------
+    memory, disk:
+        MiB that it needs.
+    bins:
+        The positions of the nodes that it may go to.
+    """
+
+    __slots__ = ("bins", "disk", "memory")
+
+    def __init__(self, memory: float, disk: float, bins: frozenset[int]) -> None:
+        self.memory = memory
+        self.disk = disk
+        self.bins = bins
+
+
+class Packed:
+    """What a search found.
+
+    Attributes
+    ----------
+    cost:
+        Of what was left out; infinite if nothing was found that costs no more than asked.
+    least:
+        What nothing can cost less than; `cost` if that is proved to be the least.
+    places:
+        Per item its bin, or None where it is left out.
+    """
+
+    __slots__ = ("cost", "least", "places")
+
+    def __init__(self, cost: float, least: float, places: Sequence[int | None]) -> None:
+        self.cost = cost
+        self.least = least
+        self.places = places
+
+
+class Packing:
+    """One problem: `items`, and the MiB of memory and disk that each bin can still give.
+
+    `by_memory`: what is left out costs its memory; else each item costs one.  Nothing that
+    costs more than `most` is of interest.
+    """
+
+    def __init__(
+        self,
+        items: Sequence[Item],
+        memory: Sequence[float],
+        disk: Sequence[float],
+        by_memory: bool = False,
+        most: float = INFINITE,
+    ) -> None:
+        self._order = sorted(range(len(items)), key=lambda k: _rank(items[k]))
+        self._items = [items[k] for k in self._order]
+        self._memory = [max(0, amount) for amount in memory]
+        self._disk = list(disk)
+        self._by_memory = by_memory
+        self._most = most
+        self._left = LIMIT
+        self._now: list[int | None] = [None] * len(items)
+        self._seen: dict[object, float] = {}
+        self._kinds = _kinds(self._items, len(memory))
+        self._sums = [0.0]  # memory of the last 1, 2, ... items
+        self._least = [INFINITE]
+        for item in reversed(self._items):
+            self._sums.append(self._sums[-1] + item.memory)
+            self._least.append(min(self._least[-1], item.memory))
+
+    @property
+    def work(self) -> int:
+        """How many nodes have been looked at."""
+        return LIMIT - self._left
+
+    def solve(self) -> Packed:
+        """The cheapest that was found."""
+        found = self._greedy()
+        self._cost = sum(map(self._price, (k for k, b in enumerate(found) if b is None)))
+        self._best = found
+        least = max(self._bound(0), self._by_sizes())
+        if self._cost > least and least <= self._most and len(self._items) <= DEEPEST:
+            self._search(0, 0)
+            if self._left > 0:  # nothing cheaper was overlooked
+                least = max(least, min(self._cost, self._most + (self._cost > self._most)))
+        cost = self._cost if self._cost <= self._most else INFINITE
+        places: list[int | None] = [None] * len(found)
+        for k, place in zip(self._order, self._best):
+            places[k] = place
+        return Packed(cost, min(least, cost), places)
+
+    def _price(self, k: int) -> float:
+        return self._items[k].memory if self._by_memory else 1
+
+    def _greedy(self) -> list[int | None]:
+        """Each in turn where least is left beside it."""
+        memory, disk = list(self._memory), list(self._disk)
+        found: list[int | None] = []
+        for item in self._items:
+            self._left -= len(item.bins)
+            fitting = [b for b in item.bins if memory[b] >= item.memory and disk[b] >= item.disk]
+            best = min(fitting, key=lambda b: (memory[b], b), default=None)
+            found.append(best)
+            if best is not None:
+                memory[best] -= item.memory
+                disk[best] -= item.disk
+        return found
+
+    def _bound(self, k: int) -> float:
+        """What the items from `k` on cost at least."""
+        rest = len(self._items) - k
+        smallest = self._least[rest]
+        over = self._sums[rest] - sum([m for m in self._memory if m >= smallest])
+        if over <= 0:
+            return 0
+        return over if self._by_memory else self._how_many(k, over)
+
+    def _how_many(self, k: int, over: float) -> int:
+        """How many items from `k` on must be left out to be rid of `over` MiB."""
+        count = 0
+        for memory in sorted((item.memory for item in self._items[k:]), reverse=True):
+            if over <= 0:
+                break
+            over -= memory
+            count += 1
+        return count
+
+    def _by_sizes(self) -> float:
+        """How much is left out of those of at least some size, by how many of it bins hold."""
+        worst = 0.0
+        sizes = sorted((item.memory for item in self._items if item.memory > 0), reverse=True)
+        for count, size in enumerate(sizes, start=1):
+            if count < len(sizes) and sizes[count] == size:
+                continue
+            excess = count - sum(m // size for m in self._memory)
+            if excess > 0:
+                worst = max(worst, excess * size if self._by_memory else excess)
+        return worst
+
+    def _search(self, k: int, cost: float) -> None:
+        """Try every place of item `k` and of those behind it."""
+        if k == len(self._items):
+            self._cost, self._best = cost, list(self._now)
+            return
+        self._left -= len(self._memory)
+        if self._left <= 0 or not self._promises(cost + self._bound(k)) or self._known(k, cost):
+            return
+        item = self._items[k]
+        for b in self._choices(item):
+            self._memory[b] -= item.memory
+            self._disk[b] -= item.disk
+            self._now[k] = b
+            self._search(k + 1, cost)
+            self._memory[b] += item.memory
+            self._disk[b] += item.disk
+            if self._left <= 0 or not self._promises(cost):
+                break
+        self._now[k] = None
+        if self._promises(cost + self._price(k)):
+            self._search(k + 1, cost + self._price(k))
+
+    def _promises(self, cost: float) -> bool:
+        return cost < self._cost and cost <= self._most
+
+    def _known(self, k: int, cost: float) -> bool:
+        """Whether the same was left for the items from `k` on before, at no more cost."""
+        left = tuple(sorted(zip(self._kinds, self._memory, self._disk)))
+        if self._seen.get((k, left), INFINITE) <= cost:
+            return True
+        self._seen[k, left] = cost
+        return False
+
+    def _choices(self, item: Item) -> Iterator[int]:
+        """The bins that take `item`, the fullest first; of bins that are alike one."""
+        fitting = [
+            (self._memory[b], self._disk[b], self._kinds[b], b)
+            for b in item.bins
+            if self._memory[b] >= item.memory and self._disk[b] >= item.disk
+        ]
+        last = None
+        for *alike, b in sorted(fitting):
+            if alike != last:
+                last = alike
+                yield b
+
+
+def _rank(item: Item) -> tuple[int, float, float]:
+    return len(item.bins), -item.memory, -item.disk
+
+
+def _kinds(items: Sequence[Item], bins: int) -> list[int]:
+    """Per bin a number; the same for bins that the same items may go to."""
+    sets = list(dict.fromkeys(item.bins for item in items))
+    known: dict[tuple[bool, ...], int] = {}
+    found = [tuple(b in one for one in sets) for b in range(bins)]
+    return [known.setdefault(kind, len(known)) for kind in found]

@@ -1,0 +1,167 @@
+"""``--n1 no-worse`` against a plain search that knows only who needs how much, and where."""
+
+from __future__ import annotations
+
+from collections import Counter
+from itertools import combinations
+from random import Random
+
+import pytest
+
+from iallocator.n1.packing import Item, Packing
+from tests.builders import Json, allocate, cluster, instance
+
+from .tight import context_of
+
+SIZES = (200, 300, 500, 700, 1100)
+EVERYWHERE = frozenset(range(4))
+
+
+def fits(items: list[tuple[int, frozenset[int]]], room: list[int]) -> bool:
+    """Whether all of (MiB, nodes) have room, by trying everything."""
+    if not items:
+        return True
+    (size, nodes), *rest = items
+    for node in nodes:
+        if room[node] >= size:
+            left = list(room)
+            left[node] -= size
+            if fits(rest, left):
+                return True
+    return False
+
+
+def least_lost(items: list[tuple[int, frozenset[int]]], room: list[int]) -> tuple[int, int]:
+    """The fewest items, and the least MiB, without which the others have room."""
+    fewest, least = len(items), sum(size for size, _ in items)
+    for count in range(len(items) + 1):
+        for out in combinations(range(len(items)), count):
+            lost = sum(items[k][0] for k in out)
+            if (count < fewest or lost < least) and fits(
+                [one for k, one in enumerate(items) if k not in out], room
+            ):
+                fewest, least = min(fewest, count), min(least, lost)
+    return fewest, least
+
+
+def lost_if(document: Json, failing: str) -> tuple[int, int]:
+    """What is lost at least if that node fails, by the document alone."""
+    names = [n for n, raw in document["nodes"].items() if n != failing and not raw["drained"]]
+    used = Counter[str]()
+    for one in document["instances"].values():
+        used[one["nodes"][0]] += one["memory"]
+    room = [document["nodes"][n]["total_memory"] - used[n] - 1 for n in names]
+    items = []
+    for one in document["instances"].values():
+        if one["nodes"][0] == failing:
+            nodes = one["nodes"][1:] if one["disk_template"] == "drbd" else names
+            items.append((one["memory"], frozenset(map(names.index, nodes))))
+    return least_lost(sorted(items, key=lambda i: -i[0]), room)
+
+
+def world(rng: Random, template: str) -> Json:
+    """Four nodes of 2000 MiB, filled by half or more; without other memory in use."""
+    names = [f"node{k}" for k in range(1, 5)]
+    residents: dict[str, Json] = {}
+    for name in names:
+        left = rng.choice((900, 1300, 1700))
+        while (size := rng.choice(SIZES)) < left and len(residents) < 14:
+            left -= size
+            nodes = [name]
+            if template == "drbd":
+                nodes.append(rng.choice([n for n in names if n != name]))
+            residents[f"i{len(residents)}"] = instance(*nodes, memory=size, disk_template=template)
+    made = cluster(4, memory=2000, disk=10**6, cpus=640, instances=residents)
+    return allocate(made, memory=rng.choice(SIZES), disk_template=template)
+
+
+def placed(document: Json, nodes: tuple[int, ...]) -> Json:
+    """The document with the new instance on `nodes`."""
+    new = document["request"]
+    names = [f"node{n + 1}" for n in nodes]
+    one = instance(*names, memory=new["memory"], disk_template=new["disk_template"])
+    return {**document, "instances": {**document["instances"], "new": one}}
+
+
+@pytest.mark.parametrize("template", ["rbd", "drbd"])
+def test_no_worse_judge_lets_no_failure_lose_more_than_a_plain_search_finds(template: str) -> None:
+    """What is accepted costs nobody; where nothing was lost, what costs nobody is accepted."""
+    told: Counter[tuple[bool, bool]] = Counter()
+    for seed in range(40):
+        document = world(Random(f"no-worse/{template}/{seed}"), template)
+        case = context_of(document, "no-worse")
+        judge = case.context.judge(case.context.all_nodes())
+        before = {name: lost_if(document, name) for name in document["nodes"]}
+        for primary in range(2):
+            nodes = (primary, 3)[: case.new.required_nodes]
+            if case.state.columns[0][primary] <= case.new.memory:
+                continue
+            after = {n: lost_if(placed(document, nodes), n) for n in document["nodes"]}
+            grown = any(a > b for n in after for a, b in zip(after[n], before[n]))
+            accepted = judge.accepts(case.new, nodes)
+            whole = not any(any(lost) for lost in before.values())
+            told[accepted, whole] += 1
+            assert not (accepted and grown), (seed, nodes)
+            assert accepted or grown or not whole, (seed, nodes)
+    assert told[True, True] > 3, told
+    assert told[False, True] > 3, told
+
+
+@pytest.mark.parametrize("by_memory", [False, True])
+def test_packing_of_few_items_leaves_out_what_a_plain_search_does(by_memory: bool) -> None:
+    """The cost is the least; the places are such that no bin is overfull."""
+    costs: Counter[bool] = Counter()
+    for seed in range(80):
+        rng = Random(f"packing/{seed}")
+        room = [rng.randrange(5, 30) for _ in range(4)]
+        sizes = [
+            (rng.randrange(1, 16), EVERYWHERE if rng.random() < 0.8 else frozenset({k % 4}))
+            for k in range(rng.randrange(3, 8))
+        ]
+        items = [Item(size, 0, bins) for size, bins in sizes]
+        found = Packing(items, room, [0] * 4, by_memory).solve()
+        assert found.cost == found.least == least_lost(sizes, room)[by_memory], seed
+        for (size, bins), place in zip(sizes, found.places):
+            if place is not None:
+                assert place in bins
+                room[place] -= size
+        assert min(room) >= 0
+        costs[found.cost > 0] += 1
+    assert min(costs.values()) > 10, costs
+
+
+def test_packing_with_disk_leaves_out_what_has_memory_alone() -> None:
+    """Both must suffice on the same bin."""
+    items = [Item(4, 10, frozenset({0, 1})), Item(4, 10, frozenset({0, 1}))]
+    assert Packing(items, [8, 8], [10, 9]).solve().cost == 1
+    assert Packing(items, [8, 8], [20, 9]).solve().cost == 0
+
+
+def test_packing_with_a_ceiling_says_only_whether_that_is_kept() -> None:
+    """Three halves of what two bins hold: one is left out, and never none."""
+    items = [Item(6, 0, frozenset({0, 1})) for _ in range(3)]
+    found = Packing(items, [10, 10], [0, 0], most=0).solve()
+    assert found.cost == float("inf")
+    assert found.least == 1
+
+
+def greedy_gets_stuck() -> Json:
+    """node1 fails: 600 before 400 + 400 by score; only 800 and 600 free in the right way do."""
+    residents = {
+        "a": instance("node1", memory=400, disk_template="rbd"),
+        "b": instance("node1", memory=400, disk_template="rbd"),
+        "c": instance("node1", memory=600, disk_template="rbd"),
+        "on2": instance("node2", memory=1199, disk_template="rbd"),
+        "on3": instance("node3", memory=1399, disk_template="rbd"),
+    }
+    made = cluster(3, memory=2000, disk=10**6, cpus=64, instances=residents)
+    return allocate(made, memory=0, disk_template="rbd")
+
+
+def test_failure_that_another_order_survives_is_lost_only_to_the_simulation() -> None:
+    """Exact search finds the order in which all have a place."""
+    verdicts = {}
+    for mode in ("no-new", "no-worse"):
+        case = context_of(greedy_gets_stuck(), mode)
+        verdicts[mode] = case.context.judge(case.context.all_nodes()).survivable([0])
+    assert verdicts == {"no-new": [], "no-worse": [0]}
