@@ -1,0 +1,131 @@
+"""One life of a cluster under one policy."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from benchmarks.life.policies import Policy, ask, balanced
+from benchmarks.life.safety import all_failures_survived
+from benchmarks.life.trace import ARRIVAL, BALANCE, DEPARTURE, FAILURE, Event, trace_of
+from benchmarks.life.world import Scenario, World
+
+__all__ = ["Outcome", "live"]
+
+MOVES = 10
+"""Moves of one balancing run at most."""
+
+
+class Outcome(NamedTuple):
+    """What became of a life.
+
+    Attributes
+    ----------
+    asked, refused:
+        Instances that were asked for, and that got no place.
+    lost, lost_memory:
+        Instances, and their MiB, that found no place when their node failed.
+    kept:
+        The share of the time in which every failure would have been survived.
+    moved:
+        GiB of memory and of disks that balancing and evacuations moved.
+    """
+
+    asked: int
+    refused: int
+    lost: int
+    lost_memory: int
+    kept: float
+    moved: float
+
+
+class _Life:
+    def __init__(self, scenario: Scenario, policy: Policy) -> None:
+        self.world = World(scenario)
+        self._policy = policy
+        self.asked = self.refused = self.lost = self.lost_memory = 0
+        self.moved = 0.0
+
+    def happens(self, event: Event) -> None:
+        """Let it happen."""
+        if event.kind == ARRIVAL:
+            self._arrives(f"i{event.number}", event.memory)
+        elif event.kind == DEPARTURE:
+            if f"i{event.number}" in self.world.instances:
+                self.world.remove(f"i{event.number}")
+        elif event.kind == BALANCE:
+            self._balances()
+        else:
+            node = self.world.names[event.number]
+            self.world.nodes[node]["offline"] = event.kind == FAILURE
+            if event.kind == FAILURE:
+                self._fails(node)
+            self._balances()
+
+    def _balances(self) -> None:
+        for name, nodes in balanced(self._policy, self.world, MOVES):
+            self._moves(name, nodes)
+
+    def _arrives(self, name: str, memory: int) -> None:
+        self.asked += 1
+        found = ask(self._policy, self.world, self.world.request(name, memory))
+        if found["success"]:
+            self.world.add(name, memory, found["result"])
+        else:
+            self.refused += 1
+
+    def _fails(self, node: str) -> None:
+        """Failovers first, the largest of those that fit; then whatever can be evacuated."""
+        if self.world.scenario.template == "drbd":
+            self._fail_over(node)
+            self._evacuate(node, "secondary-only")
+        else:
+            for name in self._evacuate(node, "primary-only"):
+                self._loses(name)
+
+    def _fail_over(self, node: str) -> None:
+        world = self.world
+        for name in sorted(world.on(node, 0), key=lambda n: -world.instances[n]["memory"]):
+            secondary = world.instances[name]["nodes"][1]
+            home = world.nodes[secondary]
+            if home["offline"] or home["free_memory"] <= world.instances[name]["memory"]:
+                self._loses(name)
+            else:
+                world.move(name, [secondary, node])
+
+    def _evacuate(self, node: str, mode: str) -> list[str]:
+        """Move what is on `node` elsewhere; those that have no place."""
+        names = self.world.on(node, int(mode == "secondary-only"))
+        if not names:
+            return []
+        request = {"type": "node-evacuate", "instances": names, "evac_mode": mode}
+        found = ask(self._policy, self.world, request)
+        if not found["success"]:
+            return names
+        for name, _, nodes in found["result"][0]:
+            self._moves(name, nodes)
+        return [name for name, _ in found["result"][1]]
+
+    def _loses(self, name: str) -> None:
+        self.lost += 1
+        self.lost_memory += self.world.instances[name]["memory"]
+        self.world.remove(name)
+
+    def _moves(self, name: str, nodes: list[str]) -> None:
+        one = self.world.instances[name]
+        before = one["nodes"]
+        copied = sum(node not in before for node in nodes) * one["disk_space_total"]
+        self.moved += (copied + (nodes[0] != before[0]) * one["memory"]) / 1024
+        self.world.move(name, nodes)
+
+
+def live(scenario: Scenario, policy: Policy, seed: int, requests: int) -> Outcome:
+    """The life number `seed`, with so many requests."""
+    life = _Life(scenario, policy)
+    kept, since, safe = 0.0, 0.0, True
+    for event in trace_of(scenario, seed, requests):
+        if safe:
+            kept += event.time - since
+        since = event.time
+        life.happens(event)
+        safe = all_failures_survived(life.world)
+    return Outcome(life.asked, life.refused, life.lost, life.lost_memory, kept, life.moved)

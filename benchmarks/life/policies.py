@@ -1,0 +1,74 @@
+"""Who decides: this program with some options, or hail; requests and answers are documents."""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import io
+import json
+import subprocess
+import tempfile
+from pathlib import Path
+from typing import NamedTuple
+
+from benchmarks.life.world import Json, World
+from iallocator.cli import answer, main
+
+__all__ = ["HAIL", "POLICIES", "Policy", "ask", "balanced"]
+
+HAIL = "/usr/lib/ganeti/iallocators/hail"
+
+
+class Policy(NamedTuple):
+    """Options of the program; `peer`: hail answers the requests, hbal's rules balance."""
+
+    name: str
+    options: tuple[str, ...] = ()
+    peer: bool = False
+
+
+POLICIES = {
+    one.name: one
+    for one in (
+        Policy("hail", ("--compat=hail",), peer=True),
+        Policy("strict", ("--n1=strict",)),
+        Policy("no-new", ("--n1=no-new",)),
+        Policy("no-worse", ("--n1=no-worse",)),
+        Policy("off", ("--n1=off",)),
+        Policy("lost-allocations", ("--n1=no-worse", "--strategy=lost-allocations")),
+    )
+}
+
+
+def ask(policy: Policy, world: World, request: Json) -> Json:
+    """The answer to `request` about the cluster as it is."""
+    raw = json.dumps({**world.document, "request": request}).encode()
+    if policy.peer:
+        with tempfile.NamedTemporaryFile(suffix=".json") as file:
+            file.write(raw)
+            file.flush()
+            done = subprocess.run([HAIL, file.name], capture_output=True, check=True)
+        raw = done.stdout
+    else:
+        raw = answer(raw, policy.options)
+    found: Json = json.loads(raw)
+    return found
+
+
+def balanced(policy: Policy, world: World, moves: int) -> list[tuple[str, list[str]]]:
+    """The moves of a balancing plan of that length at most: instance, and its nodes then."""
+    printed = io.StringIO()
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "cluster.json"
+        path.write_text(json.dumps(world.document), encoding="utf-8")
+        words = ["balance", "--json", f"--max-length={moves}", *_planning(policy), str(path)]
+        with contextlib.redirect_stdout(printed):
+            main(words)
+    gc.enable()  # a program that runs once does without
+    plan = json.loads(printed.getvalue())
+    return [(move["instance"], move["to"]) for move in plan["moves"]]
+
+
+def _planning(policy: Policy) -> list[str]:
+    """The options that a planner takes, too."""
+    return [word for word in policy.options if not word.startswith("--strategy")]

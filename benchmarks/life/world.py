@@ -1,0 +1,150 @@
+"""A cluster that lives: a document whose instances come, move, and go."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from benchmarks.clusters import POLICY
+
+Json = dict[str, Any]
+
+__all__ = ["SCENARIOS", "Json", "Scenario", "World"]
+
+DISK = 40 * 1024 * 1024
+SIZE = 10 * 1024
+
+
+class Scenario(NamedTuple):
+    """What kind of cluster it is.
+
+    `memory`: MiB per node; `groups`: how many, of which nodes are dealt out in turn.
+    `load`: the memory that all who ask would use, as a share of all memory.
+    """
+
+    name: str
+    template: str
+    memory: tuple[int, ...]
+    groups: int
+    load: float
+
+
+SCENARIOS = {
+    one.name: one
+    for one in (
+        Scenario("drbd", "drbd", (65536,) * 10, 1, 1.35),
+        Scenario("shared", "rbd", (65536,) * 10, 1, 1.4),
+        Scenario("mixed", "rbd", (32768,) * 4 + (65536,) * 4 + (98304,) * 2, 1, 1.3),
+        Scenario("groups", "rbd", (65536,) * 12, 3, 1.35),
+    )
+}
+
+
+class World:
+    """The cluster as it is, always as a document that Ganeti could send."""
+
+    def __init__(self, scenario: Scenario) -> None:
+        self.scenario = scenario
+        count = scenario.groups
+        self.names = [f"node{k:02}" for k in range(len(scenario.memory))]
+        self.instances: dict[str, Json] = {}
+        self.nodes = {
+            name: _node(f"uuid-{k % count}", memory)
+            for k, (name, memory) in enumerate(zip(self.names, scenario.memory))
+        }
+        groups = {f"uuid-{g}": _group(g) for g in range(count)}
+        self.document: Json = {
+            "version": 2,
+            "cluster_name": "life.example.com",
+            "cluster_tags": [],
+            "enabled_hypervisors": ["xen-pvm"],
+            "ipolicy": POLICY,
+            "nodegroups": groups,
+            "nodes": self.nodes,
+            "instances": self.instances,
+        }
+
+    def request(self, name: str, memory: int) -> Json:
+        """What is asked for a new instance."""
+        return _described(memory, self.scenario.template) | {
+            "type": "allocate",
+            "name": name,
+            "required_nodes": 2 if self.scenario.template == "drbd" else 1,
+            "group_name": None,
+        }
+
+    def add(self, name: str, memory: int, nodes: list[str]) -> None:
+        """A new instance on `nodes`."""
+        described = _described(memory, self.scenario.template)
+        self.instances[name] = described | {"nodes": nodes, "admin_state": "up"}
+        self._count(name, 1)
+
+    def remove(self, name: str) -> None:
+        """The instance is gone."""
+        self._count(name, -1)
+        del self.instances[name]
+
+    def move(self, name: str, nodes: list[str]) -> None:
+        """The instance is on `nodes` now."""
+        self._count(name, -1)
+        self.instances[name]["nodes"] = nodes
+        self._count(name, 1)
+
+    def on(self, node: str, position: int) -> list[str]:
+        """The instances that have `node` as their primary (0) or secondary (1)."""
+        return [n for n, one in self.instances.items() if one["nodes"][position:][:1] == [node]]
+
+    def _count(self, name: str, sign: int) -> None:
+        one = self.instances[name]
+        primary = self.nodes[one["nodes"][0]]
+        primary["free_memory"] -= sign * one["memory"]
+        primary["i_pri_memory"] += sign * one["memory"]
+        primary["i_pri_up_memory"] += sign * one["memory"]
+        for node in one["nodes"]:
+            self.nodes[node]["free_disk"] -= sign * one["disk_space_total"]
+
+
+def _group(number: int) -> Json:
+    return {"name": f"group{number}", "alloc_policy": "preferred", "networks": [], "tags": [],
+            "ipolicy": POLICY}  # fmt: skip
+
+
+def _node(uuid: str, memory: int) -> Json:
+    return {
+        "group": uuid,
+        "total_memory": memory,
+        "reserved_memory": 1024,
+        "free_memory": memory - 1024,
+        "total_disk": DISK,
+        "free_disk": DISK,
+        "total_spindles": 0,
+        "free_spindles": 0,
+        "total_cpus": 64,
+        "reserved_cpus": 1,
+        "i_pri_memory": 0,
+        "i_pri_up_memory": 0,
+        "tags": [],
+        "primary_ip": "192.0.2.1",
+        "secondary_ip": "192.0.2.2",
+        "offline": False,
+        "drained": False,
+        "master_candidate": True,
+        "master_capable": True,
+        "vm_capable": True,
+        "ndparams": {"exclusive_storage": False, "spindle_count": 1, "cpu_speed": 1,
+                     "oob_program": "", "ssh_port": 22},
+    }  # fmt: skip
+
+
+def _described(memory: int, template: str) -> Json:
+    return {
+        "memory": memory,
+        "vcpus": 1,
+        "spindle_use": 1,
+        "disks": [{"size": SIZE, "mode": "rw", "spindles": 1, "dev_type": template}],
+        "disk_space_total": SIZE + 128 if template == "drbd" else 0,
+        "disk_template": template,
+        "nics": [],
+        "tags": [],
+        "os": "debian",
+        "hypervisor": "xen-pvm",
+    }
