@@ -31,6 +31,7 @@ COMMANDS = {
     "place": "the whole cluster placed anew by one of Pacemaker's strategies",
     "reboot": "which nodes can be rebooted together, and what moves away and back",
     "redistribute": "which instances to move to other groups so that every group is healthy",
+    "repair": "instances whose nodes are offline, repaired as far as their tags allow",
     "replay": "run stored requests again and compare with the stored answers",
     "show": "a cluster as it is: groups, networks, statistics, nodes, instances",
     "snapshot": "clusters as files, for every planner and for htools",

@@ -362,6 +362,29 @@ _add("show", {
     "--ignore-dynu": Effect(CROWDED, "--ignore-dynu"),
     "--static-kvm-node-memory": Effect(NODES_OF_KVM, "--static-kvm-node-memory=0", ("-p",)),
 })  # fmt: skip
+SICK = cluster(4, instances={
+    "a": instance("node1", "node2", tags=["ganeti:watcher:autorepair:fix-storage"]),
+})  # fmt: skip
+SICK["nodes"]["node2"] |= {"offline": True}
+for number in (3, 4):
+    SICK["nodes"][f"node{number}"]["tags"] = ["iallocator:maintenance"]
+LOST = cluster(2, instances={
+    "a": instance("node1", disk_template="plain", tags=["ganeti:watcher:autorepair:reinstall"]),
+})  # fmt: skip
+LOST["nodes"]["node1"] |= {"offline": True}
+LOST["nodegroups"]["uuid-default"]["ipolicy"]["vcpu-ratio"] = 0.01
+REPAIRS = {
+    "--json": Effect(SICK, "--json"),
+    "--job-delay": Effect(SICK, "--job-delay=3", ("--json", "--tag-prefix=x:")),
+    **{name: Effect(SICK, name) for name in ("--validate", "--verbose", "--version", "--help")},
+    "--text-data": LISTED["--text-data"],
+    "--simulate": LISTED["--simulate"],
+    "--rapi": LISTED["--rapi"],
+    "--ialloc-src": from_file(SICK),
+    "--ignore-soft-errors": Effect(LOST, "--ignore-soft-errors"),
+    "--tag-prefix": Effect(SICK, "--tag-prefix=x:"),
+}
+
 _add("replay", REPLAY)
 _add("history", {
     **{name: listing(name) for name in ("--json", "--version", "--help")},
@@ -378,6 +401,7 @@ _add("config", CONFIGURED)
 _add("constraints", LISTED)
 for command in ("balance", "squeeze", "balance-groups", "compress", "redistribute"):
     _add(command, planned(CROWDED) | LOADED)
+_add("repair", REPAIRS)
 _add("reboot", planned(CROWDED, "--force"))
 _add("place", planned(CROWDED, "--strategy=pacemaker-balanced"))
 for command in ("check", "capacity"):

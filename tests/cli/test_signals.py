@@ -182,6 +182,7 @@ SOMEWHEN = {
     "place": "place --json --strategy=pacemaker-minimal -t crowded",
     "reboot": "reboot --json --force -t crowded",
     "redistribute": "redistribute --json -t crowded",
+    "repair": "repair --json -t crowded",
     "replay": "replay doc",
     "show": "show --json doc",
     "snapshot": "snapshot --form=json doc",

@@ -22,7 +22,7 @@ FIXTURES = Path(__file__).parents[2] / "fixtures"
 
 PLANNERS = (
     "balance", "squeeze", "redistribute", "compress", "balance-groups", "check", "capacity",
-    "place", "reboot", "constraints", "config",
+    "place", "reboot", "repair", "constraints", "config",
 )  # fmt: skip
 
 REQUEST_OPTIONS = (
@@ -62,6 +62,7 @@ PLANNER_OPTIONS = {
         "--force", "--master=node1", "--full-evacuation", "--print-moves", "--one-step-only",
         "--offline-maintenance", "--verify-plan", "-C", "--n1=off", "--ignore-non-redundant",
     ),
+    "repair": ("--dry-run", "--job-delay=3"),
     "constraints": ("--strategy=affinity",),
     "config": ("--strategy=affinity",),
 }  # fmt: skip

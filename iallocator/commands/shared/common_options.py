@@ -28,7 +28,7 @@ PLANNERS = frozenset({"capacity", "place", "reboot", "squeeze"}) | BALANCERS | I
 LISTS = frozenset({"show", "snapshot"})
 """The commands that say what there is, and decide nothing."""
 
-SHOWN = PLANNERS | LISTS | {"ask", "config", "constraints", "explain"}
+SHOWN = PLANNERS | LISTS | {"ask", "config", "constraints", "explain", "repair"}
 """The commands that read one document and write about it."""
 
 LIKE_HTOOLS = frozenset({"balance", "capacity", "check", "squeeze"})

@@ -1,0 +1,1 @@
+"""What instances need whose nodes are offline, and where they go."""

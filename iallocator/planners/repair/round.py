@@ -1,0 +1,218 @@
+"""One look at all instances: what became of pending repairs, and what is broken.
+
+What is told of an instance follows from its tags, its nodes, and the job queue where there is
+one.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from dataclasses import dataclass, field, replace
+from uuid import uuid4
+
+from iallocator.deadline import Alarm
+from iallocator.errors import UsageError
+from iallocator.planners.repair.repair import Repairs
+from iallocator.tags.autorepair import (
+    ENOPERM,
+    FAILED,
+    FAILURE,
+    HEALTHY,
+    NEEDS,
+    PENDING,
+    SUCCESS,
+    Record,
+    permission_of,
+    state_of,
+)
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from typing import Any, Protocol
+
+    from iallocator.model.cluster import Cluster
+    from iallocator.model.instance import Instance
+    from iallocator.options import Settings
+    from iallocator.planners.repair.repair import Repair
+    from iallocator.tags.autorepair import Permission, RepairState
+
+    Json = dict[str, Any]
+
+    class Jobs(Protocol):
+        """The job queue of the running cluster."""
+
+        def possible(self, opcodes: Sequence[Json]) -> list[Json]:
+            """Those of `opcodes` that make one job there."""
+
+        def ended(self, jobs: Iterable[int]) -> bool | None:
+            """Whether all `jobs` succeeded; None as long as one of them has not ended."""
+
+        def submit(self, opcodes: Sequence[Json]) -> int:
+            """Submit one job; its id."""
+
+        def retag(self, instance: str, added: Sequence[str], removed: Sequence[str]) -> None:
+            """Change the tags of an instance."""
+
+
+__all__ = ["RepairRound"]
+
+
+@dataclass
+class _Patient:
+    """One instance: how it is, and what is done about it.
+
+    ``opcodes`` are those of its repair; ``note`` is for people.
+    """
+
+    instance: Instance
+    state: RepairState
+    repair: Repair | None = None
+    note: str = ""
+    added: list[str] = field(default_factory=list)
+    removed: list[str] = field(default_factory=list)
+    opcodes: list[Json] = field(default_factory=list)
+
+    def become(self, name: str, record: Record) -> None:
+        """Another state, and the tags that say so."""
+        self.state = self.state.changed(name, record)
+        self.added, self.removed = [record.tag], list(dict.fromkeys(self.state.outdated))
+        self.state = replace(self.state, outdated=())
+
+
+class RepairRound:
+    """One look at all instances.
+
+    `jobs`: the queue, None for a cluster that is not running; `execute`: jobs are submitted and
+    tags changed there; `delay`: seconds that every repair waits first.
+
+    Raises
+    ------
+    UsageError
+        If tags tell of two repairs of one instance at the same time.
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        settings: Settings,
+        jobs: Jobs | None = None,
+        execute: bool = False,
+        delay: float = 0.0,
+    ) -> None:
+        self._cluster = cluster
+        self._jobs = jobs
+        self._execute = execute and jobs is not None
+        self._delay = delay
+        self._now = int(time.time())
+        self._repairs = Repairs(cluster, settings, Alarm(settings.time_limit))
+        try:
+            self._patients = [_Patient(i, state_of(i)) for i in cluster.instances]
+        except ValueError as error:
+            raise UsageError(str(error)) from None
+        self._patients.sort(key=lambda one: one.instance.name)
+
+    def run(self) -> None:
+        """First what was pending, then what is broken."""
+        for one in self._patients:
+            self._look_at_jobs(one)
+            self._commit(one)
+        for one in self._patients:
+            one.repair = self._repairs.needed(one.instance)
+            if one.repair is not None and one.state.name == HEALTHY:
+                self._treat(one, one.repair)
+
+    def _look_at_jobs(self, one: _Patient) -> None:
+        """What has become of a pending repair."""
+        record = one.state.record
+        if one.state.name != PENDING or record is None:
+            return
+        done = None if self._jobs is None else self._jobs.ended(record.jobs)
+        if done is None:
+            one.note = "its jobs have not ended" if self._jobs else "its jobs are not known here"
+            return
+        one.note = "its repair succeeded" if done else "its repair failed"
+        result, name = (SUCCESS, HEALTHY) if done else (FAILURE, FAILED)
+        one.become(name, record.ended(result, self._now))
+
+    def _treat(self, one: _Patient, repair: Repair) -> None:
+        """Repair an instance, if that is allowed."""
+        permission = permission_of(self._cluster, one.instance, self._now)
+        if not permission.allows(repair.kind):
+            self._forbidden(one, repair, permission)
+            return
+        self._repairs.placed(repair)
+        if not repair.opcodes:
+            one.note = f"{repair.kind}: {repair.reason}"
+            return
+        opcodes = repair.opcodes if self._jobs is None else self._jobs.possible(repair.opcodes)
+        if not opcodes:
+            one.note = f"{repair.kind}: RAPI takes no such job, LUXI does"
+            return
+        if self._delay and (self._jobs is None or len(opcodes) == len(repair.opcodes)):
+            opcodes = [_delay(self._delay), *opcodes]
+        one.opcodes = opcodes
+        places = ":".join(self._cluster.node_names(repair.nodes))
+        one.note = f"{repair.kind}: {repair.reason}; it goes to {places}"
+        self._begin(one, repair)
+
+    def _forbidden(self, one: _Patient, repair: Repair, permission: Permission) -> None:
+        one.note = f"{repair.kind} is needed ({repair.reason}): {permission}"
+        if permission.upto:
+            record = Record(repair.kind, str(uuid4()), self._now, (), ENOPERM)
+            one.become(NEEDS, record)
+            self._commit(one)
+
+    def _begin(self, one: _Patient, repair: Repair) -> None:
+        """Submit the repair, and write down that it is pending."""
+        numbers: tuple[int, ...] = ()
+        if self._execute and self._jobs is not None:
+            numbers = (self._jobs.submit(one.opcodes),)
+        one.become(PENDING, Record(repair.kind, str(uuid4()), self._now, numbers))
+        self._commit(one)
+
+    def _commit(self, one: _Patient) -> None:
+        """Change the tags on the running cluster, if there is one to be changed."""
+        if self._execute and self._jobs is not None and one.added:
+            self._jobs.retag(one.instance.name, one.added, one.removed)
+
+    # What is told
+
+    def status(self) -> int:
+        """1 if somebody should look."""
+        sick = [one for one in self._patients if one.state.name in (FAILED, NEEDS)]
+        helpless = [o for o in self._patients if o.repair and o.state.name == HEALTHY]
+        return 1 if sick or helpless else 0
+
+    def document(self) -> Json:
+        """What is done, as plain data: instances of which there is something to say, and counts."""
+        return {
+            "command": "repair",
+            "executed": self._execute,
+            "instances": [
+                self._entry(one) for one in self._patients if one.note or one.state.name != HEALTHY
+            ],
+            "counts": dict(sorted(Counter(one.state.name for one in self._patients).items())),
+        }
+
+    def _entry(self, one: _Patient) -> Json:
+        found: Json = {"instance": one.instance.name, "state": one.state.name, "note": one.note}
+        if one.repair is not None:
+            found["repair"] = one.repair.kind
+        if one.opcodes and one.repair is not None:
+            found |= {
+                "to": self._cluster.node_names(one.repair.nodes),
+                "opcodes": one.opcodes,
+            }
+        if one.added:
+            found["tags"] = {"add": one.added, "remove": one.removed}
+        return found
+
+
+def _delay(seconds: float) -> Json:
+    """An opcode that waits."""
+    return {
+        "OP_ID": "OP_TEST_DELAY", "duration": seconds, "on_master": True, "on_nodes": [],
+        "repeat": 0, "interruptible": False, "no_locks": False,
+    }  # fmt: skip

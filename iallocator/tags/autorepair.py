@@ -1,0 +1,204 @@
+"""The tags by which repairs are allowed and remembered, as harep reads and writes them.
+
+``ganeti:watcher:autorepair:TYPE`` on an instance, its group or the cluster allows repairs up
+to that type; the nearest counts, of several on one object the least destructive.
+``...:suspend[:SECONDS]`` takes that back, for ever or until then.
+``...:pending:TYPE:ID:SECONDS:JOBS`` and ``...:result:TYPE:ID:SECONDS:RESULT:JOBS`` on an
+instance say how a repair is; seconds are since 1970, jobs are joined by ``+``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from iallocator.model.cluster import Cluster
+    from iallocator.model.instance import Instance
+
+__all__ = [
+    "ENOPERM",
+    "FAILED",
+    "FAILOVER",
+    "FAILURE",
+    "FIX_STORAGE",
+    "HEALTHY",
+    "NEEDS",
+    "PENDING",
+    "REINSTALL",
+    "SUCCESS",
+    "TYPES",
+    "Permission",
+    "Record",
+    "RepairState",
+    "permission_of",
+    "state_of",
+]  # fmt: skip
+
+PREFIX = "ganeti:watcher:autorepair:"
+SUSPEND = PREFIX + "suspend"
+
+FIX_STORAGE, MIGRATE, FAILOVER, REINSTALL = TYPES = (
+    "fix-storage", "migrate", "failover", "reinstall",
+)  # fmt: skip
+"""The least destructive first."""
+
+ENOPERM, SUCCESS, FAILURE = RESULTS = ("enoperm", "success", "failure")
+"""Of several results of one repair the last of these counts."""
+
+HEALTHY, FAILED, PENDING, NEEDS = ("Healthy", "Failure", "Pending repair", "Needs repair")
+"""The states of an instance, in harep's words."""
+
+
+@dataclass(frozen=True)
+class Permission:
+    """What may be done to an instance.
+
+    Attributes
+    ----------
+    upto:
+        The most destructive type; "" for none.
+    suspended:
+        Until when, in seconds since 1970 (infinity: for ever); 0: it is not.
+    """
+
+    upto: str = ""
+    suspended: float = 0
+
+    def allows(self, kind: str) -> bool:
+        """Whether a repair of this type may be made."""
+        return bool(self.upto) and TYPES.index(kind) <= TYPES.index(self.upto)
+
+    def __str__(self) -> str:
+        if self.suspended:
+            until = "" if self.suspended == float("inf") else f" until {self.suspended:.0f}"
+            return f"repairs are suspended{until}"
+        return f"only repairs up to {self.upto} are allowed" if self.upto else "no tag allows it"
+
+
+@dataclass(frozen=True)
+class Record:
+    """What a tag of an instance says of a repair; `result` is "" while it is pending."""
+
+    kind: str
+    identity: str
+    seconds: int
+    jobs: tuple[int, ...] = ()
+    result: str = ""
+
+    @property
+    def tag(self) -> str:
+        """As it is written."""
+        word = "result" if self.result else "pending"
+        middle = [self.result] if self.result else []
+        jobs = "+".join(map(str, self.jobs))
+        parts = [word, self.kind, self.identity, str(self.seconds), *middle, jobs]
+        return PREFIX + ":".join(parts)
+
+    def ended(self, result: str, seconds: int) -> Record:
+        """The same repair with its result."""
+        return replace(self, result=result, seconds=seconds)
+
+
+@dataclass(frozen=True)
+class RepairState:
+    """How an instance is by its tags.
+
+    Attributes
+    ----------
+    name:
+        One of `HEALTHY`, `FAILED`, `PENDING`, `NEEDS`.
+    record:
+        The tag that says so; None if there is none.
+    outdated:
+        Tags that are to be removed with the next change.
+    """
+
+    name: str
+    record: Record | None = None
+    outdated: tuple[str, ...] = ()
+
+    def changed(self, name: str, record: Record) -> RepairState:
+        """The state that follows, in which the tag of this one is out of date."""
+        old = () if self.record is None else (self.record.tag,)
+        return RepairState(name, record, (*old, *self.outdated))
+
+
+def permission_of(cluster: Cluster, instance: Instance, now: float) -> Permission:
+    """What the nearest tags allow: of the instance, of its primary's group, of the cluster."""
+    group = cluster.nodes[instance.nodes[0]].group
+    for tags in (instance.tags, group.tags, cluster.tags):
+        found = _permission(tags, now)
+        if found is not None:
+            return found
+    return Permission()
+
+
+def _permission(tags: Sequence[str], now: float) -> Permission | None:
+    """What the tags of one object say; None if nothing."""
+    words = [tag[len(SUSPEND) :] for tag in tags if tag.startswith(SUSPEND)]
+    times = [float("inf") if word in ("", ":") else _seconds(word) for word in words]
+    until = max((time for time in times if time > now), default=0)
+    if until:
+        return Permission(suspended=until)
+    allowed = [kind for kind in TYPES if PREFIX + kind in tags]
+    return Permission(allowed[0]) if allowed else None
+
+
+def _seconds(word: str) -> float:
+    """The time in ``:SECONDS``; 0 if it is none."""
+    text = word[1:]
+    return float(text) if word.startswith(":") and text.isascii() and text.isdigit() else 0
+
+
+def state_of(instance: Instance) -> RepairState:
+    """How the instance is by its tags; of failures the earliest counts, else the newest repair.
+
+    Raises
+    ------
+    ValueError
+        If a repair began while another was pending.
+    """
+    repairs: dict[str, list[Record]] = {}
+    for record in filter(None, map(_record, instance.tags)):
+        repairs.setdefault(record.identity, []).append(record)
+    state = RepairState(HEALTHY)
+    for records in sorted(repairs.values(), key=lambda some: min(one.seconds for one in some)):
+        last = max(records, key=lambda one: (_rank(one.result), one.seconds))
+        if state.name == FAILED:
+            break
+        if state.name == PENDING and state.record is not None:
+            raise ValueError(
+                f"{instance.name}: tag {last.tag}, though {state.record.tag} is pending"
+            )
+        earlier = tuple(one.tag for one in records if one != last)
+        state = state.changed(_name(last), last)
+        state = replace(state, outdated=(*state.outdated, *earlier))
+    return state
+
+
+def _name(record: Record) -> str:
+    if not record.result:
+        return PENDING
+    return FAILED if record.result == FAILURE else HEALTHY
+
+
+def _rank(result: str) -> int:
+    return RESULTS.index(result) if result else -1
+
+
+def _record(tag: str) -> Record | None:
+    """What a tag says of a repair; None if it is another tag, or damaged."""
+    if not tag.startswith((PREFIX + "pending:", PREFIX + "result:")):
+        return None
+    word, *parts = tag[len(PREFIX) :].split(":")
+    if len(parts) != (5 if word == "result" else 4):
+        return None
+    kind, identity, seconds, *result, jobs = parts
+    numbers = jobs.split("+") if jobs else []
+    known = kind in TYPES and (not result or result[0] in RESULTS)
+    if not known or not all(n.isascii() and n.isdigit() for n in (seconds, *numbers)):
+        return None
+    return Record(kind, identity, int(seconds), tuple(map(int, numbers)), "".join(result))

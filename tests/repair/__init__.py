@@ -1,0 +1,1 @@
+"""Repairs by tags, as harep makes them."""
