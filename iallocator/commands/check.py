@@ -93,9 +93,13 @@ def run(settings: Settings, positional: Sequence[str]) -> int:
     whole = Alarm(seconds)
     with Alarm(seconds * BALANCING) as alarm:
         wanted = balance_options.balance_options_of(settings, settled(settings, source), alarm)
-        if settings.no_simulation:
+        longest = wanted.limits.max_length
+        if settings.no_simulation or settings.machine_readable:
             wanted.limits.max_length = 0
         done = balance_cluster(source.cluster, wanted, progress())
+        if _to_balance_after_all(done, settings, whole):
+            wanted.limits.max_length = longest
+            done = balance_cluster(source.cluster, wanted, progress())
     if TIME_IS_UP in (done.plan.reason, *(one.plan.reason for one in done.plans)):
         tell(f"iallocator: {TIME_IS_UP} before balancing was at its end")
     with WholeOutput():
@@ -128,6 +132,13 @@ def _follow_hcheck(settings: Settings) -> None:
     settings.compat = "hail"
     if not settings.says("n1", "n1_off"):
         settings.n1 = "strict"
+
+
+def _to_balance_after_all(done: GroupPlans, settings: Settings, whole: Alarm) -> bool:
+    """Whether hcheck would balance what nothing was moved in yet: only what is not healthy."""
+    if settings.no_simulation or not settings.machine_readable or done.interrupted:
+        return False
+    return _checkup(done, settings, whole).hcheck_needs
 
 
 def _checkup(done: GroupPlans, settings: Settings, whole: Alarm) -> Checkup:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from iallocator.model.rule import ALWAYS
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence, Set
 
+    from iallocator.constraints.domains import Domains, Zones
     from iallocator.model.rule import Member, Rule
     from iallocator.model.state import State
 
@@ -17,7 +20,39 @@ if TYPE_CHECKING:
     MembersOf = Mapping[str, Mapping[Rule, Sequence[Member]]]
     """Instance -> rule -> its memberships there."""
 
-__all__ = ["Census", "LiveCensus"]
+__all__ = ["Census", "LiveCensus", "Musts"]
+
+
+class Musts:
+    """The members of one rule that must, by what they ask: one pass over all shapes.
+
+    Attributes
+    ----------
+    every:
+        Node -> how many are there.
+    by_domain:
+        Domain that they name ("": none) -> the same of those.
+    named:
+        Failure domains -> the same of all that name a domain which means these.
+    """
+
+    __slots__ = ("by_domain", "every", "named")
+
+    def __init__(self, shapes: Mapping[Shape, Counts], domains: Domains) -> None:
+        self.every: Counts = {}
+        self.by_domain: dict[str, Counts] = {}
+        self.named: dict[Zones, Counts] = {}
+        for (weight, domain), counts in shapes.items():
+            if weight == ALWAYS:
+                self.by_domain[domain] = counts
+                _add(self.every, counts)
+                if domain:
+                    _add(self.named.setdefault(domains.zones(domain), {}), counts)
+
+
+def _add(sums: Counts, counts: Counts) -> None:
+    for node, count in counts.items():
+        sums[node] = sums.get(node, 0) + count
 
 
 class Census:
@@ -33,7 +68,9 @@ class Census:
         Rule -> how often its counts have changed.
     """
 
-    __slots__ = ("_counts", "_members_of", "_present", "homes", "versions")
+    __slots__ = (
+        "_counts", "_members_of", "_musts", "_named", "_present", "homes", "versions",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -43,6 +80,8 @@ class Census:
         self._members_of = members_of
         self._present: dict[Rule, dict[int, dict[Member, None]]] = {}
         self._counts: dict[Rule, dict[Shape, Counts]] = {}
+        self._musts: dict[Rule, tuple[int, Musts]] = {}
+        self._named: dict[Rule, tuple[int, set[Zones]]] = {}
         self.homes: dict[str, int] = {}
         self.versions: dict[Rule, int] = {}
         for name in members_of if where else ():
@@ -52,6 +91,23 @@ class Census:
     def counts(self, rule: Rule) -> Mapping[Shape, Counts]:
         """Shape -> node -> how many members of that shape are there."""
         return self._counts.get(rule, {})
+
+    def musts(self, rule: Rule, domains: Domains) -> Musts:
+        """The members that must; kept for as long as the counts of the rule are the same."""
+        version = self.versions.get(rule, 0)
+        known = self._musts.get(rule)
+        if known is None or known[0] != version:
+            known = self._musts[rule] = version, Musts(self.counts(rule), domains)
+        return known[1]
+
+    def named(self, rule: Rule, domains: Domains) -> set[Zones]:
+        """The failure domains that members name; kept like `musts`."""
+        version = self.versions.get(rule, 0)
+        known = self._named.get(rule)
+        if known is None or known[0] != version:
+            found = {domains.zones(domain) for _, domain in self.counts(rule) if domain}
+            known = self._named[rule] = version, found
+        return known[1]
 
     def present(self, rule: Rule) -> Mapping[int, Collection[Member]]:
         """Node -> the members that are there, in no order; nodes without any may be left out."""

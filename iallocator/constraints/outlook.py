@@ -65,22 +65,40 @@ class _Term:
 
 
 class Outlook:
-    """One member of a rule, and where the others are.
+    """One member of a rule, and where the others are, as they are while it is asked.
 
-    Cost: shapes of the rule times nodes to make; to ask, failure domains that nodes have.
+    Cost: of musts the failure domains that differ, times nodes, to make; to ask, those
+    domains.  Of shoulds the shapes of the rule instead, but only once they are asked of.
     """
 
-    __slots__ = ("_musts", "_wishes", "member")
+    __slots__ = ("_census", "_domains", "_must_terms", "_wish_terms", "member")
 
     def __init__(self, member: Member, census: Census, domains: Domains) -> None:
         self.member = member
-        terms = _terms(member, census, domains)
-        self._musts = [term for (must, _), term in terms.items() if must]
-        self._wishes = [term for (must, _), term in terms.items() if not must]
+        self._census = census
+        self._domains = domains
+        self._must_terms: list[_Term] | None = None
+        self._wish_terms: list[_Term] | None = None
 
     def __bool__(self) -> bool:
         """Whether there are others at all."""
-        return bool(self._musts or self._wishes)
+        census, rule, name = self._census, self.member.rule, self.member.instance
+        own = len(census.of(name, rule)) if name in census.homes else 0
+        return sum(map(len, census.present(rule).values())) > own
+
+    @property
+    def _musts(self) -> list[_Term]:
+        if self._must_terms is None:
+            found = _must_terms(self.member, self._census, self._domains)
+            self._must_terms = list(found) if self.member.must else []
+        return self._must_terms
+
+    @property
+    def _wishes(self) -> list[_Term]:
+        if self._wish_terms is None:
+            found = _wish_terms(self.member, self._census, self._domains)
+            self._wish_terms = list(found.values())
+        return self._wish_terms
 
     def musts(self, node: int) -> int:
         """How many musts the member breaks on `node`."""
@@ -99,25 +117,56 @@ class Outlook:
         return sum(term.cost(node) for term in self._wishes)
 
 
-def _terms(member: Member, census: Census, domains: Domains) -> dict[tuple[bool, Zones], _Term]:
-    """(whether they must, zones) -> the others that count there; shapes that ask alike are one."""
+def _must_terms(member: Member, census: Census, domains: Domains) -> Iterator[_Term]:
+    """The others that must, all that ask for the same failure domains in one.
+
+    Where a member names a domain, every other must hold in it; besides, each other asks for
+    the domain that it names itself.
+    """
+    rule, domain = member.rule, member.domain
+    home = census.homes.get(member.instance)
+    own = census.of(member.instance, rule) if home is not None else ()
+    musts = census.musts(rule, domains)
+
+    def term(zones: Zones, counts: Mapping[int, int], mine: int) -> _Term:
+        others = dict(counts)
+        if home is not None and mine:
+            others[home] -= mine
+        found = _Term(rule.kind == APART, zones)
+        found.add(others, 0.0)
+        return found
+
+    counted = [one.domain for one in own if one.must and (domain or not one.domain)]
+    mine = domains.zones(domain)
+    yield term(mine, musts.every if domain else musts.by_domain.get("", {}), len(counted))
+    for zones, every in musts.named.items():
+        # those that name the same domain ask for nothing more
+        same = musts.by_domain.get(domain, {}) if domain and zones is mine else {}
+        counts = {node: count - same.get(node, 0) for node, count in every.items()}
+        named = [one.domain for one in own if one.must and one.domain not in ("", domain)]
+        yield term(zones, counts, sum(domains.zones(one) is zones for one in named))
+
+
+def _wish_terms(member: Member, census: Census, domains: Domains) -> dict[Zones, _Term]:
+    """Zones -> the others that should and count there; shapes that ask alike are one."""
     rule = member.rule
     home = census.homes.get(member.instance)
     own = [one.shape for one in census.of(member.instance, rule)] if home is not None else []
-    found: dict[tuple[bool, Zones], _Term] = {}
+    found: dict[Zones, _Term] = {}
     for shape, counts in census.counts(rule).items():
+        price = weight_between(member.weight, shape[0])
+        if price == ALWAYS:
+            continue
         others: Mapping[int, int] = counts
         if home is not None and shape in own:
             others = {**counts, home: counts[home] - own.count(shape)}
         if not any(others.values()):
             continue
-        price = weight_between(member.weight, shape[0])
-        must = price == ALWAYS
         for asked in domains_between(member.domain, shape[1]):
             zones = domains.zones(asked)
-            if (must, zones) not in found:
-                found[must, zones] = _Term(rule.kind == APART, zones)
-            found[must, zones].add(others, 0.0 if must else price)
+            if zones not in found:
+                found[zones] = _Term(rule.kind == APART, zones)
+            found[zones].add(others, price)
     return found
 
 
@@ -199,7 +248,7 @@ def _new(
 
 def _asked(member: Member, census: Census, domains: Domains) -> set[Zones]:
     """All failure domains that count between `member` and another of its rule."""
-    named = {domain for _, domain in census.counts(member.rule)}
-    return {
-        domains.zones(domain) for other in named for domain in domains_between(member.domain, other)
-    }
+    found = set(census.named(member.rule, domains))
+    if member.domain or any(not domain for _, domain in census.counts(member.rule)):
+        found.add(domains.zones(member.domain))
+    return found

@@ -108,23 +108,31 @@ def _circles(relations: Relations, names: Collection[str]) -> Iterator[TagFindin
 def _parted_units(relations: Relations, names: Collection[str]) -> Iterator[TagFinding]:
     """Instances that must be apart, and together by other tags."""
     units = relations.units()
+    together = [(rule, _named_domains(rule)) for rule in relations.rules if rule.kind == TOGETHER]
+    special = {domain for _, domains in together for domain in domains}
+    general = units_of([rule for rule, domains in together if not domains], domains=True)
     for rule in relations.rules:
         if rule.kind == APART:
-            yield from _within(rule, units, "", names)
-            for domain in sorted({member.domain for member in rule.members} - {""}):
-                same = [r for r in relations.rules if _binds_in(r, domain)]
-                yield from _within(rule, units_of(same, domains=True), domain, names)
+            yield from _told(_pairs(rule, units).get("", ()), names)
+            usual = _pairs(rule, general)
+            for domain in sorted(_named_domains(rule)):
+                pairs = usual
+                if domain in special:
+                    same = [one for one, domains in together if domains <= {domain}]
+                    pairs = _pairs(rule, units_of(same, domains=True))
+                yield from _told(pairs.get(domain, ()), names)
 
 
-def _binds_in(rule: Rule, domain: str) -> bool:
-    """Whether a rule keeps its members in one failure domain of that prefix, or on one node."""
-    return rule.kind == TOGETHER and all(one.domain in ("", domain) for one in rule.members)
+def _named_domains(rule: Rule) -> set[str]:
+    """The failure domains that members name."""
+    return {member.domain for member in rule.members} - {""}
 
 
-def _within(rule: Rule, units: Units, domain: str, names: Collection[str]) -> Iterator[TagFinding]:
-    """Two of `rule` in one unit: told of each that is in `names`, with the first other."""
+def _pairs(rule: Rule, units: Units) -> dict[str, list[tuple[Member, Member]]]:
+    """Each of `rule` that must, and another in its unit, by the domains that the two ask for."""
     first: dict[int, list[Member]] = {}
-    for member in rule.members:
+    pairs: dict[str, list[tuple[Member, Member]]] = {}
+    for member in rule.members if units else ():
         unit = units.get(member.instance)
         if not member.must or unit is None:
             continue
@@ -132,11 +140,19 @@ def _within(rule: Rule, units: Units, domain: str, names: Collection[str]) -> It
         other = next((one for one in others if one.instance != member.instance), None)
         if len(others) < 2:
             others.append(member)
-        if other is not None and domain in domains_between(member.domain, other.domain):
-            for one, against in ((member, other), (other, member)):
-                if one.instance in names:
-                    text = f"contradicts tags by which it must be together with {against.instance}"
-                    yield TagFinding("contradiction", f"instance {one.instance}", one.tag, text)
+        if other is not None:
+            for domain in domains_between(member.domain, other.domain):
+                pairs.setdefault(domain, []).append((member, other))
+    return pairs
+
+
+def _told(pairs: Iterable[tuple[Member, Member]], names: Collection[str]) -> Iterator[TagFinding]:
+    """What is told of each of two that is in `names`."""
+    for member, other in pairs:
+        for one, against in ((member, other), (other, member)):
+            if one.instance in names:
+                text = f"contradicts tags by which it must be together with {against.instance}"
+                yield TagFinding("contradiction", f"instance {one.instance}", one.tag, text)
 
 
 def _unknown_domains(

@@ -5,7 +5,6 @@ from __future__ import annotations
 from iallocator.ganeti.job_sets import job_sets
 from iallocator.model.state import State
 from iallocator.planners.plan import Plan, replay
-from iallocator.transition.assemble import transition_of_moves
 from iallocator.transition.resources import room
 from iallocator.transition.separations import Separations
 
@@ -130,6 +129,8 @@ class PlanResult:
         return self._transition
 
     def _ordered(self) -> Transition:
+        from iallocator.transition.assemble import transition_of_moves
+
         moves = [(move.instance, move.before, move.steps) for move in self.moves]
         orders = self.demands.orders if self.demands else ()
         return transition_of_moves(

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -237,3 +239,33 @@ def test_check_without_simulation_scans_no_moves(
     path.write_bytes(builders.as_bytes(builders.cluster(3, instances=residents)))
     assert main(["check", "--json", "--no-simulation", str(path)]) == 0
     assert json.loads(capsys.readouterr().out)["moves"] == []
+
+
+def test_check_in_hchecks_way_scans_no_moves_of_a_healthy_cluster(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Hcheck balances only what is not healthy, and so nothing is looked for."""
+
+    def scanned(*arguments: object) -> None:
+        raise AssertionError
+
+    monkeypatch.setattr("iallocator.planners.balance.scan.neighbourhood.MoveScan.__init__", scanned)
+    path = tmp_path / "cluster.json"
+    residents = {f"i{k}": builders.instance("node1", "node2") for k in range(3)}
+    path.write_bytes(builders.as_bytes(builders.cluster(3, instances=residents)))
+    assert main(["check", "--machine-readable", str(path)]) == 0
+    assert "HCHECK_INIT_CLUSTER_NEED_REBALANCE=0" in capsys.readouterr().out
+
+
+def test_check_without_simulation_loads_no_array_library(tmp_path: Path) -> None:
+    """It would take longer than all the rest where the cluster is small."""
+    path = tmp_path / "cluster.json"
+    residents = {"i": builders.instance("node1", "node2")}
+    path.write_bytes(builders.as_bytes(builders.cluster(5, instances=residents)))
+    script = (
+        "import sys; from iallocator.cli import main; main(sys.argv[1:]); "
+        "sys.exit('numpy' in sys.modules)"
+    )
+    arguments = ["check", "--no-simulation", str(path)]
+    done = subprocess.run([sys.executable, "-c", script, *arguments], check=False)
+    assert done.returncode == 0

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from iallocator.planners.balance.scan.neighbourhood import MoveScan
 from iallocator.planners.plan import traffic
 
 TYPE_CHECKING = False
@@ -13,6 +12,7 @@ if TYPE_CHECKING:
     from iallocator.model.instance import Instance
     from iallocator.model.state import State
     from iallocator.planners.balance.move_kinds import MoveRules
+    from iallocator.planners.balance.scan.neighbourhood import MoveScan
     from iallocator.planners.survival import Survival
 
 __all__ = ["BalanceProblem"]
@@ -46,13 +46,16 @@ class BalanceProblem:
 
     def scan(self) -> MoveScan:
         """All moves, as the state is now."""
-        scan = MoveScan(
-            self.state, self.scope, self.fixed, self.instances, self.rules, self.relations
-        )
+        scan = self._scan(self.rules, self.relations)
         scan.set_prices(traffic)
         return scan
 
     def relaxed(self) -> MoveScan:
         """All moves, those that only soft limits or bonds forbid among them."""
-        rules = self.rules.without_soft_limits()
-        return MoveScan(self.state, self.scope, self.fixed, self.instances, rules)
+        return self._scan(self.rules.without_soft_limits(), None)
+
+    def _scan(self, rules: MoveRules, relations: Relations | None) -> MoveScan:
+        # loads the array library, which is not needed where no move is looked for
+        from iallocator.planners.balance.scan.neighbourhood import MoveScan
+
+        return MoveScan(self.state, self.scope, self.fixed, self.instances, rules, relations)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from iallocator.model.rule import ALWAYS
+from iallocator.model.rule import ALWAYS, weight_between
 from iallocator.planners.balance.scan.rule_costs import RuleCosts, ShareMatrices
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from iallocator.model.rule import Rule
     from iallocator.planners.balance.move_kinds import MoveKind
     from iallocator.planners.balance.scan.node_table import Floats, NodeTable, Whole
-    from iallocator.planners.balance.scan.rule_costs import Costs, Shape
+    from iallocator.planners.balance.scan.rule_costs import Costs
 
     Truths = NDArray[np.bool_]
 
@@ -40,6 +40,7 @@ class BondCosts:
         self.nodes = len(relations.cluster.nodes)
         self._shares = ShareMatrices(relations.domains, self.nodes)
         self._rules: dict[Rule, RuleCosts] = {}
+        self._counts: dict[Rule, tuple[int, Floats]] = {}
         self._costs: dict[Rule, tuple[int, Costs]] = {}
         self._penalties: dict[Rule, tuple[int, float]] = {}
         self._wished = [r for r in relations.rules if any(not m.must for m in r.members)]
@@ -56,9 +57,16 @@ class BondCosts:
         version = self.census.now().versions.get(rule, 0)
         known = self._costs.get(rule)
         if known is None or known[0] != version:
-            arrays = self.rule(rule)
-            counts = arrays.matrix(self.census.counts(rule), self.nodes)
-            known = self._costs[rule] = version, arrays.costs(counts)
+            known = self._costs[rule] = version, self.rule(rule).costs(self._matrix(rule))
+        return known[1]
+
+    def _matrix(self, rule: Rule) -> Floats:
+        """Shapes × nodes: how many members are there."""
+        version = self.census.versions.get(rule, 0)
+        known = self._counts.get(rule)
+        if known is None or known[0] != version:
+            counts = self.rule(rule).matrix(self.census.counts(rule), self.nodes)
+            known = self._counts[rule] = version, counts
         return known[1]
 
     def penalty(self, scope: Mapping[int, int]) -> float:
@@ -78,7 +86,7 @@ class BondCosts:
 
     def _penalty(self, rule: Rule, scope: Mapping[int, int]) -> float:
         arrays = self.rule(rule)
-        counts = arrays.matrix(self.census.counts(rule), self.nodes)
+        counts = self._matrix(rule)
         share: Floats = np.ones(self.nodes)  # bonds that leave the scope count in full
         share[list(scope)] = 0.5
         inside = counts * (share == 0.5)
@@ -99,7 +107,8 @@ class BondCosts:
             home = self.census.homes.get(name)
             members = self.relations.members_of[name][rule]
             for one, other in permutations(members, 2) if home in scope else ():
-                weight, broken = self.rule(rule).between(one.shape, other.shape)
+                weight = weight_between(one.weight, other.weight)
+                broken = self.rule(rule).broken_between(one.domain, other.domain)
                 total += weight * float(broken[home, home]) if weight != ALWAYS else 0.0
         return total
 
@@ -214,6 +223,7 @@ class _Entries:
         self.rows: Whole = np.array([rows[m.instance] for m in members], dtype=np.intp)
         self._shapes: Whole = np.array([arrays.row[m.shape] for m in members], dtype=np.intp)
         self._members = members
+        self._pairs = self._own_pairs(bonds)
 
     def add_to(self, musts: Floats, costs: Floats, wanted: Truths) -> None:
         """Add what the `wanted` rows break on each node of the cluster."""
@@ -224,23 +234,33 @@ class _Entries:
         rows, shapes = self.rows[chosen], self._shapes[chosen]
         np.add.at(musts, rows, more[shapes])
         np.add.at(costs, rows, dearer[shapes])
-        self._leave_out_own(musts, costs, chosen)
+        self._leave_out_own(musts, costs, wanted)
 
-    def _leave_out_own(self, musts: Floats, costs: Floats, chosen: Whole) -> None:
-        """Take away what each of `chosen` was counted for among the others."""
+    def _own_pairs(self, bonds: BondCosts) -> dict[tuple[str, str], tuple[Whole, Floats]]:
+        """Memberships with each of the same instance's, itself among them, by their domains.
+
+        Positions in `rows`, and what the two owe each other.
+        """
+        pairs: dict[tuple[str, str], list[tuple[int, float]]] = {}
+        for number, member in enumerate(self._members):
+            for other in bonds.relations.members_of[member.instance][self.rule]:
+                weight = weight_between(member.weight, other.weight)
+                pairs.setdefault((member.domain, other.domain), []).append((number, weight))
+        return {
+            domains: (np.array([n for n, _ in some], np.intp), np.array([w for _, w in some]))
+            for domains, some in pairs.items()
+        }
+
+    def _leave_out_own(self, musts: Floats, costs: Floats, wanted: Truths) -> None:
+        """Take away what each of the `wanted` rows was counted for among the others."""
         arrays, homes = self._bonds.rule(self.rule), self._bonds.census.homes
-        of_rule = self._bonds.relations.members_of
-        pairs: dict[tuple[Shape, Shape], tuple[list[int], list[int]]] = {}
-        for number in chosen.tolist():
-            member = self._members[number]
-            home = homes.get(member.instance)
-            for other in of_rule[member.instance][self.rule] if home is not None else ():
-                rows, at = pairs.setdefault((member.shape, other.shape), ([], []))
-                rows.append(int(self.rows[number]))
-                at.append(home if home is not None else 0)
-        for (shape, with_shape), (rows, at) in pairs.items():
-            weight, broken = arrays.between(shape, with_shape)
-            if weight == ALWAYS:
-                np.subtract.at(musts, rows, broken[at])
-            else:
-                np.subtract.at(costs, rows, weight * broken[at])
+        home: Whole = np.array([homes.get(m.instance, -1) for m in self._members], np.intp)
+        counts = wanted[self.rows] & (home >= 0)
+        for domains, (numbers, weights) in self._pairs.items():
+            some = counts[numbers]
+            chosen, prices = numbers[some], weights[some]
+            broken = arrays.broken_between(*domains)[home[chosen]]
+            must = prices == ALWAYS
+            rows = self.rows[chosen]
+            np.subtract.at(musts, rows[must], broken[must])
+            np.subtract.at(costs, rows[~must], prices[~must][:, None] * broken[~must])

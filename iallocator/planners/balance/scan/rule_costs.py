@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from iallocator.model.constraint import APART
-from iallocator.model.rule import domains_between, weight_between
+from iallocator.model.rule import domains_between
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -35,6 +35,7 @@ class ShareMatrices:
         self._domains = domains
         self._nodes = nodes
         self._known: dict[Zones, Floats] = {}
+        self._alone: dict[int, bool] = {}
 
     def of(self, domain: str) -> Floats:
         """That of one prefix: the same object for all that mean the same."""
@@ -48,7 +49,12 @@ class ShareMatrices:
                 touching[zone, list(others)] = 1
             found = np.asarray((inside.T @ touching @ inside > 0) * 1.0, np.float64)
             self._known[zones] = found
+            self._alone[id(found)] = bool((found == np.eye(self._nodes)).all())
         return found
+
+    def is_identity(self, share: Floats) -> bool:
+        """Whether `share`, one of these, says that every node is alone."""
+        return self._alone[id(share)]
 
 
 class RuleCosts:
@@ -73,9 +79,14 @@ class RuleCosts:
 
     def matrix(self, counts: Mapping[Shape, Mapping[int, int]], nodes: int) -> Floats:
         """Counts by shape and node as an array."""
-        found: Floats = np.zeros((len(self._shapes), nodes))
-        for shape, by_node in counts.items():
-            found[self.row[shape], list(by_node)] = list(by_node.values())
+        found = np.zeros((len(self.row), nodes))
+        row = self.row
+        cells = [
+            (row[shape], node, n) for shape, some in counts.items() for node, n in some.items()
+        ]
+        if cells:
+            rows, columns, numbers = np.array(cells).T
+            found[rows, columns] = numbers
         return found
 
     def costs(self, counts: Floats) -> Costs:
@@ -122,14 +133,15 @@ class RuleCosts:
         return found
 
     def _broken(self, counts: Floats, share: Floats) -> Floats:
-        near: Floats = counts @ share
+        alone = self._shares.is_identity(share)
+        near: Floats = counts.copy() if alone else counts @ share
         return near if self._apart else counts.sum(axis=1, keepdims=True) - near
 
-    def between(self, one: Shape, other: Shape) -> tuple[float, Floats]:
-        """What two members owe each other, and nodes × nodes in how many domains it is broken."""
-        shares = [self._shares.of(domain) for domain in domains_between(one[1], other[1])]
+    def broken_between(self, one: str, other: str) -> Floats:
+        """Nodes × nodes: by how many domains the bond of members that name these is broken."""
+        shares = [self._shares.of(domain) for domain in domains_between(one, other)]
         broken = [share if self._apart else 1 - share for share in shares]
-        return weight_between(one[0], other[0]), sum(broken[1:], broken[0])
+        return sum(broken[1:], broken[0])
 
     def own(self, inside: Floats) -> float:
         """What the shoulds of members with themselves add to costs; `inside`: shapes × nodes."""
