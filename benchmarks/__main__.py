@@ -23,6 +23,7 @@ from benchmarks.profile import stages
 HERE = Path(__file__).parent
 HAIL = "/usr/lib/ganeti/iallocators/hail"
 HBAL = "/usr/bin/hbal"
+HSQUEEZE = "/usr/bin/hsqueeze"
 HSPACE = "/usr/bin/hspace"
 
 
@@ -81,7 +82,7 @@ def _merged(new: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 def _measure(case: Case, folder: Path, options: Any) -> dict[str, Any]:
     whole = case.document()
-    planner = case.balance or bool(case.capacity)
+    planner = case.balance or bool(case.capacity) or case.squeeze is not None
     path = folder / ("cluster.data" if planner else "request.json")
     path.write_text(as_text(whole) if planner else json.dumps(whole), encoding="utf-8")
     ours, theirs = [options.plugin, str(path)], [HAIL, str(path)]
@@ -89,7 +90,10 @@ def _measure(case: Case, folder: Path, options: Any) -> dict[str, Any]:
         command = "balance" if case.balance else "capacity"
         ours = [options.plugin, command, "-t", str(path), *case.capacity]
         theirs = [HBAL if case.balance else HSPACE, "-t", str(path), *case.capacity]
-    peerless = options.peerless or case.seconds >= 1
+    if case.squeeze is not None:
+        ours = [options.plugin, "squeeze", *case.squeeze, "-t", str(path)]
+        theirs = [HSQUEEZE, "-t", str(path)]  # it frees no drbd instances
+    peerless = options.peerless or (case.seconds >= 1 and case.squeeze is None)
     mine, peer, ratio = in_turn(
         ours, ["/bin/true"] if peerless else theirs, options.pairs, options.limit
     )

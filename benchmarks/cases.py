@@ -39,6 +39,8 @@ class Case(NamedTuple):
         of the request against hail.
     capacity:
         What ``capacity`` is asked with beside such a file, measured against hspace.
+    squeeze:
+        What ``squeeze`` is asked with, measured against hsqueeze; None for other work.
     """
 
     name: str
@@ -49,6 +51,7 @@ class Case(NamedTuple):
     template: str = ""
     balance: bool = False
     capacity: tuple[str, ...] = ()
+    squeeze: tuple[str, ...] | None = None
 
 
 def _allocate(nodes: int, template: str, target: float = 0, seconds: float = 0) -> Case:
@@ -93,6 +96,16 @@ def _capacity(
         target,
         seconds,
         capacity=(f"--disk-template={template}", *(() if tiers else (NO_TIERS,))),
+    )
+
+
+def _squeeze(nodes: int, template: str, seconds: float, crowding: float = 0.0) -> Case:
+    spread = "uneven" if crowding else "even"
+    return Case(
+        f"squeeze, {nodes} nodes, {nodes * 12} {template} instances, {spread}",
+        lambda: document(Shape(nodes, template, crowding=crowding)),
+        seconds=seconds,
+        squeeze=("--drbd",) if template == "drbd" else (),
     )
 
 
@@ -153,6 +166,11 @@ CASES = (
     _balance(40, "drbd", 150),
     _balance(40, "rbd", 60),
     _balance(200, "drbd", 0, 60.0, crowding=0.0),
+    _squeeze(20, "rbd", 1.0),
+    _squeeze(40, "rbd", 1.0),
+    _squeeze(40, "rbd", 1.0, crowding=0.3),
+    _squeeze(160, "rbd", 10.0),
+    _squeeze(40, "drbd", 5.0),
     *(
         _capacity(nodes, template, target, 0, crowding, tiers)
         for template, target in (("drbd", 5), ("plain", 10), ("rbd", 10))

@@ -14,6 +14,7 @@ from iallocator.planners.balance.move_kinds import MoveRules
 from iallocator.planners.balance.problem import BalanceProblem
 from iallocator.planners.squeeze.amounts import Amounts
 from iallocator.planners.squeeze.headroom_repair import repair
+from iallocator.planners.squeeze.packing import pack, scored
 from iallocator.planners.squeeze.power_state import Switched
 from iallocator.scoring.state_score import score_of
 
@@ -35,6 +36,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Feasibility", "FeasibilityResult"]
 
+EFFORT = 6_000_000
+"""What all balancing of sets that packing did not free may cost: moves × instances × nodes."""
+
 CLASSES = 12
 """Into how many classes of memory instances are put to be moved, the largest first."""
 
@@ -50,14 +54,17 @@ class FeasibilityResult:
         Why they do not do; "" if they do.
     loses_n1:
         Whether a failure that must be survivable is not, once they are made.
+    packed:
+        Whether nothing is balanced, and no scores are known; see `Feasibility.score`.
     """
 
-    __slots__ = ("loses_n1", "moves", "problem", "score")
+    __slots__ = ("loses_n1", "moves", "packed", "problem", "score")
 
     def __init__(
         self, moves: Sequence[PlannedMove], score: float, problem: str, loses_n1: bool = False
     ) -> None:
         self.loses_n1 = loses_n1
+        self.packed = False
         self.moves = moves
         self.score = score
         self.problem = problem
@@ -112,16 +119,23 @@ class Feasibility:
         self.evacuate = evacuate
         self.progress = progress
         self._amounts = Amounts(cluster, scope, reserve, survival)
+        self._effort = EFFORT
+        self._packs = ways is OURS and evacuate and (relations is None or not relations.binding)
         self._cheap = all(instance.shared for instance in lighter)
         self._whole = MoveRules(ignore_soft=ignore_soft, ways=ways)
         self._first = MoveRules(evacuate_only=True, ignore_soft=ignore_soft, ways=ways)
 
     def find(
-        self, off: Collection[int] = (), on: Collection[int] = (), tidy: bool = False
+        self,
+        off: Collection[int] = (),
+        on: Collection[int] = (),
+        tidy: bool = False,
+        thorough: bool = False,
     ) -> FeasibilityResult:
         """A plan with the nodes `off` offline and `on` online.
 
-        The quickest way that leads there, or with `tidy` the one that balances best.
+        The quickest way that leads there, with `tidy` the one that balances best, with
+        `thorough` none that only packs.
 
         Raises
         ------
@@ -133,6 +147,10 @@ class Feasibility:
             hopeless = "" if tidy else self._hopeless(off)
             if hopeless:
                 return FeasibilityResult((), 0.0, hopeless)
+            if off and not (tidy or thorough) and self._packs:
+                packed = self._packed(off)
+                if not packed.problem or not self._pays(off):
+                    return packed
             near: _Attempt | None = None
             for way in self._ways(off, tidy):
                 attempt = _Attempt(self, off, tidy)
@@ -144,6 +162,29 @@ class Feasibility:
             assert near is not None
             near.repair()
             return self._exactly(near) if near.problem else near.found()
+
+    def _packed(self, off: frozenset[int]) -> FeasibilityResult:
+        """What packing finds, one world of instances after the other."""
+        for instances in self._worlds:
+            attempt = _Attempt(self, off, False)
+            attempt.pack(self._whole.while_leaving(off), instances)
+            if not attempt.problem:
+                break
+        found = attempt.found()
+        found.packed = True
+        return found
+
+    def score(self, off: Collection[int], moves: Sequence[PlannedMove]) -> float:
+        """Note at each of the packed `moves` the score after it; return the last."""
+        with Switched(self.cluster, off):
+            return scored(State(self.cluster), self.scope, moves)
+
+    def _pays(self, off: frozenset[int]) -> bool:
+        """Whether balancing may be tried where packing does not do; each time costs of `EFFORT`."""
+        instances = self._worlds[-1]
+        leaving = sum(not off.isdisjoint(instance.nodes) for instance in instances)
+        self._effort -= leaving * len(instances) * len(self.scope)
+        return self._effort >= 0
 
     def _exactly(self, near: _Attempt) -> FeasibilityResult:
         """What exact search finds instead of `near`, where it may be tried."""
@@ -242,6 +283,17 @@ class _Attempt:
                 self.judge(plan.after)
                 if not self.problem:
                     return
+
+    def pack(self, rules: MoveRules, instances: Sequence[Instance]) -> None:
+        """Empty the nodes at once, and repair what that lacks."""
+        relief = self._relief
+        arena = self._arena = BalanceProblem(
+            self._state, relief.scope, self._fixed, instances, rules, relief.relations
+        )
+        self.moves = pack(arena, self.off, relief.reserve)
+        self.judge(0.0)
+        if self.problem:
+            self.repair()
 
     def judge(self, score: float) -> None:
         """Say what is wrong as things are, at this score."""

@@ -34,11 +34,13 @@ class Search:
         Nodes that were tried -> why they are not chosen.
     problem:
         What is still wrong with the group after all that; "" if nothing is.
+    packed:
+        Whether the moves only pack, and neither they nor `score` know what comes of it.
     stop, stopped:
         What interrupted the search, if anything did; why it ended early, "" if it did not.
     """
 
-    __slots__ = ("chosen", "moves", "problem", "refused", "score", "stop", "stopped")
+    __slots__ = ("chosen", "moves", "packed", "problem", "refused", "score", "stop", "stopped")
 
     def __init__(self, score: float) -> None:
         self.chosen: list[int] = []
@@ -46,6 +48,7 @@ class Search:
         self.score = score
         self.refused: dict[int, str] = {}
         self.problem = ""
+        self.packed = False
         self.stopped = ""
         self.stop: KeyboardInterrupt | None = None
 
@@ -53,6 +56,7 @@ class Search:
         """Take this set of nodes for the best so far."""
         self.chosen = list(chosen)
         self.moves, self.score, self.problem = found.moves, found.score, found.problem
+        self.packed = found.packed
 
 
 def power_down(
@@ -72,15 +76,24 @@ def power_down(
                 break
             rest = refused  # what is off now may have been what was in the way
         if search.chosen and not search.stopped:
-            found = relief.find(off=search.chosen, tidy=True)
-            if not found.problem:
-                search.keep(search.chosen, found)
+            _tidy_up(relief, search)
     except KeyboardInterrupt as stop:
         search.stop, search.stopped = stop, why_stopped(stop)
+    if search.packed:
+        search.score = relief.score(search.chosen, search.moves)
     for index in candidates:
         if index not in search.chosen:
             search.refused.setdefault(index, f"not tried: {search.stopped}")
     return search
+
+
+def _tidy_up(relief: Feasibility, search: Search) -> None:
+    """Take the moves that balance best, or else those of the quickest way that balances."""
+    for tidy in (True, False):
+        found = relief.find(off=search.chosen, tidy=tidy, thorough=True)
+        if not found.problem:
+            search.keep(search.chosen, found)
+            return
 
 
 class _Descent:
