@@ -2,7 +2,7 @@
 
 ``python -m benchmarks.life [--seeds N] [--requests N] [--only SCENARIO,...] [--policies A,B,...]``
 
-Writes ``benchmarks/LIFE.md``'s table to stdout, and with ``--out FOLDER`` ``life-table.md``,
+Writes the table of ``benchmarks/LIFE.md`` to stdout, and with ``--out FOLDER`` ``life-table.md``,
 ``life.json`` and ``life.svg`` there.  The same seed gives the same life, whoever decides.
 """
 
@@ -21,7 +21,7 @@ from benchmarks.life.policies import POLICIES
 from benchmarks.life.report import Results, drawn, table
 from benchmarks.life.world import SCENARIOS
 
-Job = tuple[str, str, int, int]
+Job = tuple[str, str, int, int, bool]
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -32,11 +32,14 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--requests", type=int, default=800, help="instances asked for in a life")
     parser.add_argument("--only", default=",".join(SCENARIOS), help="scenarios: A,B,...")
     parser.add_argument("--policies", default=",".join(POLICIES), help="policies: A,B,...")
+    parser.add_argument(
+        "--mend", action="store_true", help="balance after every failure and repair, too"
+    )
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="at a time")
     parser.add_argument("--out", type=Path, help="write table, numbers and picture here")
     options = parser.parse_args(arguments)
     jobs: list[Job] = [
-        (scenario, policy, seed, options.requests)
+        (scenario, policy, seed, options.requests, options.mend)
         for seed in range(options.first, options.first + options.seeds)
         for scenario in options.only.split(",")
         for policy in options.policies.split(",")
@@ -57,15 +60,15 @@ def _collected(jobs: list[Job], at_a_time: int) -> Results:
 
 
 def _sorted(found: Iterable[tuple[Job, Outcome]], results: Results) -> Results:
-    for (scenario, policy, seed, _), outcome in found:
+    for (scenario, policy, seed, *_), outcome in found:
         results.setdefault(scenario, {}).setdefault(policy, []).append(outcome)
         print(f"{scenario} {policy} {seed}: {outcome}", file=sys.stderr, flush=True)
     return results
 
 
 def _live(job: Job) -> Outcome:
-    scenario, policy, seed, requests = job
-    return live(SCENARIOS[scenario], POLICIES[policy], seed, requests)
+    scenario, policy, seed, requests, mends = job
+    return live(SCENARIOS[scenario], POLICIES[policy], seed, requests, mends)
 
 
 def _write(folder: Path, results: Results) -> None:

@@ -39,7 +39,8 @@ class Outcome(NamedTuple):
 
 
 class _Life:
-    def __init__(self, scenario: Scenario, policy: Policy) -> None:
+    def __init__(self, scenario: Scenario, policy: Policy, mends: bool) -> None:
+        self._mends = mends
         self.world = World(scenario)
         self._policy = policy
         self.asked = self.refused = self.lost = self.lost_memory = 0
@@ -59,7 +60,8 @@ class _Life:
             self.world.nodes[node]["offline"] = event.kind == FAILURE
             if event.kind == FAILURE:
                 self._fails(node)
-            self._balances()
+            if self._mends:
+                self._balances()
 
     def _balances(self) -> None:
         for name, nodes in balanced(self._policy, self.world, MOVES):
@@ -118,9 +120,14 @@ class _Life:
         self.world.move(name, nodes)
 
 
-def live(scenario: Scenario, policy: Policy, seed: int, requests: int) -> Outcome:
-    """The life number `seed`, with so many requests."""
-    life = _Life(scenario, policy)
+def live(
+    scenario: Scenario, policy: Policy, seed: int, requests: int, mends: bool = False
+) -> Outcome:
+    """The life number `seed`, with so many requests.
+
+    `mends`: the cluster is balanced after every failure and repair, too.
+    """
+    life = _Life(scenario, policy, mends)
     kept, since, safe = 0.0, 0.0, True
     for event in trace_of(scenario, seed, requests):
         if safe:

@@ -33,11 +33,11 @@ LONGEST = 100
 FAILURES = 8
 """Failures in one life."""
 
-BALANCES = 4
-"""How often the cluster is balanced, besides after failures and repairs."""
+BALANCES = 10
+"""How often the cluster is balanced."""
 
-OUTAGE = 0.003
-"""Which share of the life a failed node is away: about a day of a year."""
+OUTAGE = 0.01
+"""Which share of the life a failed node is away."""
 
 
 class Event(NamedTuple):

@@ -181,9 +181,17 @@ class Evacuation:
         )
         found = problem.solve()
         self._rules.effort.spend(problem.work)
-        if found.cost < INFINITE and not self._holds(found.places):
+        if found.cost < INFINITE and not (self._memory_alone() or self._holds(found.places)):
             return INFINITE, found.least
         return found.cost, found.least
+
+    def _memory_alone(self) -> bool:
+        """Whether nothing but memory limits where they go: then the packing is proof."""
+        return not any(
+            one.restricted or (one.local and one.template != "drbd")
+            for members in self._whole
+            for one in members
+        )
 
     def _holds(self, places: Sequence[int | None]) -> bool:
         """Whether everybody can be put there by the limits that count when a node fails."""

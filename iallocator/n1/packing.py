@@ -6,6 +6,8 @@ What is left out costs one, or its memory.
 
 from __future__ import annotations
 
+from bisect import bisect_left, insort
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -85,7 +87,7 @@ class Packing:
         self._left = LIMIT
         self._now: list[int | None] = [None] * len(items)
         self._seen: dict[object, float] = {}
-        self._kinds = _kinds(self._items, len(memory))
+        self._kinds: list[int] = []
         self._sums = [0.0]  # memory of the last 1, 2, ... items
         self._least = [INFINITE]
         for item in reversed(self._items):
@@ -104,6 +106,7 @@ class Packing:
         self._best = found
         least = max(self._bound(0), self._by_sizes())
         if self._cost > least and least <= self._most and len(self._items) <= DEEPEST:
+            self._kinds = _kinds(self._items, len(self._memory))
             self._search(0, 0)
             if self._left > 0:  # nothing cheaper was overlooked
                 least = max(least, min(self._cost, self._most + (self._cost > self._most)))
@@ -118,6 +121,8 @@ class Packing:
 
     def _greedy(self) -> list[int | None]:
         """Each in turn where least is left beside it."""
+        if len({item.bins for item in self._items}) < 2 and not any(i.disk for i in self._items):
+            return self._greedy_alike()
         memory, disk = list(self._memory), list(self._disk)
         found: list[int | None] = []
         for item in self._items:
@@ -128,6 +133,22 @@ class Packing:
             if best is not None:
                 memory[best] -= item.memory
                 disk[best] -= item.disk
+        return found
+
+    def _greedy_alike(self) -> list[int | None]:
+        """The same where all may go to the same bins and need no disk: these are kept sorted."""
+        bins = self._items[0].bins if self._items else ()
+        left = sorted((self._memory[b], b) for b in bins)
+        found: list[int | None] = []
+        for item in self._items:
+            k = bisect_left(left, (item.memory, -1))
+            if k == len(left):
+                found.append(None)
+                continue
+            room, b = left.pop(k)
+            insort(left, (room - item.memory, b))
+            found.append(b)
+        self._left -= len(found) + len(left)
         return found
 
     def _bound(self, k: int) -> float:
