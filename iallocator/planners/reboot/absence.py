@@ -62,6 +62,10 @@ class Away:
         self.homeless = False
 
 
+FEW = 60
+"""Of no more moves than this each is held to N+1, where that helps."""
+
+
 class Manner(NamedTuple):
     """How places are chosen, of those that the limits leave.
 
@@ -101,6 +105,8 @@ class Absence:
         gone = frozenset(gone)
         away = self._tried(gone, Manner(False, False))
         for manner in (Manner(True, False), Manner(False, True), Manner(True, True)):
+            if manner.careful and len(away.moves) > FEW:
+                continue
             if away.short if manner.careful else away.homeless:
                 away = self._tried(gone, manner)
         away.reason = away.reason or away.short

@@ -26,8 +26,8 @@ __all__ = ["Grouping", "conflicts", "takeover_conflicts"]
 SMALL = 12
 """Up to so many nodes groups are sought exactly."""
 
-ASKED = 200
-"""Sets of nodes that are asked about for the sake of one group less."""
+WORK = 6000
+"""Moves that are tried for the sake of fewer groups, once there are some."""
 
 
 def conflicts(cluster: Cluster, nodes: Iterable[int]) -> dict[int, set[int]]:
@@ -78,7 +78,12 @@ class Grouping:
         self._absence = absence
         self._known: dict[frozenset[int], Away] = {}
         self._apart: dict[int, set[int]] = {}
-        self._tries = ASKED
+        self._work = WORK
+        self._held = [0] * len(cluster.nodes)
+        for instance in cluster.instances:
+            for index in instance.nodes:
+                self._held[index] += 1
+        self._part: list[int] = []
 
     def away(self, group: Iterable[int]) -> Away:
         """What comes of taking these nodes away; asked once for each set."""
@@ -118,12 +123,32 @@ class Grouping:
         """The fewest groups of several ways; the first that comes to the bound ends it."""
         best: list[Group] = []
         for way in self._ways(classes, nodes):
-            found = [part for one in way for part in self._parts(one)]
+            found: list[Group] = []
+            try:
+                for one in way:
+                    for part in self._parts(one):
+                        found.append(part)
+            except KeyboardInterrupt:
+                self.groups = best or self._completed(found, nodes)
+                raise
             if not best or len(found) < len(best):
                 best = found
-            if len(best) <= self.bound:
+            if len(best) <= self.bound or not self._affords(nodes):
                 break
         return best
+
+    def _completed(self, found: Sequence[Group], nodes: Sequence[int]) -> list[Group]:
+        """`found`, the group that was being grown, and each of the other `nodes` alone."""
+        groups = [*found, *([tuple(self._part)] if self._part else [])]
+        placed = {index for group in groups for index in group}
+        return [*groups, *((index,) for index in nodes if index not in placed)]
+
+    def _affords(self, nodes: Sequence[int]) -> bool:
+        """Whether there is work left to ask about these nodes; if so, it is spent."""
+        cost = 1 + sum(self._held[index] for index in nodes)
+        known = frozenset(nodes) in self._known
+        self._work -= 0 if known else cost
+        return self._work > 0
 
     def _ways(self, classes: Sequence[Group], nodes: Sequence[int]) -> Iterator[Sequence[Group]]:
         """Groups to begin with: by one node of an instance; by where instances go; all at once."""
@@ -132,19 +157,18 @@ class Grouping:
         yield [tuple(sorted(nodes, key=lambda n: (-len(self._apart[n]), n)))]
         yield [tuple(nodes)]
 
-    def _parts(self, group: Group) -> list[Group]:
+    def _parts(self, group: Group) -> Iterator[Group]:
         """`group` in parts that can be away, each as large as it gets."""
-        found: list[Group] = []
         rest = list(group)
         while rest:
             part = self._grown(rest)
-            found.append(part)
+            self._part = []
+            yield part
             rest = [index for index in rest if index not in part]
-        return found
 
     def _grown(self, nodes: Sequence[int]) -> Group:
         """A group of `nodes`, grown in their order: by many at once where that does."""
-        part: list[int] = []
+        part = self._part = []
         position, step = 0, len(nodes)
         while position < len(nodes):
             some = list(nodes[position : position + step])
@@ -182,9 +206,8 @@ class Grouping:
         """`others` with the nodes of `group` among them; None if one finds no place."""
         for index in group:
             for number, other in enumerate(others):
-                if self._tries <= 0:
+                if not self._affords([*other, index]):
                     return None
-                self._tries -= 1
                 if self._can([*other, index]):
                     others[number] = (*other, index)
                     break
@@ -208,10 +231,9 @@ class Grouping:
         first, *rest = nodes
         for number in range(min(len(groups) + 1, most)):
             new = number == len(groups)
-            if self._tries <= 0:
-                return None
-            self._tries -= 1
             wider = (first,) if new else (*groups[number], first)
+            if not self._affords(wider):
+                return None
             if new or self._can(wider):
                 found = self._placed(rest, [*groups[:number], wider, *groups[number + 1 :]], most)
                 if found is not None:

@@ -1,0 +1,38 @@
+"""Reboots of one group of nodes, carried out on a running cluster that this process plays."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from iallocator.cli import main
+
+from .running import running, shared_cluster
+
+
+@pytest.fixture(autouse=True)
+def _folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Locks of a test in its own folder; no pauses."""
+    monkeypatch.setattr("iallocator.execution.lock.run_directory", lambda: str(tmp_path / "run"))
+    monkeypatch.setattr("iallocator.execution.orders.Orders.pause", staticmethod(lambda _: None))
+    monkeypatch.setattr("iallocator.execution.session.PAUSES", (0, 0))
+
+
+def test_group_is_emptied_waits_for_its_reboot_and_is_filled_again(tmp_path: Path) -> None:
+    """It stops where somebody has to reboot the node; then everybody comes home."""
+    answers = shared_cluster()
+    answers["nodes"][0]["tags"] = ["now"]
+    answers["info"]["master"] = "node4"
+    with running(tmp_path, answers) as world:
+        home = world.places()
+        journal = str(tmp_path / "journal")
+        live = f"-L{world.path}"
+        words = ["reboot", live, "-X", "--one-step-only", "--node-tags=now", "--journal", journal]
+        assert main(words) == 1
+        assert world.found("node1")["drained"]
+        assert all(nodes != ["node1"] for nodes in world.places().values())
+        world.found("node1")["mfree"] += 4 * 2048
+        assert main(["reboot", live, "-X", "--resume", journal, "--done-by-hand"]) == 0
+        assert world.places() == home
+        assert not world.found("node1")["drained"]
