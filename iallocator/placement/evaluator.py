@@ -93,7 +93,7 @@ class Evaluator:
         The nodes that scores run over.
     """
 
-    __slots__ = ("_working", "group", "motions", "rules", "scope", "settings")
+    __slots__ = ("_known_verdicts", "_working", "group", "motions", "rules", "scope", "settings")
 
     def __init__(
         self,
@@ -110,6 +110,7 @@ class Evaluator:
         self.motions = motions
         self.rules = rules
         self.scope = scope
+        self._known_verdicts: Verdicts | None = None
 
     def heeding_soft_limits(self) -> Evaluator:
         """The same, but that soft limits count, whatever the settings say."""
@@ -309,9 +310,13 @@ class Evaluator:
 
     @property
     def _verdicts(self) -> Verdicts:
-        from iallocator.placement.verdict import Verdicts
+        if self._known_verdicts is None:  # they keep what they know of a state while it is the same
+            from iallocator.placement.verdict import Verdicts
 
-        return Verdicts(self._working, self.group, self.motions, self.rules, self.scope.nodes)
+            self._known_verdicts = Verdicts(
+                self._working, self.group, self.motions, self.rules, self.scope.nodes
+            )
+        return self._known_verdicts
 
     def failover_refusal(self, instance: Instance, present: Nodes) -> Refusal | None:
         """Why an instance on two nodes cannot exchange their roles, N+1 aside."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from iallocator.n1.check import N1Check
+from iallocator.n1.check import N1Cache, N1Check
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -25,6 +25,7 @@ class Survival:
         self._scope = context.all_nodes()
         self._survived: dict[int, bool] = {}
         self._losses: dict[int, Loss] = {}
+        self._known: dict[str, N1Cache] = {}
         modes = {context.settings_of(group).n1 for group in context.cluster.groups}
         nodes = [node.index for node in context.cluster.nodes if node.online]
         if "no-new" in modes:
@@ -44,6 +45,15 @@ class Survival:
             return None
         survived = dict(self._survived) if rules.mode == "no-new" else {}
         losses = dict(self._losses) if rules.exact else None
+        # what a node's failure asks for is kept until the node changes; in a trial nothing says so
+        state = context.state
+        known = N1Cache() if state.trying else self._known.setdefault(rules.mode, N1Cache())
         return N1Check(
-            context.state, context.kernels, rules, self._scope, survived=survived, losses=losses
+            state,
+            context.kernels,
+            rules,
+            self._scope,
+            remembered=known,
+            survived=survived,
+            losses=losses,
         )

@@ -1,0 +1,46 @@
+"""What placing a cluster anew keeps from one instance to the next changes nothing that is found."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pytest
+
+from iallocator.cli import main
+from iallocator.placement.evaluator import Evaluator
+from iallocator.placement.verdict import Verdicts
+from iallocator.planners.place.survival import Survival
+from tests import builders
+from tests.constraints.worlds import random_document
+
+STRATEGIES = ("default", "utilization", "balanced", "minimal")
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_place_without_what_is_kept_finds_the_same(
+    seed: int,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Demands of failures and limits of nodes, worked out anew each time they are asked for."""
+    path = tmp_path / "cluster.json"
+    path.write_bytes(builders.as_bytes(random_document(random.Random(seed), 5, 14)))
+    command = ["place", "--json", f"--strategy=pacemaker-{STRATEGIES[seed % 4]}", str(path)]
+    kept = main(command), capsys.readouterr().out
+    judge, asked = Survival.judge, 0
+
+    def forgetful(self: Survival, node: int) -> object:
+        nonlocal asked
+        asked += 1
+        self._known.clear()
+        return judge(self, node)
+
+    def verdicts(one: Evaluator) -> Verdicts:
+        return Verdicts(one._working, one.group, one.motions, one.rules, one.scope.nodes)
+
+    monkeypatch.setattr(Survival, "judge", forgetful)
+    monkeypatch.setattr(Evaluator, "_verdicts", property(verdicts))
+    assert (main(command), capsys.readouterr().out) == kept
+    assert asked
