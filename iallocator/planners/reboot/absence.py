@@ -62,7 +62,7 @@ class Away:
         self.homeless = False
 
 
-FEW = 60
+FEW = 40
 """Of no more moves than this each is held to N+1, where that helps."""
 
 

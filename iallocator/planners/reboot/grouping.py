@@ -26,7 +26,7 @@ __all__ = ["Grouping", "conflicts", "takeover_conflicts"]
 SMALL = 12
 """Up to so many nodes groups are sought exactly."""
 
-WORK = 6000
+WORK = 2000
 """Moves that are tried for the sake of fewer groups, once there are some."""
 
 
