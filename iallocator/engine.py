@@ -130,6 +130,10 @@ def _decided(
         remarks.append(f"{summary(cluster)}; request: {request.kind}")
     remarks += doubts
     reply = handler_for(request.kind)(context, request)
+    if settings.make_room:
+        from iallocator.planners.make_room.make_room import add_room
+
+        add_room(reply, cluster, request, settings, alarm, coming)
     for name, why in context.bonds.unsupported(coming).items():
         reply.info += f"; {name} {why}"
         context.remarks.append(f"Warning: {name} {why}")

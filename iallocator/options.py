@@ -81,6 +81,9 @@ class Option:
 MOST_STEPS = 10_000
 """System rounds of the placement keys; more than one a hundredth of a point apart."""
 
+MOST_ROOM = 20
+"""Moves of others to make room: more are a plan of their own."""
+
 UNITS = {"k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
 """What sizes are written in."""
 
@@ -218,6 +221,8 @@ class Settings:
     time_limit: float | None = None
     tag_prefix: str = "iallocator:"
     top: int = 1
+    make_room: int = 0
+    cost: float | None = None
     affinity_overhead: int = 1024
     initial_msav: float = 80
     final_msav: float = -10
@@ -325,6 +330,10 @@ COMMON = (
     Option("--stickiness", "stickiness",
            "Pacemaker's: score of an instance where it runs, if its tags do not say (default 0)",
            score, "SCORE"),
+    Option("--make-room", "make_room",
+           "where it does not fit: say after which N moves of others it would (default 0: off)",
+           whole_between(0, MOST_ROOM), "N"),
+    Option("--cost", "cost", "which copy this much at most: disks and memory", amount, "GIB"),
     Option("--top", "top", "list the N best placements in each group", whole, "N"),
     Option("--affinity-overhead", "affinity_overhead",
            "affinity: MiB that a node keeps free beside a new instance (default 1024)",

@@ -28,6 +28,7 @@ COMMANDS = {
     "constraints": "what binds the placements of a document, and where it comes from",
     "explain": "why the answer to a request is what it is",
     "history": "what Ganeti asked and was told: the calls that --capture kept",
+    "make-room": "the few moves of others after which a request that finds no room fits",
     "place": "the whole cluster placed anew by one of Pacemaker's strategies",
     "reboot": "which nodes can be rebooted together, and what moves away and back",
     "redistribute": "which instances to move to other groups so that every group is healthy",

@@ -47,7 +47,7 @@ MAY_IMPORT = {
     "handlers": "deadline options model requests reply limits transition ganeti placement",
     # ^ a request each
     "planners": (
-        "compat deadline errors names options model tags requests limits transition ganeti "
+        "compat deadline errors names options model tags requests reply limits transition ganeti "
         "scoring "
         "ranking n1 constraints solver placement handlers"
     ),

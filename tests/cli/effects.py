@@ -87,6 +87,13 @@ def measuring(document: Json, *words: str) -> dict[str, Effect]:
 
 CROWDED_NEW = allocate(CROWDED, disk_template="rbd")
 
+ROOMY = allocate(
+    cluster(3, instances={"a": rbd("node1", memory=3000), "b": rbd("node2", memory=3000),
+                          "c": rbd("node3", memory=4500)}),
+    memory=6000, disk_template="rbd",
+)  # fmt: skip
+"""Without N+1 one migration makes the room that the request lacks."""
+
 KVM = "allocate/kvm-node-memory"
 EXACT = "strategies/pacemaker-balanced-exactly"
 STICKY = "change-group/plain-refused"
@@ -108,6 +115,8 @@ ANSWERS = {
     "--strategy": Effect(NEW, "--strategy=pacemaker-minimal"),
     "--stickiness": stored(STICKY, "--stickiness=100", "--strategy=pacemaker-balanced"),
     "--top": Effect(NEW, "--top=3"),
+    "--make-room": Effect(ROOMY, "--make-room=2", ("--n1=off",)),
+    "--cost": Effect(ROOMY, "--cost=1", ("--n1=off", "--make-room=2")),
     "--affinity-overhead": stored(KEYED, "--affinity-overhead=50000", "--strategy=affinity"),
     "--initial-msav": stored(KEYED, "--initial-msav=0", "--strategy=affinity"),
     "--final-msav": stored("affinity/anti-affinity", "--final-msav=30", "--strategy=affinity"),
@@ -163,7 +172,8 @@ CONFIGURED = {
         "--n1": "off", "--restrict-allocation-to": "node1", "--static-kvm-node-memory": "0",
         "--compat": "hail", "--inter-group": "yes", "--exact-search": "no", "--time-limit": "3",
         "--tag-prefix": "x:", "--strategy": "affinity", "--stickiness": "3", "--top": "3",
-        "--affinity-overhead": "3", "--initial-msav": "3", "--final-msav": "3",
+        "--make-room": "3", "--cost": "3", "--affinity-overhead": "3",
+        "--initial-msav": "3", "--final-msav": "3",
         "--msav-steps": "3", "--seed": "3",
     }.items()},
     **{name: Effect(NEW, name) for name in (
@@ -340,6 +350,41 @@ WRITTEN = {
 NODES_OF_KVM = stored(KVM, "").document or {}
 
 _add("ask", ASKED)
+WITH_SCORES = ("--n1=off", "--json")
+
+ROOMY_APART = {
+    **ROOMY,
+    "instances": {
+        name: {**one, "tags": ["iallocator:separate:must:x"] if name != "c" else []}
+        for name, one in ROOMY["instances"].items()
+    },
+}
+
+MAKING_ROOM = {
+    **{name: ANSWERS[name] for name in (
+        "--n1", "--no-capacity-checks", "--inter-group", "--exact-search",
+        "--static-kvm-node-memory", "--final-msav",
+        "--affinity-overhead",
+    )},
+    "--ignore-dynu": Effect(ROOMY, "--ignore-dynu", WITH_SCORES),
+    "--ignore-soft-errors": Effect(
+        allocate(cluster(1, cpus=1), disk_template="rbd", vcpus=8),
+        "--ignore-soft-errors", ("--n1=off",),
+    ),
+    "--restrict-allocation-to": Effect(ROOMY, "--restrict-allocation-to=node3", ("--n1=off",)),
+    "--tag-prefix": Effect(ROOMY_APART, "--tag-prefix=x:", ("--n1=off",)),
+    "--strategy": stored(KEYED, "--strategy=affinity", "--affinity-overhead=50000"),
+    "--verify-plan": Effect(ROOMY, "--verify-plan"),
+    "--make-room": Effect(ROOMY, "--make-room=1"),
+    "--cost": Effect(ROOMY, "--cost=1", ("--n1=off",)),
+    "--time-limit": Effect(ROOMY, "--time-limit=0", ("--n1=off",)),
+    "--text-data": Effect(ROOMY, "--text-data={folder}/cluster.data",
+                          ("-v", "-t", "{folder}/other.data"),
+                          {"cluster.data": TEXT, "other.data": FEWER}),
+    "--simulate": Effect(ROOMY, "--simulate=p,5,100g,8g,4", ("-v", "--simulate=p,2,10g,4g,1")),
+    "--rapi": Effect(ROOMY, "--rapi=file://{folder}/rapi", ("-v", FEWER_ANSWERED), ANSWERED),
+}  # fmt: skip
+
 _add("snapshot", {
     **WRITTEN,
     "--rapi": Effect(None, "--rapi=file://{folder}/rapi",
@@ -403,6 +448,7 @@ for command in ("balance", "squeeze", "balance-groups", "compress", "redistribut
     _add(command, planned(CROWDED) | LOADED)
 _add("repair", REPAIRS)
 _add("reboot", planned(CROWDED, "--force"))
+_add("make-room", planned(ROOMY, "--n1=off") | measuring(ROOMY, *WITH_SCORES) | MAKING_ROOM)
 _add("place", planned(CROWDED, "--strategy=pacemaker-balanced"))
 for command in ("check", "capacity"):
     plain = planned(CROWDED)

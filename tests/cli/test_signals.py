@@ -179,6 +179,7 @@ SOMEWHEN = {
     "constraints": "constraints --all --json -t crowded",
     "explain": "explain --json doc",
     "history": "history --json .",
+    "make-room": "make-room --json doc",
     "place": "place --json --strategy=pacemaker-minimal -t crowded",
     "reboot": "reboot --json --force -t crowded",
     "redistribute": "redistribute --json -t crowded",

@@ -22,7 +22,7 @@ FIXTURES = Path(__file__).parents[2] / "fixtures"
 
 PLANNERS = (
     "balance", "squeeze", "redistribute", "compress", "balance-groups", "check", "capacity",
-    "place", "reboot", "repair", "constraints", "config",
+    "place", "reboot", "repair", "constraints", "config", "make-room",
 )  # fmt: skip
 
 REQUEST_OPTIONS = (
@@ -63,6 +63,7 @@ PLANNER_OPTIONS = {
         "--offline-maintenance", "--verify-plan", "-C", "--n1=off", "--ignore-non-redundant",
     ),
     "repair": ("--dry-run", "--job-delay=3"),
+    "make-room": ("--make-room=1", "--n1=off", "--cost=1", "-C", "--graph=-", "--verify-plan"),
     "constraints": ("--strategy=affinity",),
     "config": ("--strategy=affinity",),
 }  # fmt: skip

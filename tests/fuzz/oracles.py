@@ -27,7 +27,7 @@ LONE_NUMBER = re.compile(r"(?<![\w\".':/|,=-])(nan|inf|NaN|-?Infinity|-inf)(?![\
 SCHEMAS = {
     "balance": "plan", "squeeze": "plan", "redistribute": "plan", "compress": "plan",
     "balance-groups": "plan", "place": "plan", "reboot": "plan", "capacity": "capacity",
-    "constraints": "constraints",
+    "make-room": "plan", "constraints": "constraints",
 }  # fmt: skip
 
 

@@ -23,7 +23,9 @@ BALANCERS = frozenset({"balance", "check"})
 
 INTERGROUP = frozenset({"balance-groups", "compress", "redistribute"})
 
-PLANNERS = frozenset({"capacity", "place", "reboot", "squeeze"}) | BALANCERS | INTERGROUP
+PLANNERS = (
+    frozenset({"capacity", "make-room", "place", "reboot", "squeeze"}) | BALANCERS | INTERGROUP
+)
 
 LISTS = frozenset({"show", "snapshot"})
 """The commands that say what there is, and decide nothing."""
@@ -38,6 +40,8 @@ EVERY = SHOWN | {"replay"}
 
 BY_SCORE = "it goes by the score"
 """Why a planner has no other rank."""
+
+RANKS = "it ranks what fits, and changes nothing about whether it does"
 
 NOT_LISTED = "it changes no constraint"
 
@@ -60,7 +64,7 @@ WHERE: dict[str, tuple[frozenset[str], Reasons]] = {
     ),
     **{
         target: (
-            (REQUESTS - {"replay"}) | BALANCERS | INTERGROUP | {"show", "squeeze"},
+            (REQUESTS - {"replay"}) | BALANCERS | INTERGROUP | {"make-room", "show", "squeeze"},
             {
                 "snapshot": "a file has no place for it",
                 "replay": "every case says what it reads",
@@ -76,7 +80,7 @@ WHERE: dict[str, tuple[frozenset[str], Reasons]] = {
         {"": "tags of the cluster say it, htools:iextags:PREFIX"},
     ),
     "restrict_allocation_to": (
-        REQUESTS | INTERGROUP | {"capacity", "constraints", "place"},
+        REQUESTS | INTERGROUP | {"capacity", "constraints", "make-room", "place"},
         {"": "it places no new instances"},
     ),
     "static_kvm_node_memory": (REQUESTS | PLANNERS | LISTS, {"": NOT_LISTED}),
@@ -89,11 +93,11 @@ WHERE: dict[str, tuple[frozenset[str], Reasons]] = {
         },
     ),
     "inter_group": (
-        REQUESTS | INTERGROUP,
+        REQUESTS | INTERGROUP | {"make-room"},
         {"constraints": NOT_LISTED, "": "it moves no instance to another group"},
     ),
     "exact_search": (
-        REQUESTS | {"compress", "place", "redistribute", "squeeze"},
+        REQUESTS | {"compress", "make-room", "place", "redistribute", "squeeze"},
         {
             "capacity": "it places one instance after the other",
             "constraints": "it searches nothing",
@@ -104,15 +108,21 @@ WHERE: dict[str, tuple[frozenset[str], Reasons]] = {
     "time_limit": (REQUESTS | PLANNERS, {"": "it searches nothing"}),
     "tag_prefix": (EVERY - LISTS, {"": DECIDES_NOTHING}),
     "strategy": (
-        REQUESTS | INTERGROUP | {"constraints", "place"},
+        REQUESTS | INTERGROUP | {"constraints", "make-room", "place"},
         {"": BY_SCORE},
     ),
     "stickiness": (
         REQUESTS | {"compress", "constraints", "place", "redistribute"},
         {
             "balance-groups": "who moves has left its node, and nobody else chooses",
+            "make-room": RANKS,
             "": BY_SCORE,
         },
+    ),
+    "make_room": (REQUESTS | {"make-room"}, {"": "only a request may lack room"}),
+    "cost": (
+        REQUESTS | BALANCERS | {"balance-groups", "make-room"},
+        {"": "it limits the traffic of --make-room"},
     ),
     "top": (
         REQUESTS,
@@ -149,18 +159,27 @@ WHERE: dict[str, tuple[frozenset[str], Reasons]] = {
 """Attribute of the settings -> the commands where it acts, and the reasons of the others."""
 
 WHERE["affinity_overhead"] = (
-    REQUESTS | INTERGROUP | {"constraints"},
+    REQUESTS | INTERGROUP | {"constraints", "make-room"},
     {"place": "placement keys do not count there", "": BY_SCORE},
 )
 
-AFFINITY = ("initial_msav", "final_msav", "msav_steps", "seed")
+AFFINITY = ("initial_msav", "msav_steps", "seed")
 WHERE |= {
     target: (
         REQUESTS | INTERGROUP,
-        {"constraints": NOT_LISTED, "place": "placement keys do not count there", "": BY_SCORE},
+        {
+            "constraints": NOT_LISTED,
+            "place": "placement keys do not count there",
+            "make-room": RANKS,
+            "": BY_SCORE,
+        },
     )
     for target in AFFINITY
 }
+WHERE["final_msav"] = (
+    REQUESTS | INTERGROUP | {"make-room"},
+    {"constraints": NOT_LISTED, "place": "placement keys do not count there", "": BY_SCORE},
+)
 
 WHERE |= {
     target: (

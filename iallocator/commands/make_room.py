@@ -1,0 +1,102 @@
+"""``iallocator make-room``: the few moves of others after which a request can be satisfied.
+
+Exit status 0: there are such moves, or none are needed; 1: there are none, or what was found
+did not stand the test, see `run_plan`.
+"""
+
+from __future__ import annotations
+
+from iallocator.commands.shared import run_plan
+from iallocator.errors import UsageError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from typing import Any
+
+    from iallocator import options
+    from iallocator.deadline import Alarm
+    from iallocator.planners.result import PlanResult
+    from iallocator.requests import Request
+    from iallocator.sources import Source
+
+__all__ = ["OPTIONS", "USAGE", "Settings", "run"]
+
+USAGE = "[OPTIONS] [FILE]"
+
+OPTIONS = run_plan.OPTIONS
+
+
+class Settings(run_plan.Settings):
+    """The settings of every command that plans; some moves are looked for."""
+
+    make_room: int = 3
+
+
+class _MakingRoom(run_plan.Planner):
+    """Makes room for the request of the document."""
+
+    suffix = "roomy"
+
+    def __init__(self, settings: Settings, document: Any = None) -> None:
+        self._settings = settings
+        self._document = document
+        self._request: Request | None = None
+        self.in_vain = False
+
+    def asked(self, source: Source) -> Mapping[str, Any]:
+        """What the request asks for."""
+        from iallocator.engine import request_in
+
+        document = self._document or source.document
+        self._request = request_in(document, source.cluster, self._settings)
+        if self._request is None:
+            raise UsageError("make-room needs a document with a request")
+        return self._request.asked
+
+    def plan(self, source: Source, settings: options.Settings, alarm: Alarm) -> PlanResult:
+        """Look for the moves."""
+        from iallocator.engine import coming_with
+        from iallocator.planners.make_room.make_room import make_room
+
+        assert self._request is not None
+        most = settings.make_room
+        coming = coming_with(self._request)
+        done = make_room(source.cluster, self._request, settings, alarm, coming, most)
+        done.plan.reason = done.told(most)
+        self.in_vain = done.needed and not done.moves
+        return done
+
+    def broken_promises(
+        self, source: Source, settings: options.Settings, done: PlanResult
+    ) -> list[str]:
+        """That the request fits in the end, asked again."""
+        from iallocator.engine import coming_with
+        from iallocator.planners.make_room.make_room import RoomMade, fits_after
+
+        assert isinstance(done, RoomMade)
+        assert self._request is not None
+        coming = coming_with(self._request)
+        if not done.moves or fits_after(done, self._request, settings, coming):
+            return []
+        return ["the request does not fit after the moves"]
+
+
+def run(settings: Settings, positional: Sequence[str]) -> int:
+    """Make room for the request in the file (- or none: stdin), print the plan.
+
+    Where the cluster comes from elsewhere, only the request is the file's.
+    """
+    if not settings.make_room:
+        raise UsageError("make-room needs at least one move: --make-room N")
+    document = None
+    if settings.names_another_cluster:
+        from iallocator.files import read_file
+        from iallocator.sources import document_path
+        from iallocator.wire.read import decode
+
+        document = decode(read_file(document_path(settings, positional), settings.max_input))
+        positional, settings.ialloc_src = [], ""
+    planner = _MakingRoom(settings, document)
+    status = run_plan.run_planner(settings, positional, planner)
+    return status or int(planner.in_vain)

@@ -1,0 +1,95 @@
+"""Whether a request can be satisfied in full as the state is, asked of its own handler."""
+
+from __future__ import annotations
+
+from iallocator.handlers import handler_for
+from iallocator.requests import Allocate, ChangeGroup, MultiEvacuate, NodeEvacuate
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from iallocator.model.instance import Instance
+    from iallocator.placement.context import Context
+    from iallocator.reply import Reply
+    from iallocator.requests import Request
+
+    Nodes = tuple[int, ...]
+
+__all__ = ["Goal", "satisfied"]
+
+
+def satisfied(request: Request, reply: Reply) -> bool:
+    """Whether `reply` gives `request` all that it asks for."""
+    if not reply.success:
+        return False
+    if request.kind in ("node-evacuate", "change-group", "multi-allocate"):
+        return not reply.result[1]
+    return True
+
+
+class Goal:
+    """That `request` can be satisfied; it is asked of `context`, whose state is moved meanwhile.
+
+    Attributes
+    ----------
+    concerned:
+        The names of the instances that the request itself is about.
+    left:
+        The nodes that it wants to be left: nobody else should come there.
+    """
+
+    def __init__(self, context: Context, request: Request) -> None:
+        self._context = context
+        self._request = request
+        self._every: dict[str, Instance] = {i.name: i for i in context.cluster.instances}
+        self.concerned, self.left = _about(context, request)
+
+    def reached(self) -> bool:
+        """Whether the request can be satisfied now; the state is left as it is."""
+        context = self._context
+        before = dict(context.state.where)
+        effort = context.effort.undecided
+        try:
+            reply = handler_for(self._request.kind)(context, self._request)
+        finally:
+            self._restore(before)
+            context.leaving = None
+            context.kept.clear()
+            context.remarks.clear()
+            context.effort.undecided = effort
+        return satisfied(self._request, reply)
+
+    def _restore(self, before: Mapping[str, Nodes]) -> None:
+        state = self._context.state
+        changed = [name for name, nodes in state.where.items() if before.get(name) != nodes]
+        gone = [name for name in before if name not in state.where]
+        for name in changed:
+            nodes = state.where[name]
+            state.remove(state.primaries[nodes[0]][name], nodes)
+        for name in (*changed, *gone):
+            if name in before:
+                state.place(self._every[name], before[name])
+
+    def needs(self) -> Instance | None:
+        """The one new instance that must find room beside all others, if it is about one."""
+        request = self._request
+        if isinstance(request, Allocate) and request.recreated is None:
+            return request.instance
+        return None
+
+
+def _about(context: Context, request: Request) -> tuple[frozenset[str], frozenset[int]]:
+    """Names of the instances of `request`, and the nodes that are to be left."""
+    if isinstance(request, MultiEvacuate):
+        left = set(request.nodes)
+        names = [i.name for i in context.cluster.instances if left.intersection(i.nodes)]
+        return frozenset(names), frozenset(left)
+    if isinstance(request, NodeEvacuate | ChangeGroup):
+        names = [one.name for one in request.instances]
+        roles = {"primary-only": slice(0, 1), "secondary-only": slice(1, None)}
+        role = roles.get(getattr(request, "mode", ""), slice(None))
+        evacuated = request.instances if isinstance(request, NodeEvacuate) else ()
+        return frozenset(names), frozenset(index for one in evacuated for index in one.nodes[role])
+    instance = getattr(request, "instance", None)
+    return frozenset([instance.name] if instance else ()), frozenset()

@@ -1,0 +1,148 @@
+"""A plan of a few moves after which a request can be satisfied, held to all limits."""
+
+from __future__ import annotations
+
+from iallocator.ganeti.document import transition_document
+from iallocator.model.state import State
+from iallocator.placement.context import Context
+from iallocator.planners.make_room.goal import Goal, satisfied
+from iallocator.planners.make_room.search import RoomSearch
+from iallocator.planners.plan_limits import PlanLimits
+from iallocator.planners.result import PlanResult
+from iallocator.planners.verify import verify_moves, verify_transition
+from iallocator.scoring.state_score import score_of
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+    from iallocator.deadline import Alarm
+    from iallocator.model.cluster import Cluster
+    from iallocator.model.instance import Instance
+    from iallocator.options import Settings
+    from iallocator.planners.plan import PlannedMove
+    from iallocator.reply import Reply
+    from iallocator.requests import Request
+
+__all__ = ["RoomMade", "add_room", "fits_after", "make_room"]
+
+CANDIDATES = 20
+"""How many instances the choice between the two forms of the kernel counts with."""
+
+
+class RoomMade(PlanResult):
+    """The moves, and what they are for.
+
+    Attributes
+    ----------
+    proved:
+        Whether it is known that fewer moves, or less traffic, would not do; of none, that
+        none do.
+    needed:
+        Whether the request needs any moves at all.
+    """
+
+    def __init__(self, context: Context, needed: bool = True) -> None:
+        super().__init__("make-room", State(context.cluster), context.bonds.demands())
+        every = range(len(context.cluster.nodes))
+        self.plan.before = score_of(self.before, every)
+        self.proved = True
+        self.needed = needed
+
+    def told(self, most: int) -> str:
+        """The outcome in one clause."""
+        if not self.needed:
+            return "it fits as things are"
+        if not self.moves:
+            what = "1 move" if most == 1 else f"{most} moves"
+            known = "" if self.proved else " that was found"
+            return f"room is not made by {what} of others{known}"
+        return f"would fit after {_count(self.moves)}: {', '.join(map(self._words, self.moves))}"
+
+    def _words(self, move: PlannedMove) -> str:
+        before, after = ("/".join(self.cluster.node_names(n)) for n in (move.before, move.after))
+        return f"{move.instance.name} from {before} to {after}"
+
+
+def _count(moves: Sequence[PlannedMove]) -> str:
+    """How many, as migrations if no disk is copied."""
+    noun = "move" if any("r:" in move.notation for move in moves) else "migration"
+    return f"{len(moves)} {noun}{'s' * (len(moves) > 1)}"
+
+
+def make_room(
+    cluster: Cluster,
+    request: Request,
+    settings: Settings,
+    alarm: Alarm,
+    coming: Sequence[Instance] = (),
+    most: int = 1,
+) -> RoomMade:
+    """Find at most `most` moves after which `request`, with the new instances `coming`, fits."""
+    context = Context(cluster, settings, _candidates(cluster), coming, alarm=alarm)
+    goal = Goal(context, request)
+    done = RoomMade(context, not goal.reached())
+    if not done.needed:
+        return done
+    limits = _limits(context)
+    cost = None if settings.cost is None else settings.cost * 1024
+
+    def stands(moves: Sequence[PlannedMove]) -> bool:
+        if verify_moves(done.before, moves, limits):
+            return False
+        trial = RoomMade(context)
+        trial.add(moves)
+        return not verify_transition(trial.before, trial.transition, limits)
+
+    search = RoomSearch(context, goal, most, cost, stands)
+    search.run()
+    done.proved = search.proved
+    done.add(search.found or ())
+    return done
+
+
+def fits_after(
+    done: RoomMade, request: Request, settings: Settings, coming: Sequence[Instance]
+) -> bool:
+    """Whether `request` can be satisfied where the plan ends; asked of a context of its own."""
+    context = Context(done.cluster, settings, _candidates(done.cluster), coming)
+    for move in done.moves:
+        context.state.remove(move.instance, move.before)
+        context.state.place(move.instance, move.after)
+    return Goal(context, request).reached()
+
+
+def add_room(
+    reply: Reply,
+    cluster: Cluster,
+    request: Request,
+    settings: Settings,
+    alarm: Alarm,
+    coming: Sequence[Instance],
+) -> None:
+    """Say in a `reply` that lacks something after which moves of others it would not."""
+    if satisfied(request, reply):
+        return
+    done = make_room(cluster, request, settings, alarm, coming, settings.make_room)
+    reply.info += f"; {done.told(settings.make_room)}"
+    if done.moves:
+        reply.solutions = [*reply.solutions, {"make_room": _document(done)}]
+
+
+def _document(done: RoomMade) -> dict[str, Any]:
+    """The moves with their transition, as plain data."""
+    return {
+        "moves": [move.document(done.cluster) for move in done.moves],
+        "copied_mib": done.plan.copied,
+        "proved": done.proved,
+        "transition": transition_document(done.transition),
+    }
+
+
+def _candidates(cluster: Cluster) -> list[tuple[int, int]]:
+    return [(len(cluster.nodes), 0)] * CANDIDATES
+
+
+def _limits(context: Context) -> PlanLimits:
+    return PlanLimits(context.settings, context.bonds.relations)

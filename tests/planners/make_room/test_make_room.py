@@ -1,0 +1,209 @@
+"""Room for requests: the fewest moves of others, beside every way there is on small clusters."""
+
+from __future__ import annotations
+
+import json
+from itertools import product
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import jsonschema
+import pytest
+
+from iallocator.cli import main
+from iallocator.wire.schemas import directory
+from tests.builders import allocate, as_bytes, cluster, instance
+
+Json = dict[str, Any]
+Output = pytest.CaptureFixture[str]
+
+NAMES = ("node1", "node2", "node3")
+
+
+def shared(home: str, memory: int, **members: Any) -> Json:
+    """Return an instance on shared storage."""
+    return instance(home, memory=memory, disk_template="rbd", **members)
+
+
+def tight(seed: int) -> Json:
+    """Return three nodes of 8000 MiB and a request that is larger than what most have free."""
+    rng = Random(seed)
+    instances: dict[str, Json] = {}
+    for home in NAMES:
+        left = 8000
+        while (size := rng.choice([900, 1700, 2300, 3100])) < left - rng.choice([200, 2500]):
+            instances[f"i{len(instances)}"] = shared(home, size)
+            left -= size
+    return allocate(cluster(3, memory=8000, instances=instances), memory=rng.choice([2900, 4100]),
+                    disk_template="rbd")  # fmt: skip
+
+
+def ways(homes: tuple[str, ...], sizes: list[int]) -> list[tuple[str, ...]]:
+    """Return what one legal migration makes of `homes`, by memory alone."""
+    free = {n: 8000 - sum(s for h, s in zip(homes, sizes) if h == n) for n in NAMES}
+    return [
+        (*homes[:k], target, *homes[k + 1 :])
+        for k, target in product(range(len(homes)), NAMES)
+        if target != homes[k] and free[target] > sizes[k]
+    ]
+
+
+def fewest(document: Json, most: int) -> tuple[int, int] | None:
+    """Return how many moves make room, and the least traffic of so many, trying everything."""
+    instances = document["instances"].values()
+    sizes, need = [one["memory"] for one in instances], document["request"]["memory"]
+    reached = {tuple(one["nodes"][0] for one in instances): 0}
+    for count in range(most + 1):
+        room = [
+            copied for homes, copied in reached.items()
+            if any(8000 - sum(s for h, s in zip(homes, sizes) if h == n) > need for n in NAMES)
+        ]  # fmt: skip
+        if room:
+            return count, min(room)
+        following: dict[tuple[str, ...], int] = {}
+        for homes, copied in reached.items():
+            for then in ways(homes, sizes):
+                moved = next(s for s, a, b in zip(sizes, homes, then) if a != b)
+                following[then] = min(following.get(then, 1 << 40), copied + moved)
+        reached = following
+    return None
+
+
+def run(folder: Path, capsys: Output, document: Json, *words: str) -> tuple[int, str]:
+    """Return exit status and what is said about `document`."""
+    path = folder / "document.json"
+    path.write_bytes(as_bytes(document))
+    status = main([*words, str(path)])
+    return status, capsys.readouterr().out
+
+
+def planned(folder: Path, capsys: Output, document: Json, *words: str) -> Json:
+    """Return the plan that makes room, which fits its schema."""
+    plan: Json = json.loads(run(folder, capsys, document, "make-room", "--json", *words)[1])
+    jsonschema.validate(plan, json.loads((directory() / "plan.schema.json").read_text()))
+    return plan
+
+
+def test_moves_are_the_fewest_and_of_those_the_least_traffic(
+    tmp_path: Path, capsys: Output
+) -> None:
+    """Beside every sequence of up to three migrations, by memory alone."""
+    counts = set()
+    for seed in range(40):
+        document = tight(seed)
+        plan = planned(tmp_path, capsys, document, "--n1=off")
+        least = fewest(document, 3)
+        copied = sum(move["copied_mib"] for move in plan["moves"])
+        found = (len(plan["moves"]), copied)
+        assert found == (least or (0, 0)), seed
+        counts.add(None if least is None else least[0])
+        if least is None:
+            assert plan["reason"] == "room is not made by 3 moves of others"
+    assert {None, 0, 1, 2} <= counts
+
+
+TWO = allocate(
+    cluster(3, instances={
+        "a": shared("node1", 3000), "b": shared("node2", 3000), "c": shared("node3", 4500),
+    }),
+    memory=6000, disk_template="rbd",
+)  # fmt: skip
+
+
+def test_refusal_says_after_which_moves_it_would_fit(tmp_path: Path, capsys: Output) -> None:
+    """For Ganeti it is a refusal; the plan is in ``solutions``, with its transition."""
+    _, said = run(tmp_path, capsys, TWO, "--n1=off", "--make-room=2")
+    answer = json.loads(said)
+    jsonschema.validate(answer, json.loads((directory() / "response.schema.json").read_text()))
+    assert (answer["success"], answer["result"]) == (False, [])
+    assert "; would fit after 1 migration: a from node1 to node2" in answer["info"]
+    room = answer["solutions"][-1]["make_room"]
+    assert (room["copied_mib"], room["proved"]) == (3000, True)
+    assert [step["kind"] for step in room["transition"]["steps"]] == ["migrate"]
+
+
+def test_refusal_without_the_option_says_nothing_of_moves(tmp_path: Path, capsys: Output) -> None:
+    """Off by default."""
+    answer = json.loads(run(tmp_path, capsys, TWO, "--n1=off")[1])
+    assert "would fit" not in answer["info"]
+    assert all("make_room" not in one for one in answer["solutions"])
+
+
+def test_traffic_above_the_cost_is_no_way(tmp_path: Path, capsys: Output) -> None:
+    """``--cost`` limits what the moves copy."""
+    status, said = run(tmp_path, capsys, TWO, "make-room", "--n1=off", "--cost=2")
+    assert (status, "room is not made by 3 moves of others" in said) == (1, True)
+    assert run(tmp_path, capsys, TWO, "make-room", "--n1=off", "--cost=3")[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("tag", "targets"), [("", {"node2", "node3"}), ("iallocator:separate:must:x", {"node3"})]
+)
+def test_those_apart_never_meet_for_the_sake_of_room(
+    tag: str, targets: set[str], tmp_path: Path, capsys: Output
+) -> None:
+    """Only where nothing binds them may one of the two join the other."""
+    tags = {"tags": [tag] if tag else []}
+    full = {"c": shared("node3", 3000)} if tag else {"c": shared("node3", 6000)}
+    instances = {"a": shared("node1", 3000, **tags), "b": shared("node2", 4000, **tags), **full}
+    document = allocate(cluster(3, instances=instances), memory=6000, disk_template="rbd")
+    plan = planned(tmp_path, capsys, document, "--n1=off")
+    (move,) = plan["moves"]
+    assert move["instance"] == "a"
+    assert set(move["to"]) <= targets
+
+
+def test_failures_that_were_survived_are_survived_after_the_moves(
+    tmp_path: Path, capsys: Output
+) -> None:
+    """With N+1 the moves that memory alone allows make no room here."""
+    assert planned(tmp_path, capsys, TWO)["moves"] == []
+
+
+def test_bystanders_let_an_evacuation_go_on(tmp_path: Path, capsys: Output) -> None:
+    """Who is evacuated needs more than any node has, until a bystander moves."""
+    instances = {
+        "a": shared("node1", 5000), "b": shared("node2", 3500), "c": shared("node3", 4000),
+    }  # fmt: skip
+    document = cluster(3, instances=instances)
+    document["request"] = {"type": "node-evacuate", "instances": ["a"], "evac_mode": "primary-only"}
+    plan = planned(tmp_path, capsys, document, "--n1=off")
+    assert [(move["instance"], move["to"]) for move in plan["moves"]] == [("b", ["node3"])]
+    answer = json.loads(run(tmp_path, capsys, document, "--n1=off", "--make-room=1")[1])
+    assert "would fit after 1 migration: b from node2 to node3" in answer["info"]
+
+
+def test_bystanders_let_instances_change_their_group(tmp_path: Path, capsys: Output) -> None:
+    """The other group has room on no node, until one of its instances moves."""
+    instances = {
+        "a": shared("node1", 5000), "b": shared("node2", 3500), "c": shared("node3", 4000),
+    }  # fmt: skip
+    document = cluster({"east": 1, "west": 2}, instances=instances)
+    document["request"] = {
+        "type": "change-group", "instances": ["a"], "target_groups": ["uuid-west"],
+    }  # fmt: skip
+    plan = planned(tmp_path, capsys, document, "--n1=off")
+    assert [(move["instance"], move["to"]) for move in plan["moves"]] == [("b", ["node3"])]
+
+
+def test_request_that_fits_needs_no_moves(tmp_path: Path, capsys: Output) -> None:
+    """Said in the reason; exit status 0."""
+    document = allocate(cluster(3), memory=1000, disk_template="rbd")
+    status, said = run(tmp_path, capsys, document, "make-room")
+    assert (status, "it fits as things are" in said) == (0, True)
+
+
+def test_document_without_a_request_is_refused(tmp_path: Path, capsys: Output) -> None:
+    """Exit status 2."""
+    assert run(tmp_path, capsys, cluster(2), "make-room")[0] == 2
+
+
+def test_mirrored_instances_make_room_by_their_failover(tmp_path: Path, capsys: Output) -> None:
+    """A failover to the secondary copies the memory only."""
+    instances = {"a": instance("node1", "node2", memory=3000), "b": shared("node2", 3000)}
+    document = allocate(cluster(2, instances=instances), memory=6000, disk_template="rbd")
+    plan = planned(tmp_path, capsys, document, "--n1=off", "--ignore-soft-errors")
+    assert [(move["instance"], move["move"], move["copied_mib"]) for move in plan["moves"]] == [
+        ("a", "f", 3000)
+    ]
