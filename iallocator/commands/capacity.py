@@ -7,6 +7,7 @@ interrupted, what was found until then is printed.
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 
 from iallocator import options
 from iallocator.commands.shared.plan_output import (
@@ -16,15 +17,16 @@ from iallocator.commands.shared.plan_output import (
     say_progress,
     show_state_of,
 )
-from iallocator.errors import UsageError, tell
-from iallocator.files import WholeOutput
+from iallocator.errors import RequestError, UsageError, tell
+from iallocator.files import WholeOutput, read_file
 from iallocator.model.policy import ALL_TEMPLATES
-from iallocator.options import Option, amount, choice, share, whole
+from iallocator.options import Option, amount, choice, file_name, share, whole
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from iallocator.model.instance import Instance
     from iallocator.model.policy import Policy
     from iallocator.planners.capacity.capacity import CapacityOptions, CapacityReport
     from iallocator.planners.capacity.fill import FillResult
@@ -67,6 +69,7 @@ class Settings(options.Settings):
     max_cpu: float | None = None
     min_disk: float = 0.0
     max_length: int | None = None
+    replay: str = ""
 
 
 OPTIONS = (
@@ -91,6 +94,9 @@ OPTIONS = (
     Option("--max-cpu", "max_cpu", "virtual cpus per cpu at most", amount, "RATIO"),
     Option("--min-disk", "min_disk", "share of disk that stays free, 0 to 1", share, "RATIO"),
     Option("--max-length -l", "max_length", "instances at most", whole, "N"),
+    Option("--replay", "replay",
+           "forecast: fill with what the requests in this folder ask for, until the first refusal",
+           file_name, "FOLDER"),
 )  # fmt: skip
 
 
@@ -164,8 +170,32 @@ def _wants(
         seconds=settings.planning_seconds,
         tag_prefix=settings.tag_prefix,
         n1_of={i: own.n1 for i, own in tagged.by_group.items() if "n1" in own.origins},
+        past=_past(settings),
         soft_of={i: own.ignore_soft_errors for i, own in tagged.by_group.items()},
     )
+
+
+def _past(settings: Settings) -> list[Instance]:
+    """The new instances that the documents in the folder ask for, captured calls or others."""
+    if not settings.replay:
+        return []
+    from iallocator.calls.history import read_history
+    from iallocator.engine import coming_with, reading_for, request_in
+    from iallocator.wire.document import read_cluster
+    from iallocator.wire.read import decode
+
+    found: list[Instance] = []
+    paths = [entry.request for entry in read_history(settings.replay)]
+    for path in paths or sorted(map(str, Path(settings.replay).glob("*.json"))):
+        try:
+            document = decode(read_file(path, settings.max_input))
+            cluster = read_cluster(document, reading_for(settings))
+            found += coming_with(request_in(document, cluster, settings))
+        except RequestError as error:
+            tell(f"iallocator: {path}: {error}; left out")
+    if not found:
+        raise UsageError(f"--replay {settings.replay}: no request for new instances")
+    return found
 
 
 def _progress() -> Callable[[str, FillResult], None]:

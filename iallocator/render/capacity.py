@@ -28,7 +28,22 @@ def capacity_page(document: Json, colour: bool = False) -> str:
     for kind, title in KINDS:
         if kind in document:
             _run(page, title, document[kind])
+    if "forecast" in document:
+        _forecast(page, document["forecast"])
     return page.text()
+
+
+def _forecast(page: Page, found: Json) -> None:
+    """How many more like those of the past fit."""
+    page.heading(f"Forecast, by {found['asked']} instances that were asked for")
+    if found["counts"]:
+        page.say(
+            f"until the first refusal {found['median']:g} more fit: the median of "
+            f"{len(found['counts'])} orders, from {found['lowest']} to {found['highest']}"
+        )
+        page.say(f"refused for {', '.join(sorted(set(found['reasons'])))}")
+    if found["end"]:
+        page.say(found["end"])
 
 
 def _table(document: Json) -> Table:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from tests.builders import cluster, instance, policy, spec
+from tests.builders import allocate, cluster, instance, policy, spec
 
 from .effect import CROWDED, Effect, Json, rbd, stored
 
@@ -282,6 +282,12 @@ SICK = small(
 
 CAPACITY = {
     "--machine-readable": Effect(ROOM, "--machine-readable"),
+    "--replay": Effect(
+        ROOM,
+        "--replay={folder}/past",
+        (),
+        {"past/1.json": json.dumps(allocate(ROOM, disk_template="plain"))},
+    ),
     "--standard-alloc": Effect(ROOM, "--standard-alloc=10g,1g,2"),
     "--tiered-alloc": Effect(ROOM, "--tiered-alloc=10g,512m,1"),
     "--disk-template": Effect(ROOM, "--disk-template=plain"),

@@ -16,10 +16,12 @@ from iallocator.scoring import Kernels
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
     from iallocator.compat import Ways
     from iallocator.model.cluster import Cluster, Group
+    from iallocator.model.instance import Instance
+    from iallocator.planners.capacity.forecast import Forecast
     from iallocator.planners.capacity.instance_size import Size
 
 __all__ = ["CapacityOptions", "CapacityReport", "Run", "study"]
@@ -54,6 +56,8 @@ class CapacityOptions:
     n1_of, soft_of:
         Index of a group -> what its tags say of N+1, and of ignoring soft limits, where they
         say something else than `n1` and `ignore_soft`.
+    past:
+        New instances that were asked for; if there are any, it is forecast how many more fit.
     """
 
     def __init__(
@@ -75,7 +79,9 @@ class CapacityOptions:
         tag_prefix: str = "iallocator:",
         n1_of: Mapping[int, str] | None = None,
         soft_of: Mapping[int, bool] | None = None,
+        past: Sequence[Instance] = (),
     ) -> None:
+        self.past = past
         self.tag_prefix = tag_prefix
         self.n1_of = n1_of or {}
         self.soft_of = soft_of or {}
@@ -129,6 +135,7 @@ class CapacityReport:
         self.nowhere = False
         self.tiered: Run | None = None
         self.standard: Run | None = None
+        self.forecast: Forecast | None = None
 
     @property
     def runs(self) -> list[Run]:
@@ -205,6 +212,21 @@ class _Work:
         self.study.tiered = self._filled("tiered", wants.largest, groups, watched, Alarm(half))
         if not self.study.interrupted:
             self.study.standard = self._filled("standard", wants.standard, groups, watched, whole)
+        if wants.past and groups and not self.study.interrupted:
+            self.study.forecast = self._forecast(groups, watched, whole)
+
+    def _forecast(self, groups: list[Group], watched: list[int], alarm: Alarm) -> Forecast:
+        """How many more like those of the past fit."""
+        from iallocator.planners.capacity.forecast import forecast
+
+        def site() -> CapacityState:
+            return self._site(State(self._cluster), groups, watched)
+
+        def watch() -> str:
+            return TIME_IS_UP if alarm.over() else ""
+
+        wants = self._wants
+        return forecast(wants.past, site, wants.limit, _Names(self._cluster), watch)
 
     def _filled(
         self,

@@ -58,6 +58,8 @@ def study_document(study: CapacityReport) -> Json:
     for kind, run in (("tiered", study.tiered), ("standard", study.standard)):
         if run is not None:
             document[kind] = _run(study, run)
+    if study.forecast is not None:
+        document["forecast"] = study.forecast.document()
     return document
 
 
