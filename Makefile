@@ -10,9 +10,10 @@ JOBS ?= 2
 DESTDIR ?=
 PLUGINDIR ?= /usr/lib/ganeti/iallocators
 LIBDIR ?= /usr/lib/iallocator
+BINDIR ?= /usr/local/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check lint types conformance fuzz bench install-plugin e2e clean
+.PHONY: help demo test check lint types conformance fuzz bench install-plugin manuals deb dist e2e clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "%-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -44,11 +45,22 @@ e2e: ## a virtual Ganeti cluster that uses the plugin (root; Debian packages)
 
 bench: $(STAMP) ## measure side by side with hail; writes benchmarks/RESULTS.md
 	rm -rf build/bench
-	tools/install-plugin "$(BIN)/python" "$(CURDIR)/build/bench" "$(LIBDIR)" "$(PLUGINDIR)"
+	tools/install-plugin "$(BIN)/python" "$(CURDIR)/build/bench" "$(LIBDIR)" "$(PLUGINDIR)" "$(BINDIR)"
 	$(BIN)/python -m benchmarks --plugin "$(CURDIR)/build/bench$(PLUGINDIR)/iallocator"
 
-install-plugin: $(STAMP) ## install the program where Ganeti looks (DESTDIR, PLUGINDIR, LIBDIR)
-	tools/install-plugin "$(BIN)/python" "$(DESTDIR)" "$(LIBDIR)" "$(PLUGINDIR)"
+install-plugin: $(STAMP) ## install where Ganeti looks, and on PATH (DESTDIR, PLUGINDIR, LIBDIR, BINDIR)
+	tools/install-plugin "$(BIN)/python" "$(DESTDIR)" "$(LIBDIR)" "$(PLUGINDIR)" "$(BINDIR)"
+
+manuals: $(STAMP) ## man pages and completions for bash and zsh, into build/manuals
+	rm -rf build/manuals
+	$(BIN)/python tools/manuals build/manuals
+
+deb: manuals ## a package for Debian, into dist/
+	tools/make-deb "$(BIN)/python" build/manuals dist
+
+dist: $(STAMP) ## wheel and sdist, into dist/
+	$(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir dist .
+	$(BIN)/python -m build --sdist --outdir dist
 
 clean: ## remove what the targets above made
 	rm -rf $(VENV) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -1,4 +1,4 @@
-"""The README names everything that a person can type."""
+"""README and docs name everything that a person can type."""
 
 from __future__ import annotations
 
@@ -24,8 +24,9 @@ OF_COMMANDS = sorted(
 
 
 def named(word: str) -> bool:
-    """Whether `word` stands in the README, on its own and not as the start of another."""
-    text = (PACKAGE.parent / "README.md").read_text()
+    """Whether `word` stands in some paper, on its own and not as the start of another."""
+    root = PACKAGE.parent
+    text = "\n".join(path.read_text() for path in (root / "README.md", *root.glob("docs/*.md")))
     return re.search(rf"(?<![\w-]){re.escape(word)}(?![\w-])", text) is not None
 
 

@@ -1,0 +1,1 @@
+"""Papers: README, docs, man pages and completions say what is so."""
