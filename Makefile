@@ -13,7 +13,7 @@ LIBDIR ?= /usr/lib/iallocator
 BINDIR ?= /usr/local/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check lint types conformance fuzz bench install-plugin manuals deb dist e2e clean
+.PHONY: help demo test check lint types conformance fuzz bench install-plugin manuals deb dist test-pythons e2e clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "%-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -23,6 +23,9 @@ demo: $(STAMP) ## run a real captured request: the answer, and why
 
 test: $(STAMP) ## run the tests (with the oracles, where they are installed)
 	$(BIN)/python -m pytest -n $(JOBS)
+
+test-pythons: ## the tests of documents and answers under each Python from 3.11 to 3.13 that is here
+	tools/test-pythons
 
 check: lint types test ## lint, types and tests
 
@@ -63,7 +66,7 @@ dist: $(STAMP) ## wheel and sdist, into dist/
 	$(BIN)/python -m build --sdist --outdir dist
 
 clean: ## remove what the targets above made
-	rm -rf $(VENV) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) $(VENV)-3.* build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(STAMP): setup.cfg pyproject.toml
