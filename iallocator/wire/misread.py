@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from iallocator.errors import RequestError
+from iallocator.errors import RequestError, tell
 from iallocator.wire.c_json import loads
 from iallocator.wire.fields import describe
 
@@ -11,7 +11,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any
 
-__all__ = ["looks_like", "place_of_double"]
+__all__ = ["judge_doubles", "looks_like"]
+
+DECIDING = frozenset({"nodes", "instances", "nodegroups", "request", "ipolicy", "cluster_tags"})
+"""Members of a document that decide answers."""
 
 FIELDS = 3
 """A line of htools' text format has at least so many."""
@@ -29,13 +32,27 @@ def looks_like(raw: bytes) -> str:
     return ""
 
 
-def place_of_double(text: str) -> RequestError:
-    """The first member of the JSON document `text` whose name another one has, too."""
+def judge_doubles(text: str) -> None:
+    """Complain of members of the JSON document `text` whose name another one has, too.
+
+    What nodes, groups, instances and the request say, and any value in them, is told once; of
+    other members of the document itself the last counts, with a warning.
+
+    Raises
+    ------
+    RequestError
+        At the first double that might decide an answer.
+    """
     try:
-        where, name = next(_doubles(loads(text, _Members), ""))
+        doubles = list(_doubles(loads(text, _Members), ""))
     except RecursionError:
-        return RequestError("", "expected each member once; nested too deeply to say where")
-    return RequestError(where, f"expected each member once, got {describe(name)} again")
+        problem = "expected each member once; nested too deeply to say where"
+        raise RequestError("", problem) from None
+    for where, name in doubles:
+        problem = f"expected each member once, got {describe(name)} again"
+        if where or name in DECIDING:
+            raise RequestError(where, problem)
+    tell(*(f"Warning: {name} stands there twice; the last one counts" for _, name in doubles))
 
 
 def _doubles(value: Any, where: str) -> Iterator[tuple[str, str]]:

@@ -125,6 +125,19 @@ def test_double_member_of_a_large_document_is_an_error(tmp_path: Path, capsys: C
     assert complaint(capsys, str(path)) == 'a: expected each member once, got "b" again'
 
 
+def test_double_member_that_decides_nothing_is_a_warning(document: str, capsys: Capture) -> None:
+    """As in a document that Ganeti itself is tested with; the last one counts."""
+    path = Path(document)
+    assert main([document]) == 0
+    plain = capsys.readouterr()
+    assert "Warning" not in plain.err
+    path.write_text('{"enabled_hypervisors": ["kvm"],' + path.read_text().lstrip()[1:])
+    assert main([document]) == 0
+    told = capsys.readouterr()
+    assert told.out == plain.out
+    assert "Warning: enabled_hypervisors stands there twice; the last one counts\n" in told.err
+
+
 def test_byte_order_mark_before_a_document_is_left_out(document: str, capsys: Capture) -> None:
     """What an editor puts there changes no answer."""
     assert main([document]) == 0
