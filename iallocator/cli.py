@@ -14,7 +14,7 @@ import sys
 
 from iallocator import __version__
 from iallocator.commands import COMMANDS, check_command, find_command, run_command
-from iallocator.errors import IallocatorError, UsageError, one_line, tell
+from iallocator.errors import IallocatorError, UsageError, Voice, one_line, tell
 from iallocator.files import WholeOutput, read_file
 from iallocator.options import COMMON, Settings, configuration_path, help_lines, parse
 
@@ -39,6 +39,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if sys.stdout is None:
         _complain("standard output is closed")
         return 1
+    Voice.quiet = False
     try:
         status = _run(list(arguments))
         sys.stdout.flush()
@@ -76,6 +77,7 @@ def _run(arguments: list[str]) -> int:
         from iallocator.configuration import configure
 
         configure(settings, file, COMMANDS, positional)
+    Voice.quiet = settings.quiet
     files = [*positional, *([settings.ialloc_src] if settings.ialloc_src else [])]
     if len(files) > 1:
         raise UsageError(f"one request file at most, got {' '.join(files)}")

@@ -10,7 +10,16 @@ from __future__ import annotations
 
 import sys
 
-__all__ = ["IallocatorError", "RequestError", "UsageError", "cut", "one_line", "shown", "tell"]
+__all__ = [
+    "IallocatorError",
+    "RequestError",
+    "UsageError",
+    "Voice",
+    "cut",
+    "one_line",
+    "shown",
+    "tell",
+]
 
 LONGEST_LINE = 1000
 """Characters of a line on stderr; names in a damaged document have any length."""
@@ -84,7 +93,17 @@ def one_line(text: str) -> str:
 
 
 def tell(*lines: str) -> None:
-    """Say `lines` on stderr, if that is open; never on stdout, where the answer goes."""
+    """Say `lines` on stderr, if that is open; never on stdout, where the answer goes.
+
+    Who wants quiet hears complaints only: lines that begin with the name of the program.
+    """
     if sys.stderr is not None:
         for line in lines:
-            print(shown(line), file=sys.stderr)
+            if not Voice.quiet or line.startswith("iallocator: "):
+                print(shown(line), file=sys.stderr)
+
+
+class Voice:
+    """How much is said on stderr; `quiet`: complaints only."""
+
+    quiet = False

@@ -235,6 +235,7 @@ class Settings:
     config: str = ""
     no_config: bool = False
     verbose: int = 0
+    quiet: bool = False
     validate: bool = False
     version: bool = False
     help: bool = False
@@ -402,6 +403,7 @@ COMMON = (
     Option("--validate", "validate",
            "check only: 'FILE: valid', or every problem on stderr and exit status 2"),
     Option("--verbose -v", "verbose", "say on stderr what was read"),
+    Option("--quiet -q", "quiet", "say nothing on stderr but what is wrong"),
     Option("--version -V", "version", "show the version and stop"),
     Option("--help -h", "help", "show this help and stop"),
 )  # fmt: skip

@@ -114,6 +114,7 @@ def run_command(name: str, arguments: Sequence[str]) -> int:
 
     from iallocator import __version__
     from iallocator.commands.shared.common_options import refusal_of
+    from iallocator.errors import Voice
     from iallocator.options import configuration_path, help_lines, parse
 
     module = import_module(f"iallocator.commands.{name.replace('-', '_')}")
@@ -133,6 +134,7 @@ def run_command(name: str, arguments: Sequence[str]) -> int:
 
         files = getattr(module, "files_of", list)(positional)
         configure(settings, path, COMMANDS, files, name, table, refusal_of(name, table))
+    Voice.quiet = settings.quiet
     if settings.validate:
         from iallocator.commands.shared.validation import request_of, validate
 

@@ -55,6 +55,10 @@ class _Balancing(run_plan.Planner):
         wishes = balance_options.balance_options_of(self._settings, settings, alarm)
         return balance_cluster(source.cluster, wishes, progress())
 
+    def group(self) -> str:
+        """As ``--group`` says."""
+        return self._settings.group
+
     def min_disk(self) -> float:
         """As ``--min-disk`` says."""
         return self._settings.min_disk

@@ -105,6 +105,7 @@ def run(settings: Settings, positional: Sequence[str]) -> int:
     with WholeOutput():
         say_progress("")
         found = _checkup(done, settings, whole)
+        found.tried = not settings.no_simulation
         found.failures = _failures(done.before, settings, whole)
         show_state_of(done.before, source, settings, "Initial", "original")
         after = done.after() if found.moves else done.before
@@ -195,8 +196,11 @@ def _write(done: GroupPlans, found: Checkup, settings: Settings) -> None:
         document = {**done.document(), "command": "check", **found.document()}
         print_json(document)
     else:
+        from iallocator.render.domain import domain_of
         from iallocator.render.table import Page, wants_colour
 
-        page = Page(wants_colour(sys.stdout))
+        domain = domain_of(node.name for node in done.cluster.nodes)
+        page = Page(wants_colour(sys.stdout), domain=domain)
         found.show(page)
+        page.say_left_out()
         print(page.text(), end="")

@@ -10,7 +10,7 @@ from iallocator.calls.history import OUTCOMES, read_history
 from iallocator.calls.words import asked
 from iallocator.commands.shared.plan_output import print_json
 from iallocator.engine import read
-from iallocator.errors import IallocatorError, UsageError
+from iallocator.errors import IallocatorError, UsageError, tell
 from iallocator.files import WholeOutput, read_file
 from iallocator.options import Option, amount, choice, whole_between
 
@@ -63,6 +63,8 @@ def run(settings: Settings, positional: Sequence[str]) -> int:
     if len(positional) != 1:
         raise UsageError("history needs one folder of captured calls")
     found = read_history(positional[0])
+    if settings.verbose:
+        tell(f"read {len(found)} calls")
     for entry in found:
         _complete(entry, settings)
     found = [entry for entry in found if _wanted(entry, settings)][-(settings.last or 0) :]

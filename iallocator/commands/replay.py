@@ -12,7 +12,7 @@ import sys
 from iallocator.commands import COMMANDS, run_command
 from iallocator.commands.shared.common_options import only_accepted, table_of
 from iallocator.commands.shared.plan_output import INTERRUPTED
-from iallocator.errors import UsageError, shown
+from iallocator.errors import UsageError, shown, tell
 from iallocator.files import WholeOutput, check_writable
 from iallocator.options import Option, name_list, whole_between, words_of
 from iallocator.options import Settings as Common
@@ -36,7 +36,7 @@ MEMBERS = (
 
 STORED_COMMANDS = Commands(frozenset(COMMANDS) - {"replay"}, run_command, only_accepted)
 
-NOT_FOR_REQUESTS = {"help", "version", "config", "no_config"}
+NOT_FOR_REQUESTS = {"help", "version", "config", "no_config", "verbose", "quiet"}
 """Settings that mean this command and not the requests it runs."""
 
 
@@ -77,10 +77,13 @@ def run(settings: Settings, positional: Sequence[str]) -> int:
         tuple(passed_on(settings)), tuple(settings.keys or ()), settings.update, STORED_COMMANDS
     )
     check_writable(settings.junit)
+    cases = find_cases(positional)
+    if settings.verbose:
+        tell(f"read {len(cases)} cases")
     outcomes: list[Outcome] = []
     interrupted = False
     try:
-        for outcome in run_cases(find_cases(positional), how, settings.jobs):
+        for outcome in run_cases(cases, how, settings.jobs):
             outcomes.append(outcome)
             _say(_told(outcome))
     except KeyboardInterrupt:

@@ -93,6 +93,10 @@ class _Squeezing(run_plan.Planner):
         """Say on stderr what a person should know, and who says it."""
         tell(*(f"iallocator: {remark}" for remark in done.remarks))
 
+    def group(self) -> str:
+        """As ``--group`` says."""
+        return self._settings.group
+
     def master(self, source: Source) -> str:
         """The master node; "": unknown."""
         return self._settings.master or source.master

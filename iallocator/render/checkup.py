@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from iallocator.errors import shown
-from iallocator.planners.check.health import KINDS, OF_NODES
+from iallocator.planners.check.health import KINDS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from iallocator.model.tag_finding import TagFinding
-    from iallocator.planners.check.health import Finding, GroupHealth
+    from iallocator.planners.check.health import GroupHealth
     from iallocator.planners.check.joint_failures import FailuresFound
     from iallocator.render.table import Page
 
@@ -39,11 +39,13 @@ class Checkup:
         Whether global N+1 was looked at.
     failures:
         What several failures at once would lose; None if that was not asked.
+    tried:
+        Whether balancing was tried at all.
     tag_findings:
         What is the matter with tags; the cluster may be healthy all the same.
     """
 
-    __slots__ = ("after", "before", "capacity_checks", "failures", "moves", "tag_findings")
+    __slots__ = ("after", "before", "capacity_checks", "failures", "moves", "tag_findings", "tried")
 
     def __init__(
         self,
@@ -54,6 +56,7 @@ class Checkup:
         tag_findings: Sequence[TagFinding] = (),
     ) -> None:
         self.tag_findings = tag_findings
+        self.tried = True
         self.before = before
         self.after = after
         self.moves = moves
@@ -139,52 +142,10 @@ class Checkup:
                 yield key, counts[kind] if kind else health.offline_nodes
 
     def show(self, page: Page) -> None:
-        """For people: counts per group, then every finding."""
-        from iallocator.render.table import Column, Table
+        """For people: the verdict, counts, then every finding."""
+        from iallocator.render.check_page import show_checkup
 
-        page.heading("Healthy" if self.healthy else "Something is wrong")
-        groups = [health.group.name for health in self.before]
-        several = len(groups) > 1
-        columns = [Column(name, True) for name in groups] + [Column("cluster", True)] * several
-        table = Table(Column(""), *columns, Column("balanced", True))
-        now, then = _total(self.before), _total(self.after)
-        for kind, words in KINDS.items():
-            if kind == "global_n1" and not self.capacity_checks:
-                continue
-            cells = [str(health.counts[kind]) for health in self.before]
-            cells += [str(now[kind])] * several
-            table.add(words, *cells, str(then[kind]), tone="bad" if now[kind] else "")
-        page.table(table)
-        for before, after in zip(self.before, self.after):
-            page.heading(f"Group {before.group.name}, score {before.score:.8f}")
-            for found in before.findings:
-                page.say(_told(found), tone="bad")
-            if not before.findings:
-                page.say("nothing is wrong")
-            if after.score != before.score:
-                page.say(f"balanced: score {after.score:.8f}", tone="good")
-        if self.tag_findings:
-            page.heading("Tags")
-        for one in self.tag_findings:
-            page.say(f"{one.kind}: {one}", tone="bad")
-        if self.failures is not None:
-            from iallocator.render.joint_failures import show_failures
-
-            show_failures(self.failures, page)
-        page.blank()
-        page.say(self._verdict(), indent=0)
-
-    def _verdict(self) -> str:
-        if not self.moves:
-            return "Balancing finds nothing to move."
-        told = [
-            f"{KINDS[kind]}: {abs(count)} {'fewer' if count > 0 else 'more'}"
-            for kind, count in self.mended.items()
-            if count
-        ]
-        helps = "would help" if self.helps else "would not help"
-        what = f"; {', '.join(told)}" if told else ""
-        return f"Balancing {helps} ({self.moves} moves{what})."
+        show_checkup(self, page)
 
 
 def _within_quotes(text: str) -> str:
@@ -201,12 +162,3 @@ def _summary(health: GroupHealth) -> str:
     """What is wrong with a group, in one line; "" if nothing is."""
     counts = health.counts
     return ", ".join(f"{KINDS[kind]}: {count}" for kind, count in counts.items() if count)
-
-
-def _told(found: Finding) -> str:
-    """A finding in one line, with whom it is about."""
-    words = set(found.text.replace(",", " ").replace(":", " ").split())
-    node = "" if found.node in words else found.node
-    names = [found.instance] if found.kind not in OF_NODES else []
-    subject = " on ".join(name for name in [*names, node] if name)
-    return f"{subject}: {found.text}" if subject else found.text

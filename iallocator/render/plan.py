@@ -1,25 +1,29 @@
-"""Plans as lines for people; what is drawn is the plain data that ``--json`` writes."""
+"""Plans for people; what is drawn is the plain data that ``--json`` writes."""
 
 from __future__ import annotations
 
-from iallocator.errors import shown
-from iallocator.render.steps import lines
+from iallocator.render.domain import domain_of
+from iallocator.render.table import Column, Page, Table
+from iallocator.render.transitions import tell_transition
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping
     from typing import Any
 
     Json = dict[str, Any]
 
 __all__ = ["plan_lines"]
 
-SCORES = {
-    "redistribute": "instances on offline nodes and nodes that fail N+1",
-    "compress": "instances in the chosen group",
-    "balance-groups": "standard deviations of the groups' relative load, added up",
+SUMS = {
+    "redistribute": "Instances on offline nodes and nodes that fail N+1",
+    "compress": "Instances in the chosen group",
+    "balance-groups": "Standard deviations of the groups' relative load, added up",
 }
-"""Command -> what its scores are, where they are no scores of nodes."""
+"""Command -> what is lowered instead of a score of nodes."""
+
+COUNTED = frozenset({"redistribute", "compress"})
+"""The commands that lower a number of instances."""
 
 ACTIONS = {"offline": "Nodes to offline", "online": "Nodes to online", "none": "No action"}
 
@@ -29,146 +33,168 @@ def plan_lines(plan: Json, group_of: Mapping[str, str]) -> Iterator[str]:
 
     `group_of`: the name of every node's group.
     """
-    yield from map(shown, _lines(plan, group_of))
+    page = Page(domain=domain_of(group_of))
+    _nodes(page, plan)
+    _places(page, plan)
+    _groups(page, plan)
+    _moves(page, plan, group_of)
+    _sums(page, plan)
+    _kept(page, plan)
+    tell_transition(page, plan["transition"])
+    page.say_left_out()
+    yield from page.text().strip("\n").splitlines()
 
 
-def _lines(plan: Json, group_of: Mapping[str, str]) -> Iterator[str]:
-    yield from _nodes(plan)
-    yield from _places(plan)
-    yield from _groups(plan)
-    yield from _moves(plan, group_of)
-    yield from _sums(plan)
-    if plan.get("kept"):
-        yield "Left as they are:"
-        yield from _aligned([(one["node"], one["reason"]) for one in plan["kept"]])
-    yield from lines(plan["transition"])
-
-
-def _nodes(plan: Json) -> Iterator[str]:
+def _nodes(page: Page, plan: Json) -> None:
     """The nodes to switch."""
     if "action" in plan:
-        yield ACTIONS[plan["action"]] + (":" if plan["nodes"] else "")
-        yield from (f"  {name}" for name in plan["nodes"])
+        page.heading(ACTIONS[plan["action"]] + (":" if plan["nodes"] else ""))
+        for name in plan["nodes"]:
+            page.say(name)
 
 
-def _places(plan: Json) -> Iterator[str]:
+def _places(page: Page, plan: Json) -> None:
     """Where every instance goes, and why."""
     if "instances" not in plan:
         return
     count = len(plan["instances"])
-    yield f"Strategy {plan['strategy']}: {count} instances, in the order they chose"
-    yield from _aligned(
-        [
-            (
-                one["instance"],
-                ":".join(one["from"]) + ("" if one["runs"] else " (not running)"),
-                "=>",
-                ":".join(one["to"]) or "out",
-                one["why"],
-            )
-            for one in plan["instances"]
-        ]
-    )
+    page.heading(f"Strategy {plan['strategy']}: {count} instances, in the order they chose")
+    table = Table(Column("instance"), Column("from"), Column("to"), Column("why"))
     for one in plan["instances"]:
-        yield from (f"  {one['instance']} should be {text}" for text in one.get("broken", ()))
+        before = ":".join(one["from"]) + ("" if one["runs"] else " (not running)")
+        table.add(one["instance"], before, ":".join(one["to"]) or "out", one["why"])
+        for text in one.get("broken", ()):
+            table.add("", "", "", f"should be {text}")
+    page.table(table)
 
 
 def _amount(value: float) -> str:
     return f"{value:.8f}"
 
 
-def _load(value: float | dict[str, float] | None) -> str:
-    """A score, or the load of a group; ``-`` where it has none that counts."""
-    if value is None:
-        return "-"
-    return (
-        "/".join(f"{v:.3f}" for v in value.values()) if isinstance(value, dict) else _amount(value)
-    )
-
-
-def _resources(value: dict[str, float]) -> str:
-    return f"{value['memory'] / 1024:.1f}G/{value['disk'] / 1024:.1f}G/{value['cpu']:.12g}"
-
-
 def _yes(value: bool) -> str:
     return "yes" if value else "no"
 
 
+def _gib(mib: float) -> str:
+    return f"{mib / 1024:.1f}"
+
+
+RESOURCES: Mapping[str, tuple[str, Callable[[Any], str]]] = {
+    "memory": ("memory GiB", _gib),
+    "disk": ("disk GiB", _gib),
+    "cpu": ("cpus", "{:.12g}".format),
+}
+"""Member of resources -> its title and unit, value to text."""
+
 COLUMNS: tuple[tuple[str, str, Callable[[Any], str]], ...] = (
     ("state", "state", str),
     ("repaired", "repaired", _yes),
-    ("used", "used", _resources),
-    ("free", "free", _resources),
-    ("share_free", "share free", lambda value: f"{value:.4f}"),
+    ("used", "used", _gib),
+    ("free", "free", _gib),
+    ("share_free", "share free", "{:.4f}".format),
     ("evacuable", "evacuable", _yes),
-    ("before", "before", _load),
-    ("after", "after", _load),
+    ("before", "score before", _amount),
+    ("after", "score after", _amount),
     ("moves", "moves", str),
     ("out", "out", str),
     ("in", "in", str),
 )
-"""Members of groups that are shown, if they are there: name, heading, value to text."""
+"""Members of groups that are shown, if they are there: name, title, value to text."""
 
 
-def _groups(plan: Json) -> Iterator[str]:
+def _groups(page: Page, plan: Json) -> None:
     groups = plan.get("groups", [])
     if not groups:
         return
-    shown = [column for column in COLUMNS if column[0] in groups[0]]
-    rows = [("group", *(head for _, head, _ in shown), "")]
-    for one in groups:
-        cells = (text(one[name]) for name, _, text in shown)
-        rows.append((one["group"], *cells, one["reason"]))
-    yield from _aligned(rows)
+    page.heading("Groups")
+    cells = [_group_cells(one, _parts(groups)) for one in groups]
+    table = Table(Column("group"), *(column for column, _ in cells[0]), Column("why"))
+    for one, row in zip(groups, cells):
+        table.add(one["group"], *(text for _, text in row), one["reason"])
+    page.table(table)
 
 
-def _moves(plan: Json, group_of: Mapping[str, str]) -> Iterator[str]:
+def _parts(groups: list[Json]) -> dict[str, list[str]]:
+    """Of members that hold several amounts: what these are called."""
+    return {name: list(one[name]) for one in groups for name in one if isinstance(one[name], dict)}
+
+
+def _group_cells(one: Json, parts: Mapping[str, list[str]]) -> list[tuple[Column, str]]:
+    """Column and text of everything that is shown of a group but its name and the reason."""
+    found: list[tuple[Column, str]] = []
+    for name, title, text in COLUMNS:
+        if name in parts:
+            above = f"load {name}" if name in ("before", "after") else title
+            for part in parts[name]:
+                head, form = RESOURCES[part] if above == title else (part, "{:.3f}".format)
+                value = "-" if one[name] is None else form(one[name][part])
+                found.append((Column(head, True, above), value))
+        elif name in one:
+            value = "-" if one[name] is None else text(one[name])
+            found.append((Column(title, not isinstance(one[name], (str, bool))), value))
+    return found
+
+
+def _moves(page: Page, plan: Json, group_of: Mapping[str, str]) -> None:
     """A line per move, with the groups where it changes the group; then the wishes it breaks."""
     moves = plan["moves"]
-    rows = []
+    if not moves:
+        return
+    page.heading("Moves")
+    scored = plan["command"] not in COUNTED
+    titles = ["move", "instance", "from", "to", *(["score then"] if scored else []), "GiB copied"]
+    table = Table(*(Column(t, t in NUMBERS) for t in titles), Column("how (as hbal)"))
     for number, move in enumerate(moves, start=1):
-        before, after = (group_of[move[end][0]] for end in ("from", "to"))
-        told = [f" ({name})" if before != after else "" for name in (before, after)]
-        rows.append(
-            (
-                f"{number}.",
-                move["instance"],
-                ":".join(move["from"]) + told[0],
-                "=>",
-                ":".join(move["to"]) + told[1],
-                _amount(move["score"]),
-                f"{move['copied_mib'] / 1024:.1f} GiB",
-                f"a={move['move']}",
-            )
-        )
-    for row, move in zip(_aligned(rows, right={0, 5, 6}), moves):
-        yield row
-        yield from (f"       should be {broken}" for broken in move.get("broken", ()))
+        _move_row(table, number, move, group_of, scored)
+    page.table(table)
 
 
-def _sums(plan: Json) -> Iterator[str]:
+NUMBERS = frozenset({"move", "score then", "GiB copied"})
+
+
+def _move_row(
+    table: Table, number: int, move: Json, group_of: Mapping[str, str], scored: bool
+) -> None:
+    before, after = (group_of[move[end][0]] for end in ("from", "to"))
+    told = [f" ({name})" if before != after else "" for name in (before, after)]
+    table.add(
+        str(number),
+        move["instance"],
+        ":".join(move["from"]) + told[0],
+        ":".join(move["to"]) + told[1],
+        *([_amount(move["score"])] if scored else []),
+        _gib(move["copied_mib"]),
+        f"a={move['move']}",
+    )
+    for broken in move.get("broken", ()):
+        blank = [""] * (5 if scored else 4)
+        table.add("", *blank, f"should be {broken}")
+
+
+def _sums(page: Page, plan: Json) -> None:
     moves = plan["moves"]
     copied = sum(move["copied_mib"] for move in moves)
+    page.blank()
     if moves:
-        yield f"{len(moves)} move{'s' * (len(moves) > 1)}, {copied / 1024:.1f} GiB traffic"
+        page.say(f"{len(moves)} move{'s' * (len(moves) > 1)}, {_gib(copied)} GiB traffic", indent=0)
     if "instances" in plan:
         out = sum(1 for one in plan["instances"] if not one["to"])
-        yield f"{out} instance{'s' * (out != 1)} stay{'s' * (out == 1)} out"
+        page.say(f"{out} instance{'s' * (out != 1)} stay{'s' * (out == 1)} out", indent=0)
     if moves or "instances" in plan:
-        of = SCORES.get(plan["command"])
-        before, after = (_amount(plan["scores"][moment]) for moment in ("before", "after"))
-        yield f"Score{f' ({of})' if of else ''}: {before} -> {after}"
+        form = "{:.0f}".format if plan["command"] in COUNTED else _amount
+        before, after = (form(plan["scores"][moment]) for moment in ("before", "after"))
+        page.say(f"{SUMS.get(plan['command'], 'Score')}: {before} -> {after}", indent=0)
     if "reason" in plan:
-        yield f"The plan ends here: {plan['reason']}"
+        page.say(f"The plan ends here: {plan['reason']}", indent=0)
 
 
-def _aligned(rows: Sequence[Sequence[str]], right: Collection[int] = ()) -> Iterator[str]:
-    """Rows as lines with columns below each other, those in `right` aligned there."""
-    rows = [[*map(shown, row)] for row in rows]
-    widths = [max(map(len, column)) for column in zip(*rows)]
-    for row in rows:
-        cells = (
-            cell.rjust(width) if k in right else cell.ljust(width)
-            for k, (cell, width) in enumerate(zip(row, widths))
-        )
-        yield "  " + " ".join(cells).rstrip()
+def _kept(page: Page, plan: Json) -> None:
+    """The nodes that stay as they are, and why."""
+    if not plan.get("kept"):
+        return
+    page.heading("Left as they are")
+    table = Table(Column("node"), Column("why"))
+    for one in plan["kept"]:
+        table.add(one["node"], one["reason"])
+    page.table(table)

@@ -1,7 +1,4 @@
-"""Transitions drawn: as lines for people and as a graph in the DOT language.
-
-Both draw the plain data that responses and plans hold.
-"""
+"""Transitions as graphs in the DOT language, drawn from the plain data of responses and plans."""
 
 from __future__ import annotations
 
@@ -9,12 +6,11 @@ from iallocator.errors import shown
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from typing import Any
 
     Json = dict[str, Any]
 
-__all__ = ["dot", "label", "lines", "subject", "way"]
+__all__ = ["dot", "label", "subject", "way"]
 
 
 def subject(step: Json) -> str:
@@ -33,38 +29,6 @@ def way(step: Json) -> str:
 def label(step: Json) -> str:
     """All of a step in one line, without what it waits for."""
     return shown(" ".join(word for word in (step["kind"], subject(step), way(step)) if word))
-
-
-def lines(transition: Json) -> Iterator[str]:
-    """A line per step, with what it waits for and why; what is left out; remarks."""
-    steps = transition["steps"]
-    if not steps and not transition["left"]:
-        return
-    yield (
-        f"Transition: {_count(len(steps), 'step')}, {_count(transition['waits'], 'wait')}, "
-        f"at most {transition['longest']} one after the other"
-    )
-    rows = [
-        (f"{step['number']}.", step["kind"], shown(subject(step)), shown(way(step)))
-        for step in steps
-    ]
-    widths = [max(map(len, column)) for column in zip(*rows)]
-    for row, step in zip(rows, steps):
-        cells = [row[0].rjust(widths[0])]
-        cells += (cell.ljust(width) for cell, width in zip(row[1:], widths[1:]))
-        waits = ", ".join(
-            f"{number} ({why})" for number, why in zip(step["after"], step["because"])
-        )
-        hand = "" if step["opcodes"] else "  by hand"
-        yield ("  " + " ".join(cells) + hand + (f"  after {waits}" if waits else "")).rstrip()
-    for entry in transition["left"]:
-        yield f"  not done: {entry['name']}: {entry['reason']}"
-    for remark in transition["remarks"]:
-        yield f"  note: {remark}"
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def dot(transition: Json) -> str:

@@ -51,12 +51,19 @@ class Table:
         """Add a row, one cell for each column."""
         self._rows.append(([shown(cell) for cell in cells], tone))
 
-    def lines(self, short: Callable[[str], str] = str) -> list[tuple[str, str]]:
-        """(text, tone) of every line, titles first; `short` is applied to every cell."""
+    def lines(self, short: Callable[[str], str] = str, most: int = 0) -> list[tuple[str, str]]:
+        """(text, tone) of every line, titles first; `short` is applied to every cell.
+
+        What stands in the last column goes on below itself where a line would have more
+        than `most` characters (0: any number).
+        """
         titles = [shown(column.title) for column in self._columns]
         rows = [([short(cell) for cell in row], tone) for row, tone in self._rows]
         rows.insert(0, (titles, "head"))
         widths = [max(len(row[k]) for row, _ in rows) for k in range(len(titles))]
+        before = sum(widths[:-1]) + len(GAP) * (len(widths) - 1)
+        if most and not self._columns[-1].number:
+            rows = [one for row, tone in rows for one in _wrapped(row, tone, most - before)]
         lines = [(self._line(row, widths), tone) for row, tone in rows]
         return [*self._above(widths), *lines]
 
@@ -81,6 +88,23 @@ class Table:
         return [(line, "head")] if line else []
 
 
+NARROWEST = 24
+"""No column is wrapped to fewer characters."""
+
+
+def _wrapped(row: list[str], tone: str, width: int) -> list[tuple[list[str], str]]:
+    """`row`, and rows below it for what of its last cell is beyond `width`."""
+    if len(row[-1]) <= max(width, NARROWEST):
+        return [(row, tone)]
+    import textwrap
+
+    parts = textwrap.wrap(
+        row[-1], max(width, NARROWEST), break_long_words=False, break_on_hyphens=False
+    )
+    empty = [""] * (len(row) - 1)
+    return [([*(empty if k else row[:-1]), part], tone) for k, part in enumerate(parts)]
+
+
 class Page:
     """Lines for a person, wrapped where they are prose, coloured where that is wanted.
 
@@ -92,6 +116,7 @@ class Page:
 
         self._colour = colour
         self._width = width
+        self.domain = shown(domain)
         self._lines: list[str] = []
         self._domain = re.compile(re.escape(domain) + r"(?!\.?[\w-])") if domain else None
 
@@ -127,9 +152,15 @@ class Page:
         )
         self._lines += [self._paint(line, tone) for line in wrapped]
 
+    def say_left_out(self) -> None:
+        """Say at the end what is left out of names, if something is."""
+        if self.domain:
+            self.blank()
+            self._lines.append(self._paint(f"(Names above without {self.domain})", "faint"))
+
     def table(self, table: Table, indent: int = 2) -> None:
-        """Add a table; its lines are never wrapped."""
-        lines = table.lines(self.short)
+        """Add a table; its last column is wrapped where it does not fit."""
+        lines = table.lines(self.short, self._width - indent)
         self._lines += [self._paint(" " * indent + text, tone) for text, tone in lines]
 
     def _paint(self, text: str, tone: str) -> str:

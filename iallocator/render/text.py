@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from iallocator.render.domain import domain_of
 from iallocator.render.table import Column, Page, Table
 from iallocator.render.text_nodes import tell_nodes
 from iallocator.render.text_statistics import tell_comparison
@@ -51,8 +52,7 @@ def _common_domain(explanation: Explanation) -> str:
         for part in decision.parts()
         for name in [*part.present, *(n.name for group in part.groups for n in group.nodes)]
     }
-    domains = {name.partition(".")[2] for name in names}
-    return "." + domains.pop() if len(domains) == 1 and "" not in domains else ""
+    return domain_of(names)
 
 
 def _decision(page: Page, decision: Decision, kind: str, brief: bool, node: str) -> None:

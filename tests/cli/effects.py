@@ -467,6 +467,13 @@ for command, effects in BY_COMMAND.items():
 _add("history", {"--max-input": Effect(None, "--max-input=9", ("{folder}",), {
     "000001.request.json.gz": json.dumps(NEW)})})  # fmt: skip
 
+for command in ("", *COMMANDS):
+    spoken = EFFECTS[command, "--max-input"]
+    _add(command, {
+        "--verbose": replace(spoken, option="--verbose"),
+        "--quiet": replace(spoken, option="--quiet", words=("-v", *spoken.words)),
+    })  # fmt: skip
+
 CONFIGURATION = """
 verbose = true
 [config]

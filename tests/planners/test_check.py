@@ -222,7 +222,7 @@ def test_check_in_hails_way_knows_no_musts(tmp_path: Path, capsys: Output) -> No
 def test_check_reads_simulated_clusters(capsys: Output) -> None:
     """An empty cluster is healthy."""
     assert main(["check", "--simulate", "p,4,100G,16g,4,2"]) == 0
-    assert capsys.readouterr().out.startswith("Healthy\n")
+    assert capsys.readouterr().out.startswith("Healthy; balancing ")
 
 
 def test_check_without_simulation_scans_no_moves(

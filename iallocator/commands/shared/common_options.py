@@ -146,7 +146,8 @@ WHERE: dict[str, tuple[frozenset[str], Reasons]] = {
         {"replay": "every case is one document of its own", "": "it reads what the others check"},
     ),
     "max_input": (EVERY | {"history"}, {}),
-    "verbose": (SHOWN, {"": "it compares what the cases print"}),
+    "verbose": (EVERY | {"history"}, {}),
+    "quiet": (EVERY | {"history"}, {}),
     **{
         target: (frozenset({"config"}), {"": "only requests are logged and captured"})
         for target in ("log", "capture", "capture_keep", "capture_days")

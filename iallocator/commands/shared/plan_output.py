@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from iallocator.errors import UsageError, shown
+from iallocator.errors import UsageError, Voice, shown
 from iallocator.files import check_writable
 from iallocator.options import Option, amount
 
@@ -67,7 +67,7 @@ def progress() -> Callable[[Plan], None]:
 
 def say_progress(text: str) -> None:
     """Write over the last line on the terminal, if there is one."""
-    if sys.stderr is not None and sys.stderr.isatty():
+    if sys.stderr is not None and sys.stderr.isatty() and not Voice.quiet:
         print(f"\r\x1b[K{shown(text)}", end="", file=sys.stderr, flush=True)
 
 
@@ -91,16 +91,23 @@ def print_json(document: object) -> None:
 
 
 def show_state_of(
-    state: State, source: Source, settings: Settings, moment: str, suffix: str, master: str = ""
+    state: State,
+    source: Source,
+    settings: Settings,
+    moment: str,
+    suffix: str,
+    master: str = "",
+    group: str = "",
 ) -> None:
     """The lists that were asked for on stderr, and the state as text in the file with `suffix`.
 
-    `suffix` "": in no file.  `master`: the master node, if the source does not name it.
+    `suffix` "": in no file.  `group`: the lists are of this one only.  `master`: the master
+    node, if the source does not name it.
     """
     if settings.print_nodes is not None or settings.print_instances:
         from iallocator.render.states.before_after import show_state
 
-        show_state(state, settings, moment)
+        show_state(state, settings, moment, group)
     if settings.save_cluster and suffix:
         from iallocator.files import write_file
         from iallocator.sources.writer import write_text

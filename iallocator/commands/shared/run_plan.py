@@ -57,7 +57,7 @@ OPTIONS = (JSON_OPTION, COMMANDS_OPTION, GRAPH_OPTION, VERIFY_OPTION, *EXECUTION
 ROUNDS = 10
 """Other orders of the steps that ``--verify-plan`` tries."""
 
-WELL = "Verified: no order of the steps that was tried breaks a limit"
+WELL = "Verified, all is well: no order of the steps that was tried breaks a limit"
 
 
 class Settings(ExecutionSettings):
@@ -111,6 +111,10 @@ class Planner:
     def master(self, source: Source) -> str:
         """The master node; "": unknown."""
         return source.master
+
+    def group(self) -> str:
+        """The only group that the lists are to show; "": all."""
+        return ""
 
     def min_disk(self) -> float:
         """The share of every node's disk that stays free."""
@@ -168,7 +172,7 @@ def _show(
     say_progress("")
     planner.warn(done)
     master = planner.master(source)
-    show_state_of(done.before, source, settings, "Initial", "original", master)
+    show_state_of(done.before, source, settings, "Initial", "original", master, planner.group())
     limits = _limits(done, effective, planner.min_disk())
     if done.in_turn:
         note_broken(done.before, done.moves, limits.relations)
@@ -183,7 +187,8 @@ def _show(
         plan = None if problems or done.interrupted else whole
         if not (plan and settings.execute and settings.json):
             _write(done, planner, settings, whole)
-        show_state_of(done.after(), source, settings, "Final", planner.suffix, master)
+        after, only = done.after(), planner.group()
+        show_state_of(after, source, settings, "Final", planner.suffix, master, only)
     tell(*(f"iallocator: {problem}" for problem in problems))
     if done.interrupted:
         return INTERRUPTED, None

@@ -57,11 +57,14 @@ def respond(raw: bytes, settings: Settings, heard: Heard | None = None) -> Reply
     return reply
 
 
-def show_state(state: State, settings: Settings, moment: str) -> None:
-    """The lists that were asked for, on stderr; `moment` is Initial or Final."""
+def show_state(state: State, settings: Settings, moment: str, group: str = "") -> None:
+    """The lists that were asked for, on stderr; `moment` is Initial or Final.
+
+    `group`: of this one only, given by its name or uuid.
+    """
     backwards = not settings.ways.orders_by_name
     shown = "".join(
-        f"\n{moment} {title}:\n{text}" for title, text in _lists(state, settings, backwards)
+        f"\n{moment} {title}:\n{text}" for title, text in _lists(state, settings, backwards, group)
     )
     if shown and sys.stderr is not None:
         print(shown, file=sys.stderr)
@@ -72,16 +75,23 @@ def lists_of(state: State, settings: Settings, backwards: bool) -> list[str]:
     return [text for _, text in _lists(state, settings, backwards)]
 
 
-def _lists(state: State, settings: Settings, backwards: bool) -> Iterator[tuple[str, str]]:
+def _lists(
+    state: State, settings: Settings, backwards: bool, group: str = ""
+) -> Iterator[tuple[str, str]]:
     """What each list is called, and the list."""
+    only = None
+    if group:
+        from iallocator.planners.eligible import group_named
+
+        only = group_named(state.cluster, group)
     if settings.print_instances:
         from iallocator.render.states.instances import instance_list
 
-        yield "instance map", instance_list(state, backwards)
+        yield "instance map", instance_list(state, backwards, only)
     if settings.print_nodes is not None:
         from iallocator.render.states.nodes import node_list
 
-        yield "cluster status", node_list(state, settings.print_nodes, backwards)
+        yield "cluster status", node_list(state, settings.print_nodes, backwards, only)
 
 
 def _save(state: State, settings: Settings, moment: str, suffix: str) -> None:

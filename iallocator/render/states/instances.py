@@ -9,6 +9,7 @@ from iallocator.render.states.listing import aligned, decimal
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from iallocator.model.cluster import Group
     from iallocator.model.instance import Instance
     from iallocator.model.state import State
 
@@ -23,12 +24,14 @@ LEFT = 5
 """How many of the columns have their values to the left."""
 
 
-def instance_list(state: State, backwards: bool = False) -> str:
+def instance_list(state: State, backwards: bool = False, group: Group | None = None) -> str:
     """The instances of `state` as a table, one line each; ``R`` before those that run.
 
     `backwards`: whether the cluster was read as hail does: its lists then stand backwards.
+    `group`: those with their primary node there only.
     """
-    found = [instance for held in state.primaries for instance in held.values()]
+    nodes = range(len(state.primaries)) if group is None else group.nodes
+    found = [instance for index in nodes for instance in state.primaries[index].values()]
     found.sort(key=lambda instance: instance.order, reverse=backwards)
     rows = [_row(instance, state) for instance in found]
     left = [position < LEFT for position in range(len(TITLES))]

@@ -24,7 +24,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from iallocator.model.cluster import Node
+    from iallocator.model.cluster import Group, Node
     from iallocator.model.state import State
 
     Show = Callable[["NodeRow"], object]
@@ -133,7 +133,9 @@ LEFT = frozenset({"status", "name", "fqdn", "group", "plist", "slist", "peermap"
 """The fields whose values stand to the left."""
 
 
-def node_list(state: State, wanted: str = "", backwards: bool = False) -> str:
+def node_list(
+    state: State, wanted: str = "", backwards: bool = False, group: Group | None = None
+) -> str:
     """The nodes of `state` as a table, one line each.
 
     Parameters
@@ -145,6 +147,8 @@ def node_list(state: State, wanted: str = "", backwards: bool = False) -> str:
         the `USUAL` ones; "" for these alone.
     backwards:
         Whether the cluster was read as hail does: its lists then stand backwards.
+    group:
+        Of this one only.
 
     Raises
     ------
@@ -152,14 +156,17 @@ def node_list(state: State, wanted: str = "", backwards: bool = False) -> str:
         If a field is not known.
     """
     names = choose_fields(wanted, USUAL, FIELDS)
-    rows = [[str(cell) for cell in row] for row in node_rows(state, names, backwards)]
+    rows = [[str(cell) for cell in row] for row in node_rows(state, names, backwards, group)]
     return aligned([FIELDS[name][0] for name in names], rows, [name in LEFT for name in names])
 
 
-def node_rows(state: State, names: Sequence[str], backwards: bool = False) -> list[list[object]]:
+def node_rows(
+    state: State, names: Sequence[str], backwards: bool = False, group: Group | None = None
+) -> list[list[object]]:
     """Per node the fields with these `names`; see `node_list`."""
     shows = [FIELDS[name][1] for name in names]
-    return [[show(row) for show in shows] for row in _rows(state, backwards)]
+    rows = _rows(state, backwards)
+    return [[show(row) for show in shows] for row in rows if group in (None, row.node.group)]
 
 
 def _rows(state: State, backwards: bool) -> Iterable[NodeRow]:

@@ -40,7 +40,7 @@ def test_super_command_prints_groups_moves_and_commands(
     assert main([command, "-C", path]) == 0
     out = capsys.readouterr().out
     assert all(f"  {name}" in out for name in ("east", "west", "south"))
-    assert all(words in out for words in ("=>", "The plan ends here: ", "Transition: "))
+    assert all(words in out for words in ("Moves", "The plan ends here: ", "Transition: "))
     assert main([command, "--json", path]) == 0
     plan = json.loads(capsys.readouterr().out)
     assert plan["moves"]

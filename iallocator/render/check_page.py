@@ -1,0 +1,124 @@
+"""The health of a cluster as a page for people: what is wrong, node by node."""
+
+from __future__ import annotations
+
+from iallocator.planners.check.health import KINDS, OF_NODES
+from iallocator.render.table import Column, Table
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from iallocator.planners.check.health import Finding, GroupHealth
+    from iallocator.render.checkup import Checkup
+    from iallocator.render.table import Page
+
+__all__ = ["show_checkup"]
+
+NAMED = 5
+"""How many instances with the same trouble on one node are named."""
+
+GROUPS = 4
+"""More groups have no columns of their own in the table of counts."""
+
+DECIMALS = range(2, 9)
+"""Digits behind the point of a score in a sentence: the fewest that show the difference."""
+
+
+def show_checkup(found: Checkup, page: Page) -> None:
+    """Put everything that was found on `page`."""
+    page.heading(_verdict(found))
+    _counts(found, page)
+    for before, after in zip(found.before, found.after):
+        _group(page, before, after)
+    if found.tag_findings:
+        page.heading("Tags")
+    for one in found.tag_findings:
+        page.say(f"{one.kind}: {one}", tone="bad")
+    if found.failures is not None:
+        from iallocator.render.joint_failures import show_failures
+
+        show_failures(found.failures, page)
+
+
+def _verdict(found: Checkup) -> str:
+    """One sentence: how it is, and what balancing would do."""
+    state = "Healthy" if found.healthy else "Something is wrong"
+    if not found.tried:
+        return f"{state}; balancing was not tried"
+    if not found.moves:
+        return f"{state}; balancing finds nothing to move"
+    told = [
+        f"{KINDS[kind]}: {abs(count)} {'fewer' if count > 0 else 'more'}"
+        for kind, count in found.mended.items()
+        if count
+    ]
+    moves = f"{found.moves} move{'s' * (found.moves > 1)}"
+    if not found.helps:
+        return f"{state}; balancing would not help ({'; '.join([moves, *told])})"
+    if told:
+        return f"{state}; balancing would help ({'; '.join([moves, *told])})"
+    before, after = _scores(*(sum(g.score for g in one) for one in (found.before, found.after)))
+    return f"{state}; balancing could lower the score from {before} to {after} ({moves})"
+
+
+def _scores(before: float, after: float) -> tuple[str, str]:
+    """Two scores with as few decimals as tell them apart."""
+    for digits in DECIMALS:
+        told = f"{before:.{digits}f}", f"{after:.{digits}f}"
+        if told[0] != told[1]:
+            break
+    return told
+
+
+def _counts(found: Checkup, page: Page) -> None:
+    """How many nodes and instances there are of each trouble; nothing of troubles without any."""
+    now, then = ({k: sum(g.counts[k] for g in of) for k in KINDS}
+                 for of in (found.before, found.after))  # fmt: skip
+    present = [kind for kind in KINDS if now[kind] or then[kind]]
+    if not present:
+        return
+    several = found.before if 1 < len(found.before) <= GROUPS else ()
+    columns = [Column(health.group.name, True) for health in several]
+    balanced = [Column("once balanced", True)] * bool(found.moves)
+    table = Table(Column("what is wrong"), *columns, Column("now", True), *balanced)
+    for kind in present:
+        cells = [str(health.counts[kind]) for health in several] + [str(now[kind])]
+        cells += [str(then[kind])] * bool(found.moves)
+        table.add(KINDS[kind], *cells, tone="bad" if now[kind] else "")
+    page.table(table)
+
+
+def _group(page: Page, before: GroupHealth, after: GroupHealth) -> None:
+    balanced = f", {after.score:.8f} once balanced" if after.score != before.score else ""
+    page.heading(f"Group {before.group.name}: score {before.score:.8f}{balanced}")
+    if not before.findings:
+        page.say("nothing is wrong")
+        return
+    table = Table(Column("node"), Column("what is wrong"))
+    by_node: dict[str, list[Finding]] = {}
+    for one in before.findings:
+        by_node.setdefault(one.node, []).append(one)
+    for node, findings in sorted(by_node.items()):
+        lines = list(_of_node(findings))
+        for number, line in enumerate(lines):
+            table.add("" if number else node or "-", line, tone="bad")
+    page.table(table)
+
+
+def _of_node(findings: Sequence[Finding]) -> Iterator[str]:
+    """A line per trouble of one node, with the instances that have it."""
+    holders: dict[tuple[str, str], list[str]] = {}
+    for one in findings:
+        about = holders.setdefault((one.kind, one.text), [])
+        if one.instance and one.kind not in OF_NODES:
+            about.append(one.instance)
+    for (_, text), names in holders.items():
+        yield f"{_some(names)}: {text}" if names else text
+
+
+def _some(names: Sequence[str]) -> str:
+    """Names in a line: of many the first, and how many there are."""
+    if len(names) <= NAMED:
+        return ", ".join(names)
+    return f"{len(names)} instances, {', '.join(names[:NAMED])}, ..."

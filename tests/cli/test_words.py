@@ -1,0 +1,142 @@
+"""What people read: tables that fit, names without their domain, numbers with their units."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from iallocator.cli import main
+
+Capture = pytest.CaptureFixture[str]
+
+FIXTURES = Path(__file__).parents[2] / "fixtures"
+
+TEXT = FIXTURES / "balance/all-groups/cluster.data"
+
+DOMAIN = ".rack-seven.datacentre-north.example.com"
+
+WIDTH = 100
+
+
+@pytest.fixture
+def text(tmp_path: Path) -> Path:
+    """Three groups of nodes with long names; node3, with three instances, is offline."""
+    lines = TEXT.read_text()
+    for number in range(1, 8):
+        lines = lines.replace(f"node{number}", f"node{number}{DOMAIN}")
+    path = tmp_path / "cluster.data"
+    path.write_text(lines.replace("11776|409600|409600|8|N", "11776|409600|409600|8|Y"))
+    return path
+
+
+def said(capsys: Capture, *words: object) -> str:
+    """What stands on stdout."""
+    assert main([str(word) for word in words]) in (0, 1)
+    return capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    "words", ["balance -G rack2 --verify-plan", "balance -C --all-groups", "check", "capacity"]
+)
+def test_tables_leave_the_domain_out_and_fit(words: str, text: Path, capsys: Capture) -> None:
+    """Hosts of one domain are short, which is said at the end; no line is longer than a page."""
+    out = said(capsys, *words.split(), "-t", text).partition("\n\necho ")[0]
+    assert max(map(len, out.splitlines())) <= WIDTH
+    if words != "capacity":
+        assert out.count(DOMAIN) == 1
+        assert f"(Names above without {DOMAIN})" in out
+
+
+def test_reason_that_is_long_goes_on_below_itself(capsys: Capture) -> None:
+    """The last column is wrapped, the others keep their width."""
+    stored = FIXTURES / "redistribute"
+    for case in sorted(path for path in stored.iterdir() if (path / "request.json").exists()):
+        out = said(capsys, "redistribute", case / "request.json")
+        assert max(map(len, out.splitlines())) <= WIDTH, case
+
+
+def test_columns_of_moves_and_groups_have_titles_and_units(text: Path, capsys: Capture) -> None:
+    """Groups, moves, steps: each number stands under what it is."""
+    out = said(capsys, "balance", "-G", "rack2", "-t", text, "--verify-plan")
+    titles = [
+        line.split("  ") for line in out.splitlines() if "instance" in line or "step " in line
+    ]
+    assert "  move  instance  from   to     " in out
+    assert "  score then  GiB copied  how (as hbal)" in out
+    assert "  group  score before  score after  moves  why" in out
+    assert "  step  what             of     way             waits for" in out
+    assert out.splitlines()[-1].startswith("Verified, all is well: ")
+    assert titles
+
+
+def test_steps_have_one_layout_in_plans_and_explanations(capsys: Capture) -> None:
+    """The same table under the same heading."""
+    case = FIXTURES / "node-evacuate/drbd-all/request.json"
+    explained = said(capsys, "explain", case)
+    begin = explained.index("Transition: ")
+    assert explained[begin:].splitlines()[1].split() == [
+        "step", "what", "of", "way", "waits", "for",
+    ]  # fmt: skip
+
+
+def test_compress_counts_instances_and_no_scores(capsys: Capture) -> None:
+    """What it lowers is how many are left in the group."""
+    case = next(path for path in sorted((FIXTURES / "compress").iterdir()) if path.is_dir())
+    out = said(capsys, "compress", case / "request.json")
+    assert "Instances in the chosen group: 2 -> 0" in out
+    assert "core" not in out
+
+
+def test_loads_of_groups_are_named(capsys: Capture) -> None:
+    """One column for each kind of load, before and after."""
+    case = next(path for path in sorted((FIXTURES / "balance-groups").iterdir()) if path.is_dir())
+    above, titles = said(capsys, "balance-groups", case / "request.json").splitlines()[1:3]
+    assert [word for word in above.split() if "load" in word]
+    assert "  cpu  memory   disk    net    cpu  memory   disk    net  out  in  why" in titles
+
+
+@pytest.mark.parametrize(
+    ("words", "verdict"),
+    [
+        ((), "Healthy; balancing could lower the score from 15.80 to 12.52 (1 move)"),
+        (("--no-simulation",), "Healthy; balancing was not tried"),
+        (("--max-length=0",), "Healthy; balancing finds nothing to move"),
+    ],
+)
+def test_check_says_first_how_it_is_and_what_balancing_would_do(
+    words: tuple[str, ...], verdict: str, capsys: Capture
+) -> None:
+    """One sentence; nothing is said of troubles that nobody has."""
+    out = said(capsys, "check", "-t", TEXT, *words)
+    assert out.splitlines()[0] == verdict
+    assert "0  " not in out
+
+
+def test_check_tells_what_is_wrong_node_by_node(text: Path, capsys: Capture) -> None:
+    """Instances with the same trouble on one node share a line."""
+    out = said(capsys, "check", "-t", text)
+    assert "  node3  b1, b2, b3: primary on node3, which is offline\n" in out
+    assert out.startswith("Something is wrong; balancing would help (3 moves; ")
+    lines = text.read_text()
+    more = "".join(f"m{n}|16|1024|1|running|Y|node3{DOMAIN}||rbd||1|1|N\n" for n in range(1, 10))
+    text.write_text(lines.replace("c1|", f"{more}c1|"))
+    assert "12 instances, b1, b2, b3, m1, m2, ...: primary on " in said(capsys, "check", "-t", text)
+
+
+@pytest.mark.parametrize("words", ["balance -G rack2", "squeeze -G rack2 --target-resources=1"])
+def test_lists_of_a_planner_for_one_group_show_that_group(words: str, capsys: Capture) -> None:
+    """As hbal's: nodes and instances of the group, before and after."""
+    assert main([*words.split(), "-p=name", "--print-instances", "-t", str(TEXT)]) == 0
+    told = capsys.readouterr().err
+    assert told.count("node3") >= 2
+    assert "node1" not in told
+    assert "a1" not in told
+
+
+def test_quiet_keeps_complaints(capsys: Capture) -> None:
+    """Remarks are left out, not what is wrong."""
+    assert main(["balance", "-q", "-v", "-t", str(TEXT)]) == 0
+    assert capsys.readouterr().err == ""
+    assert main(["balance", "-q", "--offline=x", "-t", str(TEXT)]) == 2
+    assert capsys.readouterr().err == "iallocator: --offline: unknown node x\n"
