@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from iallocator.render.table import Column, Page, Table
+from iallocator.render.words import REASONS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -55,8 +56,8 @@ def _table(document: Json) -> Table:
         *(
             Column(title, True, above)
             for above, titles in (
-                ("memory", ("used", "free", "available")),
-                ("disk", ("used", "free", "available")),
+                ("memory GiB", ("used", "free", "available")),
+                ("disk GiB", ("used", "free", "available")),
                 ("virtual cpus", ("used", "free")),
             )
             for title in titles
@@ -66,7 +67,7 @@ def _table(document: Json) -> Table:
     moments += [(title.lower(), document[kind]["after"]) for kind, title in KINDS
                 if kind in document]  # fmt: skip
     for title, figures in moments:
-        sizes = [_size(v) for what in ("memory", "disk") for v in figures[what].values()]
+        sizes = [_gib(v) for what in ("memory", "disk") for v in figures[what].values()]
         cpus = [str(number) for number in figures["cpu"].values()]
         table.add(title, str(figures["instances"]), f"{figures['score']:.8f}", *sizes, *cpus)
     return table
@@ -83,6 +84,9 @@ def _run(page: Page, title: str, run: Json) -> None:
         )
     page.table(table)
     page.say(f"The end: {run['end']}")
+    told = [f"{name}: {words}" for name, words in REASONS.items() if name in run["end"]]
+    if told:
+        page.say("; ".join(told), tone="faint")
 
 
 def allocation_map(title: str, run: Json) -> Iterator[str]:
@@ -90,6 +94,10 @@ def allocation_map(title: str, run: Json) -> Iterator[str]:
     yield f"{title} allocation map"
     for instance in run["instances"]:
         yield f"  {instance['name']} {' '.join(instance['nodes'])}"
+
+
+def _gib(mib: float) -> str:
+    return f"{mib / 1024:.1f}"
 
 
 def _size(mib: float) -> str:

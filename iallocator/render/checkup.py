@@ -12,7 +12,6 @@ if TYPE_CHECKING:
     from iallocator.model.tag_finding import TagFinding
     from iallocator.planners.check.health import GroupHealth
     from iallocator.planners.check.joint_failures import FailuresFound
-    from iallocator.render.table import Page
 
 __all__ = ["Checkup"]
 
@@ -140,12 +139,6 @@ class Checkup:
         for key, kind in HCHECK_KEYS.items():
             if key != "GN1_FAIL" or self.capacity_checks:
                 yield key, counts[kind] if kind else health.offline_nodes
-
-    def show(self, page: Page) -> None:
-        """For people: the verdict, counts, then every finding."""
-        from iallocator.render.check_page import show_checkup
-
-        show_checkup(self, page)
 
 
 def _within_quotes(text: str) -> str:

@@ -164,7 +164,7 @@ def test_explain_tells_the_transition() -> None:
     settings = Settings()
     settings.n1, settings.ignore_soft_errors = "off", True
     text = render(explain(as_bytes(base), settings))
-    _, _, table = text.partition("\nTransition\n")
+    _, _, table = text.partition("\nTransition: ")
     assert "1 (memory on node1)" in table
 
 
