@@ -126,7 +126,7 @@ def _decided(
     if trace is not None:
         trace.begin(context)
     remarks = _inconsistencies(context)
-    if settings.verbose:
+    if settings.verbose and not settings.quiet:
         remarks.append(f"{summary(cluster)}; request: {request.kind}")
     remarks += doubts
     reply = handler_for(request.kind)(context, request)

@@ -467,7 +467,7 @@ for command, effects in BY_COMMAND.items():
 _add("history", {"--max-input": Effect(None, "--max-input=9", ("{folder}",), {
     "000001.request.json.gz": json.dumps(NEW)})})  # fmt: skip
 
-for command in ("", *COMMANDS):
+for command in ("", *(command for command in COMMANDS if command != "ask")):
     spoken = EFFECTS[command, "--max-input"]
     _add(command, {
         "--verbose": replace(spoken, option="--verbose"),
