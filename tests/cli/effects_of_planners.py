@@ -91,6 +91,20 @@ def puzzle(**away: object) -> Json:
 PAIR = strict_ratio(cluster(2, cpus=2, instances=four(vcpus=4, memory=512)), "default", 3)
 """All on one node, and the ratio lets one go to the other."""
 
+PACKED = cluster(
+    4,
+    instances={
+        "i0": rbd("node2", memory=2048),
+        "i1": rbd("node2", memory=1024),
+        "i2": rbd("node3", memory=4096),
+        "i3": rbd("node2", memory=2048),
+        "i4": rbd("node1", memory=3072),
+    },
+)
+"""One more node can be freed if all instances are placed at once."""
+
+PACKED_TIGHTLY = ("--n1=off", "--target-resources=1", "--minimal-resources=0.5")
+
 EAST = cluster(TWO, instances=four())
 EAST_AWAY = cluster(TWO, instances=four(), changes=AWAY)
 KVM = of_kvm(EAST)
@@ -255,7 +269,7 @@ SQUEEZE = {
     "--ignore-dynu": Effect(CROWDED, "--ignore-dynu"),
     "--static-kvm-node-memory": Effect(KVM, "--static-kvm-node-memory=0"),
     "--compat": Effect(CROWDED, "--compat=hail"),
-    "--exact-search": Effect(KEYED, "--exact-search=no"),
+    "--exact-search": Effect(PACKED, "--exact-search=no", PACKED_TIGHTLY),
     "--time-limit": Effect(CROWDED, "--time-limit=0"),
     "--tag-prefix": stored("constraints/balance-keeps-apart", "--tag-prefix=x:"),
 }
