@@ -207,7 +207,7 @@ def test_interrupt_while_reading_ends_without_a_traceback(
 ) -> None:
     """Ctrl-C before there is anything to show: exit status 130, and nothing is printed."""
 
-    def interrupted(path: str) -> bytes:
+    def interrupted(path: str, limit: int) -> bytes:
         raise KeyboardInterrupt
 
     monkeypatch.setattr("iallocator.sources.read_file", interrupted)
