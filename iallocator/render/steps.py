@@ -6,11 +6,12 @@ from iallocator.errors import shown
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from typing import Any
 
     Json = dict[str, Any]
 
-__all__ = ["dot", "label", "subject", "way"]
+__all__ = ["dot", "label", "subject", "waves", "way"]
 
 
 def subject(step: Json) -> str:
@@ -18,12 +19,15 @@ def subject(step: Json) -> str:
     return str(step.get("instance", step.get("node", "")))
 
 
-def way(step: Json) -> str:
-    """``node1:node2 -> node3:node2``."""
-    before, after = step.get("from", []), step.get("to", [])
+def way(step: Json, short: Mapping[str, str] | None = None, arrow: str = "->") -> str:
+    """``node1:node2 -> node3:node2``; `short`: names as they are to be shown."""
+    known = short or {}
+    before, after = (
+        ":".join(known.get(name, name) for name in step.get(end, ())) for end in ("from", "to")
+    )
     if before == after:
-        return "on " + ":".join(after) if after else " ".join(step.get("tags", ()))
-    return " -> ".join(":".join(nodes) for nodes in (before, after) if nodes)
+        return f"on {after}" if after else " ".join(step.get("tags", ()))
+    return f" {arrow} ".join(nodes for nodes in (before, after) if nodes)
 
 
 def label(step: Json) -> str:
@@ -46,3 +50,11 @@ def dot(transition: Json) -> str:
 def _quoted(text: str, number: int | None = None) -> str:
     escaped = shown(text).replace("\\", "\\\\").replace('"', '\\"')
     return f'"{escaped}"' if number is None else f'"{number}. {escaped}"'
+
+
+def waves(transition: Json) -> dict[int, int]:
+    """Number of each step -> its wave, from 1: one after the last that it waits for."""
+    found: dict[int, int] = {}
+    for step in transition["steps"]:
+        found[step["number"]] = 1 + max((found[one] for one in step["after"]), default=0)
+    return found

@@ -1,102 +1,180 @@
-"""Transitions as SVG: a column per level, a box per step, a curve per wait."""
+"""Transitions as SVG: a band per wave, boxes wrapped within it, a curve per wait."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from iallocator.errors import shown
-from iallocator.render.steps import label
+from iallocator.render.steps import label, subject, waves, way
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
     from typing import Any
 
     Json = dict[str, Any]
 
-__all__ = ["svg"]
+__all__ = ["drawing", "svg"]
 
-HEIGHT = 30
-GAP = 14
-BETWEEN = 70
-MARGIN = 12
-CHARACTER = 7.2
-"""All in pixels; a character of the monospaced font that is asked for is that wide."""
+ARROW = "\N{RIGHTWARDS ARROW}"
 
-COLOURS = {
-    "migrate": "#d6e6f5", "failover": "#f5e2d0", "replace-disks": "#e4dcf0",
-    "create": "#d9efd9", "start": "#d9efd9", "stop": "#f5d6d6", "fence": "#f0b8b8",
-}  # fmt: skip
-OTHERS = "#eeeeee"
+WIDTH = 232
+HEIGHT = 58
+ACROSS = 5
+GAP = 16
+BETWEEN = 34
+HEAD = 24
+MARGIN = 16
+"""All in pixels, but `ACROSS`: how many boxes stand side by side."""
+
+LETTERS = 30
+"""Characters of a line in a box; the rest is in its tooltip."""
+
+STYLE = """
+.wave{font:600 13px system-ui,"DejaVu Sans",sans-serif;fill:#5b6470}
+.step text{font:12px system-ui,"DejaVu Sans",sans-serif;fill:#1c2024}
+.step .what{font-weight:600}.step .after{fill:#5b6470;font-size:11px}
+.step rect{stroke:#8a949f;fill:#eceff2}.band{fill:#f6f7f8}
+.migrate rect,.failover rect{fill:#dfeaf6}.replace-disks rect{fill:#e9e3f5}
+.create rect,.start rect,.power-on rect,.online rect{fill:#dff0e4}
+.stop rect,.fence rect,.power-off rect,.offline rect{fill:#f8e0e0}
+.hand rect{stroke-dasharray:5 3}.wait{fill:none;stroke:#0b5cad;stroke-opacity:.4}
+.step:hover rect{stroke:#0b5cad;stroke-width:2}.wait:hover{stroke-opacity:1;stroke-width:2.5}
+.sheet{fill:#fff}
+@media (prefers-color-scheme:dark){
+.sheet{fill:#1b1f24}.band{fill:#232930}.wave,.step .after{fill:#a2abb6}.step text{fill:#e7eaee}
+.step rect{fill:#2b3138;stroke:#67717c}.wait{stroke:#7db8f2}
+.migrate rect,.failover rect{fill:#1d3046}.replace-disks rect{fill:#302b4c}
+.create rect,.start rect,.power-on rect,.online rect{fill:#1c3a29}
+.stop rect,.fence rect,.power-off rect,.offline rect{fill:#431d26}}
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class _Layout:
+    """Where everything is: left and top of every box, top and height of every band."""
+
+    boxes: Mapping[int, tuple[float, float]]
+    bands: Sequence[tuple[float, float]]
+    width: float
+    height: float
 
 
 def svg(transition: Json) -> str:
     """The drawing as a document by itself; every box and curve has a tooltip."""
-    steps = transition["steps"]
-    level: dict[int, int] = {}
-    for step in steps:
-        level[step["number"]] = 1 + max((level[one] for one in step["after"]), default=0)
-    columns: dict[int, list[Json]] = {}
-    for step in steps:
-        columns.setdefault(level[step["number"]], []).append(step)
-    place: dict[int, tuple[float, float, float]] = {}
-    left, height = float(MARGIN), 0.0
-    for number in sorted(columns):
-        column = _ordered(columns[number], place)
-        width = max(len(_text(step)) for step in column) * CHARACTER + 16
-        top = float(MARGIN)
-        for step in column:
-            place[step["number"]] = (left, top, width)
-            top += HEIGHT + GAP
-        height = max(height, top)
-        left += width + BETWEEN
-    across, down = max(left - BETWEEN + MARGIN, 1), max(height - GAP + MARGIN, 1)
+    return drawing(transition, {}) + "\n"
+
+
+def drawing(transition: Json, short: Mapping[str, str]) -> str:
+    """The drawing as an element; `short`: names as they are to be shown.
+
+    It is safe within a page: all text in it is escaped.
+    """
+    layout = _layout(transition)
+    across, down = f"{layout.width:.0f}", f"{layout.height:.0f}"
     rows = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{across:.0f}" height="{down:.0f}" '
-        f'viewBox="0 0 {across:.0f} {down:.0f}" font-family="monospace" font-size="12">',
-        '<defs><marker id="arrow" markerWidth="8" markerHeight="8" refX="7" refY="4" '
-        'orient="auto"><path d="M0,0 L8,4 L0,8 z" fill="#555"/></marker></defs>',
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{across}" height="{down}" '
+        f'viewBox="0 0 {across} {down}" role="img" aria-label="Steps by wave">',
+        f"<style>{STYLE}</style>",
+        f'<rect class="sheet" width="{across}" height="{down}"/>',
+        *_bands(layout),
     ]
-    rows += (_curve(number, step, place) for step in steps for number in step["after"])
-    rows += (_box(step, place[step["number"]]) for step in steps)
-    return "\n".join([*rows, "</svg>", ""])
+    steps = transition["steps"]
+    rows += (_curve(number, step, layout) for step in steps for number in step["after"])
+    rows += (_box(step, layout.boxes[step["number"]], short) for step in steps)
+    return "\n".join([*rows, "</svg>"])
 
 
-def _text(step: Json) -> str:
-    return f"{step['number']}. {label(step)}"
+def _layout(transition: Json) -> _Layout:
+    wave_of = waves(transition)
+    bands: list[list[Json]] = [[] for _ in range(max(wave_of.values(), default=0))]
+    for step in transition["steps"]:
+        bands[wave_of[step["number"]] - 1].append(step)
+    boxes: dict[int, tuple[float, float]] = {}
+    places: list[tuple[float, float]] = []
+    top = float(MARGIN)
+    across = min(ACROSS, max(map(len, bands), default=1))
+    for band in bands:
+        start = top
+        top += HEAD
+        for position, step in enumerate(_ordered(band, boxes)):
+            row, column = divmod(position, across)
+            left = MARGIN + GAP + column * (WIDTH + GAP)
+            boxes[step["number"]] = (left, top + row * (HEIGHT + GAP))
+        top += -(-len(band) // across) * (HEIGHT + GAP)
+        places.append((start, top - start))
+        top += BETWEEN
+    width = 2 * MARGIN + GAP + across * (WIDTH + GAP)
+    return _Layout(boxes, places, width, max(top - BETWEEN, 0) + MARGIN)
 
 
-def _ordered(column: list[Json], place: dict[int, tuple[float, float, float]]) -> list[Json]:
+def _ordered(band: list[Json], boxes: Mapping[int, tuple[float, float]]) -> list[Json]:
     """Each as near as can be to what it waits for, so that few curves cross."""
 
     def middle(step: Json) -> tuple[float, int]:
-        tops = [place[number][1] for number in step["after"]]
-        return (sum(tops) / len(tops) if tops else 0.0), step["number"]
+        lefts = [boxes[number][0] for number in step["after"]]
+        return (sum(lefts) / len(lefts) if lefts else 0.0), step["number"]
 
-    return sorted(column, key=middle)
+    return sorted(band, key=middle)
 
 
-def _box(step: Json, at: tuple[float, float, float]) -> str:
-    left, top, width = at
-    dashes = "" if step["opcodes"] else ' stroke-dasharray="4 3"'
+def _bands(layout: _Layout) -> Iterator[str]:
+    for number, (top, height) in enumerate(layout.bands, start=1):
+        yield (
+            f'<rect class="band" x="{MARGIN}" y="{top:.0f}" rx="8" '
+            f'width="{layout.width - 2 * MARGIN:.0f}" height="{height:.0f}"/>'
+            f'<text class="wave" x="{MARGIN + GAP}" y="{top + 17:.0f}">Wave {number}</text>'
+        )
+
+
+def _box(step: Json, at: tuple[float, float], short: Mapping[str, str]) -> str:
+    left, top = at
     codes = ", ".join(opcode["OP_ID"] for opcode in step["opcodes"]) or "by hand"
+    waits = "; ".join(f"after {n}: {why}" for n, why in zip(step["after"], step["because"]))
+    told = "\n".join(text for text in (f"{step['number']}. {label(step)}", codes, waits) if text)
+    name = short.get(subject(step), subject(step))
+    after = f"after {', '.join(map(str, step['after']))}" if step["after"] else ""
+    lines = (
+        ("what", 18, f"{step['number']}. {step['kind']} {name}"),
+        ("way", 34, way(step, short, ARROW)),
+        ("after", 50, after),
+    )
     return (
-        f'<g class="step"><title>{_escaped(codes)}</title>'
-        f'<rect x="{left:.1f}" y="{top:.1f}" width="{width:.1f}" height="{HEIGHT}" rx="4" '
-        f'fill="{COLOURS.get(step["kind"], OTHERS)}" stroke="#555"{dashes}/>'
-        f'<text x="{left + 8:.1f}" y="{top + 19:.1f}">{_escaped(_text(step))}</text></g>'
+        f'<g class="step {step["kind"]}{"" if step["opcodes"] else " hand"}">'
+        f"<title>{_escaped(told)}</title>"
+        f'<rect x="{left:.0f}" y="{top:.0f}" width="{WIDTH}" height="{HEIGHT}" rx="6"/>'
+        + "".join(
+            f'<text class="{kind}" x="{left + 10:.0f}" y="{top + down:.0f}">{_cut(text)}</text>'
+            for kind, down, text in lines
+            if text
+        )
+        + "</g>"
     )
 
 
-def _curve(number: int, step: Json, place: dict[int, tuple[float, float, float]]) -> str:
-    left, top, width = place[number]
-    x, y = left + width, top + HEIGHT / 2
-    to_x, to_y = place[step["number"]][0], place[step["number"]][1] + HEIGHT / 2
-    bend = BETWEEN / 2
+def _curve(number: int, step: Json, layout: _Layout) -> str:
+    """From below what is waited for to above who waits, behind all boxes."""
+    (left, top), (to_left, to_top) = layout.boxes[number], layout.boxes[step["number"]]
+    x, y, to_x = left + WIDTH / 2, top + HEIGHT, to_left + WIDTH / 2
+    bend = max(24.0, (to_top - y) / 2)
     why = step["because"][step["after"].index(number)]
     return (
-        f'<path class="wait" d="M{x:.1f},{y:.1f} C{x + bend:.1f},{y:.1f} {to_x - bend:.1f},'
-        f'{to_y:.1f} {to_x:.1f},{to_y:.1f}" fill="none" stroke="#555" '
-        f'marker-end="url(#arrow)"><title>{_escaped(why)}</title></path>'
+        f'<path class="wait" d="M{x:.0f},{y:.0f} C{x:.0f},{y + bend:.0f} {to_x:.0f},'
+        f'{to_top - bend:.0f} {to_x:.0f},{to_top:.0f}">'
+        f"<title>{number} before {step['number']}: {_escaped(why)}</title></path>"
     )
+
+
+def _cut(text: str) -> str:
+    """`text` as long as a line may be, escaped."""
+    text = shown(text)
+    if len(text) > LETTERS:
+        text = f"{text[: LETTERS - 1]}\N{HORIZONTAL ELLIPSIS}"
+    return _escaped(text)
 
 
 def _escaped(text: str) -> str:
-    return shown(text).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    return "\n".join(
+        shown(line).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+        for line in text.split("\n")
+    )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = ["REASONS", "STATISTICS"]
+__all__ = ["GAINS", "REASONS", "STATISTICS"]
 
 STATISTICS = {
     "free_mem": "free memory differs between nodes",
@@ -27,6 +27,30 @@ STATISTICS = {
     "reserved_mem_total": "memory reserved for failovers in all",
 }
 """What makes each statistic larger, and so the score worse."""
+
+GAINS = {
+    "free_mem": "free memory more even",
+    "free_disk": "free disk more even",
+    "n1_cnt": "fewer instances on nodes that fail N+1",
+    "reserved_mem": "memory reserved for failovers more even",
+    "offline_all": "fewer instances on nodes that are not online",
+    "offline_pri": "fewer primaries on nodes that are not online",
+    "vcpu_ratio": "virtual cpus more even",
+    "cpu_load": "cpu load more even",
+    "mem_load": "memory load more even",
+    "disk_load": "disk load more even",
+    "net_load": "network load more even",
+    "pri_tags": "fewer exclusion tags twice on one node",
+    "spindles": "spindles more even",
+    "free_mem_forth": "free memory more even once forthcoming instances exist",
+    "free_disk_forth": "free disk more even once forthcoming instances exist",
+    "vcpu_ratio_forth": "virtual cpus more even once forthcoming instances exist",
+    "spindles_forth": "spindles more even once forthcoming instances exist",
+    "location": "fewer shared failure domains",
+    "location_exclusion": "fewer exclusion tags twice in one failure domain",
+    "reserved_mem_total": "less memory reserved for failovers",
+}
+"""What is better where a statistic is smaller."""
 
 REASONS = {
     "FailMem": "memory",

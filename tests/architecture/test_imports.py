@@ -61,7 +61,10 @@ MAY_IMPORT = {
         "errors names files options model requests reply ganeti limits scoring "
         "ranking n1 placement handlers planners engine"
     ),  # looks at everything, changes nothing
-    "render": "errors files sources options model requests reply planners engine explain",
+    "render": (
+        "__init__ errors files sources options constraints model requests reply planners engine "
+        "explain"
+    ),  # what people are shown
     "replay": "errors files options configuration calls engine",  # answers many documents, compares
     "commands": (
         "__init__ compat deadline errors names files options model requests constraints wire "
@@ -89,6 +92,7 @@ ONLY_IN = {
     "highspy": {"solver"},  # the solver, optional
     "orjson": {"wire"},  # pays for large documents
     "urllib3": {"live"},  # needed for RAPI
+    "jinja2": {"render"},  # needed for --html
     "jsonschema": {"wire"},  # needed for --validate
 }
 """Third-party package, slow to load -> the rooms that may load it."""

@@ -237,6 +237,7 @@ def planned(document: Json, *words: str) -> dict[str, Effect]:
     return {
         **{name: Effect(document, name, words) for name in SHOWN_ALWAYS},
         "--save-cluster": Effect(document, "--save-cluster={folder}/saved", words),
+        "--html": Effect(document, "--html={folder}/page.html", words),
         "--text-data": Effect(None, "--text-data={folder}/cluster.data",
                               ("-v", "-t", "{folder}/other.data", *words),
                               {"cluster.data": TEXT, "other.data": FEWER}),
@@ -452,7 +453,9 @@ _add("make-room", planned(ROOMY, "--n1=off") | measuring(ROOMY, *WITH_SCORES) | 
 _add("place", planned(CROWDED, "--strategy=pacemaker-balanced"))
 for command in ("check", "capacity"):
     plain = planned(CROWDED)
-    _add(command, {n: e for n, e in plain.items() if n not in ("--print-commands", "--graph")})
+    for name in ("--print-commands", "--graph", "--html"):
+        del plain[name]
+    _add(command, plain)
 _add("check", LOADED | EXCLUDING)
 _add("balance", EXCLUDING)
 _add("squeeze", EXCLUDING)

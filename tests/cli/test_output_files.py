@@ -24,7 +24,7 @@ COMMAND = [sys.executable, "-m", "iallocator"]
 WRITERS = (
     "balance --graph={}", "balance --print-commands={}", "balance -S{}", "check -S{}",
     "capacity -l2 -S{}", "place --strategy=pacemaker-minimal --graph={}", "explain --graph={}",
-    "replay --junit={}", "-S{}",
+    "balance --html={}", "replay --junit={}", "-S{}",
 )  # fmt: skip
 """Options that write a file."""
 

@@ -85,16 +85,16 @@ def test_dot_has_a_box_per_step_and_an_arrow_per_wait(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_svg_has_a_box_per_step_and_a_curve_per_wait(seed: int) -> None:
-    """Boxes do not overlap, stand within the drawing, and right of what they wait for."""
+    """Boxes do not overlap, stand within the drawing, and below what they wait for."""
     document = transition_document(transition(seed))
     root = ET.fromstring(svg(document))
     width, height = (float(root.attrib[key]) for key in ("width", "height"))
     boxes: dict[int, tuple[float, float, float, float]] = {}
     for group, step in zip(root.iter(f"{SVG}g"), document["steps"]):
-        rect, text = group.find(f"{SVG}rect"), group.find(f"{SVG}text")
+        rect, told = group.find(f"{SVG}rect"), group.find(f"{SVG}title")
         assert rect is not None
-        assert text is not None
-        assert text.text == f"{step['number']}. {label(step)}"
+        assert told is not None
+        assert (told.text or "").split("\n")[0] == f"{step['number']}. {label(step)}"
         x, y, w, h = (float(rect.attrib[key]) for key in ("x", "y", "width", "height"))
         assert x >= 0
         assert x + w <= width
@@ -108,7 +108,18 @@ def test_svg_has_a_box_per_step_and_a_curve_per_wait(seed: int) -> None:
     assert len(curves) == document["waits"]
     for step in document["steps"]:
         for number in step["after"]:
-            assert boxes[number][0] + boxes[number][2] < boxes[step["number"]][0]
+            assert boxes[number][1] + boxes[number][3] < boxes[step["number"]][1]
+
+
+@pytest.mark.parametrize("count", [15, 200])
+def test_svg_of_many_steps_stays_as_wide_as_a_screen(count: int) -> None:
+    """Those that wait for nothing of each other wrap, whatever their number and their names."""
+    held = [machine(f"{'long-' * 9}{k}", (0,), 1) for k in range(count)]
+    one = make_cluster(2, held, memory=count + 1, disk=count + 1)
+    found = plan_transition(State(one), {i.name: (1,) for i in held})
+    root = ET.fromstring(svg(transition_document(found)))
+    assert float(root.attrib["width"]) <= 1300
+    assert len(list(root.iter(f"{SVG}g"))) == count
 
 
 def test_script_has_the_steps_level_by_level() -> None:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from iallocator.model.state import State
     from iallocator.options import Settings
     from iallocator.planners.plan import Plan
+    from iallocator.render.page.view import PageView
     from iallocator.sources import Source
 
     class PlanSettings(Protocol):
@@ -27,9 +28,9 @@ if TYPE_CHECKING:
     Json = dict[str, Any]
 
 __all__ = [
-    "COMMANDS_OPTION", "GRAPH_OPTION", "INTERRUPTED", "JSON_OPTION", "VERIFY_OPTION", "amount",
-    "check_graph", "check_saving", "print_json", "progress", "say_progress", "show_state_of",
-    "write_graph", "write_plan",
+    "COMMANDS_OPTION", "GRAPH_OPTION", "HTML_OPTION", "INTERRUPTED", "JSON_OPTION",
+    "VERIFY_OPTION", "amount", "check_graph", "check_html", "check_saving", "print_json",
+    "progress", "say_progress", "show_state_of", "write_graph", "write_html", "write_plan",
 ]  # fmt: skip
 
 PICTURES = frozenset(
@@ -51,6 +52,7 @@ GRAPH_OPTION = Option(
     "draw the steps and what they wait for: an SVG file, or else DOT (- or none: stdout)", str,
     "[=FILE]", bare="-",
 )  # fmt: skip
+HTML_OPTION = Option("--html", "html", "write a page for a browser", str, "FILE")
 VERIFY_OPTION = Option(
     "--verify-plan",
     "verify_plan",
@@ -148,6 +150,38 @@ def write_graph(path: str | None, transition: Json) -> None:
         print(drawn, end="")
     else:
         write_file(path, drawn)
+
+
+def check_html(path: str | None) -> None:
+    """Say before the work begins that the page at `path` could not be made; None: not asked for.
+
+    Raises
+    ------
+    UsageError
+        If the file cannot be written, or the template library is missing.
+    """
+    if path is None:
+        return
+    from iallocator.render.page.html import check_library
+
+    if not path:
+        raise UsageError("--html needs the name of a file")
+    check_library()
+    check_writable(path)
+
+
+def write_html(path: str | None, view: Callable[[], PageView]) -> None:
+    """The page to the file `path`, or to stdout for ``-``; None: not asked for."""
+    if path is None:
+        return
+    from iallocator.files import write_file
+    from iallocator.render.page.html import html_of
+
+    page = html_of(view())
+    if path == "-":
+        print(page)
+    else:
+        write_file(path, page)
 
 
 def write_plan(

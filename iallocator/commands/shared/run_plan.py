@@ -19,14 +19,17 @@ from iallocator.commands.shared.execution_options import (
 from iallocator.commands.shared.plan_output import (
     COMMANDS_OPTION,
     GRAPH_OPTION,
+    HTML_OPTION,
     INTERRUPTED,
     JSON_OPTION,
     VERIFY_OPTION,
     check_graph,
+    check_html,
     check_saving,
     say_progress,
     show_state_of,
     write_graph,
+    write_html,
     write_plan,
 )
 from iallocator.commands.shared.source import load_source, measure
@@ -43,6 +46,7 @@ if TYPE_CHECKING:
     from iallocator.model.cluster import Cluster
     from iallocator.planners.plan_limits import PlanLimits
     from iallocator.planners.result import PlanResult
+    from iallocator.render.page.view import PageView
     from iallocator.sources import Source
     from iallocator.transition.transition import Transition
 
@@ -51,7 +55,9 @@ if TYPE_CHECKING:
 
 __all__ = ["OPTIONS", "Planner", "Settings", "run_planner"]
 
-OPTIONS = (JSON_OPTION, COMMANDS_OPTION, GRAPH_OPTION, VERIFY_OPTION, *EXECUTION_OPTIONS)
+OPTIONS = (
+    JSON_OPTION, COMMANDS_OPTION, GRAPH_OPTION, HTML_OPTION, VERIFY_OPTION, *EXECUTION_OPTIONS,
+)  # fmt: skip
 
 
 ROUNDS = 10
@@ -65,6 +71,7 @@ class Settings(ExecutionSettings):
 
     commands: str | None = None
     graph: str | None = None
+    html: str | None = None
     verify_plan: bool = False
 
 
@@ -128,6 +135,7 @@ def run_planner(settings: Settings, positional: Sequence[str], planner: Planner)
     refuse_contradictions(settings)
     check_graph(settings.graph)
     check_writable(settings.commands)
+    check_html(settings.html)
     check_saving(settings, "original", planner.suffix)
     load = partial(_cluster, settings, positional, planner)
     if settings.resume:
@@ -189,6 +197,7 @@ def _show(
             _write(done, planner, settings, whole)
         after, only = done.after(), planner.group()
         show_state_of(after, source, settings, "Final", planner.suffix, master, only)
+        write_html(settings.html, partial(_page, done, whole, limits, problems))
     tell(*(f"iallocator: {problem}" for problem in problems))
     if done.interrupted:
         return INTERRUPTED, None
@@ -268,6 +277,16 @@ def _write(done: PlanResult, planner: Planner, settings: Settings, plan: Json) -
         lambda: _commands(done, done.transition, settings.ways),
     )
     write_graph(settings.graph, plan["transition"])
+
+
+def _page(done: PlanResult, plan: Json, limits: PlanLimits, told: Sequence[str]) -> PageView:
+    """The page of the plan; judging both ends of it takes no longer than planning may."""
+    from iallocator.render.page.plan_page import plan_page
+    from iallocator.render.page.standing import Judging
+
+    over = Alarm(limits.settings.planning_seconds).over
+    judging = Judging(limits.settings.n1, limits.min_disk, limits.relations, over)
+    return plan_page(done, plan, judging, [*told, *done.remarks])
 
 
 def _carry_out(

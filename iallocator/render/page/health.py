@@ -1,0 +1,176 @@
+"""What is wrong, which failures are survived, groups and statistics: before and after."""
+
+from __future__ import annotations
+
+from iallocator.errors import shown
+from iallocator.planners.check.health import KINDS
+from iallocator.render.page.view import Bar, Cell, Column, Grid, decimals, gib, row_of, signed
+from iallocator.render.words import STATISTICS
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from typing import Any
+
+    from iallocator.planners.check.failures import NodeFailure
+    from iallocator.planners.check.health import GroupHealth
+
+    Json = dict[str, Any]
+
+__all__ = ["failure_grid", "finding_grid", "group_grid", "statistic_grid"]
+
+
+def finding_grid(before: Sequence[GroupHealth], after: Sequence[GroupHealth] | None) -> Grid:
+    """Every finding, node by node; with `after` what becomes of it, and what is new then."""
+    now = _findings(before)
+    then = now if after is None else _findings(after)
+    columns = [Column("Node"), Column("Instance"), Column("What is wrong"), Column("Detail")]
+    if after is not None:
+        columns.insert(0, Column("With the plan"))
+    rows = []
+    about = {key[:3] for key in then}
+    for key in sorted({**now, **then}, key=lambda key: (key[1], key[2], key[0])):
+        kind, node, instance, text = key
+        if key not in now and (kind, node, instance) in {one[:3] for one in now}:
+            continue  # the same with other numbers
+        cells = [
+            Cell(shown(node), tone="strong"), Cell(shown(instance)), Cell(KINDS[kind]), Cell(text),
+        ]  # fmt: skip
+        if after is not None:
+            cells.insert(0, _fate(key in now, key[:3] in about))
+        rows.append(row_of(cells))
+    return Grid("", columns, rows, empty="Nothing is wrong.")
+
+
+def _fate(was: bool, stays: bool) -> Cell:
+    if not was:
+        return Cell("new", tone="bad")
+    return Cell("stays", tone="bad") if stays else Cell("mended", tone="good")
+
+
+def _findings(health: Sequence[GroupHealth]) -> dict[tuple[str, str, str, str], None]:
+    found = [one for group in health for one in group.findings]
+    return {(one.kind, one.node, one.instance, shown(one.text)): None for one in found}
+
+
+def failure_grid(
+    before: Sequence[NodeFailure], after: Sequence[NodeFailure] | None, short: Mapping[str, str]
+) -> Grid:
+    """A row per node: whether its failure is survived, and what would happen in the end."""
+    columns = [Column("Node"), Column("If it fails"), Column("What would happen")]
+    if after is not None:
+        columns[1:2] = [Column("Before"), Column("After")]
+    rows = []
+    for was, then in zip(before, before if after is None else after):
+        verdicts = [_verdict(was)] if after is None else [_verdict(was), _verdict(then)]
+        told = "; ".join([*([then.lost] if then.lost else []), *_happens(then, short)])
+        name = Cell(shown(short.get(was.node, was.node)), tone="strong")
+        rows.append(row_of((name, *verdicts, told or "nothing runs there")))
+    return Grid("", columns, rows)
+
+
+def _verdict(one: NodeFailure) -> Cell:
+    if not one.judged:
+        return Cell("not looked at", tone="faint")
+    return Cell("survived", tone="good") if one.survived else Cell("not survived", tone="bad")
+
+
+def _happens(one: NodeFailure, short: Mapping[str, str]) -> list[str]:
+    told = [
+        f"{_share(share)} fail{'s' * (share[0] == 1)} over to {short.get(name, name)}"
+        if name
+        else f"{_share(share)} without a secondary"
+        for name, share in sorted(one.failovers.items())
+    ]
+    for share, what in ((one.moved, "started elsewhere"), (one.recreated, "created anew")):
+        if share[0]:
+            told.append(f"{_share(share)} {what}")
+    return told
+
+
+def _share(share: tuple[int, int]) -> str:
+    return f"{share[0]} instance{'s' * (share[0] != 1)} ({gib(share[1])})"
+
+
+def statistic_grid(before: Sequence[Json], after: Sequence[Json] | None) -> Grid:
+    """What the score is the sum of, the greatest change first; those that are 0 are left out."""
+    then = before if after is None else after
+    largest = max([1e-9, *(one["term"] for one in (*before, *then))])
+    columns = [Column("Statistic"), Column("Weight", number=True), Column("Before", number=True)]
+    if after is None:
+        columns[2:] = [Column("Adds to the score", number=True), Column("")]
+    else:
+        columns += [Column("After", number=True), Column("Change", number=True), Column("")]
+    pairs = [(was, now) for was, now in zip(before, then) if was["term"] or now["term"]]
+    rows = []
+    for was, now in sorted(pairs, key=lambda pair: (pair[1]["term"] - pair[0]["term"],
+                                                   -pair[0]["term"])):  # fmt: skip
+        change = now["term"] - was["term"]
+        tone = "good" if change < -5e-5 else "bad" if change > 5e-5 else "faint"
+        cells = [
+            Cell(STATISTICS[was["name"]], was["name"]),
+            Cell(f"\N{MULTIPLICATION SIGN}{was['weight']:g}"),
+            Cell(decimals(was["term"]), sort=was["term"]),
+        ]
+        if after is not None:
+            cells.append(Cell(decimals(now["term"]), sort=now["term"]))
+            cells.append(Cell(signed(change) or "0", tone=tone, sort=change))
+        cells.append(Cell(bar=Bar(round(100 * max(now["term"], 0) / largest, 1))))
+        rows.append(row_of(cells))
+    return Grid("", columns, rows, empty="All statistics are 0.")
+
+
+GROUP_MEMBERS = {"state": "state", "repaired": "repaired", "evacuable": "could be emptied",
+                 "moves": "moves", "out": "out", "in": "in"}  # fmt: skip
+"""Members of what planners say of groups that are shown, with what they are called."""
+
+
+def group_grid(
+    before: Sequence[Json], after: Sequence[Json] | None, said: Sequence[Json] = ()
+) -> Grid:
+    """A row per group; `said`: what the planner says of groups, by name."""
+    told = {one["group"]: one for one in said}
+    columns = [
+        Column("Group"), Column("Policy"), Column("Nodes", number=True),
+        Column("Instances", number=True), Column("Nodes that fail N+1", number=True),
+        Column("Score", number=True), *([Column("Said of it")] if told else []),
+    ]  # fmt: skip
+    rows = []
+    for was, now in zip(before, before if after is None else after):
+        rows.append(
+            row_of(
+                (
+                    Cell(shown(was["name"]), tone="strong"),
+                    was["alloc_policy"],
+                    Cell(str(was["nodes"]), sort=was["nodes"]),
+                    Cell(_change(was["instances"], now["instances"]), sort=now["instances"]),
+                    Cell(
+                        _change(len(was["bad_nodes"]), len(now["bad_nodes"])),
+                        tone="bad" if now["bad_nodes"] else "",
+                        sort=len(now["bad_nodes"]),
+                    ),
+                    Cell(
+                        _change(decimals(was["score"]), decimals(now["score"])), sort=now["score"]
+                    ),
+                    *([_said(told.get(was["name"]))] if told else []),
+                )
+            )
+        )
+    return Grid("", columns, rows)
+
+
+def _change(before: object, after: object) -> str:
+    """One value, or both where they differ."""
+    return str(before) if before == after else f"{before} \N{RIGHTWARDS ARROW} {after}"
+
+
+def _said(row: Json | None) -> Cell:
+    if row is None:
+        return Cell("")
+    words = {True: "yes", False: "no"}
+    parts = [
+        f"{title}: {words.get(row[name], row[name]) if isinstance(row[name], bool) else row[name]}"
+        for name, title in GROUP_MEMBERS.items()
+        if name in row
+    ]
+    return Cell(shown(row["reason"]), shown(", ".join(parts)))

@@ -1,0 +1,170 @@
+"""The moves of a plan by instance and by node, each with its reason."""
+
+from __future__ import annotations
+
+from iallocator.errors import shown
+from iallocator.render.page.view import Cell, Column, Grid, Row, decimals, gib, row_of, signed
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping, Sequence
+    from typing import Any
+
+    Json = dict[str, Any]
+
+__all__ = ["Reasons", "by_instance", "by_node", "gain_words", "how"]
+
+HOW = {"f": "fail over to its secondary", "r": "replace its secondary by", "fa": "move to"}
+LIVE = {"f": "migrate to its secondary", "r": "replace its secondary by", "fa": "migrate to"}
+
+
+AIMS = {
+    "redistribute": "so that every group is healthy",
+    "balance-groups": "so that groups carry their share",
+}
+"""Command -> what its moves are for, where it is not the score of nodes."""
+
+
+class Reasons:
+    """Why each move of a plan is made; what is asked is the plan as plain data.
+
+    Parameters
+    ----------
+    plan:
+        As ``--json`` writes it.
+    leaving:
+        Names of the nodes that are freed.
+    away:
+        Name of a node that is not online -> what it is.
+    gains:
+        Per move the statistics that it lowers most, in words; [] where nobody worked them out.
+    mends:
+        Positions of moves that mend a must.
+    """
+
+    def __init__(
+        self,
+        plan: Json,
+        leaving: Collection[str] = (),
+        away: Mapping[str, str] | None = None,
+        gains: Sequence[str] = (),
+        mends: Collection[int] = (),
+    ) -> None:
+        self._plan = plan
+        self._leaving = leaving
+        self._away = away or {}
+        self._gains = gains
+        self._mends = mends
+        self._why = {one["instance"]: one["why"] for one in plan.get("instances", ())}
+
+    def of(self, position: int) -> str:
+        """Why the move at `position` is made."""
+        move = self._plan["moves"][position]
+        told = [self._cause(position, move)]
+        if "unit" in move:
+            others = [name for name in move["unit"] if name != move["instance"]]
+            told.append(f"moves together with {', '.join(others)}")
+        told += [f"should be {text}" for text in move.get("broken", ())]
+        return "; ".join(text for text in told if text)
+
+    def _cause(self, position: int, move: Json) -> str:
+        if move["instance"] in self._why:
+            return str(self._why[move["instance"]])
+        for name in move["from"]:
+            if name in self._leaving and name not in move["to"]:
+                return f"{name} is to be powered down"
+        if self._plan.get("chosen") and self._plan["command"] == "compress":
+            return f"group {self._plan['chosen']} is emptied"
+        for name in move["from"]:
+            if name in self._away:
+                return f"{name} is {self._away[name]}"
+        if position in self._mends:
+            return "mends a must that is broken"
+        if self._plan["command"] in AIMS:
+            return AIMS[self._plan["command"]]
+        if not self._gains:
+            return "lowers the score, or makes room for one that does"
+        return self._gains[position] or "makes room for others"
+
+
+def how(move: Json, stopped: Collection[str] = ()) -> str:
+    """The elementary moves in words: ``migrate to its secondary, replace its secondary by n3``."""
+    words = HOW if move["instance"] in stopped else LIVE
+    told = []
+    for part in move["move"].split():
+        letter, _, target = part.partition(":")
+        told.append(f"{words[letter]} {target}".strip())
+    return ", ".join(told)
+
+
+def by_instance(
+    plan: Json, reasons: Reasons, short: Mapping[str, str], stopped: Collection[str] = ()
+) -> Grid:
+    """A row per move, in their order."""
+    columns = (
+        Column("#", number=True), Column("Instance"), Column("From"), Column("To"),
+        Column("Why"), Column("How"), Column("Copied", number=True),
+        Column("Score then", number=True),
+    )  # fmt: skip
+    rows = []
+    for position, move in enumerate(plan["moves"]):
+        name = move["instance"]
+        before, after = (
+            " : ".join(short.get(node, node) for node in move[end]) for end in ("from", "to")
+        )
+        rows.append(
+            row_of(
+                (
+                    Cell(str(position + 1), sort=position),
+                    Cell(shown(short.get(name, name)), tone="strong"),
+                    before,
+                    Cell(shown(after), tone="strong"),
+                    reasons.of(position),
+                    Cell(shown(how(move, stopped)), tone="faint"),
+                    Cell(gib(move["copied_mib"]), sort=move["copied_mib"]),
+                    Cell(decimals(move["score"]), sort=move["score"]),
+                ),
+                f"move-{position + 1}",
+            )
+        )
+    return Grid(
+        "By instance", columns, rows, "Nodes stand as primary : secondary.", "Nothing moves."
+    )
+
+
+def by_node(plan: Json, short: Mapping[str, str]) -> Grid:
+    """A row per node that something leaves or comes to."""
+    coming: dict[str, list[str]] = {}
+    leaving: dict[str, list[str]] = {}
+    for move in plan["moves"]:
+        for role, ends in (("primary", slice(0, 1)), ("secondary", slice(1, None))):
+            before, after = move["from"][ends], move["to"][ends]
+            for name in set(before) - set(after):
+                leaving.setdefault(name, []).append(_as(move["instance"], role, short))
+            for name in set(after) - set(before):
+                coming.setdefault(name, []).append(_as(move["instance"], role, short))
+    columns = (Column("Node"), Column("Leaves it"), Column("Comes to it"))
+    rows: list[Row] = [
+        row_of(
+            (
+                Cell(shown(short.get(name, name)), tone="strong"),
+                ", ".join(leaving.get(name, ())),
+                ", ".join(coming.get(name, ())),
+            )
+        )
+        for name in sorted({*coming, *leaving})
+    ]
+    return Grid("By node", columns, rows, empty="Nothing moves.")
+
+
+def _as(instance: str, role: str, short: Mapping[str, str]) -> str:
+    name = short.get(instance, instance)
+    return name if role == "primary" else f"{name} (secondary)"
+
+
+def gain_words(
+    changes: Sequence[tuple[str, float]], words: Mapping[str, str], most: int = 2
+) -> str:
+    """The statistics that become smaller by a move, the greatest first; "" if none does."""
+    gains = sorted((change, name) for name, change in changes if change < -5e-5)
+    return "; ".join(f"{words[name]} {signed(change)}" for change, name in gains[:most])

@@ -1,0 +1,153 @@
+"""The page of a plan: what changes, why, in which order, and what it is good for."""
+
+from __future__ import annotations
+
+from iallocator.errors import shown
+from iallocator.planners.gains import changes_of_moves
+from iallocator.render.page.moves import Reasons, by_instance, by_node, gain_words
+from iallocator.render.page.nodes import Moment, nodes_view
+from iallocator.render.page.standing import (
+    health_sections,
+    short_names,
+    standing,
+    survival_tile,
+)
+from iallocator.render.page.transitions import timeline
+from iallocator.render.page.view import PageView, Section, Tile, decimals, gib
+from iallocator.render.plan import ACTIONS, SCORES
+from iallocator.render.states.listing import common_domain
+from iallocator.render.words import GAINS
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+    from iallocator.model.cluster import Cluster
+    from iallocator.planners.result import PlanResult
+    from iallocator.render.page.standing import Judging, Standing
+    from iallocator.render.page.view import Grid
+
+    Json = dict[str, Any]
+
+__all__ = ["plan_page"]
+
+
+def plan_page(done: PlanResult, plan: Json, judging: Judging, told: Sequence[str] = ()) -> PageView:
+    """The page of the plan `done`; `plan` is what ``--json`` writes of it.
+
+    `told`: what else a person should know.
+    """
+    cluster, after = done.cluster, done.after()
+    before = standing(done.before, judging)
+    then = standing(after, judging, off=done.leaving, on=done.coming)
+    short = short_names(cluster)
+    page = PageView(plan["command"], shown(cluster.name), *_verdict(plan, before, then))
+    page.domain = common_domain(cluster)
+    page.details = [*map(shown, told), *_details(plan)]
+    page.tiles = _tiles(plan, before, then)
+    marks = dict.fromkeys(done.leaving, "to be powered down")
+    marks |= dict.fromkeys(done.coming, "to be powered on")
+    nodes = nodes_view([Moment("Before", done.before), Moment("After", after)], marks, page.domain)
+    grids = _moves(done, plan, short)
+    page.sections = [
+        Section("nodes", "nodes", "Nodes", nodes, count=str(len(cluster.nodes))),
+        Section("grids", "moves", "Moves", grids, count=str(len(plan["moves"]))),
+    ]
+    if plan["transition"]["steps"] or plan["transition"]["left"]:
+        page.sections.append(_transition(plan["transition"], short))
+    page.sections += health_sections(before, then, judging, short, plan.get("groups", ()))
+    return page
+
+
+def _verdict(plan: Json, before: Standing, after: Standing) -> tuple[str, str]:
+    """The sentence at the top, and how it is meant."""
+    moves = len(plan["moves"])
+    what = f"{moves} move{'s' * (moves != 1)}" if moves else "Nothing to move"
+    switched = len(plan.get("nodes", ()))
+    if switched:
+        verb = "power down" if plan["action"] == "offline" else "power on"
+        what = f"{what}, {verb} {switched} node{'s' * (switched != 1)}"
+    first, last = plan["scores"]["before"], plan["scores"]["after"]
+    if plan["command"] == "compress" and plan.get("chosen"):
+        what += f": group {shown(plan['chosen'])} becomes empty"
+    elif moves and last < first:
+        what += f": the score falls from {decimals(first)} to {decimals(last)}"
+    worse = after.survived[0] < before.survived[0] and after.survived[1] >= before.survived[1]
+    return what, "bad" if worse else "good"
+
+
+def _details(plan: Json) -> list[str]:
+    """What else is to be said, a line each."""
+    found = []
+    if "action" in plan:
+        names = ", ".join(plan["nodes"])
+        found.append(ACTIONS[plan["action"]] + (f": {names}" if names else ""))
+    if "strategy" in plan:
+        found.append(f"Strategy {plan['strategy']}")
+    if plan.get("reason"):
+        found.append(f"The plan ends here: {plan['reason']}")
+    for one in plan.get("kept", ()):
+        found.append(f"{one['node']} is left as it is: {one['reason']}")
+    return [shown(text) for text in found]
+
+
+def _tiles(plan: Json, before: Standing, after: Standing) -> list[Tile]:
+    transition = plan["transition"]
+    first, last = plan["scores"]["before"], plan["scores"]["after"]
+    copied = sum(move["copied_mib"] for move in plan["moves"])
+    touched = {name for move in plan["moves"] for name in (*move["from"], *move["to"])}
+    tone = "good" if last < first else "bad" if last > first else ""
+    arrow = "\N{RIGHTWARDS ARROW}"
+    return [
+        Tile("Moves", str(len(plan["moves"])), f"on {len(touched)} nodes"),
+        Tile("Copied between nodes", gib(copied)),
+        Tile(
+            "Score", f"{first:.3f} {arrow} {last:.3f}",
+            SCORES.get(plan["command"], "lower is better"), tone,
+        ),
+        survival_tile(before, after),
+        Tile(
+            "Steps", str(len(transition["steps"])),
+            f"in {transition['longest']} wave{'s' * (transition['longest'] != 1)}",
+        ),
+    ]  # fmt: skip
+
+
+def _moves(done: PlanResult, plan: Json, short: Json) -> list[Grid]:
+    """The moves by instance, then by node."""
+    cluster = done.cluster
+    gains = [gain_words(one, GAINS) for one in changes_of_moves(done.before, done.moves)]
+    reasons = Reasons(
+        plan,
+        cluster.node_names(sorted(done.leaving)),
+        _away(cluster),
+        gains,
+        {k for k, move in enumerate(done.moves) if move.mends},
+    )
+    stopped = {move.instance.name for move in done.moves if not move.instance.running}
+    return [by_instance(plan, reasons, short, stopped), by_node(plan, short)]
+
+
+def _away(cluster: Cluster) -> dict[str, str]:
+    """Nodes that hold no instances any more, and what they are."""
+    return {
+        node.name: "offline" if node.offline else "drained" if node.drained else "not vm_capable"
+        for node in cluster.nodes
+        if not node.online
+    }
+
+
+def _transition(transition: Json, short: Json) -> Section:
+    from iallocator.render.svg import drawing
+
+    steps = len(transition["steps"])
+    return Section(
+        "transition",
+        "transition",
+        "Transition",
+        timeline(transition, short, drawing(transition, short)),
+        "Steps of one wave need nothing of each other; each begins when those that it waits for "
+        "are done. Point at a step to see what it waits for.",
+        f"{steps} step{'s' * (steps != 1)}",
+    )

@@ -1,0 +1,122 @@
+"""A transition as a timeline by node: who leaves and who comes in which wave, and the steps."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from iallocator.errors import shown
+from iallocator.render.page.view import Cell, Column, Grid, Link, row_of
+from iallocator.render.steps import subject, waves, way
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from typing import Any
+
+    Json = dict[str, Any]
+
+ARROW = "\N{RIGHTWARDS ARROW}"
+
+__all__ = ["Chip", "Lane", "TimelineView", "timeline"]
+
+
+@dataclass(frozen=True, slots=True)
+class Chip:
+    """A step as one node sees it.
+
+    `side`: ``in``, ``out``, ``role`` (it stays, in another role) or ``here``.
+    """
+
+    number: int
+    kind: str
+    text: str
+    side: str
+    hint: str
+
+
+@dataclass(frozen=True, slots=True)
+class Lane:
+    """A node, and per wave its steps."""
+
+    node: str
+    cells: Sequence[Sequence[Chip]]
+
+
+@dataclass(frozen=True, slots=True)
+class TimelineView:
+    """The timeline, the steps as a table, and the drawing as SVG ("" for none)."""
+
+    waves: int
+    lanes: Sequence[Lane]
+    steps: Grid
+    remarks: Sequence[str]
+    drawing: str
+
+
+def timeline(transition: Json, short: Mapping[str, str], drawing: str) -> TimelineView:
+    """What a page shows of a transition; `short`: names as they are to be shown."""
+    wave_of = waves(transition)
+    count = max(wave_of.values(), default=0)
+    lanes: dict[str, list[list[Chip]]] = {}
+    for step in transition["steps"]:
+        for node, side in _ends(step):
+            cells = lanes.setdefault(node, [[] for _ in range(count)])
+            cells[wave_of[step["number"]] - 1].append(_chip(step, side, short))
+    ordered = [Lane(shown(short.get(name, name)), lanes[name]) for name in sorted(lanes)]
+    remarks = [
+        *(f"Not done: {one['name']}: {one['reason']}" for one in transition["left"]),
+        *transition["remarks"],
+    ]
+    steps = _steps(transition, wave_of, short)
+    return TimelineView(count, ordered, steps, [*map(shown, remarks)], drawing)
+
+
+def _ends(step: Json) -> list[tuple[str, str]]:
+    """The nodes that a step concerns, and how."""
+    if "node" in step:
+        return [(step["node"], "here")]
+    before, after = step["from"], step["to"]
+    found = [(name, "out") for name in before if name not in after]
+    found += [(name, "in") for name in after if name not in before]
+    if not found and before != after:
+        found = [(name, "role") for name in after]
+    return found or [(name, "here") for name in after[:1]]
+
+
+def _chip(step: Json, side: str, short: Mapping[str, str]) -> Chip:
+    waits = ", ".join(f"{n} ({why})" for n, why in zip(step["after"], step["because"]))
+    hint = f"Step {step['number']}: {step['kind']} {subject(step)} {way(step, short, ARROW)}"
+    hint += f"; waits for {waits}" if waits else "; waits for nothing"
+    text = shown(short.get(subject(step), subject(step)))
+    return Chip(step["number"], step["kind"], text, side, shown(hint))
+
+
+def _steps(transition: Json, wave_of: Mapping[int, int], short: Mapping[str, str]) -> Grid:
+    columns = (
+        Column("Step", number=True), Column("Wave", number=True), Column("What"), Column("Of"),
+        Column("Way"), Column("Waits for"),
+    )  # fmt: skip
+    rows = []
+    for step in transition["steps"]:
+        number = step["number"]
+        links = [
+            Link(str(other), f"step-{other}", shown(why))
+            for other, why in zip(step["after"], step["because"])
+        ]
+        why = "; ".join(dict.fromkeys(step["because"]))
+        name = subject(step)
+        rows.append(
+            row_of(
+                (
+                    Cell(str(number), sort=number),
+                    Cell(str(wave_of[number]), sort=wave_of[number]),
+                    Cell(step["kind"], "" if step["opcodes"] else "by hand"),
+                    Cell(shown(short.get(name, name)), tone="strong"),
+                    way(step, short, ARROW),
+                    Cell("" if links else "nothing", shown(why), "" if links else "faint",
+                         links=links),
+                ),
+                f"step-{number}",
+            )
+        )  # fmt: skip
+    return Grid("Steps", columns, rows, empty="Nothing is to be done.")

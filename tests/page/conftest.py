@@ -1,0 +1,73 @@
+"""Pages as they are written, and as a browser shows them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from shutil import which
+from typing import Any
+
+import pytest
+
+from iallocator.cli import main
+
+Show = Callable[..., Any]
+Write = Callable[..., Path]
+
+FLAGS = [
+    "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
+    "--disable-background-networking", "--disable-component-update", "--disable-sync",
+]  # fmt: skip
+
+
+@pytest.fixture
+def write(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Write:
+    """Runs a command on a document with ``--html``; gives the path of the page."""
+    pytest.importorskip("jinja2", reason="the template library is not installed")
+    from tests.builders import as_bytes
+
+    def write(command: str, document: Any, *words: str) -> Path:
+        source, page = tmp_path / "document.json", tmp_path / "page.html"
+        source.write_bytes(as_bytes(document))
+        status = main([command, *words, f"--html={page}", str(source)])
+        assert status in (0, 1), capsys.readouterr().err
+        return page
+
+    return write
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Any]:
+    """A real browser without a window."""
+    api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    path = which("chromium") or which("google-chrome")
+    if path is None:
+        pytest.skip("no browser is installed (Debian: chromium)")
+    with api.sync_playwright() as playwright:
+        found = playwright.chromium.launch(executable_path=path, args=FLAGS)
+        yield found
+        found.close()
+
+
+@pytest.fixture
+def show(browser: Any) -> Iterator[Show]:
+    """Opens a page file; at the end no script may have failed, and nothing been fetched."""
+    wrong: list[str] = []
+    contexts = []
+
+    def show(path: Path, **options: Any) -> Any:
+        context = browser.new_context(viewport={"width": 1280, "height": 900}, **options)
+        contexts.append(context)
+        page = context.new_page()
+        page.on("pageerror", lambda error: wrong.append(str(error)))
+        page.on("console", lambda line: wrong.append(line.text) if line.type == "error" else None)
+        page.on("dialog", lambda dialog: wrong.append(f"dialog: {dialog.message}"))
+        own = path.as_uri()
+        page.on("request", lambda one: None if one.url == own else wrong.append(one.url))
+        page.goto(own)
+        return page
+
+    yield show
+    for context in contexts:
+        context.close()
+    assert wrong == []

@@ -1,0 +1,170 @@
+"""The page of a plan: what stands in it, and how a browser shows it."""
+
+from __future__ import annotations
+
+import re
+from html.parser import HTMLParser
+from typing import Any
+
+import pytest
+
+from iallocator.cli import main
+from tests.builders import as_bytes, cluster, instance
+
+from .conftest import Show, Write
+
+EVIL = "<img src=x onerror=alert(1)>"
+
+HELD = {
+    **{f"d{k}": instance("node1", "node2", memory=256) for k in range(4)},
+    EVIL: instance("node1", "node2", memory=512),
+    "\"'&</script><script>alert(2)</script>": instance("node1", disk_template="rbd", memory=256),
+}
+"""Nearly everything on one node, and names that would be markup."""
+
+
+def crowded(nodes: int = 4, **members: Any) -> Any:
+    """A cluster whose first node holds all."""
+    return cluster(nodes, instances=HELD, **members)
+
+
+class Outline(HTMLParser):
+    """The elements of a page, and whether they are closed as they were opened."""
+
+    VOID = ("meta", "input", "link", "br", "img")
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.elements: list[tuple[str, dict[str, str | None]]] = []
+        self.feed(text)
+        assert self.open == []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        """Note an element."""
+        self.elements.append((tag, dict(attrs)))
+        if tag not in self.VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        """Close the last element."""
+        if tag not in self.VOID:
+            assert self.open.pop() == tag
+
+
+def test_page_of_a_plan_is_one_file_that_needs_nothing_else(write: Write) -> None:
+    """Well-formed, no address of anything to fetch, no element that a name brought in."""
+    text = write("balance", crowded()).read_text()
+    found = Outline(text)
+    tags = [tag for tag, _ in found.elements]
+    assert tags.count("script") == 1
+    assert not {"img", "link", "iframe", "object"}.intersection(tags)
+    assert not [
+        a for _, attributes in found.elements for a in attributes if a in ("src", "onerror")
+    ]
+    ids = [attributes["id"] for _, attributes in found.elements if attributes.get("id")]
+    assert len(ids) == len(set(ids))
+    targets = {a["href"] for tag, a in found.elements if tag == "a"}
+    assert targets <= {f"#{name}" for name in ids}
+    assert text.count("&lt;img src=x onerror=alert(1)&gt;") > 1
+
+
+def test_page_of_a_plan_tells_every_move_with_a_reason(write: Write) -> None:
+    """The cell below `Why` is never empty."""
+    text = write("balance", crowded()).read_text()
+    rows = re.findall(r'<tr id="move-\d+">(.*?)</tr>', text)
+    assert rows
+    for row in rows:
+        cells = re.findall(r"<td[^>]*>(.*?)</td>", row)
+        assert re.search(r"[a-z]{4}", cells[4])
+
+
+def test_page_of_squeeze_names_the_node_that_is_freed(write: Write) -> None:
+    """It is the reason of the moves, and a mark of the node."""
+    held = {"a": instance("node3", disk_template="rbd", memory=256)}
+    document = cluster(3, instances=held, tags=())
+    for name in ("node1", "node2"):
+        document["nodes"][name]["tags"] = ["htools:standby:auto"]
+    document["nodes"]["node3"]["tags"] = ["htools:standby:auto"]
+    text = write("squeeze", document, "--master=node1").read_text()
+    assert "to be powered down" in text
+
+
+def test_page_without_the_template_library_is_refused_at_once(
+    tmp_path: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One line, before any work; it says what to install."""
+    monkeypatch.setattr("iallocator.render.page.html.find_spec", lambda name: None)
+    source = tmp_path / "document.json"
+    source.write_bytes(as_bytes(crowded()))
+    assert main(["balance", f"--html={tmp_path / 'page'}", str(source)]) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err == "iallocator: --html needs the module jinja2: pip install 'iallocator[html]'\n"
+    assert not (tmp_path / "page").exists()
+
+
+def test_browser_shows_names_as_text_and_runs_no_other_script(write: Write, show: Show) -> None:
+    """A name that would be an image is read as it is; see `show` for what must not happen."""
+    page = show(write("balance", crowded()))
+    assert page.locator("img").count() == 0
+    assert page.locator("#moves").get_by_text(EVIL).count() > 0
+    assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
+
+
+@pytest.mark.slow
+def test_browser_finds_a_node_among_a_thousand(write: Write, show: Show) -> None:
+    """Rows without all the words vanish; an empty field brings them back."""
+    path = write("balance", crowded(1000, memory=16384))
+    assert path.stat().st_size < 5_000_000
+    page = show(path)
+    rows = page.locator("table.nodes tbody tr")
+    page.fill("#find", "node777")
+    page.locator("table.nodes tr.gone").nth(998).wait_for(state="attached")
+    assert rows.filter(has_text="node777").is_visible()
+    page.fill("#find", "")
+    page.locator("tr.gone").first.wait_for(state="detached")
+
+
+def test_browser_without_scripts_switches_between_before_and_after(
+    write: Write, show: Show
+) -> None:
+    """By radio buttons; the field that only scripts serve is not there."""
+    page = show(write("balance", crowded()), java_script_enabled=False)
+    before, after = (page.locator(f"table.nodes tbody tr .meter.m{k}").first for k in (0, 1))
+    assert before.is_visible()
+    assert after.is_visible()
+    page.locator("label[for=moment-1]").click()
+    assert not before.is_visible()
+    assert after.is_visible()
+    assert not page.locator("#find").is_visible()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_browser_shows_text_with_enough_contrast(write: Write, show: Show, scheme: str) -> None:
+    """Every colour of text against what is behind it, at least 4.5 to 1."""
+    page = show(write("balance", crowded()), color_scheme=scheme)
+    assert page.evaluate(CONTRAST) == []
+
+
+CONTRAST = """() => {
+  const lum = (c) => { const [r, g, b] = c.map((v) => { v /= 255;
+    return v <= .03928 ? v / 12.92 : ((v + .055) / 1.055) ** 2.4; });
+    return .2126 * r + .7152 * g + .0722 * b; };
+  const parse = (text) => text.match(/[\\d.]+/g).map(Number);
+  const behind = (e) => { for (; e; e = e.parentElement) {
+    const c = parse(getComputedStyle(e).backgroundColor);
+    if (c.length < 4 || c[3] > 0) return c.slice(0, 3); } return [255, 255, 255]; };
+  const wrong = [];
+  for (const e of document.querySelectorAll("body *:not(svg *):not(script)")) {
+    if (![...e.childNodes].some((n) => n.nodeType === 3 && n.textContent.trim())) continue;
+    if (e.closest("svg") || !e.checkVisibility()) continue;
+    let a = parse(getComputedStyle(e).color).slice(0, 3); const b = behind(e);
+    let o = 1; for (let p = e; p; p = p.parentElement) o *= Number(getComputedStyle(p).opacity);
+    a = a.map((v, k) => v * o + b[k] * (1 - o));
+    const [x, y] = [lum(a), lum(b)].sort((p, q) => q - p);
+    const ratio = (x + .05) / (y + .05);
+    if (ratio < 4.5) wrong.push(`${e.tagName}.${e.className} ${ratio.toFixed(2)}`);
+  }
+  return [...new Set(wrong)];
+}"""
