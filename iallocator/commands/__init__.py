@@ -34,6 +34,7 @@ COMMANDS = {
     "redistribute": "which instances to move to other groups so that every group is healthy",
     "repair": "instances whose nodes are offline, repaired as far as their tags allow",
     "replay": "run stored requests again and compare with the stored answers",
+    "report": "a cluster as it is, as a page for a browser",
     "show": "a cluster as it is: groups, networks, statistics, nodes, instances",
     "snapshot": "clusters as files, for every planner and for htools",
     "squeeze": "which nodes to power down, or which standby nodes to power on",

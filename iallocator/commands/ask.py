@@ -44,5 +44,5 @@ def run(settings: Settings, positional: Sequence[str]) -> int:
     raw = questions.request_of(kind, names, settings, source)
     request = read_request({"request": raw}, source.cluster, reading_for(settings))
     found = explain_request(source.cluster, request, settings, settings.instance, settings.node)
-    explain_command.write_explanation(found, settings)
+    explain_command.write_explanation(found, settings, source.cluster, request)
     return 0

@@ -11,11 +11,14 @@ from pathlib import Path
 
 from iallocator import options
 from iallocator.commands.shared.plan_output import (
+    HTML_OPTION,
     INTERRUPTED,
+    check_html,
     check_saving,
     print_json,
     say_progress,
     show_state_of,
+    write_html,
 )
 from iallocator.errors import RequestError, UsageError, tell
 from iallocator.files import WholeOutput, read_file
@@ -58,6 +61,7 @@ class Settings(options.Settings):
     """The settings of this command."""
 
     json: bool = False
+    html: str | None = None
     machine_readable: str = "no"
     standard_alloc: tuple[int, ...] | None = None
     tiered_alloc: tuple[int, ...] | None = None
@@ -74,6 +78,7 @@ class Settings(options.Settings):
 
 OPTIONS = (
     Option("--json", "json", "write the answer as one JSON document"),
+    HTML_OPTION,
     Option("--machine-readable", "machine_readable", "write hspace's HTS_ keys: yes or no",
            choice("yes", "no"), "[=ANSWER]", bare="yes"),
     Option("--standard-alloc", "standard_alloc",
@@ -108,6 +113,7 @@ def run(settings: Settings, positional: Sequence[str]) -> int:
 
     if settings.json and settings.machine_readable == "yes":
         raise UsageError("--json and --machine-readable exclude each other")
+    check_html(settings.html)
     check_saving(settings, "tiered", "standard")
     source = load_source(settings, positional)
     remarks: list[str] = []
@@ -243,3 +249,7 @@ def _write(found: CapacityReport, settings: Settings) -> None:
         from iallocator.render.table import wants_colour
 
         print(capacity_page(document, wants_colour(sys.stdout)), end="")
+    if settings.html is not None:
+        from iallocator.render.page.capacity_page import capacity_view
+
+        write_html(settings.html, lambda: capacity_view(found, document))

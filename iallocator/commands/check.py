@@ -10,12 +10,15 @@ import sys
 
 from iallocator.commands.shared import balance_options
 from iallocator.commands.shared.plan_output import (
+    HTML_OPTION,
     INTERRUPTED,
+    check_html,
     check_saving,
     print_json,
     progress,
     say_progress,
     show_state_of,
+    write_html,
 )
 from iallocator.deadline import GRACE, TIME_IS_UP, Alarm
 from iallocator.errors import UsageError, tell
@@ -30,6 +33,7 @@ if TYPE_CHECKING:
     from iallocator.planners.check.joint_failures import FailuresFound
     from iallocator.planners.result import GroupPlans
     from iallocator.render.checkup import Checkup
+    from iallocator.render.page.view import PageView
 
 __all__ = ["OPTIONS", "USAGE", "Settings", "run"]
 
@@ -51,6 +55,7 @@ class Settings(balance_options.Settings):
     """The settings of this command."""
 
     json: bool = False
+    html: str | None = None
     machine_readable: bool = False
     no_simulation: bool = False
     failures: int = 0
@@ -59,6 +64,7 @@ class Settings(balance_options.Settings):
 
 OPTIONS = (
     Option("--json", "json", "write what was found as one JSON document"),
+    HTML_OPTION,
     Option("--machine-readable", "machine_readable",
            "print hcheck's keys and values, found in hcheck's way", yes_or_no, "[=yes|no]",
            bare="yes"),
@@ -79,6 +85,7 @@ def run(settings: Settings, positional: Sequence[str]) -> int:
     _refuse_contradictions(settings)
     if settings.machine_readable:
         _follow_hcheck(settings)
+    check_html(settings.html)
     check_saving(settings, "original", "balanced")
     settings.all_groups = True
     source = load_source(settings, positional)
@@ -111,6 +118,7 @@ def run(settings: Settings, positional: Sequence[str]) -> int:
         after = done.after() if found.moves else done.before
         show_state_of(after, source, settings, "Final", "balanced")
         _write(done, found, settings)
+        write_html(settings.html, lambda: _page(done, found, settings))
     if done.interrupted:
         return INTERRUPTED
     if settings.machine_readable:
@@ -186,6 +194,16 @@ def _failures(state: State, settings: Settings, whole: Alarm) -> FailuresFound |
     return examine_failures(
         state, settings.failures, settings.racks, settings.min_disk, relations, alarm.over
     )
+
+
+def _page(done: GroupPlans, found: Checkup, settings: Settings) -> PageView:
+    """The page; what is wrong is known, and is not worked out again."""
+    from iallocator.ganeti.document import transition_document
+    from iallocator.render.page.check_page import check_page
+    from iallocator.render.page.standing import Judging
+
+    plan = {**done.document(), "transition": transition_document(done.transition)}
+    return check_page(done, found, plan, Judging(settings.n1, settings.min_disk))
 
 
 def _write(done: GroupPlans, found: Checkup, settings: Settings) -> None:

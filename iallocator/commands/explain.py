@@ -5,6 +5,13 @@ from __future__ import annotations
 import sys
 
 from iallocator import options
+from iallocator.commands.shared.plan_output import (
+    HTML_OPTION,
+    check_graph,
+    check_html,
+    write_graph,
+    write_html,
+)
 from iallocator.errors import UsageError
 from iallocator.files import WholeOutput, read_file
 from iallocator.options import Option
@@ -14,6 +21,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from iallocator.explain.explanation import Explanation
+    from iallocator.model.cluster import Cluster
+    from iallocator.render.page.view import PageView
+    from iallocator.requests import Request
 
 __all__ = ["OPTIONS", "USAGE", "Settings", "check_forms", "run", "write_explanation"]
 
@@ -26,6 +36,7 @@ OPTIONS = (
     Option("--node", "node", "only what this node says: why it is not the answer", str, "NAME"),
     Option("--graph", "graph", "draw the steps of moves and what they wait for: SVG, or else DOT",
            str, "FILE"),
+    HTML_OPTION,
 )  # fmt: skip
 
 
@@ -37,6 +48,7 @@ class Settings(options.Settings):
     instance: str | None = None
     node: str | None = None
     graph: str | None = None
+    html: str | None = None
 
 
 def run(settings: Settings, positional: Sequence[str]) -> int:
@@ -45,7 +57,8 @@ def run(settings: Settings, positional: Sequence[str]) -> int:
     The exit status is 0 whether the request can be satisfied or not.
     """
     from iallocator.commands.shared.captured import as_then, case_named, since_then
-    from iallocator.explain.explain import explain
+    from iallocator.engine import read
+    from iallocator.explain.explain import explain_request
     from iallocator.sources import document_path
 
     check_forms(settings)
@@ -53,31 +66,43 @@ def run(settings: Settings, positional: Sequence[str]) -> int:
     case = case_named([*positional, settings.ialloc_src])
     if case is not None:
         settings = as_then(case, settings, "explain")
-    found = explain(read_file(path, settings.max_input), settings, settings.instance, settings.node)
+    cluster, request = read(read_file(path, settings.max_input), settings)
+    found = explain_request(cluster, request, settings, settings.instance, settings.node)
     if case is not None:
         found.remarks += since_then(case, found.response)
-    write_explanation(found, settings)
+    write_explanation(found, settings, cluster, request)
     return 0
 
 
 def check_forms(settings: Settings) -> None:
     """Refuse, before any work, what cannot be written."""
-    from iallocator.commands.shared.plan_output import check_graph
-
     if settings.brief and settings.node is not None:
         raise UsageError("--brief and --node exclude each other")
     check_graph(settings.graph)
+    check_html(settings.html)
 
 
-def write_explanation(explanation: Explanation, settings: Settings) -> None:
-    """The explanation, and the drawing of its steps, in the form that is asked for."""
-    from iallocator.commands.shared.plan_output import write_graph
-
+def write_explanation(
+    explanation: Explanation, settings: Settings, cluster: Cluster, request: Request
+) -> None:
+    """The explanation, its page, and the drawing of its steps, in the form that is asked for."""
     with WholeOutput():
         sys.stdout.buffer.write(_form(explanation, settings).encode())
         sys.stdout.buffer.flush()
         if "transition" in explanation.response:
             write_graph(settings.graph, explanation.response["transition"])
+        write_html(settings.html, lambda: _page(explanation, cluster, request))
+
+
+def _page(explanation: Explanation, cluster: Cluster, request: Request) -> PageView:
+    """The page, with the nodes before and after the answer."""
+    from iallocator.model.state import State
+    from iallocator.render.page.explain_page import explanation_view
+    from iallocator.render.states.before_after import state_after
+
+    response = explanation.response
+    after = state_after(cluster, request, response["success"], response["result"])
+    return explanation_view(explanation, State(cluster), after)
 
 
 def _form(explanation: Explanation, settings: Settings) -> str:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from iallocator.render.checkup import Checkup
     from iallocator.render.table import Page
 
-__all__ = ["show_checkup"]
+__all__ = ["show_checkup", "verdict_of"]
 
 NAMED = 5
 """How many instances with the same trouble on one node are named."""
@@ -27,7 +27,7 @@ DECIMALS = range(2, 9)
 
 def show_checkup(found: Checkup, page: Page) -> None:
     """Put everything that was found on `page`."""
-    page.heading(_verdict(found))
+    page.heading(verdict_of(found))
     _counts(found, page)
     for before, after in zip(found.before, found.after):
         _group(page, before, after)
@@ -41,7 +41,7 @@ def show_checkup(found: Checkup, page: Page) -> None:
         show_failures(found.failures, page)
 
 
-def _verdict(found: Checkup) -> str:
+def verdict_of(found: Checkup) -> str:
     """One sentence: how it is, and what balancing would do."""
     state = "Healthy" if found.healthy else "Something is wrong"
     if not found.tried:

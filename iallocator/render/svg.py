@@ -19,7 +19,7 @@ __all__ = ["drawing", "svg"]
 ARROW = "\N{RIGHTWARDS ARROW}"
 
 WIDTH = 232
-HEIGHT = 58
+HEIGHT = 74
 ACROSS = 5
 GAP = 16
 BETWEEN = 34
@@ -27,7 +27,7 @@ HEAD = 24
 MARGIN = 16
 """All in pixels, but `ACROSS`: how many boxes stand side by side."""
 
-LETTERS = 30
+LETTERS = 27
 """Characters of a line in a box; the rest is in its tooltip."""
 
 STYLE = """
@@ -97,7 +97,7 @@ def _layout(transition: Json) -> _Layout:
     for band in bands:
         start = top
         top += HEAD
-        for position, step in enumerate(_ordered(band, boxes)):
+        for position, step in enumerate(band):
             row, column = divmod(position, across)
             left = MARGIN + GAP + column * (WIDTH + GAP)
             boxes[step["number"]] = (left, top + row * (HEIGHT + GAP))
@@ -106,16 +106,6 @@ def _layout(transition: Json) -> _Layout:
         top += BETWEEN
     width = 2 * MARGIN + GAP + across * (WIDTH + GAP)
     return _Layout(boxes, places, width, max(top - BETWEEN, 0) + MARGIN)
-
-
-def _ordered(band: list[Json], boxes: Mapping[int, tuple[float, float]]) -> list[Json]:
-    """Each as near as can be to what it waits for, so that few curves cross."""
-
-    def middle(step: Json) -> tuple[float, int]:
-        lefts = [boxes[number][0] for number in step["after"]]
-        return (sum(lefts) / len(lefts) if lefts else 0.0), step["number"]
-
-    return sorted(band, key=middle)
 
 
 def _bands(layout: _Layout) -> Iterator[str]:
@@ -135,9 +125,10 @@ def _box(step: Json, at: tuple[float, float], short: Mapping[str, str]) -> str:
     name = short.get(subject(step), subject(step))
     after = f"after {', '.join(map(str, step['after']))}" if step["after"] else ""
     lines = (
-        ("what", 18, f"{step['number']}. {step['kind']} {name}"),
-        ("way", 34, way(step, short, ARROW)),
-        ("after", 50, after),
+        ("what", 18, f"{step['number']}. {name}"),
+        ("kind", 34, step["kind"]),
+        ("way", 50, way(step, short, ARROW)),
+        ("after", 66, after),
     )
     return (
         f'<g class="step {step["kind"]}{"" if step["opcodes"] else " hand"}">'

@@ -265,6 +265,7 @@ TOLD = {
     "--node": Effect(CROWDED_NEW, "--node=node1"),
     "--instance": Effect(batch(CROWDED, "x", "y"), "--instance=x"),
     "--graph": stored("node-evacuate/drbd-all", "--graph={folder}/steps.dot"),
+    "--html": Effect(CROWDED_NEW, "--html={folder}/page.html"),
 }
 
 
@@ -332,6 +333,7 @@ ASKED = {
     "--instance": asking("--instance=new-1", *PLAIN, "--count=2"),
     "--graph": asking("--graph={folder}/steps.dot", "evacuate", "node1",
                       "--mode=secondary-only", document=EVACUATED),
+    "--html": asking("--html={folder}/page.html", *PLAIN),
 }  # fmt: skip
 """What `ask` has beside what `explain` has, which it does the same with."""
 ASKED["--ialloc-src"] = Effect(
@@ -396,6 +398,20 @@ _add("snapshot", {
     "--no-headers": Effect(CROWDED, "--no-headers", ("-d", "{folder}")),
     "--static-kvm-node-memory": Effect(NODES_OF_KVM, "--static-kvm-node-memory=0"),
 })  # fmt: skip
+_add("report", {
+    **{name: effect for name, effect in WRITTEN.items() if not name.startswith("--print")},
+    **measuring(CROWDED),
+    "--html": Effect(CROWDED, "--html={folder}/page.html"),
+    "--offline": Effect(CROWDED, "--offline=node1"),
+    "--min-disk": Effect(CROWDED, "--min-disk=0.99"),
+    "--n1": Effect(CROWDED, "--n1=off"),
+    "--no-capacity-checks": Effect(CROWDED, "--no-capacity-checks"),
+    "--rapi": planned(CROWDED)["--rapi"],
+    "--validate": Effect(CROWDED, "--validate"),
+    "--ignore-dynu": Effect(CROWDED, "--ignore-dynu"),
+    "--static-kvm-node-memory": Effect(NODES_OF_KVM, "--static-kvm-node-memory=0"),
+    "--tag-prefix": stored("check/everything", "--tag-prefix=x:"),
+})  # fmt: skip
 _add("show", {
     **WRITTEN,
     **measuring(CROWDED, "--print-instances"),
@@ -453,7 +469,7 @@ _add("make-room", planned(ROOMY, "--n1=off") | measuring(ROOMY, *WITH_SCORES) | 
 _add("place", planned(CROWDED, "--strategy=pacemaker-balanced"))
 for command in ("check", "capacity"):
     plain = planned(CROWDED)
-    for name in ("--print-commands", "--graph", "--html"):
+    for name in ("--print-commands", "--graph"):
         del plain[name]
     _add(command, plain)
 _add("check", LOADED | EXCLUDING)

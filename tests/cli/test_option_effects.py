@@ -21,7 +21,7 @@ FASTER_ONLY = {("replay", "--jobs")}
 """Options that change nothing but the time it takes."""
 
 OF_QUESTIONS = {"--config", "--no-config",
-    "--json", "--brief", "--node", "--instance", "--graph", "--ialloc-src", "--max-input",
+    "--json", "--brief", "--node", "--instance", "--graph", "--html", "--ialloc-src", "--max-input",
 }  # fmt: skip
 """What explain and ask have in common, and is tried with both."""
 
@@ -63,7 +63,7 @@ def test_option_that_is_accepted_changes_what_is_said(
     command: str, option: str, tmp_path: Path, capsys: Capture
 ) -> None:
     """The same document and words, without the option and with it."""
-    if option == "--html":
+    if option == "--html" or command == "report":
         pytest.importorskip("jinja2", reason="the template library is not installed")
     effect = EFFECTS[command, option]
     assert effect.option.startswith(option)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from iallocator.cli import main
-from tests.builders import as_bytes, cluster, instance
+from tests.builders import allocate, as_bytes, cluster, instance
 
 from .conftest import Show, Write
 
@@ -168,3 +168,24 @@ CONTRAST = """() => {
   }
   return [...new Set(wrong)];
 }"""
+
+
+ASKED = {"report": (), "check": (), "capacity": ("-l3", "--disk-template=rbd"), "explain": ()}
+
+
+@pytest.mark.parametrize("command", sorted(ASKED))
+def test_page_of_a_command_is_well_formed_and_runs_in_a_browser(
+    write: Write, show: Show, command: str
+) -> None:
+    """Names stay text; every link of its contents leads to a section."""
+    document = allocate(crowded(), disk_template="drbd", required_nodes=2, name=f"n{EVIL}")
+    path = write(command, document, *ASKED[command])
+    found = Outline(path.read_text())
+    ids = {attributes.get("id") for _, attributes in found.elements}
+    links = [a["href"] or "" for tag, a in found.elements if tag == "a"]
+    assert all(link[1:] in ids for link in links)
+    assert [tag for tag, _ in found.elements].count("script") == 1
+    page = show(path)
+    assert page.locator("h1").inner_text()
+    assert page.locator("img").count() == 0
+    assert page.locator("table.nodes tbody tr").count() == 4

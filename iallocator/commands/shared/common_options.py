@@ -30,7 +30,7 @@ PLANNERS = (
 LISTS = frozenset({"show", "snapshot"})
 """The commands that say what there is, and decide nothing."""
 
-SHOWN = PLANNERS | LISTS | {"ask", "config", "constraints", "explain", "repair"}
+SHOWN = PLANNERS | LISTS | {"ask", "config", "constraints", "explain", "repair", "report"}
 """The commands that read one document and write about it."""
 
 LIKE_HTOOLS = frozenset({"balance", "capacity", "check", "squeeze"})
@@ -51,11 +51,17 @@ Reasons = dict[str, str]
 """Command -> why an option does not act there; "": in all others."""
 
 WHERE: dict[str, tuple[frozenset[str], Reasons]] = {
-    "n1": (REQUESTS | PLANNERS, {"": "no N+1 is among the constraints of an instance"}),
-    "n1_off": (REQUESTS | PLANNERS, {"": "no N+1 is among the constraints of an instance"}),
-    "ignore_soft_errors": (EVERY - LISTS, {"": DECIDES_NOTHING}),
+    "n1": (
+        REQUESTS | PLANNERS | {"report"},
+        {"": "no N+1 is among the constraints of an instance"},
+    ),
+    "n1_off": (
+        REQUESTS | PLANNERS | {"report"},
+        {"": "no N+1 is among the constraints of an instance"},
+    ),
+    "ignore_soft_errors": (EVERY - LISTS - {"report"}, {"": DECIDES_NOTHING}),
     "ignore_dynu": (
-        REQUESTS | PLANNERS - {"place"} | {"show"},
+        REQUESTS | PLANNERS - {"place"} | {"report", "show"},
         {
             "place": "no strategy of Pacemaker's looks at it",
             "snapshot": DECIDES_NOTHING,
@@ -64,7 +70,10 @@ WHERE: dict[str, tuple[frozenset[str], Reasons]] = {
     ),
     **{
         target: (
-            (REQUESTS - {"replay"}) | BALANCERS | INTERGROUP | {"make-room", "show", "squeeze"},
+            (REQUESTS - {"replay"})
+            | BALANCERS
+            | INTERGROUP
+            | {"make-room", "report", "show", "squeeze"},
             {
                 "snapshot": "a file has no place for it",
                 "replay": "every case says what it reads",
@@ -83,7 +92,7 @@ WHERE: dict[str, tuple[frozenset[str], Reasons]] = {
         REQUESTS | INTERGROUP | {"capacity", "constraints", "make-room", "place"},
         {"": "it places no new instances"},
     ),
-    "static_kvm_node_memory": (REQUESTS | PLANNERS | LISTS, {"": NOT_LISTED}),
+    "static_kvm_node_memory": (REQUESTS | PLANNERS | LISTS | {"report"}, {"": NOT_LISTED}),
     "compat": (
         REQUESTS | LIKE_HTOOLS | {"show"},
         {
@@ -189,6 +198,7 @@ WHERE |= {
             "ask": "it explains an answer and shows no state",
             "explain": "it explains an answer and shows no state: ask for the answer itself",
             "replay": "it compares answers: store the option with a case",
+            "report": "the page shows them",
             "": "it changes no state",
         },
     )

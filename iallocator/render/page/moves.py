@@ -3,7 +3,17 @@
 from __future__ import annotations
 
 from iallocator.errors import shown
-from iallocator.render.page.view import Cell, Column, Grid, Row, decimals, gib, row_of, signed
+from iallocator.render.page.view import (
+    Cell,
+    Column,
+    Grid,
+    Row,
+    decimals,
+    gib,
+    natural,
+    row_of,
+    signed,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -152,7 +162,7 @@ def by_node(plan: Json, short: Mapping[str, str]) -> Grid:
                 ", ".join(coming.get(name, ())),
             )
         )
-        for name in sorted({*coming, *leaving})
+        for name in sorted({*coming, *leaving}, key=natural)
     ]
     return Grid("By node", columns, rows, empty="Nothing moves.")
 

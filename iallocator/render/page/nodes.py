@@ -15,7 +15,7 @@ from iallocator.model.columns import (
     SECONDARIES,
     SPINDLES,
 )
-from iallocator.render.page.view import Bar, gib
+from iallocator.render.page.view import Bar, gib, natural
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ def nodes_view(
     `marks`: what is to be said of nodes besides, by index; `domain`: the end of names that is
     left out.
     """
-    nodes = moments[0].state.cluster.nodes
+    nodes = sorted(moments[0].state.cluster.nodes, key=lambda node: natural(node.name))
     lines = [_line(node, moments, (marks or {}).get(node.index, ""), domain) for node in nodes]
     used = [k for k in range(len(RESOURCES)) if any(line.meters[k] for line in lines)]
     lines = [

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from iallocator.model.cluster import Cluster
+    from iallocator.planners.check.health import GroupHealth
     from iallocator.planners.result import PlanResult
     from iallocator.render.page.standing import Judging, Standing
     from iallocator.render.page.view import Grid
@@ -33,14 +34,20 @@ if TYPE_CHECKING:
 __all__ = ["plan_page"]
 
 
-def plan_page(done: PlanResult, plan: Json, judging: Judging, told: Sequence[str] = ()) -> PageView:
+def plan_page(
+    done: PlanResult,
+    plan: Json,
+    judging: Judging,
+    told: Sequence[str] = (),
+    health: tuple[Sequence[GroupHealth] | None, Sequence[GroupHealth] | None] = (None, None),
+) -> PageView:
     """The page of the plan `done`; `plan` is what ``--json`` writes of it.
 
-    `told`: what else a person should know.
+    `told`: what else a person should know; `health`: of both ends, if that is known already.
     """
     cluster, after = done.cluster, done.after()
-    before = standing(done.before, judging)
-    then = standing(after, judging, off=done.leaving, on=done.coming)
+    before = standing(done.before, judging, health[0])
+    then = standing(after, judging, health[1], off=done.leaving, on=done.coming)
     short = short_names(cluster)
     page = PageView(plan["command"], shown(cluster.name), *_verdict(plan, before, then))
     page.domain = common_domain(cluster)

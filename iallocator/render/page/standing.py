@@ -64,11 +64,20 @@ class Standing:
 
 
 def standing(
-    state: State, judging: Judging, off: Collection[int] = (), on: Collection[int] = ()
+    state: State,
+    judging: Judging,
+    health: Sequence[GroupHealth] | None = None,
+    *,
+    off: Collection[int] = (),
+    on: Collection[int] = (),
 ) -> Standing:
-    """How `state` stands once the nodes `off` are offline, and `on` online."""
+    """How `state` stands once the nodes `off` are offline, and `on` online.
+
+    `health`: what is wrong, if that is known already.
+    """
     with Switched(state.cluster, off=off, on=on):
-        health = examine(state, judging.n1, judging.min_disk, judging.relations, judging.over)
+        if health is None:
+            health = examine(state, judging.n1, judging.min_disk, judging.relations, judging.over)
         return Standing(
             health,
             failures(state, health, judging.n1),

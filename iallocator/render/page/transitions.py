@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from iallocator.errors import shown
-from iallocator.render.page.view import Cell, Column, Grid, Link, row_of
+from iallocator.render.page.view import Cell, Column, Grid, Link, natural, row_of
 from iallocator.render.steps import subject, waves, way
 
 TYPE_CHECKING = False
@@ -62,7 +62,9 @@ def timeline(transition: Json, short: Mapping[str, str], drawing: str) -> Timeli
         for node, side in _ends(step):
             cells = lanes.setdefault(node, [[] for _ in range(count)])
             cells[wave_of[step["number"]] - 1].append(_chip(step, side, short))
-    ordered = [Lane(shown(short.get(name, name)), lanes[name]) for name in sorted(lanes)]
+    ordered = [
+        Lane(shown(short.get(name, name)), lanes[name]) for name in sorted(lanes, key=natural)
+    ]
     remarks = [
         *(f"Not done: {one['name']}: {one['reason']}" for one in transition["left"]),
         *transition["remarks"],

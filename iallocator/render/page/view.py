@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 
 from iallocator.errors import shown
@@ -12,7 +13,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Bar", "Cell", "Column", "Grid", "Link", "PageView", "Row", "Section", "Tile", "decimals",
-    "gib", "row_of", "signed",
+    "gib", "natural", "row_of", "signed",
 ]  # fmt: skip
 
 
@@ -155,6 +156,13 @@ def gib(mib: float) -> str:
 def decimals(value: float) -> str:
     """A score, with four decimals."""
     return f"{value:.4f}"
+
+
+def natural(name: str) -> list[tuple[int, str]]:
+    """What names are sorted by so that node10 comes after node9."""
+    return [
+        (int(part), "") if part.isdecimal() else (-1, part) for part in re.split("([0-9]+)", name)
+    ]
 
 
 def signed(value: float) -> str:

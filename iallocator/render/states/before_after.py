@@ -19,6 +19,7 @@ from iallocator.requests import (
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from typing import Any
 
     from iallocator.engine import Heard
     from iallocator.model.cluster import Cluster
@@ -51,7 +52,7 @@ def respond(raw: bytes, settings: Settings, heard: Heard | None = None) -> Reply
     show_state(before, settings, "Initial")
     _save(before, settings, "before", BEFORE)
     reply = decide(cluster, request, settings)
-    after = state_after(cluster, request, reply)
+    after = state_after(cluster, request, reply.success, reply.result)
     show_state(after, settings, "Final")
     _save(after, settings, "after", AFTER)
     return reply
@@ -104,13 +105,13 @@ def _save(state: State, settings: Settings, moment: str, suffix: str) -> None:
     tell(f"The cluster state {moment} iallocator run has been written to file '{path}'")
 
 
-def state_after(cluster: Cluster, request: Request, reply: Reply) -> State:
-    """The cluster once everything that `reply` says is done."""
+def state_after(cluster: Cluster, request: Request, success: bool, result: Any) -> State:
+    """The cluster once everything is done that a reply with this `result` says."""
     state = State(cluster)
-    if not reply.success:
+    if not success:
         return state
     index = {node.name: node.index for node in cluster.nodes}
-    for instance, names in _placements(cluster, request, reply):
+    for instance, names in _placements(cluster, request, result):
         present = state.where.get(instance.name)
         if present is not None:
             state.remove(state.primaries[present[0]][instance.name], present)
@@ -119,25 +120,25 @@ def state_after(cluster: Cluster, request: Request, reply: Reply) -> State:
 
 
 def _placements(
-    cluster: Cluster, request: Request, reply: Reply
+    cluster: Cluster, request: Request, result: Any
 ) -> Iterator[tuple[Instance, list[str]]]:
-    """Every instance that `reply` gives nodes to, with the names of all its nodes."""
+    """Every instance that `result` gives nodes to, with the names of all its nodes."""
     known = {instance.name: instance for instance in cluster.instances}
     if isinstance(request, Allocate):
-        yield request.instance, reply.result
+        yield request.instance, result
     elif isinstance(request, MultiAllocate):
         new = {one.instance.name: one.instance for one in request.wanted}
-        yield from ((new[name], nodes) for name, nodes in reply.result[0])
+        yield from ((new[name], nodes) for name, nodes in result[0])
     elif isinstance(request, AllocateSecondary):
         twin = request.instance.as_template("drbd")
         primary = cluster.nodes[request.instance.nodes[0]].name
-        yield twin, [primary, reply.result]
+        yield twin, [primary, result]
     elif isinstance(request, Relocate):
         instance = request.instance
         kept = cluster.node_names(instance.nodes[:-1])
-        yield instance, [*kept, *reply.result]
+        yield instance, [*kept, *result]
     elif isinstance(request, MultiEvacuate):
-        for name, secondaries in reply.result:
+        for name, secondaries in result:
             yield known[name], [*cluster.node_names(known[name].nodes[:1]), *secondaries]
     else:
-        yield from ((known[name], nodes) for name, _, nodes in reply.result[0])
+        yield from ((known[name], nodes) for name, _, nodes in result[0])

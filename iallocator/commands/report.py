@@ -1,0 +1,63 @@
+"""``iallocator report``: a cluster as it is, as a page for a browser.
+
+Exit status 0, whatever is wrong with the cluster: the page says so.
+"""
+
+from __future__ import annotations
+
+from iallocator import options
+from iallocator.commands.shared.plan_output import check_html, write_html
+from iallocator.files import WholeOutput
+from iallocator.options import Option, share
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from iallocator.render.page.view import PageView
+    from iallocator.sources import Source
+
+__all__ = ["OPTIONS", "USAGE", "Settings", "run"]
+
+USAGE = "[OPTIONS] [FILE]"
+
+
+class Settings(options.Settings):
+    """What is reported, and where to."""
+
+    html: str = "-"
+    offline: Sequence[str] = ()
+    min_disk: float = 0.0
+
+
+OPTIONS = (
+    Option("--html", "html", "write the page to this file (default: stdout)", str, "FILE"),
+    Option("--offline -O", "offline", "treat this node as offline; may repeat", str, "NODE",
+           repeats=True),
+    Option("--min-disk", "min_disk", "share of disk that stays free, 0 to 1", share, "RATIO"),
+)  # fmt: skip
+
+
+def run(settings: Settings, positional: Sequence[str]) -> int:
+    """Report on the cluster in the file (- or none: stdin), or elsewhere."""
+    from iallocator.commands.shared.source import load_source, measure
+    from iallocator.planners.eligible import set_offline
+
+    check_html(settings.html)
+    source = load_source(settings, positional)
+    set_offline(source.cluster, settings.offline)
+    measure(source, settings)
+    with WholeOutput():
+        write_html(settings.html, lambda: _page(source, settings))
+    return 0
+
+
+def _page(source: Source, settings: Settings) -> PageView:
+    from iallocator.constraints.affinity_factory import relations_of
+    from iallocator.model.state import State
+    from iallocator.render.page.check_page import report_page
+    from iallocator.render.page.standing import Judging
+
+    relations = relations_of(source.cluster, (), settings.tag_prefix)
+    judging = Judging(settings.n1, settings.min_disk, relations)
+    return report_page(State(source.cluster), judging, source.master)

@@ -1,0 +1,122 @@
+"""The page of a cluster's capacity: how much more fits, and the nodes when it is full."""
+
+from __future__ import annotations
+
+from iallocator.errors import shown
+from iallocator.render.page.nodes import Moment, nodes_view
+from iallocator.render.page.view import Cell, Column, Grid, PageView, Section, Tile, gib, row_of
+from iallocator.render.states.listing import common_domain
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+    from iallocator.planners.capacity.capacity import CapacityReport
+    from iallocator.render.page.view import Row
+
+    Json = dict[str, Any]
+
+__all__ = ["capacity_view"]
+
+RUNS = (("tiered", "In tiers"), ("standard", "Of the standard size"))
+"""Member of the document -> what that filling is called."""
+
+
+def capacity_view(found: CapacityReport, document: Json) -> PageView:
+    """The page of `found`; `document` is what ``--json`` writes."""
+    cluster = found.before.cluster
+    page = PageView("capacity", shown(cluster.name), *_verdict(document))
+    page.domain = common_domain(cluster)
+    page.details = [
+        f"{title}: {shown(document[kind]['end'])}" for kind, title in RUNS if kind in document
+    ]
+    page.tiles = _tiles(document)
+    moments = [Moment("Now", found.before)]
+    for title, run in (("Tiers", found.tiered), ("Standard", found.standard)):
+        if run is not None:
+            moments.append(Moment(title, run.state))
+    page.sections = [
+        Section("grids", "sizes", "What fits", [_sizes(document)]),
+        Section("grids", "sums", "Sums", [_sums(document)]),
+        Section(
+            "nodes", "nodes", "Nodes", nodes_view(moments, None, page.domain),
+            count=str(len(cluster.nodes)),
+        ),
+    ]  # fmt: skip
+    return page
+
+
+def _verdict(document: Json) -> tuple[str, str]:
+    if "standard" not in document:
+        return "Interrupted before the answer was known", "bad"
+    run = document["standard"]
+    size = f"{gib(run['start']['memory'])} memory, {gib(run['start']['disk'])} disk"
+    if not run["count"]:
+        return f"No instance of the standard size fits ({size})", "bad"
+    many = f"{run['count']} more instance{'s' * (run['count'] != 1)}"
+    return f"{many} of the standard size fit{'s' * (run['count'] == 1)} ({size})", "good"
+
+
+def _tiles(document: Json) -> list[Tile]:
+    cluster, before = document["cluster"], document["before"]
+    tiles = [Tile("Instances now", str(before["instances"]), f"on {cluster['nodes']} nodes")]
+    tiles += [
+        Tile(title, f"+{document[kind]['count']}", "instances")
+        for kind, title in RUNS
+        if kind in document
+    ]
+    for name, title in (("memory", "Memory free"), ("disk", "Disk free")):
+        tiles.append(Tile(title, gib(before[name]["free"]), f"of {gib(cluster[name])}"))
+    return tiles
+
+
+def _sizes(document: Json) -> Grid:
+    """A row per size that was placed."""
+    columns = (
+        Column("Filling"), Column("Instances", number=True), Column("Memory", number=True),
+        Column("Disk", number=True), Column("Virtual cpus", number=True), Column("Template"),
+    )  # fmt: skip
+    rows: list[Row] = []
+    for kind, title in RUNS:
+        for size in document[kind]["sizes"] if kind in document else ():
+            cells: Sequence[Cell | str] = (
+                title,
+                Cell(str(size["count"]), sort=size["count"], tone="strong"),
+                Cell(gib(size["memory"]), sort=size["memory"]),
+                Cell(gib(size["disk"]), sort=size["disk"]),
+                Cell(str(size["vcpus"]), sort=size["vcpus"]),
+                size["disk_template"],
+            )
+            rows.append(row_of(cells))
+    return Grid("", columns, rows, empty="Nothing fits.")
+
+
+def _sums(document: Json) -> Grid:
+    """Used, free and available before and after each filling.
+
+    Available is what is free and not reserved.
+    """
+    columns = (
+        Column(""), Column("Instances", number=True), Column("Memory used", number=True),
+        Column("free", number=True), Column("available", number=True),
+        Column("Disk used", number=True), Column("free", number=True),
+        Column("Virtual cpus used", number=True), Column("free", number=True),
+    )  # fmt: skip
+    moments = [("Now", document["before"])]
+    moments += [(title, document[kind]["after"]) for kind, title in RUNS if kind in document]
+    rows = []
+    for title, figures in moments:
+        memory, disk, cpu = figures["memory"], figures["disk"], figures["cpu"]
+        rows.append(
+            row_of(
+                (
+                    Cell(title, tone="strong"),
+                    str(figures["instances"]),
+                    *(gib(memory[name]) for name in ("used", "free", "available")),
+                    *(gib(disk[name]) for name in ("used", "free")),
+                    *(f"{cpu[name]:g}" for name in ("used", "free")),
+                )
+            )
+        )
+    return Grid("", columns, rows, "Available: free, and not reserved.")

@@ -1,0 +1,185 @@
+"""The page of an answer: where instances go and why, and what spoke against other nodes."""
+
+from __future__ import annotations
+
+from iallocator.errors import shown
+from iallocator.render.page.nodes import Moment, nodes_view
+from iallocator.render.page.transitions import timeline
+from iallocator.render.page.view import (
+    Cell,
+    Column,
+    Grid,
+    PageView,
+    Section,
+    Tile,
+    decimals,
+    row_of,
+    signed,
+)
+from iallocator.render.states.listing import common_domain
+from iallocator.render.svg import drawing
+from iallocator.render.words import STATISTICS
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from typing import Any
+
+    from iallocator.explain.explanation import Explanation
+    from iallocator.model.state import State
+
+    Json = dict[str, Any]
+
+__all__ = ["explanation_view"]
+
+TONES = {"answer": "good", "refused": "bad", "not asked": "faint"}
+"""Verdict of a node -> how it is meant."""
+
+
+def explanation_view(explanation: Explanation, before: State, after: State) -> PageView:
+    """The page of `explanation`; the states around the answer."""
+    cluster = before.cluster
+    domain = common_domain(cluster)
+    names = [node.name for node in cluster.nodes] + [one.name for one in cluster.instances]
+    short = {name: name.removesuffix(domain) for name in names} if domain else {}
+    document: Json = explanation.document()
+    response = document["response"]
+    tone = "good" if response["success"] else "bad"
+    page = PageView(f"explain {document['type']}", shown(cluster.name), _verdict(document, short),
+                    tone, domain=domain)  # fmt: skip
+    page.details = [shown(text) for text in (response["info"], *document["remarks"])]
+    page.tiles = _tiles(document, short)
+    moments = [Moment("Before", before), Moment("After", after)]
+    page.sections = [
+        *_decisions(document, short),
+        Section("nodes", "nodes", "Nodes", nodes_view(moments, None, domain),
+                count=str(len(cluster.nodes))),
+    ]  # fmt: skip
+    transition = response.get("transition")
+    if transition and (transition["steps"] or transition["left"]):
+        view = timeline(transition, short, drawing(transition, short))
+        count = str(len(transition["steps"]))
+        page.sections.append(
+            Section("transition", "transition", "Transition", view, count=f"{count} steps")
+        )
+    return page
+
+
+def _verdict(document: Json, short: Mapping[str, str]) -> str:
+    """The sentence at the top: who goes where."""
+    decisions = document["decisions"]
+    placed = [one for one in decisions if one["answer"]]
+    if len(decisions) != 1:
+        return f"{len(placed)} of {len(decisions)} instances have a place"
+    name = shown(short.get(decisions[0]["instance"], decisions[0]["instance"]))
+    if not placed:
+        return f"{name} finds no place"
+    return f"{name} goes to {_where(placed[0]['answer']['nodes'], short)}"
+
+
+def _tiles(document: Json, short: Mapping[str, str]) -> list[Tile]:
+    """The answer to one instance; of several, how many there are."""
+    decisions = document["decisions"]
+    settings = document["settings"]
+    tiles = [Tile("Strategy", settings["strategy"], f"N+1: {settings['n1']}")]
+    if len(decisions) == 1 and decisions[0]["answer"]:
+        answer = decisions[0]["answer"]
+        tiles.insert(0, Tile("Answer", _where(answer["nodes"], short), f"group {answer['group']}"))
+        if answer.get("score") is not None:
+            tiles.append(Tile("Score", decimals(answer["score"]), "lower is better"))
+    elif decisions:
+        placed = sum(one["answer"] is not None for one in decisions)
+        tiles.insert(0, Tile("Instances", f"{placed} of {len(decisions)}", "have a place"))
+    return tiles
+
+
+def _where(nodes: list[str], short: Mapping[str, str]) -> str:
+    return shown(" : ".join(short.get(name, name) for name in nodes))
+
+
+def _decisions(document: Json, short: Mapping[str, str]) -> list[Section]:
+    """A section for each instance, with those that are parts of the decision."""
+    return [
+        Section("grids", f"decision-{number}", shown(short.get(one["instance"], one["instance"])),
+                [grid for part in _parts(one) for grid in _grids(part, short)],
+                _about(one, short))
+        for number, one in enumerate(document["decisions"], start=1)
+    ]  # fmt: skip
+
+
+def _parts(decision: Json) -> Iterator[Json]:
+    yield decision
+    for name in ("choice", "elsewhere"):
+        if decision[name]:
+            yield from _parts(decision[name])
+
+
+def _about(decision: Json, short: Mapping[str, str]) -> str:
+    """What is asked, where it is, where it goes, in one line."""
+    told = [decision["subject"]]
+    if decision["present"]:
+        told.append(f"now on {_where(decision['present'], short)}")
+    if decision["answer"]:
+        told.append(f"goes to {_where(decision['answer']['nodes'], short)}")
+    told += [step["words"] for step in decision["steps"]]
+    told += [decision["reason"]] if decision["reason"] else []
+    return shown(". ".join(text[:1].upper() + text[1:] for text in (*told, *decision["notes"])))
+
+
+def _grids(decision: Json, short: Mapping[str, str]) -> Iterator[Grid]:
+    for other in decision["comparisons"]:
+        yield _comparison(other, short)
+    for group in decision["groups"]:
+        yield _nodes(group, short)
+
+
+def _comparison(other: Json, short: Mapping[str, str]) -> Grid:
+    """The answer beside another placement, by what made the difference."""
+    title = f"Answer against {other['with']} {_where(other['nodes'], short)}"
+    if "statistics" not in other:
+        return Grid(shown(title), (), (), "", shown(f"Decided: {other['decided_by']}."))
+    columns = (
+        Column("Statistic"), Column("Weight", number=True), Column("Before", number=True),
+        Column("Answer", number=True), Column("Other", number=True),
+        Column("Speaks for the answer", number=True),
+    )  # fmt: skip
+    rows = []
+    for one in sorted(other["statistics"], key=lambda one: -abs(one["difference"])):
+        tone = "good" if one["difference"] > 0 else "bad" if one["difference"] < 0 else ""
+        rows.append(
+            row_of(
+                (
+                    Cell(STATISTICS[one["name"]], one["name"]),
+                    f"\N{MULTIPLICATION SIGN}{one['weight']:g}",
+                    *(
+                        Cell(decimals(one[f"contribution_{at}"]), sort=one[f"contribution_{at}"])
+                        for at in ("before", "answer", "other")
+                    ),
+                    Cell(signed(one["difference"]) or "0", tone=tone, sort=one["difference"]),
+                )
+            )
+        )
+    gap = f"The score is lower by {decimals(other['difference'])}; contribution: weight × value."
+    return Grid(shown(title), columns, rows, gap, "All statistics are alike.")
+
+
+def _nodes(group: Json, short: Mapping[str, str]) -> Grid:
+    """A row per node of the group: its verdict, and why."""
+    columns = [Column("Node"), Column("Verdict"), Column("Why")]
+    scored = any("score" in node for node in group["nodes"])
+    if scored:
+        columns.append(Column("Score", number=True))
+    rows = []
+    for node in group["nodes"]:
+        cells = [
+            Cell(shown(short.get(node["name"], node["name"])), tone="strong"),
+            Cell(node["verdict"], tone=TONES.get(node["verdict"], "")),
+            Cell(shown("; ".join(node["why"]))),
+        ]
+        if scored:
+            score = node.get("score")
+            cells.append(Cell("") if score is None else Cell(decimals(score), sort=score))
+        rows.append(row_of(cells))
+    intro = ". ".join(text for text in (group["obstacle"], group["verdict"]) if text)
+    title = f"Nodes of group {group['group']}"
+    return Grid(shown(title), columns, rows, shown(intro), "No node was asked.")
