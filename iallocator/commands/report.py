@@ -8,7 +8,7 @@ from __future__ import annotations
 from iallocator import options
 from iallocator.commands.shared.plan_output import check_html, write_html
 from iallocator.files import WholeOutput
-from iallocator.options import Option, share
+from iallocator.options import Option
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -27,14 +27,12 @@ class Settings(options.Settings):
 
     html: str = "-"
     offline: Sequence[str] = ()
-    min_disk: float = 0.0
 
 
 OPTIONS = (
     Option("--html", "html", "write the page to this file (default: stdout)", str, "FILE"),
     Option("--offline -O", "offline", "treat this node as offline; may repeat", str, "NODE",
            repeats=True),
-    Option("--min-disk", "min_disk", "share of disk that stays free, 0 to 1", share, "RATIO"),
 )  # fmt: skip
 
 
@@ -59,5 +57,5 @@ def _page(source: Source, settings: Settings) -> PageView:
     from iallocator.render.page.standing import Judging
 
     relations = relations_of(source.cluster, (), settings.tag_prefix)
-    judging = Judging(settings.n1, settings.min_disk, relations)
+    judging = Judging(settings.n1, relations=relations)
     return report_page(State(source.cluster), judging, source.master)

@@ -352,6 +352,10 @@ WRITTEN = {
 
 NODES_OF_KVM = stored(KVM, "").document or {}
 
+APART = rbd("node1", tags=["iallocator:separate:must:db"])
+SEPARATED = cluster(2, instances={"a": APART, "b": APART})
+"""Two on one node that must be apart."""
+
 _add("ask", ASKED)
 WITH_SCORES = ("--n1=off", "--json")
 
@@ -403,14 +407,13 @@ _add("report", {
     **measuring(CROWDED),
     "--html": Effect(CROWDED, "--html={folder}/page.html"),
     "--offline": Effect(CROWDED, "--offline=node1"),
-    "--min-disk": Effect(CROWDED, "--min-disk=0.99"),
     "--n1": Effect(CROWDED, "--n1=off"),
     "--no-capacity-checks": Effect(CROWDED, "--no-capacity-checks"),
     "--rapi": planned(CROWDED)["--rapi"],
     "--validate": Effect(CROWDED, "--validate"),
     "--ignore-dynu": Effect(CROWDED, "--ignore-dynu"),
     "--static-kvm-node-memory": Effect(NODES_OF_KVM, "--static-kvm-node-memory=0"),
-    "--tag-prefix": stored("check/everything", "--tag-prefix=x:"),
+    "--tag-prefix": Effect(SEPARATED, "--tag-prefix=x:"),
 })  # fmt: skip
 _add("show", {
     **WRITTEN,
