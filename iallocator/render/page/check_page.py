@@ -131,7 +131,7 @@ def _instances(state: State, short: Mapping[str, str]) -> Section:
     columns = (
         Column("Instance"), Column("Primary"), Column("Secondary"), Column("Group"),
         Column("State"), Column("Template"), Column("Memory", number=True),
-        Column("Disk", number=True), Column("Virtual cpus", number=True), Column("Tags"),
+        Column("Disk", number=True), Column("Virtual cpus", number=True),
     )  # fmt: skip
     rows = [row_of(_cells(one, state, short)) for one in state.cluster.instances]
     grid = Grid("", columns, rows, empty="There are no instances.")
@@ -147,7 +147,6 @@ def _cells(one: Instance, state: State, short: Mapping[str, str]) -> Iterator[Ce
     yield Cell(gib(one.memory), sort=one.memory)
     yield Cell(gib(one.disk), sort=one.disk)
     yield Cell(str(one.vcpus), sort=one.vcpus)
-    yield ", ".join(one.tags)
 
 
 def _joint(found: FailuresFound | None, short: Mapping[str, str]) -> list[Section]:
