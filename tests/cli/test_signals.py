@@ -160,8 +160,6 @@ def test_signal_while_printing_lets_the_output_be_finished(
     number: signal.Signals, words: str, tmp_path: Path
 ) -> None:
     """Half a plan looks like a plan: all of it is there, and the status tells of the signal."""
-    if command == "report":
-        pytest.importorskip("jinja2", reason="the template library is not installed")
     files = {"crowded": crowded(tmp_path, instances=80), "doc": str(tmp_path / "doc")}
     Path(files["doc"]).write_bytes(as_bytes(allocate(cluster(99))))
     arguments = [files.get(word, word) for word in words.split()]
@@ -204,6 +202,8 @@ def test_table_of_commands_to_interrupt_is_complete() -> None:
 @pytest.mark.parametrize("command", SOMEWHEN)
 def test_signal_somewhen_leaves_a_whole_answer_or_none(command: str, tmp_path: Path) -> None:
     """At moments that are drawn: whichever it is, what is on stdout is whole, or nothing."""
+    if command == "report":
+        pytest.importorskip("jinja2", reason="the template library is not installed")
     files = {"crowded": crowded(tmp_path, 12, 60), "doc": str(tmp_path / "doc")}
     Path(files["doc"]).write_bytes(as_bytes(allocate(cluster(99))))
     arguments = [files.get(word, word) for word in SOMEWHEN[command].split()]
