@@ -2,7 +2,7 @@
 
     python -m benchmarks.pacemaker [PROBLEMS]
 
-prints the table of the README.  A problem: nodes with room for so much memory, virtual
+prints the table of `docs/exact-search.md`.  A problem: nodes with room for so much memory, virtual
 machines that run on one node and are wanted on another; both placements fit.
 """
 

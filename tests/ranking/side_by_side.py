@@ -1,4 +1,4 @@
-"""The table of the README that shows what every strategy answers to one request.
+"""The table in `docs/strategies.md` that shows what every strategy answers to one request.
 
 ``python -m tests.ranking.side_by_side`` prints it.
 """
