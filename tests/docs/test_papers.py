@@ -16,7 +16,7 @@ PAPERS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 
 def test_examples_show_what_the_program_prints() -> None:
     """Every command in them is run, and what stands below it compared."""
-    command = [sys.executable, ROOT / "tools" / "examples"]
+    command = [sys.executable, str(ROOT / "tools" / "examples")]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (0, "")
     assert (ROOT / "README.md").read_text().count("```console") == 5

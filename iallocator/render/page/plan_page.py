@@ -14,7 +14,7 @@ from iallocator.render.page.standing import (
 )
 from iallocator.render.page.transitions import timeline
 from iallocator.render.page.view import PageView, Section, Tile, decimals, gib
-from iallocator.render.plan import ACTIONS, SCORES
+from iallocator.render.plan import ACTIONS, SUMS
 from iallocator.render.states.listing import common_domain
 from iallocator.render.words import GAINS
 
@@ -111,7 +111,7 @@ def _tiles(plan: Json, before: Standing, after: Standing) -> list[Tile]:
         Tile("Copied between nodes", gib(copied)),
         Tile(
             "Score", f"{first:.3f} {arrow} {last:.3f}",
-            SCORES.get(plan["command"], "lower is better"), tone,
+            SUMS.get(plan["command"], "lower is better"), tone,
         ),
         survival_tile(before, after),
         Tile(
