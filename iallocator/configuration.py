@@ -69,7 +69,7 @@ class Configuration:
             raise UsageError(f"{path}: no TOML: {error}") from None
         self._tables = {name: value for name, value in whole.items() if isinstance(value, dict)}
         self._top = {name: value for name, value in whole.items() if name not in self._tables}
-        for name in self._tables.keys() - commands:
+        for name in sorted(self._tables.keys() - commands):
             raise UsageError(f"{path}: [{name}]: no such command{_meant(name, commands)}")
 
     @property
@@ -113,7 +113,7 @@ class Configuration:
             option = options.get(key)
             if option is None:
                 wrong = refusal(f"--{key}")
-                raise UsageError(f"{origin}: {key}: {wrong}{_meant(key, options)}")
+                raise UsageError(f"{origin}: {key}: {wrong}")
             if why := _refused(option, command):
                 raise UsageError(f"{origin}: {key}: {why}")
             try:

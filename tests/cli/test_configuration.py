@@ -112,7 +112,10 @@ def test_words_of_a_question_are_no_cluster(desk: Desk) -> None:
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("tpo = 3", "tpo: unknown option --tpo; --help lists the options; top, perhaps"),
+        (
+            "tpo = 3",
+            "tpo: unknown option --tpo (did you mean --top or --log?)",
+        ),
         ('top = "3"', "top: expected a number, without quotes, got '3'"),
         ("strategy = 3.5", "strategy: expected one of score"),
         ("strategy = true", "strategy: expected one of score"),
@@ -144,7 +147,7 @@ def test_file_that_is_wrong_is_one_line_and_status_2(
     [
         ("top = 3", "top: balance takes no --top: a plan is one answer, not a ranked list"),
         ("exec = true", "exec: only on the command line: what changes a cluster is asked for"),
-        ("max-lenght = 3", "max-lenght: unknown option --max-lenght; iallocator balance --help"),
+        ("max-lenght = 3", "max-lenght: unknown option --max-lenght (did you mean --max-length"),
         ("[balance.deeper]", "deeper: unknown option"),
     ],
 )

@@ -241,7 +241,8 @@ SCARCE = allocate(
 def test_explain_node_says_why_not_there() -> None:
     """One row says what the node lacks, in each role, and nothing is told of other nodes."""
     found = lines(SCARCE, "--node", "node3")
-    rows = [line.split(maxsplit=2) for line in found if line.startswith("node")]
+    table = found[: found.index("Warning: cluster has inconsistent data:")]
+    rows = [line.split(maxsplit=2) for line in table if line.startswith("node")]
     assert [row[:2] for row in rows] == [["node", "verdict"], ["node3", "refused"]]
     assert rows[1][2].startswith("FailMem as primary: needs 4096 MiB memory, 3120 free")
     (group,) = json.loads(run(SCARCE, "--node=node3", "--json").stdout)["decisions"][0]["groups"]

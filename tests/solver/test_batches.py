@@ -114,7 +114,7 @@ def test_without_time_the_answer_says_so_and_keeps_what_greedy_found() -> None:
     raw = json.dumps(_batch(0, "rbd")).encode()
     response = json.loads(answer(raw, ["--n1=off", "--time-limit=0"]))
     greedy = json.loads(answer(raw, ["--n1=off", "--exact-search=no"]))
-    assert response["info"].endswith("; exact search found no answer within 0 s")
+    assert "; exact search found no answer within 0 s" in response["info"]
     assert response["result"] == greedy["result"]
 
 
@@ -147,9 +147,9 @@ def test_without_a_solver_the_answer_says_so_and_keeps_what_greedy_found(
     greedy = json.loads(answer(raw, ["--n1=off", "--exact-search=no"]))
     monkeypatch.setattr("iallocator.solver.highs.available", lambda: False)
     response = json.loads(answer(raw, ["--n1=off"]))
-    assert response["info"] == (
-        greedy["info"] + "; no exact search: its solver (highspy) is not installed"
-    )
+    why = "; no exact search: its solver (highspy) is not installed"
+    assert why in response["info"]
+    assert response["info"].replace(why, "") == greedy["info"]
     assert response["result"] == greedy["result"]
 
 

@@ -87,7 +87,7 @@ def test_interrupted_search_prints_what_greedy_found_with_status_130(
     response = json.loads(capsys.readouterr().out)
     assert status == INTERRUPTED
     assert response["result"] == greedy["result"]
-    assert response["info"] == (
-        greedy["info"] + "; exact search found no answer before it was interrupted"
-    )
+    why = "; exact search found no answer before it was interrupted"
+    assert why in response["info"]
+    assert response["info"].replace(why, "") == greedy["info"]
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler

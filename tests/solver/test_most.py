@@ -218,7 +218,7 @@ def test_batch_is_never_worse_than_greedy_however_little_work_is_allowed(
             monkeypatch.setattr(budget, "TRIALS", trials / 5)
             response = json.loads(answer(raw, []))
             assert _counts(document, _placed(response)) >= _counts(document, _placed(greedy))
-            limited += response["info"].endswith("within its budget of work")
+            limited += "within its budget of work" in response["info"]
     assert limited
 
 

@@ -164,7 +164,8 @@ def test_optimal_under_another_strategy_is_refused_in_info(strategy: str) -> Non
     plain = _request(document, f"--strategy={strategy}")
     response = _request(document, f"--strategy={strategy}", "--optimal")
     why = f"; no optimum: group default is ranked by {strategy}, not by the score"
-    assert response["info"] == plain["info"] + why
+    assert why in response["info"]
+    assert response["info"].replace(why, "") == plain["info"]
     assert response["result"] == plain["result"]
     assert response["solutions"] == plain["solutions"]
 
@@ -181,7 +182,8 @@ def test_optimal_evacuation_under_another_strategy_is_refused_in_info() -> None:
         document | {"request": request}, "--strategy=pacemaker-minimal", "--optimal"
     )
     why = "; no optimum: group default is ranked by pacemaker-minimal, not by the score"
-    assert response["info"] == plain["info"] + why
+    assert why in response["info"]
+    assert response["info"].replace(why, "") == plain["info"]
     assert response["result"] == plain["result"]
 
 

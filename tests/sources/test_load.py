@@ -106,10 +106,10 @@ def test_missing_file_is_refused() -> None:
 
 
 def test_document_in_place_of_text_is_refused(tmp_path: Path) -> None:
-    """A file of the wrong kind is named, with the line."""
+    """A file of the wrong kind is named, with what it looks like."""
     path = tmp_path / "request.json"
     path.write_text(json.dumps(cluster(nodes=1)))
-    with pytest.raises(RequestError, match=r"request\.json:1: group"):
+    with pytest.raises(RequestError, match=r"request\.json: expected htools' text format"):
         loaded("-t", path)
 
 

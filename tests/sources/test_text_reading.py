@@ -160,7 +160,10 @@ def test_text_with_damage_names_file_line_and_field(old: str, new: str, expected
     [
         ("", "cluster.data: expected a cluster"),
         ("\n\n\n", "cluster.data: expected a cluster"),
-        ('{"version": 2}\n', "cluster.data:1: group: expected at least 4 fields"),
+        (
+            '{"version": 2}\n',
+            "cluster.data: expected htools' text format, got what looks like JSON",
+        ),
         (SMALL.split("\n\nweb")[0], "cluster.data: expected at least 4 sections, got 2"),
         ("\n" + SMALL, "cluster.data:2: node: expected at least 9 fields"),
     ],

@@ -28,7 +28,10 @@ from tests.conformance.documents import document
 from .corpus import BASES, KINDS, Json, as_raw, base, combined, paths
 
 SCHEMAS = load()
-REQUESTS = [name for name in SCHEMAS if name != "response.schema.json"]
+WRITTEN = {"capacity", "constraints", "plan", "response", "show"}
+"""What the program writes; the others are of what it reads."""
+
+REQUESTS = [name for name in SCHEMAS if name.partition(".")[0] not in WRITTEN]
 ANSWERED = GENERATED
 """Request types whose generated documents are answered here."""
 ROOT = Path(iallocator.__file__).parents[1]
@@ -89,7 +92,7 @@ def test_schema_properties_are_described(name: str) -> None:
 def test_request_schema_required_members_have_a_type(name: str) -> None:
     """What must be there says beside it what it must be, so that a complaint can say so too."""
     for above, part in parts(SCHEMAS[name]):
-        if not {"if", "not"} & set(above):
+        if not {"if", "not"} & set(above) and "$ref" not in part:
             assert set(part.get("required", ())) <= set(part.get("properties", ())), above
 
 
