@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from iallocator.model.cluster import Group
     from iallocator.model.instance import Instance
     from iallocator.model.state import State
-    from iallocator.n1.loss import Loss
-    from iallocator.n1.no_worse import NoWorse
+    from iallocator.n1.loss.evacuation import Loss
+    from iallocator.n1.loss.no_worse import NoWorse
     from iallocator.n1.rules import Rules
     from iallocator.n1.simulation import UnsurvivedFailure
     from iallocator.scoring import Kernels
@@ -185,7 +185,7 @@ class N1Check:
     def _no_worse(self) -> NoWorse:
         """What compares losses; loaded where the cheap test and the simulation do not do."""
         if self._worse is None:
-            from iallocator.n1.no_worse import NoWorse
+            from iallocator.n1.loss.no_worse import NoWorse
 
             self._worse = NoWorse(
                 self._state,

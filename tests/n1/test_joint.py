@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from iallocator.model.state import State
-from iallocator.n1.joint import JointFailures
+from iallocator.n1.loss.joint import JointFailures
 from iallocator.n1.rules import Rules
 from iallocator.wire.document import Reading, read_cluster
 from tests.builders import cluster, instance

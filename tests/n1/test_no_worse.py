@@ -8,7 +8,7 @@ from random import Random
 
 import pytest
 
-from iallocator.n1.packing import Item, Packing
+from iallocator.n1.loss.packing import Item, Packing
 from tests.builders import Json, allocate, cluster, instance
 
 from .tight import context_of

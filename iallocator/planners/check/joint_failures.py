@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import combinations
 
 from iallocator.n1.effort import Effort, UndecidedError
-from iallocator.n1.joint import JointFailures
+from iallocator.n1.loss.joint import JointFailures
 from iallocator.n1.rules import Rules
 
 TYPE_CHECKING = False

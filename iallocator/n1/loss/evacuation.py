@@ -13,7 +13,7 @@ from iallocator.limits.group import refused_by_policy
 from iallocator.limits.migration import may_not_receive
 from iallocator.limits.node import FORCED_LIMITS, PRIMARY, checks_for
 from iallocator.model.columns import DISK, MEMORY
-from iallocator.n1.packing import Item, Packing
+from iallocator.n1.loss.packing import Item, Packing
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ compared by what is lost before and after.
 
 from __future__ import annotations
 
-from iallocator.n1.loss import Evacuation, Loss
+from iallocator.n1.loss.evacuation import Evacuation, Loss
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
