@@ -7,8 +7,8 @@ limits of nodes are listed per instance, by what it needs.
 from __future__ import annotations
 
 from iallocator.constraints.in_force import InForce
-from iallocator.constraints.listed_keys import ListedKeys
-from iallocator.constraints.node_constraints import Listed
+from iallocator.constraints.listing.keys import ListedKeys
+from iallocator.constraints.listing.nodes import Listed
 from iallocator.model.constraint import (
     APART,
     CAPACITY,
