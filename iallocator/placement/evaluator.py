@@ -46,8 +46,8 @@ if TYPE_CHECKING:
     from iallocator.placement.results import RankedMoves
     from iallocator.placement.score_scope import ScoreScope
     from iallocator.placement.trace import Trace
-    from iallocator.placement.verdict import Verdicts
-    from iallocator.placement.what_if import WhatIf
+    from iallocator.placement.verdict.verdict import Verdicts
+    from iallocator.placement.verdict.what_if import WhatIf
     from iallocator.placement.working import Working
     from iallocator.scoring.candidates import Candidates
 
@@ -302,7 +302,7 @@ class Evaluator:
 
         `on_primary` and `on_secondary`, if given, are the checks that are asked.
         """
-        from iallocator.placement.what_if import WhatIf
+        from iallocator.placement.verdict.what_if import WhatIf
 
         return WhatIf(self._working.state, self._working.kernels, instance, motion, **asked)
 
@@ -311,7 +311,7 @@ class Evaluator:
     @property
     def _verdicts(self) -> Verdicts:
         if self._known_verdicts is None:  # they keep what they know of a state while it is the same
-            from iallocator.placement.verdict import Verdicts
+            from iallocator.placement.verdict.verdict import Verdicts
 
             self._known_verdicts = Verdicts(
                 self._working, self.group, self.motions, self.rules, self.scope.nodes

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
         RankedMoves,
     )
     from iallocator.placement.score_scope import ScoreScope
-    from iallocator.placement.what_if import WhatIf
+    from iallocator.placement.verdict.what_if import WhatIf
     from iallocator.scoring.candidates import Candidates
 
     Nodes = tuple[int, ...]

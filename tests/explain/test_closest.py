@@ -13,7 +13,7 @@ from iallocator.explain.record.nearest_miss import Search
 from iallocator.model.instance import Instance
 from iallocator.options import Settings
 from iallocator.placement.context import Context
-from iallocator.placement.what_if import WhatIf
+from iallocator.placement.verdict.what_if import WhatIf
 from iallocator.requests import Allocate
 from tests.builders import Json, allocate, as_bytes, cluster
 from tests.conformance.documents import document

@@ -9,7 +9,7 @@ import pytest
 
 from iallocator.cli import main
 from iallocator.placement.evaluator import Evaluator
-from iallocator.placement.verdict import Verdicts
+from iallocator.placement.verdict.verdict import Verdicts
 from iallocator.planners.place.survival import Survival
 from tests import builders
 from tests.constraints.worlds import random_document

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from iallocator.limits.node import Check
     from iallocator.model.cluster import Group, Node
     from iallocator.placement.context import Context
-    from iallocator.placement.what_if import WhatIf
+    from iallocator.placement.verdict.what_if import WhatIf
 
 __all__ = [
     "RolesTested", "counted", "exclusions", "first_of", "node_reports", "possible",

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from iallocator.n1.check import N1Check
     from iallocator.n1.simulation import UnsurvivedFailure
     from iallocator.placement.context import Context
-    from iallocator.placement.what_if import WhatIf
+    from iallocator.placement.verdict.what_if import WhatIf
 
     Nodes = tuple[int, ...]
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from iallocator.placement.context import Context
     from iallocator.placement.question import Question
     from iallocator.placement.trace import Deciding
-    from iallocator.placement.what_if import WhatIf
+    from iallocator.placement.verdict.what_if import WhatIf
 
     Nodes = tuple[int, ...]
 

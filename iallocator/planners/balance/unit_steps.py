@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from iallocator.model.moves import places_after
-from iallocator.placement.move_limits import MoveLimits
+from iallocator.placement.verdict.move_limits import MoveLimits
 from iallocator.planners.balance.move_kinds import KINDS
 
 TYPE_CHECKING = False

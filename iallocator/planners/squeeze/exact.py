@@ -12,7 +12,7 @@ from iallocator.limits.node import FORCED_LIMITS
 from iallocator.model.moves import FAILOVER_TO, apply_steps
 from iallocator.model.node_view import capacities
 from iallocator.model.state import State
-from iallocator.placement.move_limits import MoveLimits
+from iallocator.placement.verdict.move_limits import MoveLimits
 from iallocator.planners.plan import PlannedMove, mark_units, replay, traffic
 from iallocator.scoring.state_score import score_of
 from iallocator.solver.placement_problem import PlacementProblem

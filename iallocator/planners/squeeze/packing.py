@@ -7,7 +7,7 @@ Here no move is compared with all others, so that an answer costs instances × n
 from __future__ import annotations
 
 from iallocator.model.moves import apply_steps, places_after
-from iallocator.placement.move_limits import MoveLimits
+from iallocator.placement.verdict.move_limits import MoveLimits
 from iallocator.planners.balance.move_kinds import KINDS
 from iallocator.planners.plan import PlannedMove, traffic
 from iallocator.scoring.state_score import score_of

@@ -7,7 +7,7 @@ module has the contract.
 from __future__ import annotations
 
 from iallocator.limits.refusal import Refusal, group_refusal, migration_refusal
-from iallocator.placement.move_limits import MoveLimits
+from iallocator.placement.verdict.move_limits import MoveLimits
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -136,7 +136,7 @@ class Verdicts:
             motion = self.motions.off(nodes[before[0]])
         if self.rules.mode == "off" or not motion.asks_n1:
             return None
-        from iallocator.placement.n1_of_moves import n1_refusal
+        from iallocator.placement.verdict.n1_of_moves import n1_refusal
 
         state, kernels = self._working.state, self._working.kernels
         return n1_refusal(state, kernels, self.rules, self.nodes, instance, before, after)

@@ -1,0 +1,1 @@
+"""One placement: what speaks against it, and every limit of a node for it."""
