@@ -110,7 +110,7 @@ def _form(explanation: Explanation, settings: Settings) -> str:
         from iallocator.wire.write import pretty
 
         return pretty(explanation.document(settings.brief)) + "\n"
+    from iallocator.render.explanation.text import render
     from iallocator.render.table import wants_colour
-    from iallocator.render.text import render
 
     return render(explanation, wants_colour(sys.stdout), settings.brief, settings.node or "")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from iallocator.render.domain import domain_of
 from iallocator.render.table import Column, Page, Table
-from iallocator.render.transitions import tell_transition
+from iallocator.render.transition.table import tell_transition
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

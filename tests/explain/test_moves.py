@@ -14,7 +14,7 @@ from iallocator.explain.explain import explain
 from iallocator.explain.explanation import Decision, Explanation
 from iallocator.explain.record.limits import counted
 from iallocator.options import COMMON, parse
-from iallocator.render.text import render
+from iallocator.render.explanation.text import render
 from tests.builders import Json, allocate, as_bytes, cluster, instance
 from tests.conformance.documents import document
 

@@ -143,7 +143,7 @@ def write_graph(path: str | None, transition: Json) -> None:
     if path is None:
         return
     from iallocator.files import write_file
-    from iallocator.render.graph import graph
+    from iallocator.render.transition.graph import graph
 
     drawn = graph(transition, path)
     if path == "-":

@@ -17,7 +17,7 @@ from iallocator.render.page.view import (
     signed,
 )
 from iallocator.render.states.listing import common_domain
-from iallocator.render.svg import drawing
+from iallocator.render.transition.svg import drawing
 from iallocator.render.words import STATISTICS
 
 TYPE_CHECKING = False

@@ -146,7 +146,7 @@ def _away(cluster: Cluster) -> dict[str, str]:
 
 
 def _transition(transition: Json, short: Json) -> Section:
-    from iallocator.render.svg import drawing
+    from iallocator.render.transition.svg import drawing
 
     steps = len(transition["steps"])
     return Section(

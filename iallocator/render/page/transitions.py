@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from iallocator.errors import shown
 from iallocator.render.page.view import Cell, Column, Grid, Link, natural, row_of
-from iallocator.render.steps import subject, waves, way
+from iallocator.render.transition.dot import subject, waves, way
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from iallocator.render.steps import subject, way
 from iallocator.render.table import Column, Table
+from iallocator.render.transition.dot import subject, way
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

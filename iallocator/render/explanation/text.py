@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from iallocator.render.domain import domain_of
+from iallocator.render.explanation.nodes import tell_nodes
+from iallocator.render.explanation.statistics import tell_comparison
 from iallocator.render.table import Column, Page, Table
-from iallocator.render.text_nodes import tell_nodes
-from iallocator.render.text_statistics import tell_comparison
-from iallocator.render.transitions import tell_transition
+from iallocator.render.transition.table import tell_transition
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from iallocator.errors import shown
-from iallocator.render.steps import label, subject, waves, way
+from iallocator.render.transition.dot import label, subject, waves, way
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

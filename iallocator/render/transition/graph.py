@@ -12,9 +12,9 @@ __all__ = ["graph"]
 def graph(transition: dict[str, Any], path: str) -> str:
     """SVG for names that end so, DOT for all others; `transition` is plain data."""
     if path.lower().endswith(".svg"):
-        from iallocator.render.svg import svg
+        from iallocator.render.transition.svg import svg
 
         return svg(transition)
-    from iallocator.render.steps import dot
+    from iallocator.render.transition.dot import dot
 
     return dot(transition)

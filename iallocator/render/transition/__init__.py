@@ -1,0 +1,1 @@
+"""Transitions for people: as a table, as graphs in DOT and SVG."""
