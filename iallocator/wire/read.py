@@ -56,12 +56,12 @@ def _small(raw: bytes) -> Any:
     except RecursionError:
         raise RequestError("", "nested too deeply") from None
     except TwiceError:
-        from iallocator.wire.misread import judge_doubles
+        from iallocator.wire.validation.misread import judge_doubles
 
         judge_doubles(document)
         value = loads(document)
     except ValueError as error:
-        from iallocator.wire.misread import looks_like
+        from iallocator.wire.validation.misread import looks_like
 
         raise RequestError("", looks_like(raw) or f"invalid JSON: {error}") from None
     return value

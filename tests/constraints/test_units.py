@@ -11,7 +11,7 @@ import jsonschema
 import pytest
 
 from iallocator.cli import main
-from iallocator.wire.schemas import directory
+from iallocator.wire.validation.schemas import directory
 from tests import builders
 from tests.constraints.worlds import broken_musts, held_after_units, random_document
 

@@ -14,7 +14,7 @@ import pytest
 from iallocator.cli import main
 from iallocator.commands.shared.execution_options import EXECUTION_OPTIONS
 from iallocator.execution.lock import ClusterLock
-from iallocator.wire.schemas import directory
+from iallocator.wire.validation.schemas import directory
 from tests.builders import as_bytes, cluster
 
 from .running import CLOSED, Running, running, shared_cluster

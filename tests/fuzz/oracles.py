@@ -10,7 +10,7 @@ from typing import Any
 from jsonschema import Draft202012Validator
 from referencing import Registry, Resource
 
-from iallocator.wire.schemas import directory
+from iallocator.wire.validation.schemas import directory
 
 from .case import Case, Outcome
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from iallocator.cli import main
-from iallocator.wire.validate import problems
+from iallocator.wire.validation.validate import problems
 
 from .fakes import fake_luxi
 from .worlds import luxi_answer, rapi_answers, write_answers

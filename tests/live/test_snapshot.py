@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from iallocator.cli import main
-from iallocator.wire.validate import problems
+from iallocator.wire.validation.validate import problems
 
 from .fakes import fake_luxi
 from .test_recorded import RECORDED, needs_hbal, ours, recorded_luxi, theirs

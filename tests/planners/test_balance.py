@@ -120,7 +120,7 @@ def test_balance_command_json_fits_the_schema(
     """What --json prints is what schemas/plan.schema.json promises."""
     import jsonschema
 
-    from iallocator.wire.schemas import directory
+    from iallocator.wire.validation.schemas import directory
 
     assert main(["balance", "--json", path]) == 0
     plan = json.loads(capsys.readouterr().out)

@@ -21,7 +21,7 @@ from iallocator.planners.capacity import fill
 from iallocator.planners.capacity.fill import CapacityState
 from iallocator.sources.writer import write_text
 from iallocator.wire.document import Reading, cluster_policy, read_cluster
-from iallocator.wire.schemas import directory
+from iallocator.wire.validation.schemas import directory
 from tests.conformance.documents import KINDS, document
 from tests.planners.capacities import cluster, options
 

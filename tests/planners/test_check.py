@@ -13,7 +13,7 @@ import pytest
 
 from iallocator.cli import main
 from iallocator.planners.check.health import KINDS
-from iallocator.wire.schemas import directory
+from iallocator.wire.validation.schemas import directory
 from tests import builders
 
 Json = dict[str, Any]

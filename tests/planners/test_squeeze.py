@@ -35,7 +35,7 @@ def squeeze(document: Json, folder: Path, capsys: Capture, *options: str) -> Jso
     """Return the plan for a document; it is verified, and fits the schema."""
     import jsonschema
 
-    from iallocator.wire.schemas import directory
+    from iallocator.wire.validation.schemas import directory
 
     path = folder / "cluster.json"
     path.write_text(json.dumps(document))

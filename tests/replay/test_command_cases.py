@@ -13,7 +13,7 @@ import pytest
 
 from iallocator.commands.replay import STORED_COMMANDS
 from iallocator.replay.run import OK, How, run_case
-from iallocator.wire.schemas import directory
+from iallocator.wire.validation.schemas import directory
 
 from .beside import case_id, command_cases, the_case
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from iallocator.cli import answer
-from iallocator.wire.validate import problems
+from iallocator.wire.validation.validate import problems
 from tests.builders import Json, allocate, as_bytes, cluster, instance, policy
 
 LOW: Json = {

@@ -19,9 +19,9 @@ from referencing.jsonschema import DRAFT202012
 
 import iallocator
 from iallocator.cli import answer
-from iallocator.wire.schema_errors import request_validator
-from iallocator.wire.schemas import directory, load
-from iallocator.wire.validate import problems
+from iallocator.wire.validation.schema_errors import request_validator
+from iallocator.wire.validation.schemas import directory, load
+from iallocator.wire.validation.validate import problems
 from tests.conformance.documents import KINDS as GENERATED
 from tests.conformance.documents import document
 
@@ -253,7 +253,7 @@ def test_schemas_are_found_beside_or_inside_the_package(inside: bool, tmp_path: 
     shutil.copytree(ROOT / "iallocator", tmp_path / "iallocator", ignore=lambda *_: ["schemas"])
     target = tmp_path / "iallocator" / "schemas" if inside else tmp_path / "schemas"
     shutil.copytree(directory(), target)
-    code = "from iallocator.wire.schemas import directory; print(directory())"
+    code = "from iallocator.wire.validation.schemas import directory; print(directory())"
     assert _run(code, where=tmp_path) == f"{target}\n"
 
 

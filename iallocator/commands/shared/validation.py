@@ -6,7 +6,7 @@ import sys
 
 from iallocator.errors import IallocatorError, one_line
 from iallocator.files import read_file
-from iallocator.wire.validate import NEEDED, OPTIONAL, UNREAD, problems
+from iallocator.wire.validation.validate import NEEDED, OPTIONAL, UNREAD, problems
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ import jsonschema
 import pytest
 
 from iallocator.cli import main
-from iallocator.wire.schemas import directory
+from iallocator.wire.validation.schemas import directory
 from tests.builders import cluster, instance
 
 Json = dict[str, Any]

@@ -12,7 +12,7 @@ import jsonschema
 import pytest
 
 from iallocator.cli import main
-from iallocator.wire.schemas import directory
+from iallocator.wire.validation.schemas import directory
 from tests.builders import allocate, as_bytes, cluster, instance
 
 Json = dict[str, Any]

@@ -6,9 +6,9 @@ Loaded only for ``--validate``: jsonschema alone takes longer to load than an an
 from __future__ import annotations
 
 from iallocator.errors import RequestError
-from iallocator.wire.consistency import inconsistencies
 from iallocator.wire.read import decode
-from iallocator.wire.schema_errors import request_validator
+from iallocator.wire.validation.consistency import inconsistencies
+from iallocator.wire.validation.schema_errors import request_validator
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ NEEDED, OPTIONAL, UNREAD = "needed", "optional", ""
 """What a reader of a document does with its request: some read the cluster alone."""
 
 _WORDED_BETTER = frozenset({"minItems", "maxItems", "uniqueItems"})
-"""Keywords whose violations `iallocator.wire.consistency` finds too, and says better."""
+"""Keywords whose violations `iallocator.wire.validation.consistency` finds too, and says better."""
 
 
 def problems(raw: bytes, request: str = NEEDED) -> list[str]:

@@ -14,7 +14,7 @@ from jsonschema.exceptions import ValidationError
 from jsonschema.validators import extend
 
 from iallocator.wire.fields import SMALLEST, describe
-from iallocator.wire.schemas import load
+from iallocator.wire.validation.schemas import load
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
