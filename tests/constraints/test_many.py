@@ -20,7 +20,7 @@ from iallocator.model.instance import Instance
 from iallocator.model.node_view import capacities
 from iallocator.model.rule import Member
 from iallocator.model.state import State
-from iallocator.planners.balance.scan.affinity import BondCosts, MoveBonds
+from iallocator.planners.balance.scan.constraints.affinity import BondCosts, MoveBonds
 from iallocator.planners.balance.scan.node_table import NodeTable
 from tests import builders
 from tests.constraints.worlds import load

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from iallocator.planners.balance.move_kinds import KINDS
-from iallocator.planners.balance.scan.affinity import MoveBonds
-from iallocator.planners.balance.scan.exclusion import MoveTags
+from iallocator.planners.balance.scan.constraints.affinity import MoveBonds
+from iallocator.planners.balance.scan.constraints.exclusion import MoveTags
 from iallocator.planners.balance.scan.found_move import FoundMove
 from iallocator.planners.balance.scan.metric_changes import Block
 from iallocator.planners.balance.scan.move_bounds import MoveStore, write_moves
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from iallocator.model.instance import Instance
     from iallocator.planners.balance.move_kinds import MoveRules
-    from iallocator.planners.balance.scan.affinity import BondCosts
+    from iallocator.planners.balance.scan.constraints.affinity import BondCosts
     from iallocator.planners.balance.scan.equivalent_metrics import Twins
     from iallocator.planners.balance.scan.instance_batch import InstanceBatch
     from iallocator.planners.balance.scan.move_bounds import CurrentScore

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from iallocator.limits.node import Check, LimitSet
     from iallocator.model.node_view import Quantity
     from iallocator.planners.balance.move_kinds import MoveKind, MoveRules
+    from iallocator.planners.balance.scan.constraints.exclusion import MoveTags
     from iallocator.planners.balance.scan.equivalent_metrics import Twins
-    from iallocator.planners.balance.scan.exclusion import MoveTags
     from iallocator.planners.balance.scan.instance_batch import InstanceBatch
     from iallocator.planners.balance.scan.node_table import (
         BatchView,

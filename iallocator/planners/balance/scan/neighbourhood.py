@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from iallocator.limits.migration import may_not_receive
-from iallocator.planners.balance.scan.affinity import BondCosts
 from iallocator.planners.balance.scan.batch_scan import BatchScan
+from iallocator.planners.balance.scan.constraints.affinity import BondCosts
+from iallocator.planners.balance.scan.constraints.exclusion import tags_matter
 from iallocator.planners.balance.scan.equivalent_metrics import find_twins
-from iallocator.planners.balance.scan.exclusion import tags_matter
 from iallocator.planners.balance.scan.found_move import FoundMove
 from iallocator.planners.balance.scan.instance_batch import InstanceBatch
 from iallocator.planners.balance.scan.move_bounds import CurrentScore, MoveStore

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from iallocator.model.rule import ALWAYS, weight_between
-from iallocator.planners.balance.scan.rule_costs import RuleCosts, ShareMatrices
+from iallocator.planners.balance.scan.constraints.rule_costs import RuleCosts, ShareMatrices
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from iallocator.model.instance import Instance
     from iallocator.model.rule import Rule
     from iallocator.planners.balance.move_kinds import MoveKind
+    from iallocator.planners.balance.scan.constraints.rule_costs import Costs
     from iallocator.planners.balance.scan.node_table import Floats, NodeTable, Whole
-    from iallocator.planners.balance.scan.rule_costs import Costs
 
     Truths = NDArray[np.bool_]
 

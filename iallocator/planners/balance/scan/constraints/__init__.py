@@ -1,0 +1,1 @@
+"""What musts, shoulds, tags and pools mean for many moves at once."""
