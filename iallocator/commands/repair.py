@@ -83,7 +83,7 @@ def run(settings: Settings, positional: Sequence[str]) -> int:
 
 def _jobs(settings: Settings) -> tuple[RepairJobs | None, str]:
     """The queue of the running cluster, and its name; None for one that is not running."""
-    from iallocator.execution.door import open_queue, runs
+    from iallocator.execution.queues.door import open_queue, runs
 
     if not runs(settings):
         if settings.execute:

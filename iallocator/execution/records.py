@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from iallocator.execution.jobs import without_first
-from iallocator.execution.queue import CANCELED, SUCCESS
+from iallocator.execution.queues.queue import CANCELED, SUCCESS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -6,15 +6,15 @@ from time import time_ns
 from uuid import uuid4
 
 from iallocator.execution.errors import ExecutionError
-from iallocator.execution.marks import reason_trail
-from iallocator.execution.queue import ENDED, SUCCESS, UnknownOutcomeError
+from iallocator.execution.queues.marks import reason_trail
+from iallocator.execution.queues.queue import ENDED, SUCCESS, UnknownOutcomeError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from typing import Any
 
-    from iallocator.execution.queue import JobQueue
+    from iallocator.execution.queues.queue import JobQueue
 
     Json = dict[str, Any]
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from iallocator.execution.ground import Ground
     from iallocator.execution.journal import Journal
     from iallocator.execution.orders import Orders
-    from iallocator.execution.queue import JobQueue
+    from iallocator.execution.queues.queue import JobQueue
     from iallocator.execution.records import Records
 
     T = TypeVar("T")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from iallocator.execution.queue import ENDED, LOST, RUNNING, SUCCESS, JobStatus
+from iallocator.execution.queues.queue import ENDED, LOST, RUNNING, SUCCESS, JobStatus
 from iallocator.execution.records import DONE, PENDING, REFUSED, SENT
 from iallocator.transition.step import DRAIN, OFFLINE
 

@@ -6,8 +6,8 @@ from functools import partial
 
 from iallocator.execution.errors import ExecutionError
 from iallocator.execution.jobs import describe
-from iallocator.execution.marks import reason_trail
-from iallocator.execution.queue import ERROR, SUCCESS, UnknownOutcomeError
+from iallocator.execution.queues.marks import reason_trail
+from iallocator.execution.queues.queue import ERROR, SUCCESS, UnknownOutcomeError
 from iallocator.execution.records import DONE, PENDING, SENDING, SENT
 from iallocator.live.errors import ServerError
 

@@ -9,8 +9,8 @@ from typing import Any
 
 from iallocator.execution.ground import Places, refusals
 from iallocator.execution.jobs import Job
-from iallocator.execution.marks import marks_in
-from iallocator.execution.queue import LOST, JobStatus, UnknownOutcomeError
+from iallocator.execution.queues.marks import marks_in
+from iallocator.execution.queues.queue import LOST, JobStatus, UnknownOutcomeError
 
 Json = dict[str, Any]
 

@@ -15,7 +15,7 @@ from iallocator.execution.ground import Places, expectations
 from iallocator.execution.jobs import jobs_of
 from iallocator.execution.journal import Journal, read_journal
 from iallocator.execution.orders import Orders
-from iallocator.execution.queue import UnknownOutcomeError
+from iallocator.execution.queues.queue import UnknownOutcomeError
 from iallocator.execution.records import DONE, FAILED, PENDING, REFUSED, Records
 from iallocator.execution.report import execution_document
 from iallocator.execution.runner import carry_out

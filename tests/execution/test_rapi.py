@@ -9,7 +9,7 @@ from urllib.parse import parse_qs, unquote, urlsplit
 import pytest
 
 from iallocator.cli import main
-from iallocator.execution.rapi_jobs import RapiJobs, call_of
+from iallocator.execution.queues.rapi import RapiJobs, call_of
 from tests.live.fakes import Raw, fake_rapi
 
 from .running import Running, shared_cluster
@@ -116,7 +116,7 @@ class RapiDoor:
 def _folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Locks and journals of a test in its own folder; no pauses."""
     monkeypatch.setattr("iallocator.execution.lock.run_directory", lambda: str(tmp_path / "run"))
-    monkeypatch.setattr("iallocator.execution.rapi_jobs.sleep", lambda seconds: None)
+    monkeypatch.setattr("iallocator.execution.queues.rapi.sleep", lambda seconds: None)
     monkeypatch.setattr("iallocator.execution.orders.Orders.pause", staticmethod(lambda _: None))
 
 

@@ -12,13 +12,13 @@ from contextlib import suppress
 
 from iallocator.commands.shared.interrupts import Interrupts
 from iallocator.errors import IallocatorError, UsageError, one_line
-from iallocator.execution.door import open_queue, runs
 from iallocator.execution.errors import ExecutionError
 from iallocator.execution.ground import ClusterGround, expectations, places_of
 from iallocator.execution.jobs import describe, jobs_of
 from iallocator.execution.journal import Journal, default_path, read_journal
 from iallocator.execution.lock import ClusterLock
 from iallocator.execution.orders import Orders
+from iallocator.execution.queues.door import open_queue, runs
 from iallocator.execution.records import DONE, FAILED, PENDING, REFUSED, Records
 from iallocator.execution.report import complete, execution_document, report_lines
 from iallocator.execution.runner import carry_out
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from iallocator.commands.shared.execution_options import ExecutionSettings
     from iallocator.execution.ground import Places
     from iallocator.execution.jobs import Job
-    from iallocator.execution.queue import JobQueue
+    from iallocator.execution.queues.queue import JobQueue
     from iallocator.model.cluster import Cluster
 
     Json = dict[str, Any]

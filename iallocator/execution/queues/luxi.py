@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from iallocator.execution.answers import expecting, job_status
-from iallocator.execution.marks import marks_in
-from iallocator.execution.queue import UnknownOutcomeError
+from iallocator.execution.queues.answers import expecting, job_status
+from iallocator.execution.queues.marks import marks_in
+from iallocator.execution.queues.queue import UnknownOutcomeError
 from iallocator.live.errors import LiveError, ServerError
 
 TYPE_CHECKING = False
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import Any
 
-    from iallocator.execution.queue import JobStatus
+    from iallocator.execution.queues.queue import JobStatus
     from iallocator.live.luxi import LuxiClient
 
     Json = dict[str, Any]
@@ -23,7 +23,7 @@ SUBMIT_SECONDS = 300.0
 
 
 class LuxiJobs:
-    """Jobs of the cluster that `client` speaks to; see `iallocator.execution.queue.JobQueue`."""
+    """Jobs of the cluster that `client` speaks to; see `iallocator.execution.queues.queue.JobQueue`."""
 
     depends = True
 

@@ -6,9 +6,9 @@ from time import sleep
 from urllib.parse import quote
 
 from iallocator.errors import UsageError
-from iallocator.execution.answers import expecting, job_status
-from iallocator.execution.marks import marks_in
-from iallocator.execution.queue import LOST, JobStatus, UnknownOutcomeError
+from iallocator.execution.queues.answers import expecting, job_status
+from iallocator.execution.queues.marks import marks_in
+from iallocator.execution.queues.queue import LOST, JobStatus, UnknownOutcomeError
 from iallocator.live.errors import LiveError, ServerError
 
 TYPE_CHECKING = False
@@ -47,7 +47,7 @@ OUR_OWN = ("OP_ID", "reason", "depends")
 
 
 class RapiJobs:
-    """Jobs of the cluster that `client` speaks to; see `iallocator.execution.queue.JobQueue`."""
+    """Jobs of the cluster that `client` speaks to; see `iallocator.execution.queues.queue.JobQueue`."""
 
     depends = False
 

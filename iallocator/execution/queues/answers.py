@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 
-from iallocator.execution.queue import ERROR, LOST, RUNNING, SUCCESS, JobStatus
+from iallocator.execution.queues.queue import ERROR, LOST, RUNNING, SUCCESS, JobStatus
 from iallocator.live.errors import LiveError
 
 TYPE_CHECKING = False

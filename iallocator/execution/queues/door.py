@@ -4,7 +4,7 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from iallocator.execution.queue import JobQueue
+    from iallocator.execution.queues.queue import JobQueue
     from iallocator.options import Settings
 
 __all__ = ["open_queue", "runs"]
@@ -26,12 +26,12 @@ def open_queue(settings: Settings) -> tuple[JobQueue, str]:
         If it is not reached.
     """
     if settings.luxi is not None:
-        from iallocator.execution.luxi_jobs import LuxiJobs
+        from iallocator.execution.queues.luxi import LuxiJobs
         from iallocator.live.luxi import LuxiClient
 
         luxi = LuxiClient(settings.luxi)
         return LuxiJobs(luxi), str(luxi.call("QueryClusterInfo")["name"])
-    from iallocator.execution.rapi_jobs import RapiJobs
+    from iallocator.execution.queues.rapi import RapiJobs
     from iallocator.live.rapi import RapiClient
 
     rapi = RapiClient(
