@@ -1,1 +1,1 @@
-"""Constraints and findings about tags as people read them: every one that is expressed somewhere."""
+"""Constraints, and findings about tags, as people read them: all that a document expresses."""

@@ -23,7 +23,7 @@ SUBMIT_SECONDS = 300.0
 
 
 class LuxiJobs:
-    """Jobs of the cluster that `client` speaks to; see `iallocator.execution.queues.queue.JobQueue`."""
+    """Jobs of the cluster that `client` speaks to; see `JobQueue`."""
 
     depends = True
 

@@ -47,7 +47,7 @@ OUR_OWN = ("OP_ID", "reason", "depends")
 
 
 class RapiJobs:
-    """Jobs of the cluster that `client` speaks to; see `iallocator.execution.queues.queue.JobQueue`."""
+    """Jobs of the cluster that `client` speaks to; see `JobQueue`."""
 
     depends = False
 

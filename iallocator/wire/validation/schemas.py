@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 __all__ = ["directory", "load"]
 
-_PACKAGE = Path(__file__).resolve().parents[1]
+_PACKAGE = Path(__file__).resolve().parents[2]
 _PLACES = (_PACKAGE / "schemas", _PACKAGE.parent / "schemas")
 _SUFFIX = ".schema.json"
 
