@@ -1,4 +1,4 @@
-"""What a person can ask for besides an answer: one module per command, and the table of them.
+"""What a person can ask for besides an answer: a module per command, and the table of them.
 
 A command module has ``OPTIONS`` (its own options, a tuple of
 `iallocator.options.Option`), ``USAGE`` (what follows the command's name on the
@@ -12,10 +12,13 @@ from __future__ import annotations
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from typing import Any
 
     from iallocator.options import Option
 
-__all__ = ["COMMANDS", "check_command", "find_command", "options_of", "run_command"]
+__all__ = [
+    "COMMANDS", "check_command", "find_command", "module_of", "options_of", "run_command",
+]  # fmt: skip
 
 COMMANDS = {
     "ask": "what the answer to a question would be, and why, on any cluster; nothing is touched",
@@ -40,6 +43,20 @@ COMMANDS = {
     "squeeze": "which nodes to power down, or which standby nodes to power on",
 }
 """Name -> what it is for; the module has the same name, with ``_`` for ``-``."""
+
+ROOMS = {
+    "clusters": ("capacity", "check", "report", "show", "snapshot"),
+    "requests": ("ask", "config", "constraints", "explain", "history", "replay"),
+}
+"""Room -> the commands in it; the others are in `iallocator.commands.plans`."""
+
+
+def module_of(name: str) -> Any:
+    """The module of the command `name`, loaded."""
+    from importlib import import_module
+
+    room = next((room for room, names in ROOMS.items() if name in names), "plans")
+    return import_module(f"iallocator.commands.{room}.{name.replace('-', '_')}")
 
 
 def find_command(arguments: Sequence[str]) -> str:
@@ -85,21 +102,16 @@ def check_command(arguments: Sequence[str]) -> None:
 
 def _table(name: str) -> Sequence[Option]:
     """Every option that the command `name` may be given, refused ones too."""
-    from importlib import import_module
-
     from iallocator.options import COMMON
 
-    module = import_module(f"iallocator.commands.{name.replace('-', '_')}")
-    return (*module.OPTIONS, *COMMON)
+    return (*module_of(name).OPTIONS, *COMMON)
 
 
 def options_of(name: str) -> Sequence[Option]:
     """The options that act in the command `name`: its own, then the common ones."""
-    from importlib import import_module
-
     from iallocator.commands.shared.common_options import table_of
 
-    own = import_module(f"iallocator.commands.{name.replace('-', '_')}").OPTIONS
+    own = module_of(name).OPTIONS
     return (*own, *table_of(name, own))
 
 
@@ -111,14 +123,12 @@ def run_command(name: str, arguments: Sequence[str]) -> int:
     IallocatorError
         Where the program would end with exit status 2.
     """
-    from importlib import import_module
-
     from iallocator import __version__
     from iallocator.commands.shared.common_options import refusal_of
     from iallocator.errors import Voice
     from iallocator.options import configuration_path, help_lines, parse
 
-    module = import_module(f"iallocator.commands.{name.replace('-', '_')}")
+    module = module_of(name)
     settings = module.Settings()
     table = options_of(name)
     positional = parse(arguments, settings, table, refusal_of(name, table))

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import re
-from importlib import import_module
 
 import pytest
 
-from iallocator.commands import COMMANDS
+from iallocator.commands import COMMANDS, module_of
 from iallocator.options import COMMON
 
 from .imports import PACKAGE
@@ -17,7 +16,7 @@ OF_COMMANDS = sorted(
     {
         (command, name)
         for command in COMMANDS
-        for option in import_module(f"iallocator.commands.{command.replace('-', '_')}").OPTIONS
+        for option in module_of(command).OPTIONS
         for name in option.names
     }
 )

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from importlib import import_module
 from pathlib import Path
 
 import pytest
 
 from iallocator.cli import main
-from iallocator.commands import COMMANDS
+from iallocator.commands import COMMANDS, module_of
 from iallocator.commands.shared.common_options import table_of
 from iallocator.options import COMMON
 from tests.builders import as_bytes
@@ -82,7 +81,7 @@ def test_table_of_effects_is_complete_for_requests() -> None:
 @pytest.mark.parametrize("command", sorted(COMMANDS))
 def test_table_of_effects_is_complete(command: str) -> None:
     """Every option of the command, its own and the common ones, has a document on which it acts."""
-    own = import_module(f"iallocator.commands.{command.replace('-', '_')}").OPTIONS
+    own = module_of(command).OPTIONS
     wanted = {option.names[0] for option in (*own, *table_of(command, own))}
     if command == "ask":  # and explain is asked of a request: the same code answers
         wanted -= {name for one, name in EFFECTS if one == "explain"} - OF_QUESTIONS

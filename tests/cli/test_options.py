@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from importlib import import_module
 from pathlib import Path
 
 import pytest
 
 from iallocator.cli import main
-from iallocator.commands import COMMANDS
+from iallocator.commands import COMMANDS, module_of
 from iallocator.commands.shared.common_options import WHERE, accepted, table_of
 from iallocator.options import COMMON, Option
 from tests.builders import allocate, as_bytes, cluster, instance
@@ -63,7 +62,7 @@ def test_option_that_does_not_act_is_refused_with_its_reason(
 @pytest.mark.parametrize("command", sorted(COMMANDS))
 def test_help_of_a_command_lists_what_acts_there(command: str, capsys: Capture) -> None:
     """Its own options and the common ones that act, each once, and no other."""
-    own = import_module(f"iallocator.commands.{command.replace('-', '_')}").OPTIONS
+    own = module_of(command).OPTIONS
     acting = table_of(command, own)
     assert main([command, "--help"]) == 0
     lines = capsys.readouterr().out.splitlines()[4:]

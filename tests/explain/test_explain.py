@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from iallocator.cli import answer
-from iallocator.commands.explain import Settings
+from iallocator.commands.requests.explain import Settings
 from iallocator.explain.contributions import differences
 from iallocator.explain.explain import explain
 from iallocator.explain.explanation import Decision, Explanation

@@ -306,7 +306,7 @@ def test_squeeze_interrupted_prints_what_it_has(
     tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Ctrl-C while moves are sought: a whole plan on stdout, exit status 130."""
-    import iallocator.commands.squeeze as command
+    import iallocator.commands.plans.squeeze as command
 
     calls = []
 

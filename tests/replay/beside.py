@@ -10,7 +10,7 @@ from syrupy.extensions.single_file import SingleFileSnapshotExtension, WriteMode
 from syrupy.location import PyTestLocation
 from syrupy.types import SnapshotIndex
 
-from iallocator.commands.replay import STORED_COMMANDS
+from iallocator.commands.requests.replay import STORED_COMMANDS
 from iallocator.replay.cases import Case, find_cases
 
 FIXTURES = Path(__file__).parents[2] / "fixtures"

@@ -11,7 +11,7 @@ from pathlib import Path
 import jsonschema
 import pytest
 
-from iallocator.commands.replay import STORED_COMMANDS
+from iallocator.commands.requests.replay import STORED_COMMANDS
 from iallocator.replay.run import OK, How, run_case
 from iallocator.wire.validation.schemas import directory
 

@@ -5,7 +5,7 @@ Exit status 0 whether the request can be satisfied or not.
 
 from __future__ import annotations
 
-from iallocator.commands import explain as explain_command
+from iallocator.commands.requests import explain as explain_command
 from iallocator.commands.shared import questions
 
 TYPE_CHECKING = False

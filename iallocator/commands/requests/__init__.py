@@ -1,0 +1,1 @@
+"""Commands about requests: what would be answered, why, and what was."""
