@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from iallocator.constraints.no_affinity import NoAffinity
-from iallocator.model.constraint import ORDER
-from iallocator.model.units import items_of
+from iallocator.model.constraints.constraint import ORDER
+from iallocator.model.constraints.units import items_of
 from iallocator.scoring.candidates import DECIMALS, ListedCandidates
 
 TYPE_CHECKING = False
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from iallocator.constraints.census import Census, LiveCensus
     from iallocator.constraints.relations import Relations
-    from iallocator.model.constraint import Constraint
+    from iallocator.model.constraints.constraint import Constraint
     from iallocator.model.instance import Instance
     from iallocator.model.state import State
     from iallocator.scoring.candidates import Candidates, Placement

@@ -12,9 +12,9 @@ if TYPE_CHECKING:
     from iallocator.constraints.locations import Locations
     from iallocator.constraints.relations import Relations
     from iallocator.model.cluster import Cluster
+    from iallocator.model.constraints.tag_finding import TagFinding
     from iallocator.model.instance import Instance
     from iallocator.model.state import State
-    from iallocator.model.tag_finding import TagFinding
 
 __all__ = ["bonds_for", "findings_for", "relations_of"]
 

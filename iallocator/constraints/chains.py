@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from iallocator.model.constraint import TOGETHER
-from iallocator.model.rule import domains_between
+from iallocator.model.constraints.constraint import TOGETHER
+from iallocator.model.constraints.rule import domains_between
 from iallocator.tags.affinity import bond_between
 
 TYPE_CHECKING = False
@@ -11,9 +11,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
     from iallocator.model.cluster import Cluster
-    from iallocator.model.constraint import Constraint
+    from iallocator.model.constraints.constraint import Constraint
+    from iallocator.model.constraints.rule import Member, Rule
     from iallocator.model.instance import Instance
-    from iallocator.model.rule import Member, Rule
 
     MembersOf = Mapping[str, Mapping[Rule, Sequence[Member]]]
     """Instance -> rule -> its memberships there."""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from iallocator.model.constraint import APART
-from iallocator.model.rule import ALWAYS, domains_between, weight_between
+from iallocator.model.constraints.constraint import APART
+from iallocator.model.constraints.rule import ALWAYS, domains_between, weight_between
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     from iallocator.constraints.census import Census
     from iallocator.constraints.domains import Domains, Zones
-    from iallocator.model.rule import Member
+    from iallocator.model.constraints.rule import Member
 
     Pair = tuple[Member, Member, str]
     """Two members of a rule, and a failure domain that it asks of them."""

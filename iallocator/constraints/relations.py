@@ -10,8 +10,8 @@ from iallocator.constraints.domains import Domains
 from iallocator.constraints.orders import in_order
 from iallocator.constraints.outlook import Outlook, breaks, newly_parted, others_broken
 from iallocator.constraints.ties import units_of
-from iallocator.model.constraint import APART, ORDER
-from iallocator.model.rule import domains_between
+from iallocator.model.constraints.constraint import APART, ORDER
+from iallocator.model.constraints.rule import domains_between
 from iallocator.tags.affinity import bond_between, bond_to_many
 
 TYPE_CHECKING = False
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from iallocator.constraints.locations import Locations
     from iallocator.constraints.outlook import Pair
     from iallocator.model.cluster import Cluster
-    from iallocator.model.constraint import Constraint
+    from iallocator.model.constraints.constraint import Constraint
+    from iallocator.model.constraints.rule import Member, Rule
     from iallocator.model.instance import Instance
-    from iallocator.model.rule import Member, Rule
     from iallocator.model.state import State
     from iallocator.tags.affinity import Parsed
 

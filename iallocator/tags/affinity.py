@@ -17,7 +17,7 @@ share a tag ``rack:...``); and for *should* ``:WEIGHT``, a number.
 
 from __future__ import annotations
 
-from iallocator.model.constraint import (
+from iallocator.model.constraints.constraint import (
     APART,
     MUST,
     ORDER,
@@ -26,7 +26,7 @@ from iallocator.model.constraint import (
     TOGETHER,
     Constraint,
 )
-from iallocator.model.rule import ALWAYS, Member, Rule, weight_between
+from iallocator.model.constraints.rule import ALWAYS, Member, Rule, weight_between
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from iallocator.model.tag_finding import TagFinding
+from iallocator.model.constraints.tag_finding import TagFinding
 from iallocator.tags.affinity import parse
 
 TYPE_CHECKING = False

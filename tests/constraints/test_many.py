@@ -15,10 +15,10 @@ import pytest
 from iallocator.cli import answer, main
 from iallocator.constraints.affinity_factory import relations_of
 from iallocator.constraints.relations import Relations
-from iallocator.model.constraint import APART, Constraint
+from iallocator.model.constraints.constraint import APART, Constraint
+from iallocator.model.constraints.rule import Member
 from iallocator.model.instance import Instance
 from iallocator.model.node_view import capacities
-from iallocator.model.rule import Member
 from iallocator.model.state import State
 from iallocator.planners.balance.scan.constraints.affinity import BondCosts, MoveBonds
 from iallocator.planners.balance.scan.node_table import NodeTable

@@ -8,7 +8,7 @@ from iallocator import options
 from iallocator.commands.shared.plan_output import print_json
 from iallocator.errors import tell
 from iallocator.files import WholeOutput
-from iallocator.model.constraint import KINDS, MUST, SHOULD, Constraint
+from iallocator.model.constraints.constraint import KINDS, MUST, SHOULD, Constraint
 from iallocator.names import whole_name
 from iallocator.options import Option, choice
 
@@ -16,8 +16,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from iallocator.model.constraint import SharedConstraint
-    from iallocator.model.tag_finding import TagFinding
+    from iallocator.model.constraints.constraint import SharedConstraint
+    from iallocator.model.constraints.tag_finding import TagFinding
 
     Listed = Sequence[Constraint | SharedConstraint]
 

@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
-from iallocator.model.constraint import CAPACITY, EVERY, LOCATION, MUST, SHOULD, Constraint
+from iallocator.model.constraints.constraint import (
+    CAPACITY,
+    EVERY,
+    LOCATION,
+    MUST,
+    SHOULD,
+    Constraint,
+)
 from iallocator.model.keys import LEVELS, in_force
 from iallocator.tags.placement_keys import NodeTags, ResourceTags
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from iallocator.model.constraint import (
+from iallocator.model.constraints.constraint import (
     CAPACITY,
     EVERY,
     LOCATION,

@@ -6,9 +6,9 @@ One list, which requests, `check` and `constraints` show.
 from __future__ import annotations
 
 from iallocator.constraints.ties import units_of
-from iallocator.model.constraint import APART, ORDER, TOGETHER
-from iallocator.model.rule import domains_between
-from iallocator.model.tag_finding import TagFinding
+from iallocator.model.constraints.constraint import APART, ORDER, TOGETHER
+from iallocator.model.constraints.rule import domains_between
+from iallocator.model.constraints.tag_finding import TagFinding
 from iallocator.requests import SETTINGS
 from iallocator.tags.spelling import misspelt
 from iallocator.transition.planning.order_graph import circular
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
     from iallocator.constraints.relations import Relations
     from iallocator.model.cluster import Cluster
+    from iallocator.model.constraints.rule import Member, Rule
     from iallocator.model.instance import Instance
-    from iallocator.model.rule import Member, Rule
 
     Units = Mapping[str, Sequence[str]]
 

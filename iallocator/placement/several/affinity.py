@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from iallocator.model.constraint import APART, ORDER, TOGETHER
+from iallocator.model.constraints.constraint import APART, ORDER, TOGETHER
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -10,8 +10,8 @@ if TYPE_CHECKING:
     from typing import Any
 
     from iallocator.constraints.domains import Domains
+    from iallocator.model.constraints.rule import Rule
     from iallocator.model.instance import Instance
-    from iallocator.model.rule import Rule
     from iallocator.placement.context import Context
     from iallocator.solver.problem import Problem
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from contextlib import contextmanager
 
 from iallocator.limits.node import ALL_LIMITS
-from iallocator.model.constraint import TOGETHER
+from iallocator.model.constraints.constraint import TOGETHER
 from iallocator.model.moves import apply_steps
 from iallocator.placement.results import POLICY_RANK, RELUCTANCE
 from iallocator.placement.several.affinity import BondRows

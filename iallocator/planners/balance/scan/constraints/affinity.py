@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from iallocator.model.rule import ALWAYS, weight_between
+from iallocator.model.constraints.rule import ALWAYS, weight_between
 from iallocator.planners.balance.scan.constraints.rule_costs import RuleCosts, ShareMatrices
 
 if TYPE_CHECKING:
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
     from iallocator.constraints.census import LiveCensus
     from iallocator.constraints.relations import Relations
+    from iallocator.model.constraints.rule import Rule
     from iallocator.model.instance import Instance
-    from iallocator.model.rule import Rule
     from iallocator.planners.balance.move_kinds import MoveKind
     from iallocator.planners.balance.scan.constraints.rule_costs import Costs
     from iallocator.planners.balance.scan.node_table import Floats, NodeTable, Whole

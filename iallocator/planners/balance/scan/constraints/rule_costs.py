@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from iallocator.model.constraint import APART
-from iallocator.model.rule import domains_between
+from iallocator.model.constraints.constraint import APART
+from iallocator.model.constraints.rule import domains_between
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from iallocator.constraints.domains import Domains, Zones
-    from iallocator.model.rule import Rule
+    from iallocator.model.constraints.rule import Rule
     from iallocator.planners.balance.scan.node_table import Floats, Whole
 
     Shape = tuple[float, str]

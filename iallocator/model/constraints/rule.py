@@ -51,7 +51,7 @@ class Rule:
     Attributes
     ----------
     kind:
-        `TOGETHER` or `APART` of `iallocator.model.constraint`.
+        `TOGETHER` or `APART` of `iallocator.model.constraints.constraint`.
     name:
         What the tags call it.
     members:

@@ -1,0 +1,1 @@
+"""What is asked of places, as facts: primitive constraints, rules between many, units, findings."""
