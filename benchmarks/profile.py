@@ -14,7 +14,7 @@ import gc, json, sys, time
 gc.disable()
 marks = [("start", time.perf_counter())]
 def mark(name): marks.append((name, time.perf_counter()))
-from iallocator.options import Settings
+from iallocator.options.settings import Settings
 from iallocator.engine import candidates_of, reading_for
 from iallocator.wire.read import decode
 from iallocator.wire.document import read_cluster

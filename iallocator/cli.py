@@ -16,7 +16,8 @@ from iallocator import __version__
 from iallocator.commands import COMMANDS, check_command, find_command, run_command
 from iallocator.errors import IallocatorError, UsageError, Voice, one_line, tell
 from iallocator.files import WholeOutput, read_file
-from iallocator.options import COMMON, Settings, configuration_path, help_lines, parse
+from iallocator.options.parser import parse
+from iallocator.options.settings import Settings, configuration_path
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -168,6 +169,8 @@ def _abandon_stdout() -> None:
 
 
 def _usage() -> str:
+    from iallocator.options.table import COMMON, help_lines
+
     return "\n".join(
         [
             "usage: iallocator [OPTIONS] [FILE]",

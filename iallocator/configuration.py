@@ -12,14 +12,16 @@ import tomllib
 
 from iallocator.errors import UsageError
 from iallocator.files import read_file
-from iallocator.options import COMMON, unknown
+from iallocator.options.parser import unknown
+from iallocator.options.table import COMMON
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
     from typing import Any
 
-    from iallocator.options import Option, Settings
+    from iallocator.options.settings import Settings
+    from iallocator.options.table import Option
 
     Found = dict[str, tuple[Any, str]]
     """Attribute of the settings -> value, and where it came from."""

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from iallocator.model.cluster import Cluster, Group
     from iallocator.model.instance import Instance
-    from iallocator.options import Settings
+    from iallocator.options.settings import Settings
     from iallocator.placement.trace import Trace
     from iallocator.requests import Request
 

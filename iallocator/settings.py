@@ -8,7 +8,7 @@ understood is complained of, and the next source counts.
 
 from __future__ import annotations
 
-from iallocator.options import COMMON
+from iallocator.options.table import COMMON
 from iallocator.requests import SETTINGS
 
 TYPE_CHECKING = False
@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from typing import Any
 
     from iallocator.model.cluster import Cluster
-    from iallocator.options import Option, Settings
+    from iallocator.options.settings import Settings
+    from iallocator.options.table import Option
 
     Found = dict[str, tuple[Any, str]]
     """Setting → value, and where it came from."""

@@ -9,7 +9,8 @@ from iallocator import __version__
 from iallocator.calls.layout import CALL, CONF, REQUEST, RESPONSE
 from iallocator.calls.log import write_line
 from iallocator.errors import IallocatorError, one_line, tell
-from iallocator.options import COMMON, words_of
+from iallocator.options.parser import words_of
+from iallocator.options.table import COMMON
 from iallocator.wire.c_json import dumps
 
 TYPE_CHECKING = False
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
     from iallocator.calls.store import Store
     from iallocator.model.cluster import Cluster
-    from iallocator.options import Settings
+    from iallocator.options.settings import Settings
     from iallocator.reply import Reply
     from iallocator.requests import Request
 

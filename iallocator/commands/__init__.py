@@ -1,8 +1,8 @@
 """What a person can ask for besides an answer: a module per command, and the table of them.
 
 A command module has ``OPTIONS`` (its own options, a tuple of
-`iallocator.options.Option`), ``USAGE`` (what follows the command's name on the
-usage line), ``Settings`` (a subclass of `iallocator.options.Settings` with the
+`iallocator.options.table.Option`), ``USAGE`` (what follows the command's name on the
+usage line), ``Settings`` (a subclass of `iallocator.options.settings.Settings` with the
 defaults of those options) and ``run(settings, positional) -> int``, which prints and
 returns the exit status; where not all words are files, ``files_of(positional)``.
 """
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any
 
-    from iallocator.options import Option
+    from iallocator.options.table import Option
 
 __all__ = [
     "COMMANDS", "check_command", "find_command", "module_of", "options_of", "run_command",
@@ -68,12 +68,12 @@ def find_command(arguments: Sequence[str]) -> str:
     """
     if not any(word in COMMANDS for word in arguments):
         return ""
-    from iallocator.options import COMMON, positional_words
+    from iallocator.options.parser import positional_words
 
     for word in dict.fromkeys(arguments):
         if word in COMMANDS and word in positional_words(arguments, _table(word)):
             return word
-    return next((word for word in positional_words(arguments, COMMON) if word in COMMANDS), "")
+    return next((word for word in positional_words(arguments) if word in COMMANDS), "")
 
 
 def check_command(arguments: Sequence[str]) -> None:
@@ -86,7 +86,7 @@ def check_command(arguments: Sequence[str]) -> None:
     """
     import os
 
-    from iallocator.options import positional_words
+    from iallocator.options.parser import positional_words
 
     word = next(iter(positional_words(arguments)), "-")
     if word in ("", "-") or "/" in word or "." in word or os.path.exists(word.replace("\0", "")):
@@ -102,7 +102,7 @@ def check_command(arguments: Sequence[str]) -> None:
 
 def _table(name: str) -> Sequence[Option]:
     """Every option that the command `name` may be given, refused ones too."""
-    from iallocator.options import COMMON
+    from iallocator.options.table import COMMON
 
     return (*module_of(name).OPTIONS, *COMMON)
 
@@ -126,7 +126,9 @@ def run_command(name: str, arguments: Sequence[str]) -> int:
     from iallocator import __version__
     from iallocator.commands.shared.common_options import refusal_of
     from iallocator.errors import Voice
-    from iallocator.options import configuration_path, help_lines, parse
+    from iallocator.options.parser import parse
+    from iallocator.options.settings import configuration_path
+    from iallocator.options.table import help_lines
 
     module = module_of(name)
     settings = module.Settings()

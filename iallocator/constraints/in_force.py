@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from iallocator.model.instance import Instance
 
     class ListedSettings(Protocol):
-        """The settings that are listed as constraints, or say how; see `iallocator.options`."""
+        """The settings that are listed as constraints, or say how; see `Settings`."""
 
         affinity_overhead: int
         ignore_soft_errors: bool

@@ -12,7 +12,7 @@ from iallocator.explain.record.recorder import Recorder
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from iallocator.model.cluster import Cluster
-    from iallocator.options import Settings
+    from iallocator.options.settings import Settings
     from iallocator.requests import Request
 
 __all__ = ["explain", "explain_request"]

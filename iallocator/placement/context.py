@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from iallocator.model.cluster import Cluster, Group
     from iallocator.model.instance import Instance
     from iallocator.n1.check import N1Cache, N1Check
-    from iallocator.options import Settings
+    from iallocator.options.settings import Settings
     from iallocator.placement.motions import Motions
     from iallocator.placement.trace import Trace
     from iallocator.ranking.base import ScheduledInstance

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from iallocator.model.cluster import Group
     from iallocator.model.instance import Instance
     from iallocator.n1.rules import Rules
-    from iallocator.options import Settings
+    from iallocator.options.settings import Settings
     from iallocator.placement.motions import Motion, Motions
     from iallocator.placement.results import RankedMoves
     from iallocator.placement.score_scope import ScoreScope

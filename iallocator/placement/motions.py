@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from iallocator.limits.node import Check, LimitSet
     from iallocator.model.cluster import Node
     from iallocator.model.instance import Instance
-    from iallocator.options import Settings
+    from iallocator.options.settings import Settings
 
 __all__ = ["ALL_FORCED", "Motion", "Motions", "heeding", "motions_for", "motions_of_plan"]
 

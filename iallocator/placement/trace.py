@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from iallocator.model.instance import Instance
     from iallocator.n1.check import N1Check
     from iallocator.n1.rules import Rules
-    from iallocator.options import Settings
+    from iallocator.options.settings import Settings
     from iallocator.placement.motions import Motion, Motions
     from iallocator.placement.question import Question
     from iallocator.placement.results import (

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from iallocator.constraints.relations import Relations
     from iallocator.model.cluster import Group
     from iallocator.model.state import State
-    from iallocator.options import Settings
+    from iallocator.options.settings import Settings
 
 __all__ = ["PlanLimits"]
 

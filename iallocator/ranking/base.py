@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from iallocator.model.state import State
 
     class RankSettings(Protocol):
-        """The settings that strategies go by; see `iallocator.options`."""
+        """The settings that strategies go by; see `iallocator.options.settings`."""
 
         affinity_overhead: int
         initial_msav: float

@@ -14,7 +14,8 @@ from iallocator.configuration import configure
 from iallocator.engine import respond
 from iallocator.errors import IallocatorError, RequestError, UsageError
 from iallocator.files import read_file
-from iallocator.options import Settings, parse
+from iallocator.options.parser import parse
+from iallocator.options.settings import Settings
 from iallocator.replay.cases import read_text
 from iallocator.replay.compare import differences
 

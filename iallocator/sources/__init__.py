@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from iallocator.model.cluster import Cluster
     from iallocator.model.policy import Policy
-    from iallocator.options import Settings
+    from iallocator.options.settings import Settings
     from iallocator.sources.text import TextCluster
     from iallocator.wire.document import Reading
     from iallocator.wire.fields import Raw

@@ -13,7 +13,7 @@ from .imports import sources
 READS_OPTION = {
     "iallocator.compat": "is about it",
     "iallocator.explain.explain": "writes the settings down",
-    "iallocator.options": "gives the ways",
+    "iallocator.options.settings": "gives the ways",
     "iallocator.commands.clusters.check": "its machine-readable form is hcheck's",
     "iallocator.commands.requests.config": "says where a value comes from",
 }

@@ -7,7 +7,7 @@ import re
 import pytest
 
 from iallocator.commands import COMMANDS, module_of
-from iallocator.options import COMMON
+from iallocator.options.table import COMMON
 
 from .imports import PACKAGE
 

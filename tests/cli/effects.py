@@ -12,7 +12,7 @@ from dataclasses import replace
 from iallocator.commands import COMMANDS
 from iallocator.commands.shared.common_options import accepted
 from iallocator.commands.shared.execution_options import EXECUTION_OPTIONS
-from iallocator.options import COMMON
+from iallocator.options.table import COMMON
 from tests.builders import allocate, cluster, instance
 from tests.live.worlds import rapi_answers
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from iallocator import options
 from iallocator.cli import main
+from iallocator.options import settings as options
 from tests.builders import allocate, as_bytes, cluster, instance
 
 Capture = pytest.CaptureFixture[str]

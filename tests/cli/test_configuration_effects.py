@@ -9,7 +9,7 @@ import pytest
 
 from iallocator.commands import options_of
 from iallocator.configuration import BY_HAND, OF_COMMANDS
-from iallocator.options import COMMON, Option
+from iallocator.options.table import COMMON, Option
 
 from .effects import EFFECTS, Effect
 from .test_option_effects import said_by

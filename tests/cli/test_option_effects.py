@@ -9,7 +9,7 @@ import pytest
 from iallocator.cli import main
 from iallocator.commands import COMMANDS, module_of
 from iallocator.commands.shared.common_options import table_of
-from iallocator.options import COMMON
+from iallocator.options.table import COMMON
 from tests.builders import as_bytes
 
 from .effects import EFFECTS, NEEDS_A_SERVER, Effect

@@ -9,7 +9,7 @@ import pytest
 from iallocator.cli import main
 from iallocator.commands import COMMANDS, module_of
 from iallocator.commands.shared.common_options import WHERE, accepted, table_of
-from iallocator.options import COMMON, Option
+from iallocator.options.table import COMMON, Option
 from tests.builders import allocate, as_bytes, cluster, instance
 
 Capture = pytest.CaptureFixture[str]

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from iallocator.commands import COMMANDS, options_of
-from iallocator.options import COMMON
+from iallocator.options.table import COMMON
 
 ROOT = Path(__file__).parents[2]
 

@@ -11,7 +11,7 @@ from iallocator.explain.explain import explain
 from iallocator.explain.explanation import Decision
 from iallocator.explain.record.nearest_miss import Search
 from iallocator.model.instance import Instance
-from iallocator.options import Settings
+from iallocator.options.settings import Settings
 from iallocator.placement.context import Context
 from iallocator.placement.verdict.what_if import WhatIf
 from iallocator.requests import Allocate

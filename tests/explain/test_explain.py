@@ -15,7 +15,8 @@ from iallocator.explain.explain import explain
 from iallocator.explain.explanation import Decision, Explanation
 from iallocator.explain.group_report import GroupReport
 from iallocator.explain.record.limits import counted
-from iallocator.options import COMMON, parse
+from iallocator.options.parser import parse
+from iallocator.options.table import COMMON
 from iallocator.render.words import STATISTICS as WORDS
 from iallocator.scoring.metrics import STATISTICS
 from tests.builders import allocate, as_bytes, cluster, instance, policy, spec

@@ -13,7 +13,8 @@ from iallocator.commands.requests.explain import Settings
 from iallocator.explain.explain import explain
 from iallocator.explain.explanation import Decision, Explanation
 from iallocator.explain.record.limits import counted
-from iallocator.options import COMMON, parse
+from iallocator.options.parser import parse
+from iallocator.options.table import COMMON
 from iallocator.render.explanation.text import render
 from tests.builders import Json, allocate, as_bytes, cluster, instance
 from tests.conformance.documents import document

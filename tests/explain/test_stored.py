@@ -10,7 +10,8 @@ import pytest
 from iallocator.commands import COMMANDS
 from iallocator.engine import respond
 from iallocator.explain.explain import explain
-from iallocator.options import Settings, parse
+from iallocator.options.parser import parse
+from iallocator.options.settings import Settings
 from iallocator.replay.cases import Case, find_cases
 
 FIXTURES = Path(__file__).parents[2] / "fixtures"

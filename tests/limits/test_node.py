@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from iallocator.explain.explain import explain
-from iallocator.options import Settings
+from iallocator.options.settings import Settings
 from tests.builders import Json, allocate, cluster, instance
 from tests.property.answers import answered
 

@@ -9,7 +9,7 @@ from typing import Any
 from iallocator.engine import read
 from iallocator.model.instance import Instance
 from iallocator.n1.simulation import Simulation
-from iallocator.options import Settings
+from iallocator.options.settings import Settings
 from iallocator.placement.context import Context
 from tests.builders import Json, allocate, as_bytes, cluster, instance, policy, spec
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from iallocator.options import Settings
+from iallocator.options.settings import Settings
 from iallocator.placement.context import Context
 from iallocator.wire.document import Reading, read_cluster
 from tests.builders import Json, cluster, instance

@@ -10,7 +10,7 @@ import pytest
 
 from iallocator.cli import main
 from iallocator.model.state import State
-from iallocator.options import Settings
+from iallocator.options.settings import Settings
 from iallocator.planners.balance.greedy import balance
 from iallocator.planners.plan import Plan, replay
 from iallocator.planners.plan_limits import PlanLimits

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from iallocator.model.state import State
-from iallocator.options import Settings
+from iallocator.options.settings import Settings
 from iallocator.planners.check import health as checked
 from iallocator.planners.intergroup import health as between
 from iallocator.planners.intergroup.context import Working

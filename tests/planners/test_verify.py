@@ -11,7 +11,7 @@ from iallocator.constraints.affinity_factory import relations_of
 from iallocator.model.cluster import Cluster
 from iallocator.model.moves import FAILOVER, FAILOVER_TO, REPLACE_SECONDARY
 from iallocator.model.state import State
-from iallocator.options import Settings
+from iallocator.options.settings import Settings
 from iallocator.planners.plan import PlannedMove
 from iallocator.planners.plan_limits import PlanLimits
 from iallocator.planners.verify import verify_moves, verify_transition

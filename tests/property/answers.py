@@ -10,7 +10,7 @@ from typing import Any
 from iallocator.cli import answer
 from iallocator.engine import read
 from iallocator.model.instance import Instance
-from iallocator.options import Settings
+from iallocator.options.settings import Settings
 from iallocator.placement.context import Context
 from iallocator.requests import Allocate, MultiAllocate, Request
 from tests.conformance.documents import document

@@ -153,7 +153,7 @@ def test_key_without_sense_in_a_request_is_an_error(key: str, value: Any, expect
 
 def test_every_setting_of_requests_has_a_reader_and_an_option() -> None:
     """The three tables say the same."""
-    from iallocator.options import COMMON
+    from iallocator.options.table import COMMON
 
     assert set(READERS) == SETTINGS
     assert {name.removeprefix("--") for o in COMMON for name in o.names} >= SETTINGS

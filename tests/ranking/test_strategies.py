@@ -14,7 +14,8 @@ import pytest
 from iallocator import ranking as strategies
 from iallocator.cli import answer
 from iallocator.explain.explain import explain
-from iallocator.options import Settings, parse
+from iallocator.options.parser import parse
+from iallocator.options.settings import Settings
 from iallocator.ranking import STRATEGIES
 from tests.builders import allocate, as_bytes, cluster, instance
 

@@ -11,7 +11,8 @@ from iallocator.engine import read
 from iallocator.errors import RequestError
 from iallocator.model.node_view import capacities
 from iallocator.model.state import State
-from iallocator.options import Settings, parse
+from iallocator.options.parser import parse
+from iallocator.options.settings import Settings
 from iallocator.requests import Allocate
 from iallocator.scoring.metrics import STATISTICS
 from iallocator.scoring.scalar import ScalarKernel

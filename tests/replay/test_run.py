@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from iallocator.options import Settings
+from iallocator.options.settings import Settings
 from iallocator.replay.cases import Case, case_of
 from iallocator.replay.run import DIFFERS, ERROR, OK, UPDATED, WRITTEN, How, run_case
 from iallocator.reply import Reply

@@ -12,7 +12,7 @@ from iallocator import engine
 from iallocator.handlers.change_group import _task as change_task
 from iallocator.handlers.node_evacuate import evacuated_nodes, evacuation_task
 from iallocator.model.moves import apply_steps
-from iallocator.options import Settings
+from iallocator.options.settings import Settings
 from iallocator.placement.context import Context
 from iallocator.placement.several.move_task import MoveTask
 from iallocator.requests import ChangeGroup, NodeEvacuate

@@ -14,7 +14,8 @@ import pytest
 from iallocator import engine
 from iallocator.cli import answer
 from iallocator.handlers.allocate import wish_for
-from iallocator.options import Settings, parse
+from iallocator.options.parser import parse
+from iallocator.options.settings import Settings
 from iallocator.placement.context import Context
 from iallocator.placement.results import AllocationRequest
 from iallocator.placement.several.joint import broken_rules

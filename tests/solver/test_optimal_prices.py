@@ -15,7 +15,7 @@ from iallocator import engine
 from iallocator.cli import answer
 from iallocator.handlers.allocate import wish_for
 from iallocator.model.instance import Instance
-from iallocator.options import Settings
+from iallocator.options.settings import Settings
 from iallocator.placement.context import Context
 from iallocator.placement.several.joint import broken_rules
 from iallocator.requests import MultiAllocate

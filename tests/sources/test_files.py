@@ -14,7 +14,7 @@ import pytest
 from iallocator import files
 from iallocator.cli import main
 from iallocator.errors import UsageError
-from iallocator.options import byte_size
+from iallocator.options.values import byte_size
 from tests.builders import allocate, as_bytes, cluster
 
 

@@ -10,7 +10,8 @@ import pytest
 
 from iallocator import files
 from iallocator.errors import RequestError, UsageError
-from iallocator.options import Settings, parse
+from iallocator.options.parser import parse
+from iallocator.options.settings import Settings
 from iallocator.sources import Source, load
 from tests.builders import allocate, as_bytes, cluster
 

@@ -11,7 +11,7 @@ import pytest
 from iallocator.engine import read
 from iallocator.errors import RequestError
 from iallocator.model.storage import pools_of
-from iallocator.options import Settings
+from iallocator.options.settings import Settings
 from iallocator.wire.validation.validate import problems
 from tests.builders import Json, allocate, as_bytes, cluster, instance
 

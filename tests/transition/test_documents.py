@@ -153,7 +153,7 @@ def test_balance_has_a_transition_and_draws_it(name: str, tmp_path: Path) -> Non
 def test_explain_tells_the_transition() -> None:
     """The steps in a table, with what each waits for."""
     from iallocator.explain.explain import explain
-    from iallocator.options import Settings
+    from iallocator.options.settings import Settings
     from iallocator.render.explanation.text import render
 
     held = {

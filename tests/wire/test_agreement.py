@@ -10,7 +10,7 @@ import pytest
 from iallocator.cli import answer
 from iallocator.engine import read
 from iallocator.errors import RequestError
-from iallocator.options import Settings
+from iallocator.options.settings import Settings
 from iallocator.wire.validation.validate import problems
 from tests.conformance.documents import KINDS as GENERATED
 from tests.conformance.documents import document

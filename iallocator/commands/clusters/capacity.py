@@ -9,7 +9,6 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from iallocator import options
 from iallocator.commands.shared.plan_output import (
     HTML_OPTION,
     INTERRUPTED,
@@ -23,7 +22,9 @@ from iallocator.commands.shared.plan_output import (
 from iallocator.errors import RequestError, UsageError, tell
 from iallocator.files import WholeOutput, read_file
 from iallocator.model.policy import ALL_TEMPLATES
-from iallocator.options import Option, amount, choice, file_name, share, whole
+from iallocator.options import settings as options
+from iallocator.options.table import Option
+from iallocator.options.values import amount, choice, file_name, share, whole
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

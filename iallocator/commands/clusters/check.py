@@ -23,7 +23,8 @@ from iallocator.commands.shared.plan_output import (
 from iallocator.deadline import GRACE, TIME_IS_UP, Alarm
 from iallocator.errors import UsageError, tell
 from iallocator.files import WholeOutput
-from iallocator.options import Option, whole_between
+from iallocator.options.table import Option
+from iallocator.options.values import whole_between
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

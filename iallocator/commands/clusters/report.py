@@ -5,10 +5,10 @@ Exit status 0, whatever is wrong with the cluster: the page says so.
 
 from __future__ import annotations
 
-from iallocator import options
 from iallocator.commands.shared.plan_output import check_html, write_html
 from iallocator.files import WholeOutput
-from iallocator.options import Option
+from iallocator.options import settings as options
+from iallocator.options.table import Option
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

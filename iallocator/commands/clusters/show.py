@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import sys
 
-from iallocator import options
 from iallocator.files import WholeOutput
-from iallocator.options import Option
+from iallocator.options import settings as options
+from iallocator.options.table import Option
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -8,11 +8,12 @@ from __future__ import annotations
 import os
 import sys
 
-from iallocator import options
 from iallocator.compat import IN_ORDER
 from iallocator.errors import IallocatorError, UsageError, one_line, tell
 from iallocator.files import WholeOutput
-from iallocator.options import Option, choice, file_name
+from iallocator.options import settings as options
+from iallocator.options.table import Option
+from iallocator.options.values import choice, file_name
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -163,7 +164,7 @@ def _question(source: Source, settings: Settings) -> dict[str, object]:
 
     from iallocator.commands.shared.questions import OPTIONS, request_of, words_of
     from iallocator.commands.shared.questions import Settings as Question
-    from iallocator.options import parse
+    from iallocator.options.parser import parse
 
     question = Question()
     try:

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from iallocator.commands.shared import balance_options, run_plan
 from iallocator.commands.shared.plan_output import progress
-from iallocator.options import Option
+from iallocator.options.table import Option
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from iallocator import options
     from iallocator.deadline import Alarm
+    from iallocator.options import settings as options
     from iallocator.planners.result import PlanResult
     from iallocator.sources import Source
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from iallocator.commands.shared import between_groups, run_plan
 from iallocator.commands.shared.balance_options import DYNU_OPTION, adjust
-from iallocator.options import Option, amount, whole
+from iallocator.options.table import Option
+from iallocator.options.values import amount, whole
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

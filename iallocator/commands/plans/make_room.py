@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import Any
 
-    from iallocator import options
     from iallocator.deadline import Alarm
+    from iallocator.options import settings as options
     from iallocator.planners.result import PlanResult
     from iallocator.requests import Request
     from iallocator.sources import Source

@@ -14,9 +14,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import Any
 
-    from iallocator import options
     from iallocator.deadline import Alarm
     from iallocator.model.cluster import Cluster
+    from iallocator.options import settings as options
     from iallocator.planners.result import PlanResult
     from iallocator.requests import Allocate, Request
     from iallocator.sources import Source

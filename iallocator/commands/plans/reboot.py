@@ -9,15 +9,16 @@ from __future__ import annotations
 
 from iallocator.commands.shared import run_plan
 from iallocator.errors import UsageError, shown
-from iallocator.options import Option, name_list
+from iallocator.options.table import Option
+from iallocator.options.values import name_list
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from typing import Any
 
-    from iallocator import options
     from iallocator.deadline import Alarm
+    from iallocator.options import settings as options
     from iallocator.planners.reboot.options import RebootOptions
     from iallocator.planners.result import PlanResult
     from iallocator.sources import Source

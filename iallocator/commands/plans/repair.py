@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import json
 
-from iallocator import options
 from iallocator.commands.shared.plan_output import JSON_OPTION, print_json
 from iallocator.errors import UsageError, shown
 from iallocator.files import WholeOutput
-from iallocator.options import Option, amount
+from iallocator.options import settings as options
+from iallocator.options.table import Option
+from iallocator.options.values import amount
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

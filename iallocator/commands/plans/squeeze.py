@@ -10,14 +10,15 @@ from iallocator.commands.shared import run_plan
 from iallocator.commands.shared.balance_options import DYNU_OPTION, adjust
 from iallocator.commands.shared.plan_output import progress
 from iallocator.errors import tell
-from iallocator.options import Option, amount, name_list
+from iallocator.options.table import Option
+from iallocator.options.values import amount, name_list
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from iallocator import options
     from iallocator.deadline import Alarm
+    from iallocator.options import settings as options
     from iallocator.planners.result import PlanResult
     from iallocator.planners.squeeze.options import SqueezeOptions
     from iallocator.sources import Source

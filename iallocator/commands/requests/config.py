@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import sys
 
-from iallocator import options
 from iallocator.commands.shared.common_options import table_of
 from iallocator.commands.shared.plan_output import print_json
 from iallocator.errors import tell
 from iallocator.files import WholeOutput
-from iallocator.options import Option
+from iallocator.options import settings as options
+from iallocator.options.table import Option
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

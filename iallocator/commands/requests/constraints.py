@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import sys
 
-from iallocator import options
 from iallocator.commands.shared.plan_output import print_json
 from iallocator.errors import tell
 from iallocator.files import WholeOutput
 from iallocator.model.constraints.constraint import KINDS, MUST, SHOULD, Constraint
 from iallocator.names import whole_name
-from iallocator.options import Option, choice
+from iallocator.options import settings as options
+from iallocator.options.table import Option
+from iallocator.options.values import choice
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 
-from iallocator import options
 from iallocator.commands.shared.plan_output import (
     HTML_OPTION,
     check_graph,
@@ -14,7 +13,8 @@ from iallocator.commands.shared.plan_output import (
 )
 from iallocator.errors import UsageError
 from iallocator.files import WholeOutput, read_file
-from iallocator.options import Option
+from iallocator.options import settings as options
+from iallocator.options.table import Option
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

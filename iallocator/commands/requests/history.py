@@ -5,14 +5,15 @@ from __future__ import annotations
 import sys
 import time
 
-from iallocator import options
 from iallocator.calls.history import OUTCOMES, read_history
 from iallocator.calls.words import asked
 from iallocator.commands.shared.plan_output import print_json
 from iallocator.engine import read
 from iallocator.errors import IallocatorError, UsageError, tell
 from iallocator.files import WholeOutput, read_file
-from iallocator.options import Option, amount, choice, whole_between
+from iallocator.options import settings as options
+from iallocator.options.table import Option
+from iallocator.options.values import amount, choice, whole_between
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

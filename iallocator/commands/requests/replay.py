@@ -14,8 +14,10 @@ from iallocator.commands.shared.common_options import only_accepted, table_of
 from iallocator.commands.shared.plan_output import INTERRUPTED
 from iallocator.errors import UsageError, shown, tell
 from iallocator.files import WholeOutput, check_writable
-from iallocator.options import Option, name_list, whole_between, words_of
-from iallocator.options import Settings as Common
+from iallocator.options.parser import words_of
+from iallocator.options.settings import Settings as Common
+from iallocator.options.table import Option
+from iallocator.options.values import name_list, whole_between
 from iallocator.replay.cases import find_cases
 from iallocator.replay.run import UPDATED, WRITTEN, Commands, How
 from iallocator.replay.run import run as run_cases

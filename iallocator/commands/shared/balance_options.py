@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from iallocator import options
 from iallocator.commands.shared.plan_output import amount
 from iallocator.errors import UsageError
 from iallocator.files import LIMIT, read_file
-from iallocator.options import Option, file_name, name_list, share, whole
+from iallocator.options import settings as options
+from iallocator.options.table import Option
+from iallocator.options.values import file_name, name_list, share, whole
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

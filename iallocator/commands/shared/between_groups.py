@@ -5,13 +5,13 @@ from __future__ import annotations
 from iallocator.commands.shared import run_plan
 from iallocator.commands.shared.plan_output import say_progress
 from iallocator.deadline import Alarm
-from iallocator.options import Option
+from iallocator.options.table import Option
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from iallocator import options
+    from iallocator.options import settings as options
     from iallocator.planners.intergroup.context import Working
     from iallocator.planners.intergroup.result import IntergroupResult
     from iallocator.planners.result import PlanResult

@@ -8,7 +8,8 @@ from iallocator.calls.layout import referred, request_path
 from iallocator.commands import options_of
 from iallocator.configuration import configure
 from iallocator.files import read_file
-from iallocator.options import COMMON, parse, words_of
+from iallocator.options.parser import parse, words_of
+from iallocator.options.table import COMMON
 from iallocator.replay.cases import case_of
 from iallocator.wire.read import decode
 
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any, TypeVar
 
-    from iallocator.options import Settings
+    from iallocator.options.settings import Settings
     from iallocator.replay.cases import Case
 
     Own = TypeVar("Own", bound=Settings)

@@ -8,7 +8,8 @@ passes one set of parameters to requests of every type.
 
 from __future__ import annotations
 
-from iallocator.options import COMMON, Option, unknown
+from iallocator.options.parser import unknown
+from iallocator.options.table import COMMON, Option
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

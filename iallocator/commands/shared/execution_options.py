@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from iallocator import options
 from iallocator.errors import UsageError
-from iallocator.options import Option, file_name
+from iallocator.options import settings as options
+from iallocator.options.table import Option
+from iallocator.options.values import file_name
 
 __all__ = ["EXECUTION_OPTIONS", "ExecutionSettings", "refuse_contradictions"]
 

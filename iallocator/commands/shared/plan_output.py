@@ -6,7 +6,8 @@ import sys
 
 from iallocator.errors import UsageError, Voice, shown
 from iallocator.files import check_writable
-from iallocator.options import Option, amount
+from iallocator.options.table import Option
+from iallocator.options.values import amount
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
     from typing import Any, Protocol
 
     from iallocator.model.state import State
-    from iallocator.options import Settings
+    from iallocator.options.settings import Settings
     from iallocator.planners.plan import Plan
     from iallocator.render.page.view import PageView
     from iallocator.sources import Source

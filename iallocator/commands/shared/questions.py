@@ -15,10 +15,11 @@ from __future__ import annotations
 
 import re
 
-from iallocator import options
 from iallocator.errors import UsageError
 from iallocator.names import whole_name, whole_names
-from iallocator.options import Option, choice, name_list, whole_between
+from iallocator.options import settings as options
+from iallocator.options.table import Option
+from iallocator.options.values import choice, name_list, whole_between
 from iallocator.planners.eligible import group_named
 from iallocator.requests import EVAC_MODES
 

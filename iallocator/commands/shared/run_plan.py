@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from functools import partial
 
-from iallocator import options
 from iallocator.commands.shared.execution_options import (
     EXECUTION_OPTIONS,
     ExecutionSettings,
@@ -36,6 +35,7 @@ from iallocator.commands.shared.source import load_source, measure
 from iallocator.deadline import TIME_IS_UP, Alarm, TimeIsUp
 from iallocator.errors import tell
 from iallocator.files import WholeOutput, check_writable
+from iallocator.options import settings as options
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

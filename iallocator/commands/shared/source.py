@@ -10,7 +10,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from iallocator.options import Settings
+    from iallocator.options.settings import Settings
     from iallocator.sources import Source
 
 __all__ = ["load_source", "measure", "settled"]

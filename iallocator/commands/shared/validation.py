@@ -12,7 +12,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from iallocator.options import Settings
+    from iallocator.options.settings import Settings
 
 __all__ = ["NEEDED", "request_of", "validate"]
 

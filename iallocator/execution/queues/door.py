@@ -5,7 +5,7 @@ from __future__ import annotations
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from iallocator.execution.queues.queue import JobQueue
-    from iallocator.options import Settings
+    from iallocator.options.settings import Settings
 
 __all__ = ["open_queue", "runs"]
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from iallocator.constraints.relations import Relations
     from iallocator.model.cluster import Cluster, Group
-    from iallocator.options import Settings
+    from iallocator.options.settings import Settings
     from iallocator.planners.plan import Plan
     from iallocator.planners.stop_criteria import StopCriteria
 

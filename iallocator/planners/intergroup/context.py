@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from iallocator.deadline import Alarm
     from iallocator.model.cluster import Cluster
-    from iallocator.options import Settings
+    from iallocator.options.settings import Settings
 
 __all__ = ["Working", "forbidden"]
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from iallocator.deadline import Alarm
     from iallocator.model.cluster import Cluster
     from iallocator.model.instance import Instance
-    from iallocator.options import Settings
+    from iallocator.options.settings import Settings
     from iallocator.planners.plan import PlannedMove
     from iallocator.reply import Reply
     from iallocator.requests import Request

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from iallocator.model.cluster import Cluster
     from iallocator.model.instance import Instance
-    from iallocator.options import Settings
+    from iallocator.options.settings import Settings
     from iallocator.requests import Allocate
     from iallocator.transition.requirements import Demands
     from iallocator.transition.transition import Transition

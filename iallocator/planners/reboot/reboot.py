@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from iallocator.deadline import Alarm
     from iallocator.model.cluster import Cluster, Node
-    from iallocator.options import Settings
+    from iallocator.options.settings import Settings
     from iallocator.planners.reboot.options import RebootOptions
 
 __all__ = ["plan_reboots"]

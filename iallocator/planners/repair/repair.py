@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from iallocator.model.cluster import Cluster
     from iallocator.model.instance import Instance
     from iallocator.model.moves import ElementaryMove
-    from iallocator.options import Settings
+    from iallocator.options.settings import Settings
     from iallocator.placement.results import MoveResult
 
     Json = dict[str, Any]

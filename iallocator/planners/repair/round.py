@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from iallocator.model.cluster import Cluster
     from iallocator.model.instance import Instance
-    from iallocator.options import Settings
+    from iallocator.options.settings import Settings
     from iallocator.planners.repair.repair import Repair
     from iallocator.tags.autorepair import Permission, RepairState
 

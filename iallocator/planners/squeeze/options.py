@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from iallocator.compat import Ways
     from iallocator.deadline import Alarm
     from iallocator.model.cluster import Group
-    from iallocator.options import Settings
+    from iallocator.options.settings import Settings
     from iallocator.planners.stop_criteria import StopCriteria
 
 __all__ = ["ALL", "DRBD", "SHARED", "SqueezeOptions"]

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from iallocator.engine import Heard
     from iallocator.model.cluster import Cluster
     from iallocator.model.instance import Instance
-    from iallocator.options import Settings
+    from iallocator.options.settings import Settings
     from iallocator.reply import Reply
     from iallocator.requests import Request
 

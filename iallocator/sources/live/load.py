@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from iallocator.model.cluster import Cluster
     from iallocator.model.policy import Policy
-    from iallocator.options import Settings
+    from iallocator.options.settings import Settings
     from iallocator.sources.live.answers import Answers, Record
 
 __all__ = ["ask", "read_live", "understood"]

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from iallocator.model.cluster import Cluster, Node
     from iallocator.model.instance import Instance
-    from iallocator.options import Settings
+    from iallocator.options.settings import Settings
 
     Report = dict[str, Any]
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from iallocator.options import Settings
+from iallocator.options.settings import Settings
 from iallocator.placement.context import Context
 from iallocator.placement.groups import collect_offers
 from iallocator.placement.results import AllocationRequest

@@ -8,7 +8,7 @@ import pytest
 
 from iallocator.model.state import State
 from iallocator.model.storage import pools_of
-from iallocator.options import Settings
+from iallocator.options.settings import Settings
 from iallocator.planners.intergroup.context import Working
 from iallocator.planners.intergroup.health import HEALTHY, Health, examine
 from iallocator.planners.intergroup.load_score import Loads

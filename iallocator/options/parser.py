@@ -1,0 +1,175 @@
+"""Command lines to settings, and back.
+
+The parser is our own for two reasons: Ganeti passes flags as ``--flag=`` (with an empty
+value), and the program must start in milliseconds.
+"""
+
+from __future__ import annotations
+
+from iallocator.errors import UsageError, cut
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+    from typing import Any
+
+    from iallocator.options.settings import Settings
+    from iallocator.options.table import Option
+
+__all__ = ["parse", "positional_words", "unknown", "words_of"]
+
+
+def unknown(name: str, table: Sequence[Option] | None = None, program: str = "iallocator") -> str:
+    """What is wrong with an option that `table` does not have, with those that it may mean."""
+    from iallocator.names import guesses
+
+    known = [*_by_name([name], table)]
+    longer = [other for other in known if name.startswith("--") and other.startswith(name)]
+    if longer:
+        return f"option {name} may be any of {', '.join(longer)}"
+    meant = guesses(name, known)
+    return f"unknown option {cut(name)}{meant}; {program} --help lists them"
+
+
+def parse(
+    arguments: Sequence[str],
+    settings: Settings,
+    table: Sequence[Option] | None = None,
+    refusal: Callable[[str], str] = unknown,
+) -> list[str]:
+    """Fill `settings` from `arguments` and return what is not an option.
+
+    `table`: by default the one of requests.  `refusal` says of the name of an option that is
+    not in `table` why it is none.
+
+    Options may stand anywhere, as ``--name=value`` or ``--name value``; a flag may
+    carry an empty value, ``yes``, or ``no`` to overrule a file.  ``-nVALUE`` and ``-n=VALUE``
+    are the same; a long name may be cut short as long as one option only begins so.  After
+    ``--`` nothing is an option; ``-`` never is.
+
+    Raises
+    ------
+    UsageError
+        For an option that is not in `table`, a missing or an unusable value.
+    """
+    positional: list[str] = []
+    chosen: set[str] = set()
+    for option, name, value in _words(arguments, table):
+        if not name:
+            positional.append(value or "")
+        elif option is None:
+            raise UsageError(refusal(name))
+        elif option.read is None:
+            _set_flag(settings, option, name, value or "")
+        elif value is None:
+            raise UsageError(f"{name} needs a value: {option.metavar}")
+        else:
+            _set_value(settings, option, _read(option, name, value or option.bare or ""))
+        if option is not None:
+            chosen.add(option.target)
+    if getattr(settings, "n1_off", False):
+        settings.n1 = "off"
+        chosen.add("n1")
+    settings.chosen = frozenset(chosen)
+    _adopt_compat(settings)
+    return positional
+
+
+def words_of(settings: Settings, targets: Collection[str], table: Sequence[Option]) -> list[str]:
+    """The options of `table` that set `targets`, as words with the values that they have."""
+    words: list[str] = []
+    for option in table:
+        if option.target not in targets:
+            continue
+        name, value = option.names[0], getattr(settings, option.target)
+        if option.read is None:
+            words += [name] * int(value) if value else [f"{name}=no"]
+        elif option.repeats:
+            words += [f"{name}={each}" for each in value]
+        else:
+            text = ",".join(value) if isinstance(value, list) else str(value)
+            words.append(f"{name}={text}")
+    return words
+
+
+def positional_words(arguments: Sequence[str], table: Sequence[Option] | None = None) -> list[str]:
+    """What is not an option, nor the value of one in `table`; nothing is complained about."""
+    return [value or "" for _, name, value in _words(arguments, table) if not name]
+
+
+def _words(
+    arguments: Sequence[str], table: Sequence[Option] | None
+) -> Iterator[tuple[Option | None, str, str | None]]:
+    """Option, its name and its value, one after the other; no name: not an option.
+
+    No option: it is not in `table`; no value: it stands without the one that it needs.
+    """
+    by_name = _by_name(arguments, table)
+    rest = list(arguments)
+    while rest:
+        word = rest.pop(0)
+        if word == "--":
+            yield from ((None, "", later) for later in rest)
+            return
+        if word == "-" or not word.startswith("-"):
+            yield None, "", word
+            continue
+        name, equals, value = word.partition("=")
+        if not word.startswith("--") and len(word) > 2:  # -vv, -j4
+            name, equals, value = word[:2], "=", word[2:].removeprefix("=")
+            if name in by_name and by_name[name].read is None and word[2] != "=":
+                rest.insert(0, "-" + word[2:])
+                equals = value = ""
+        if name not in by_name and name.startswith("--"):
+            name = _whole_name(name, by_name)
+        option = by_name.get(name)
+        if option is not None and option.takes_next and not equals:
+            yield option, name, rest.pop(0) if rest else None
+        else:
+            yield option, name, value
+
+
+def _by_name(arguments: Sequence[str], table: Sequence[Option] | None) -> dict[str, Option]:
+    """Name -> option; the common table is loaded only where a word may be an option."""
+    if table is None:
+        if not any(word.startswith("-") for word in arguments):
+            return {}
+        from iallocator.options.table import COMMON
+
+        table = COMMON
+    return {name: option for option in table for name in option.names}
+
+
+def _whole_name(name: str, by_name: Mapping[str, Option]) -> str:
+    """The name of the one option that begins with `name`; `name` itself if there is none."""
+    longer = [other for other in by_name if other.startswith(name)]
+    return longer[0] if len({id(by_name[other]) for other in longer}) == 1 else name
+
+
+def _set_flag(settings: Settings, option: Option, name: str, value: str) -> None:
+    if value not in ("", "yes", "no"):
+        raise UsageError(f"{name} is a flag: yes (as without a value) or no, got {cut(value)!r}")
+    if option.target == "verbose":
+        settings.verbose = 0 if value == "no" else settings.verbose + 1
+    else:
+        setattr(settings, option.target, value != "no")
+
+
+def _set_value(settings: Settings, option: Option, value: Any) -> None:
+    if option.repeats:
+        value = [*getattr(settings, option.target), value]
+    setattr(settings, option.target, value)
+
+
+def _read(option: Option, name: str, value: str) -> Any:
+    assert option.read is not None
+    try:
+        return option.read(value)
+    except ValueError as error:
+        raise UsageError(f"{name}: expected {error}, got {cut(value)!r}") from None
+
+
+def _adopt_compat(settings: Settings) -> None:
+    """N+1 is judged as goes with the ways of answering, unless something else is asked for."""
+    if not settings.chosen & {"n1", "n1_off"}:
+        settings.n1 = settings.ways.n1_mode

@@ -1,0 +1,151 @@
+"""What a person, Ganeti or a document may choose, and which file completes it."""
+
+from __future__ import annotations
+
+import os
+
+from iallocator.compat import ways_of
+from iallocator.files import LIMIT
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from iallocator.compat import Ways
+
+__all__ = ["CONFIGURATION", "NAMED_BY", "Settings", "configuration_path"]
+
+CONFIGURATION = "/etc/iallocator.conf"
+"""Where settings are taken from if nobody names another file; it need not be there."""
+
+NAMED_BY = "IALLOCATOR_CONFIG"
+"""The environment variable that names another one; empty: none is read."""
+
+SEARCH_SECONDS = 5.0
+"""How long an exact search may take where nothing else is asked for."""
+
+
+PLANNING_SECONDS = 600.0
+"""How long a planner may take where nothing else is asked for."""
+
+
+class Settings:
+    """What a person, Ganeti or the document may choose; attributes are the defaults."""
+
+    ignore_soft_errors: bool = False
+    ignore_dynu: bool = False
+    n1: str = "no-new"
+    compat: str = ""
+    static_kvm_node_memory: int = 4096
+    restrict_allocation_to: list[str] | None = None
+    inter_group: str = "no"
+    text_data: str = ""
+    ialloc_src: str = ""
+    luxi: str | None = None
+    rapi: str = ""
+    cacert: str = ""
+    insecure: bool = False
+    credentials: str = ""
+    mond: str = ""
+    mond_data: str = ""
+    mond_xen: bool = False
+    exit_on_missing_mond_data: bool = False
+    exclusion_tags: Sequence[str] = ()
+    simulate: Sequence[str] = ()
+    max_input: int = LIMIT
+    save_cluster: str = ""
+    print_nodes: str | None = None
+    print_instances: bool = False
+    strategy: str = "score"
+    stickiness: int = 0
+    exact_search: str = "yes"
+    optimal: bool = False
+    time_limit: float | None = None
+    tag_prefix: str = "iallocator:"
+    top: int = 1
+    make_room: int = 0
+    cost: float | None = None
+    affinity_overhead: int = 1024
+    initial_msav: float = 80
+    final_msav: float = -10
+    msav_steps: int = 10
+    seed: int | None = None
+    log: str = ""
+    capture: str = ""
+    capture_keep: int = 500
+    capture_days: float = 30
+    config: str = ""
+    no_config: bool = False
+    verbose: int = 0
+    quiet: bool = False
+    validate: bool = False
+    version: bool = False
+    help: bool = False
+
+    chosen: frozenset[str] = frozenset()
+    """The attributes that were set on the command line."""
+
+    origins: Mapping[str, str] = {}
+    """Attribute -> where it came from, of those that a file, a request or a tag set."""
+
+    by_group: Mapping[int, Settings] = {}
+    """Index of a group -> settings, for groups whose tags ask for other ones."""
+
+    def says(self, *targets: str) -> bool:
+        """Whether somebody chose one of these attributes, wherever."""
+        return not (self.chosen | self.origins.keys()).isdisjoint(targets)
+
+    @property
+    def ways(self) -> Ways:
+        """How to answer where programs differ."""
+        return ways_of(self.compat)
+
+    @property
+    def measures(self) -> bool:
+        """Whether monitoring daemons are to say how busy nodes are."""
+        return self.mond == "yes" or (bool(self.mond_data) and self.mond != "no")
+
+    @property
+    def names_another_cluster(self) -> bool:
+        """Whether an option says where the cluster comes from, or how to reach it."""
+        return bool(
+            self.text_data
+            or self.simulate
+            or self.luxi is not None
+            or self.rapi
+            or self.cacert
+            or self.insecure
+            or self.credentials
+        )
+
+    @property
+    def searches(self) -> bool:
+        """Whether an exact search may follow where placing greedily failed."""
+        return self.exact_search == "yes" and self.ways.searches
+
+    @property
+    def search_seconds(self) -> float:
+        """How long an exact search may take; 0 if there is to be none."""
+        if not self.searches:
+            return 0.0
+        return self.optimum_seconds
+
+    @property
+    def planning_seconds(self) -> float:
+        """How long a planner may take."""
+        return PLANNING_SECONDS if self.time_limit is None else self.time_limit
+
+    @property
+    def optimum_seconds(self) -> float:
+        """How long the search for an optimum may take, if one is asked for."""
+        return SEARCH_SECONDS if self.time_limit is None else self.time_limit
+
+
+def configuration_path(settings: Settings) -> str:
+    """The file that completes these settings of the command line; "": none does."""
+    if settings.no_config:
+        return ""
+    named = settings.config or os.environ.get(NAMED_BY)
+    if named is not None:
+        return named
+    return CONFIGURATION if os.path.exists(CONFIGURATION) else ""

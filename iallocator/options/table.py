@@ -1,0 +1,197 @@
+"""The one table of options: parser, help text, papers, manuals and their tests follow from it."""
+
+from __future__ import annotations
+
+from iallocator.options.settings import CONFIGURATION, NAMED_BY
+from iallocator.options.values import (
+    amount,
+    byte_size,
+    choice,
+    file_name,
+    name_list,
+    score,
+    signed,
+    strategy,
+    whole,
+    whole_between,
+)
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from typing import Any
+
+__all__ = ["COMMON", "Option", "help_lines"]
+
+MOST_STEPS = 10_000
+"""System rounds of the placement keys; more than one a hundredth of a point apart."""
+
+MOST_ROOM = 20
+"""Moves of others to make room: more are a plan of their own."""
+
+
+class Option:
+    """One option.
+
+    Attributes
+    ----------
+    names:
+        As written, long form first: ``("--top",)``.
+    target:
+        The attribute of the settings that it sets.
+    read:
+        Text to value; None for a flag, which takes none.
+    metavar, help:
+        For the help text.
+    bare:
+        What the option means without a value, if it may stand without; one must then
+        be attached: ``-pFIELDS``, ``--print-nodes=FIELDS``.
+    repeats:
+        Whether the values of every use are collected.
+    """
+
+    __slots__ = ("bare", "help", "metavar", "names", "read", "repeats", "target")
+
+    def __init__(
+        self,
+        names: str,
+        target: str,
+        help: str,
+        read: Callable[[str], Any] | None = None,
+        metavar: str = "",
+        bare: str | None = None,
+        repeats: bool = False,
+    ) -> None:
+        self.names = tuple(names.split())
+        self.target = target
+        self.help = help
+        self.read = read
+        self.metavar = metavar
+        self.bare = bare
+        self.repeats = repeats
+
+    @property
+    def takes_next(self) -> bool:
+        """Whether the next word is its value if none is attached."""
+        return self.read is not None and self.bare is None
+
+
+COMMON = (
+    Option("--n1", "n1", "global N+1: strict, no-worse, no-new (default) or off",
+           choice("strict", "no-worse", "no-new", "off"), "MODE"),
+    Option("--no-capacity-checks", "n1_off", "the same as --n1 off"),
+    Option("--ignore-soft-errors", "ignore_soft_errors",
+           "skip the soft limits: cpu and spindle ratios, exclusion tags, N+1 of the node"),
+    Option("--ignore-dynu", "ignore_dynu", "count no dynamic utilisation"),
+    Option("--restrict-allocation-to", "restrict_allocation_to",
+           "place new instances on these nodes only", name_list, "NODE,..."),
+    Option("--static-kvm-node-memory", "static_kvm_node_memory",
+           "MiB a kvm node needs for itself (default 4096; 0: as reported)", whole, "MIB"),
+    Option("--compat", "compat", "do exactly as hail does, or as the planner of htools",
+           choice("hail"), "hail"),
+    Option("--inter-group", "inter_group",
+           "evacuate to other groups what the local group cannot take: yes or no (default)",
+           choice("yes", "no"), "ANSWER"),
+    Option("--exact-search", "exact_search",
+           "where placing one after the other fails, place all at once: yes (default) or no",
+           choice("yes", "no"), "ANSWER"),
+    Option("--optimal", "optimal",
+           "place all instances of the request so that the score is the lowest there is"),
+    Option("--time-limit", "time_limit",
+           "end after so many seconds with the best found (default 600; searches of requests 5)",
+           amount, "SECONDS"),
+    Option("--tag-prefix", "tag_prefix",
+           "what our own tags begin with (default iallocator:)", str, "PREFIX"),
+    Option("--strategy", "strategy",
+           "how acceptable placements are ranked: score (default), lost-allocations, affinity, "
+           "pacemaker-default, -utilization, -balanced or -minimal", strategy, "NAME"),
+    Option("--stickiness", "stickiness",
+           "Pacemaker's: score of an instance where it runs, if its tags do not say (default 0)",
+           score, "SCORE"),
+    Option("--make-room", "make_room",
+           "where it does not fit: say after which N moves of others it would (default 0: off)",
+           whole_between(0, MOST_ROOM), "N"),
+    Option("--cost", "cost", "which copy this much at most: disks and memory", amount, "GIB"),
+    Option("--top", "top", "list the N best placements in each group", whole, "N"),
+    Option("--affinity-overhead", "affinity_overhead",
+           "affinity: MiB that a node keeps free beside a new instance (default 1024)",
+           whole, "MIB"),
+    Option("--initial-msav", "initial_msav",
+           "affinity: threshold of the first system round (default 80)", signed, "NUMBER"),
+    Option("--final-msav", "final_msav",
+           "affinity: threshold of the last one, below which nodes are refused (default -10)",
+           signed, "NUMBER"),
+    Option("--msav-steps", "msav_steps",
+           "affinity: how many system rounds (default 10; 1: only the last)",
+           whole_between(1, MOST_STEPS), "N"),
+    Option("--seed", "seed",
+           "affinity: draw among equals, with this number, instead of by name", whole, "N"),
+    Option("--text-data -t", "text_data",
+           "take the cluster from this file in htools' text format", file_name, "FILE"),
+    Option("--ialloc-src -I", "ialloc_src", "the same as FILE", file_name, "FILE"),
+    Option("--luxi -L", "luxi",
+           "take the running cluster that answers at SOCKET (default: of the master, here)",
+           str, "[=SOCKET]", bare=""),
+    Option("--rapi --master -m", "rapi",
+           "take the running cluster at HOST[:PORT], or what it answered: file://FOLDER",
+           file_name, "ADDRESS"),
+    Option("--cacert", "cacert", "trust the certificates in this file, not the system's",
+           file_name, "FILE"),
+    Option("--insecure", "insecure", "trust every certificate"),
+    Option("--credentials", "credentials",
+           "user and password for RAPI (or in the environment, or in a netrc file)",
+           file_name, "FILE"),
+    Option("--simulate", "simulate",
+           "take an empty cluster, a group of policy,nodes,disk,memory,cpus[,spindles]; may repeat",
+           str, "SPEC", repeats=True),
+    Option("--mond", "mond", "ask the monitoring daemon of every node how busy it is: yes or no",
+           choice("yes", "no"), "[=ANSWER]", bare="yes"),
+    Option("--mond-data", "mond_data", "take from this file what the monitoring daemons said",
+           file_name, "FILE"),
+    Option("--mond-xen", "mond_xen", "how busy each instance is, as the daemons on Xen know"),
+    Option("--exit-on-missing-mond-data", "exit_on_missing_mond_data",
+           "stop, with exit status 1, if a daemon does not say"),
+    Option("--exclusion-tags", "exclusion_tags",
+           "instances with the same tag of these prefixes exclude each other", name_list,
+           "PREFIX,..."),
+    Option("--max-input", "max_input",
+           "read no more than this, expanded, of each file (default 1g)", byte_size, "SIZE"),
+    Option("--save-cluster --save -S", "save_cluster",
+           "write the states before and after in htools' text format, to FILE and an ending",
+           file_name, "FILE"),
+    Option("--print-nodes -p", "print_nodes",
+           "show the nodes before and after on stderr; +FIELDS adds to the usual ones",
+           str, "[=FIELDS]", bare=""),
+    Option("--print-instances", "print_instances",
+           "show the instances before and after on stderr"),
+    Option("--log", "log", "write a line about the call to this file, or to the system's log",
+           file_name, "FILE|syslog"),
+    Option("--capture", "capture",
+           "keep request and answer in this folder, which must exist; see history", file_name,
+           "FOLDER"),
+    Option("--capture-keep", "capture_keep", "how many calls are kept (default 500)",
+           whole_between(1), "N"),
+    Option("--capture-days", "capture_days", "for how many days calls are kept (default 30)",
+           amount, "DAYS"),
+    Option("--config", "config",
+           f"take settings from this file, not from {CONFIGURATION} (or ${NAMED_BY})",
+           file_name, "FILE"),
+    Option("--no-config", "no_config", "take no settings from a file"),
+    Option("--validate", "validate",
+           "check only: 'FILE: valid', or every problem on stderr and exit status 2"),
+    Option("--verbose -v", "verbose", "say on stderr what was read"),
+    Option("--quiet -q", "quiet", "say nothing on stderr but what is wrong"),
+    Option("--version -V", "version", "show the version and stop"),
+    Option("--help -h", "help", "show this help and stop"),
+)  # fmt: skip
+"""Options of requests; commands take those that act there."""
+
+
+def help_lines(table: Sequence[Option]) -> list[str]:
+    """The options of `table`, one a line, aligned."""
+    left = [
+        ", ".join(option.names) + (" " if option.takes_next else "") + option.metavar
+        for option in table
+    ]
+    width = max(map(len, left))
+    return [f"  {names:{width}}  {option.help}" for names, option in zip(left, table)]
