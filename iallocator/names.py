@@ -1,4 +1,4 @@
-"""Names as people write them: short ones, and those that are slightly wrong.
+"""Names as people write and read them: short ones, and those that are slightly wrong.
 
 A host is meant by its whole name or by the beginning of it up to a dot, as long as no other
 name begins so; as with htools, ``-O node1``.
@@ -12,7 +12,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-__all__ = ["guesses", "meant", "whole_name", "whole_names"]
+__all__ = ["domain_of", "guesses", "meant", "whole_name", "whole_names"]
 
 ALIKE = 0.6
 """How much of two words must be the same for one to be a guess at the other, 0 to 1."""
@@ -58,3 +58,9 @@ def guesses(word: str, known: Iterable[str]) -> str:
 
     found = get_close_matches(cut(word), list(known), FEW, ALIKE)
     return f" (did you mean {' or '.join(found)}?)" if found else ""
+
+
+def domain_of(names: Iterable[str]) -> str:
+    """What all `names` end with from their first dot on (``.example.com``), or ""."""
+    domains = {name.partition(".")[2] for name in names}
+    return "." + domains.pop() if len(domains) == 1 and "" not in domains else ""

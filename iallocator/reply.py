@@ -86,8 +86,8 @@ class GroupSolution:
     secondaries:
         Of an instance on shared storage, the nodes that it could fail over to from its
         best place, best first; else None.
-    notes:
-        More for people, e.g. which node came closest.
+    refused:
+        The first placement that N+1 alone refused; None: there is none.
     ranked_by:
         The name of the strategy that ranked the placements.
     order:
@@ -105,11 +105,11 @@ class GroupSolution:
         "group",
         "key",
         "nodes",
-        "notes",
         "obstacle",
         "order",
         "placements",
         "ranked_by",
+        "refused",
         "secondaries",
         "shown_score",
         "successes",
@@ -129,7 +129,7 @@ class GroupSolution:
         self.successes = 0
         self.failures: dict[str, int] = {}
         self.obstacle = ""
-        self.notes = ""
+        self.refused: tuple[int, ...] | None = None
         self.ranked_by = "score"
         self.order: Any = None
         self.extra: dict[str, Any] = {}
@@ -167,8 +167,6 @@ class GroupSolution:
         entry |= {"successes": self.successes, "failures": dict(sorted(self.failures.items()))}
         if self.secondaries is not None:
             entry["secondaries"] = self.secondaries
-        if self.notes:
-            entry["notes"] = self.notes
         entry |= self.extra
         if (top if self.top is None else self.top) > 1:
             entry["placements"] = [

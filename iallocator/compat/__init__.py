@@ -50,6 +50,9 @@ class Ways:
     warns_in_info = True
     """What a person is warned of stands in the answer, too, not only on stderr."""
 
+    tells_nearest = True
+    """A refusal says which node came closest, and what it lacks."""
+
     knows_affinity = True
     """Tags that bind instances to each other count."""
 

@@ -22,6 +22,7 @@ class HailWays(Ways):
     reads_groups_of_batch = False
     reads_settings = False
     warns_in_info = False
+    tells_nearest = False
     knows_affinity = False
     recreates_in_place = False
     prefers_last_group = True

@@ -9,10 +9,11 @@ from iallocator.reply import Reply
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from iallocator.placement.context import Context
+    from iallocator.placement.results import RankedGroups
     from iallocator.reply import GroupSolution
     from iallocator.requests import Allocate
 
-__all__ = ["allocate", "policy_warning", "wish_for"]
+__all__ = ["allocate", "policy_warning", "why_nowhere", "wish_for"]
 
 
 def allocate(context: Context, request: Allocate) -> Reply:
@@ -31,12 +32,19 @@ def allocate(context: Context, request: Allocate) -> Reply:
     solutions = [offer.document(context.settings.top) for offer in offers.ranked]
     best = offers.best
     if best is None:
-        why = offers.line or "no group has nodes"
-        unkept = context.bonds.unsatisfiable(request.instance)
-        return Reply(False, f"{why}; it {unkept}" if unkept else why, [], solutions)
+        return Reply(False, why_nowhere(context, wish, offers), [], solutions)
     selected = "" if wish.named else f"Selected group: {best.group}, "
     info = selected + offers.line + policy_warning(best)
     return Reply(True, info, best.placements[0][1], solutions)
+
+
+def why_nowhere(context: Context, wish: AllocationRequest, offers: RankedGroups) -> str:
+    """Why no group can take a new instance, and what came closest."""
+    from iallocator.placement.nearest.miss import miss_of_new
+
+    why = (offers.line or "no group has nodes") + miss_of_new(context, wish, offers)
+    unkept = context.bonds.unsatisfiable(wish.instance)
+    return f"{why}; it {unkept}" if unkept else why
 
 
 def policy_warning(best: GroupSolution) -> str:

@@ -54,5 +54,9 @@ def allocate_secondary(context: Context, request: AllocateSecondary) -> Reply:
     offer.shown_score = shown(found.score(found.best[0])) if found.best else ""
     solutions = [offer.document(context.settings.top)]
     if not found.best:
-        return Reply(False, offer.clause(), [], solutions)
+        from iallocator.placement.nearest.miss import miss_of_mirror
+
+        refused = found.refused[1] if found.refused else None
+        nearest = miss_of_mirror(context, evaluator, mirrored, others, refused)
+        return Reply(False, offer.clause() + nearest, [], solutions)
     return Reply(True, offer.clause(), offer.placements[0][1][1], solutions)

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from iallocator.model.instance import Instance
     from iallocator.placement.context import Context
     from iallocator.placement.evaluator import Evaluator
+    from iallocator.placement.results import RankedGroups
     from iallocator.reply import Reply
     from iallocator.requests import ChangeGroup
 
@@ -35,7 +36,7 @@ def change_group(context: Context, request: ChangeGroup) -> Reply:
     for instance, outcome in made:
         entry = move_entry(context, instance, outcome)
         if outcome.best is None:
-            report.failed(instance, outcome.message, entry)
+            report.failed(instance, outcome.message, entry, outcome.nearest or "")
         else:
             report.moved(instance, outcome.best, entry)
     return report.reply(note)
@@ -81,22 +82,44 @@ def _places(
         yield from found.everything()
 
 
-def move_to_group(context: Context, instance: Instance, groups: Sequence[Group]) -> MoveResult:
+def move_to_group(
+    context: Context, instance: Instance, groups: Sequence[Group], told: bool = True
+) -> MoveResult:
     """Choose the group as for a new instance, then move the instance there.
 
     If the moves there cannot be made, the next group is tried; hail gives up then.
+    `told`: where there is no place, somebody wants to know what came closest.
     """
     if not instance.mirrored:
         return MoveResult(message=f"Instances of type {instance.template} cannot be relocated")
     if not groups:
         return MoveResult(message="no groups for evacuation: no group is left to move to")
-    offers = collect_offers(context, AllocationRequest(instance, groups, new=False, counted=False))
+    wish = AllocationRequest(instance, groups, new=False, counted=False)
+    offers = collect_offers(context, wish)
     if offers.best is None:
-        return MoveResult(message=offers.line or "no groups for evacuation: they have no nodes")
+        why = offers.line or "no groups for evacuation: they have no nodes"
+        return _nowhere(context, wish, offers, why) if told else MoveResult(message=why)
     usable = offers.usable if context.settings.ways.tries_other_groups else offers.usable[:1]
     outcomes = (_move_into(context, instance, groups, offer.uuid) for offer in usable)
     first = next(outcomes)
-    return first if first.best else next((o for o in outcomes if o.best), first)
+    found = first if first.best else next((o for o in outcomes if o.best), first)
+    if found.best is None and told:
+        from iallocator.placement.nearest.miss import miss_of_move
+
+        best = usable[0].uuid
+        found.nearest = miss_of_move(context, lambda: _move_into(context, instance, groups, best))
+    return found
+
+
+def _nowhere(
+    context: Context, wish: AllocationRequest, offers: RankedGroups, why: str
+) -> MoveResult:
+    """No group can take the instance: `why`, and what came closest."""
+    from iallocator.placement.nearest.miss import miss_of_new
+
+    outcome = MoveResult(message=why)
+    outcome.nearest = miss_of_new(context, wish, offers)
+    return outcome
 
 
 def _move_into(

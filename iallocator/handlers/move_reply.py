@@ -43,8 +43,11 @@ class MoveReport:
         self._made.append((instance, move))
         self._solutions.append(entry)
 
-    def failed(self, instance: Instance, message: str, entry: dict[str, Any]) -> None:
-        """Count an instance that stays where it is."""
+    def failed(
+        self, instance: Instance, message: str, entry: dict[str, Any], more: str = ""
+    ) -> None:
+        """Count an instance that stays where it is, because of `message`; `more`: for people."""
+        message += more
         unkept = self._context.bonds.unsatisfiable(instance)
         message += f"; it {unkept}" if unkept and unkept not in message else ""
         self._failed.append([instance.name, message])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from iallocator.deadline import TIME_IS_UP, TimeIsUp
-from iallocator.handlers.allocate import policy_warning, wish_for
+from iallocator.handlers.allocate import policy_warning, why_nowhere, wish_for
 from iallocator.placement.groups import collect_offers, ranked_by_losses
 from iallocator.placement.several.sequence import in_turn
 from iallocator.reply import Reply
@@ -141,9 +141,7 @@ def _place(context: Context, wish: AllocationRequest, wanted: Allocate, batch: _
         return
     groups = [offer.document(context.settings.top) for offer in offers.ranked]
     if offers.best is None:
-        why = offers.line or "no group has nodes"
-        unkept = context.bonds.unsatisfiable(wanted.instance)
-        _fail(batch, wanted, f"{why}; it {unkept}" if unkept else why, groups)
+        _fail(batch, wanted, why_nowhere(context, wish, offers), groups)
     else:
         _take(context, batch, wanted, offers.best, groups)
 

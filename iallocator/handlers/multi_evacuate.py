@@ -31,7 +31,8 @@ def multi_evacuate(context: Context, request: MultiEvacuate) -> Reply:
     for instance, outcome in made:
         solutions.append(move_entry(context, instance, outcome))
         if outcome.best is None:
-            return Reply(False, f"{instance.name}: {outcome.message}{note}", [], solutions)
+            why = outcome.message + (outcome.nearest or "")
+            return Reply(False, f"{instance.name}: {why}{note}", [], solutions)
         result.append([instance.name, cluster.node_names(outcome.best.nodes[1:])])
     info = f"0 instances failed to move and {len(result)} were moved successfully{note}"
     return Reply(True, info, result, solutions)

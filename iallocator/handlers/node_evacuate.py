@@ -73,7 +73,7 @@ def _report_failed(
         local = context.cluster.group_of(instance)
         move = remote.best if context.settings_of(local).inter_group == "yes" else None
     if move is None:
-        report.failed(instance, outcome.message + _hint(entry), entry)
+        report.failed(instance, outcome.message, entry, (outcome.nearest or "") + _hint(entry))
     else:
         apply_steps(context.state, instance, move.steps)
         report.moved(instance, move, entry)
@@ -201,7 +201,7 @@ def _elsewhere(context: Context, unit: Sequence[Instance]) -> dict[str, MoveResu
             others = [g for g in context.cluster.groups if g is not local and g.nodes]
             if not (instance.mirrored and others and context.settings.ways.tries_other_groups):
                 continue
-            outcome = move_to_group(context, instance, others)
+            outcome = move_to_group(context, instance, others, told=False)
             if outcome.best is not None:
                 found[instance.name] = outcome
                 apply_steps(context.state, instance, outcome.best.steps)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from iallocator.handlers.move_reply import move_entry
-from iallocator.placement.moves import move_anywhere, move_secondary
+from iallocator.placement.moves import move_anywhere, move_secondary, with_nearest
 from iallocator.reply import Reply
 
 TYPE_CHECKING = False
@@ -27,11 +27,12 @@ def relocate(context: Context, request: Relocate) -> Reply:
         )
     evaluator = context.evaluator(context.cluster.group_of(instance))
     move = move_secondary if instance.template == "drbd" else move_anywhere
-    outcome = move(context, evaluator, instance, evaluator.online_nodes())
+    nodes = evaluator.online_nodes()
+    outcome = with_nearest(context, lambda: move(context, evaluator, instance, nodes))
     solutions = [move_entry(context, instance, outcome)]
     if outcome.best is None:
         unmet = "" if instance.template == "drbd" else context.bonds.unsatisfiable(instance)
-        message = outcome.message + (f"; it {unmet}" if unmet else "")
+        message = outcome.message + (outcome.nearest or "") + (f"; it {unmet}" if unmet else "")
         return Reply(False, message, [], solutions)
     names = context.cluster.node_names(outcome.best.nodes)
     return Reply(True, "success", [names[-1]], solutions)

@@ -31,18 +31,25 @@ class Lack:
     Attributes
     ----------
     unit:
-        Of what.
+        Of what; what lacks the same unit is lacking once, not twice.
     amount:
         ``(before, after, instance)`` -> how much, above 0 where the limit is broken.
+    purpose:
+        What it would be for, where it is not for the instance as it runs; else "".
     """
 
-    __slots__ = ("_asked", "amount", "unit")
+    __slots__ = ("_asked", "amount", "purpose", "unit")
 
     def __init__(
-        self, unit: str, asked: str, amount: Callable[[NodeView, NodeView, Instance], float]
+        self,
+        unit: str,
+        asked: str,
+        amount: Callable[[NodeView, NodeView, Instance], float],
+        purpose: str = "",
     ) -> None:
         self.unit = unit
         self.amount = amount
+        self.purpose = purpose
         self._asked = asked
 
     def asked(self, instance: Instance) -> float:
@@ -107,6 +114,7 @@ class Check:
 
 
 _MEMORY, _DISK_SPACE, _VCPUS = "MiB memory", "MiB disk", "virtual cpus"
+_WITH_RESERVE, _TO_TAKE_OVER = " (failover reserve included)", " (for a failover to it)"
 _OWN, _SHARED = "spindles of its own", "spindles under the policy's ratio"
 
 
@@ -255,7 +263,7 @@ def _disk_later(soft: bool) -> tuple[Check, ...]:
 
 
 _N1 = Check("FailMem", lambda b, a, i: a.fails_n1 > b.fails_n1, _n1,
-            Lack(_MEMORY, "memory", lambda b, a, i: a.reserved - a.memory + 1),
+            Lack(_MEMORY, "memory", lambda b, a, i: a.reserved - a.memory + 1, _WITH_RESERVE),
             soft=True)  # fmt: skip
 
 PRIMARY = (
@@ -284,12 +292,14 @@ SECONDARY = (
     *_DISK,
     _shared_spindles(soft=False),
     Check("FailMem", lambda b, a, i: i.takeover_memory >= b.memory, _failover,
-          Lack(_MEMORY, "takeover_memory", lambda b, a, i: i.takeover_memory - b.memory + 1),
+          Lack(_MEMORY, "takeover_memory", lambda b, a, i: i.takeover_memory - b.memory + 1,
+               _TO_TAKE_OVER),
           soft=True),
     _N1,
     *_disk_later(soft=False),
     Check("FailMem", lambda b, a, i: i.takeover_memory >= b.memory_later, _failover_later,
-          Lack(_MEMORY, "takeover_memory", lambda b, a, i: i.takeover_memory - b.memory_later + 1),
+          Lack(_MEMORY, "takeover_memory", lambda b, a, i: i.takeover_memory - b.memory_later + 1,
+               _TO_TAKE_OVER),
           soft=True, later=True),
 )  # fmt: skip
 """For a node that would become the secondary of a drbd instance."""

@@ -24,17 +24,25 @@ class Refusal:
         The numbers, or the rule, for people; it goes on from the name of the node or group.
     node:
         The index of the node that refuses; None for a whole group.
+    step:
+        The step of a move that fails, in words; "" if it is just the role.
     """
 
-    __slots__ = ("node", "reason", "text")
+    __slots__ = ("node", "reason", "step", "text")
 
-    def __init__(self, reason: str, text: str, node: int | None = None) -> None:
+    def __init__(self, reason: str, text: str, node: int | None = None, step: str = "") -> None:
         self.reason = reason
         self.text = text
         self.node = node
+        self.step = step
 
     def __str__(self) -> str:
         return f"{self.reason}: {self.text}"
+
+    @property
+    def wording(self) -> str:
+        """Reason and text in one, with the step."""
+        return f"{self.reason} {self.step}: {self.text}" if self.step else str(self)
 
 
 def group_refusal(

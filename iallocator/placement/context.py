@@ -63,6 +63,7 @@ class Context:
         "kept",
         "kernels",
         "leaving",
+        "misses_told",
         "remarks",
         "settings",
         "state",
@@ -92,6 +93,7 @@ class Context:
         self._evaluators: dict[tuple[int, int], Evaluator] = {}
         self.interrupted = False
         self.leaving: Instance | None = None
+        self.misses_told = 0
         self._n1_caches: dict[str, N1Cache] = {}
         self.kept: dict[str, Any] = {}
         self.remarks: list[str] = []

@@ -23,7 +23,7 @@ __all__ = ["collect_offers", "may_offer", "offer_of", "ranked_by_losses", "shown
 
 def collect_offers(context: Context, wish: AllocationRequest) -> RankedGroups:
     """Ask every group of `wish` for its best placements."""
-    scope: Sequence[int] = wish.groups[0].nodes if wish.named else context.all_nodes()
+    scope = wish.scope(context.all_nodes())
     by_losses = ranked_by_losses(context, wish)
     offers = [
         offer_of(context, wish, context.evaluator(group, scope), group in by_losses)
@@ -99,6 +99,7 @@ def offer_of(
         offer.secondaries = context.cluster.node_names(found.others)
     offer.successes = found.successes
     offer.failures = found.failures
+    offer.refused = found.refused[1] if found.refused else None
     settings = evaluator.settings
     offer.top = settings.top
     if settings.strategy != "score":

@@ -24,7 +24,17 @@ if TYPE_CHECKING:
     from iallocator.placement.evaluator import Evaluator
     from iallocator.placement.results import RankedMoves
 
-__all__ = ["fail_over", "move_anywhere", "move_pair", "move_secondary"]
+__all__ = ["fail_over", "move_anywhere", "move_pair", "move_secondary", "with_nearest"]
+
+
+def with_nearest(context: Context, move: Callable[[], MoveResult]) -> MoveResult:
+    """What `move` finds; if that is nothing, with what came closest."""
+    outcome = move()
+    if outcome.best is None and outcome.nearest is None:
+        from iallocator.placement.nearest.miss import miss_of_move
+
+        outcome.nearest = miss_of_move(context, move)
+    return outcome
 
 
 def move_anywhere(

@@ -69,6 +69,10 @@ class AllocationRequest:
         """How much worse than any score it is to use `group`, by its allocation policy."""
         return 0.0 if self.named else RELUCTANCE * POLICY_RANK[group.alloc_policy]
 
+    def scope(self, all_nodes: Sequence[int]) -> Sequence[int]:
+        """The nodes that statistics run over; `all_nodes` are those of the cluster."""
+        return self.groups[0].nodes if self.named else all_nodes
+
 
 class RankedGroups:
     """What the groups offer, in the order of the groups, and ranked.
@@ -213,9 +217,10 @@ class MoveResult:
     ``others`` are the nodes that an instance on shared storage could fail over to from
     its new place, best first; None for others.  ``order`` is the order of a strategy that
     ranked the nodes; None for others.  ``ranks`` is what lost allocations ranked them by.
+    ``nearest`` is what to add for people on what came closest; None: nobody has looked yet.
     """
 
-    __slots__ = ("failures", "message", "moves", "order", "others", "ranks")
+    __slots__ = ("failures", "message", "moves", "nearest", "order", "others", "ranks")
 
     def __init__(
         self,
@@ -229,6 +234,7 @@ class MoveResult:
         self.others: list[int] | None = None
         self.order: OrderedCandidates | None = None
         self.ranks: dict[tuple[int, ...], Any] = {}
+        self.nearest: str | None = None
 
     @property
     def best(self) -> MoveOption | None:

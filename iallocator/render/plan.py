@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from iallocator.render.domain import domain_of
+from iallocator.names import domain_of
 from iallocator.render.table import Column, Page, Table
 from iallocator.render.transition.table import tell_transition
 

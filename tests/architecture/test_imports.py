@@ -33,7 +33,7 @@ MAY_IMPORT = {
     # ^ a command line may be unusable; scores are written one way; a strategy has a name
     "configuration": "errors files options",  # options in a file
     "placement": (
-        "deadline options model reply limits scoring n1 constraints ranking solver"
+        "deadline names options model reply limits scoring n1 constraints ranking solver"
     ),  # the one engine: candidates, verdicts, moves
     "settings": "options model requests",  # settings from tags and requests
     "wire": "errors compat model requests reply ranking",  # bytes to model, reply to bytes
@@ -62,8 +62,8 @@ MAY_IMPORT = {
         "ranking n1 placement handlers planners engine"
     ),  # looks at everything, changes nothing
     "render": (
-        "__init__ errors files sources options constraints model requests reply planners engine "
-        "explain"
+        "__init__ errors names files sources options constraints model requests reply planners "
+        "engine explain"
     ),  # what people are shown
     "replay": "errors files options configuration calls engine",  # answers many documents, compares
     "commands": (

@@ -9,10 +9,10 @@ import pytest
 from iallocator.engine import read
 from iallocator.explain.explain import explain
 from iallocator.explain.explanation import Decision
-from iallocator.explain.record.nearest_miss import Search
 from iallocator.model.instance import Instance
 from iallocator.options.settings import Settings
 from iallocator.placement.context import Context
+from iallocator.placement.nearest.search import Search
 from iallocator.placement.verdict.what_if import WhatIf
 from iallocator.requests import Allocate
 from tests.builders import Json, allocate, as_bytes, cluster

@@ -188,7 +188,10 @@ def test_relocate_no_room_says_what_came_closest() -> None:
     request = relocate(cluster(3, instances=held, changes={"node3": {"free_memory": 3120}}), "a")
     decision = only(request)
     assert decision.answer is None
-    assert decision.groups[0].closest == "node1/node3: node3 lacks 977 MiB memory"
+    assert (
+        decision.groups[0].closest
+        == "node1/node3: node3 lacks 977 MiB memory (for a failover to it)"
+    )
 
 
 def test_relocate_plain_instance_says_why_it_is_refused() -> None:

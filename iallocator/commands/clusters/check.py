@@ -215,8 +215,8 @@ def _write(done: GroupPlans, found: Checkup, settings: Settings) -> None:
         document = {**done.document(), "command": "check", **found.document()}
         print_json(document)
     else:
+        from iallocator.names import domain_of
         from iallocator.render.check_page import show_checkup
-        from iallocator.render.domain import domain_of
         from iallocator.render.table import Page, wants_colour
 
         domain = domain_of(node.name for node in done.cluster.nodes)

@@ -5,18 +5,19 @@ from __future__ import annotations
 from dataclasses import replace
 
 from iallocator.explain.facts import NodeReport, Refusal, RoleReport
+from iallocator.placement.nearest.roles import first_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
-    from iallocator.limits.node import Check
+    from iallocator.limits.refusal import Refusal as RefusalFound
     from iallocator.model.cluster import Group, Node
     from iallocator.placement.context import Context
-    from iallocator.placement.verdict.what_if import WhatIf
+    from iallocator.placement.nearest.roles import RolesTested
 
 __all__ = [
-    "RolesTested", "counted", "exclusions", "first_of", "node_reports", "possible",
+    "counted", "exclusions", "node_reports", "possible",
 ]  # fmt: skip
 
 
@@ -32,42 +33,6 @@ def exclusions(node: Node, allowed: Collection[str] | None) -> list[str]:
     if allowed is not None and node.name not in allowed:
         found.append("not in the list of nodes to which the request is restricted")
     return found
-
-
-class RolesTested:
-    """What is tested where.
-
-    Attributes
-    ----------
-    primaries:
-        The nodes that are tested as the primary, or as the only node.
-    secondaries:
-        Those that are tested as the secondary; None for instances on one node.
-    refusals:
-        What else speaks against a primary, before its own limits.
-    out_as_mirrors:
-        What speaks against nodes as secondaries that are not tested as such, therefore.
-    """
-
-    __slots__ = ("out_as_mirrors", "primaries", "prospect", "refusals", "secondaries")
-
-    def __init__(
-        self,
-        prospect: WhatIf,
-        primaries: Sequence[int],
-        secondaries: Sequence[int] | None,
-        refusals: Mapping[int, Refusal],
-        out_as_mirrors: Mapping[int, Refusal] | None = None,
-    ) -> None:
-        self.out_as_mirrors = out_as_mirrors or {}
-        self.prospect = prospect
-        self.primaries = primaries
-        self.secondaries = secondaries
-        self.refusals = refusals
-
-    def first(self, index: int) -> Refusal | None:
-        """The first thing that speaks against node `index` as the primary."""
-        return self.refusals.get(index) or first_of(self.prospect.primary_failures(index))
 
 
 def node_reports(
@@ -109,7 +74,7 @@ class _Limits:
     def __init__(self, context: Context, seats: RolesTested) -> None:
         self._context = context
         self._seats = seats
-        self._primary = {index: seats.first(index) for index in seats.primaries}
+        self._primary = {index: _refusal(seats.first(index)) for index in seats.primaries}
         self._takers = [index for index in seats.primaries if self._primary[index] is None]
         self._secondary = {index: self._on_secondary(index) for index in seats.secondaries or ()}
 
@@ -126,7 +91,9 @@ class _Limits:
         if index in self._secondary:
             found.append(self._secondary[index].report(self._context))
         elif index in self._seats.out_as_mirrors:
-            found.append(RoleReport("secondary", 0, [self._seats.out_as_mirrors[index]]))
+            beside = len(self._seats.primaries) - (index in self._seats.primaries)
+            out = self._seats.out_as_mirrors[index]
+            found.append(RoleReport("secondary", 0, [Refusal(out.reason, out.text, "", beside)]))
         return found
 
     def _primary_report(self, index: int, role: str, total: int, possible: int) -> RoleReport:
@@ -141,14 +108,15 @@ class _Limits:
         takers = [p for p in self._takers if p != index]
         if len(primaries) == 1:  # beside that one, then
             failures = prospect.secondary_failures(index, primaries[0])
-            return _Secondary(first_of(failures), {}, takers)
+            return _Secondary(_refusal(first_of(failures)), {}, takers)
         known = self._context.state.peers[index]
         beside = {
-            primary: first_of(prospect.secondary_failures(index, primary))
+            primary: _refusal(first_of(prospect.secondary_failures(index, primary)))
             for primary in takers
             if primary in known
         }
-        return _Secondary(first_of(prospect.secondary_failures(index, None)), beside, takers)
+        usual = _refusal(first_of(prospect.secondary_failures(index, None)))
+        return _Secondary(usual, beside, takers)
 
 
 class _Secondary:
@@ -190,6 +158,6 @@ class _Secondary:
         return RoleReport("secondary", possible, refusals)
 
 
-def first_of(failures: Sequence[tuple[Check, str]]) -> Refusal | None:
-    """The limit that is broken first, if any is."""
-    return Refusal(failures[0][0].reason, failures[0][1]) if failures else None
+def _refusal(found: RefusalFound | None) -> Refusal | None:
+    """What was found, as a fact."""
+    return Refusal(found.reason, found.text, step=found.step) if found else None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from iallocator.deadline import TIME_IS_UP, TimeIsUp
 from iallocator.model.moves import apply_steps
+from iallocator.placement.moves import with_nearest
 from iallocator.placement.results import MoveResult
 from iallocator.placement.several.sequence import in_turn
 
@@ -110,7 +111,7 @@ def _best_in_time(context: Context, task: MoveTask) -> MoveResult:
     """The best outcome of moving one; none if time is up before it is known."""
     try:
         if not context.alarm.over():
-            return task.best()
+            return with_nearest(context, task.best)
     except TimeIsUp:
         pass
     return MoveResult(message=TIME_IS_UP)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from iallocator.limits.breach import policy_breach
 from iallocator.model.node_view import NodeView, capacities
 from iallocator.n1.effort import Effort, UndecidedError
 from iallocator.n1.of_group import not_survived, simulation_of
 from iallocator.n1.rules import Rules
 from iallocator.planners.check.musts import BrokenMusts
-from iallocator.planners.check.policy import policy_breach
 from iallocator.scoring.state_score import score_of
 
 TYPE_CHECKING = False

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from iallocator.render.domain import domain_of
+from iallocator.names import domain_of
 from iallocator.render.explanation.nodes import tell_nodes
 from iallocator.render.explanation.statistics import tell_comparison
 from iallocator.render.table import Column, Page, Table

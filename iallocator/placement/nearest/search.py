@@ -1,8 +1,7 @@
-"""Where nothing fits: which node came closest, and what it lacked.
+"""Which node came closest to taking an instance, and what it lacked.
 
-Near is what
-lacks the smallest part of what the instance asks for, all that is lacking added up;
-of equals the first node in the order of the cluster.
+Near is what lacks the smallest part of what the instance asks for, all that is lacking
+added up; of equals the first node in the order of the cluster.
 """
 
 from __future__ import annotations
@@ -11,54 +10,79 @@ from iallocator.limits.words import quantity
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
-    from iallocator.explain.record.limits import RolesTested
     from iallocator.limits.node import Check
+    from iallocator.model.cluster import Cluster
     from iallocator.model.instance import Instance
     from iallocator.model.node_view import NodeView
     from iallocator.n1.check import N1Check
-    from iallocator.n1.simulation import UnsurvivedFailure
-    from iallocator.placement.context import Context
+    from iallocator.placement.nearest.roles import RolesTested
     from iallocator.placement.verdict.what_if import WhatIf
 
     Nodes = tuple[int, ...]
+    Shown = Callable[[str], str]
+    """A name of a node or an instance as people are to see it."""
 
     _Amounts = dict[str, tuple[float, float, str]]
-    """Unit -> amount lacking, amount asked for, unit."""
+    """Unit -> amount lacking, amount asked for, unit with what it is for."""
 
-__all__ = ["Search", "closest", "lost_by_n1"]
+__all__ = ["NO_HELP", "Miss", "Search", "closest", "lost_by_n1"]
 
-
-def lost_by_n1(context: Context, check: N1Check, instance: Instance, nodes: Nodes) -> str:
-    """What stands in the way of a placement that only global N+1 refused; "" if nothing does."""
-    stranded = check.stranded(instance, nodes)
-    return _not_redundant(context, nodes, stranded) if stranded else ""
+NO_HELP = float("inf")
+"""How much is lacking where no resource would help."""
 
 
-def closest(
-    context: Context,
-    seats: RolesTested,
-    barred: Collection[int] = (),
-    mirror: WhatIf | None = None,
-    source: int | None = None,
-) -> str:
-    """One clause on what came closest to taking an instance in `seats`.
+class Miss:
+    """What came closest, in one clause; "" if there is nothing to tell.
 
-    `barred` are nodes that no resource would help; for `mirror` and `source` see
-    `Search`.  "" if there is nothing to tell.
+    ``part`` is how much it lacks, in parts of what is asked for: 0 where only N+1 is in
+    the way, `NO_HELP` where a rule is.
     """
-    open_to = [index for index in seats.primaries if index not in barred]
-    search = Search(seats.prospect, mirror, source)
+
+    __slots__ = ("part", "text")
+
+    def __init__(self, text: str, part: float) -> None:
+        self.text = text
+        self.part = part
+
+
+def lost_by_n1(
+    cluster: Cluster, check: N1Check, instance: Instance, nodes: Nodes, shown: Shown = str
+) -> Miss:
+    """What stands in the way of a placement that only global N+1 refused."""
+    stranded = check.stranded(instance, nodes)
+    if stranded is None:
+        return Miss("", 0.0)
+    *names, failing = map(shown, cluster.node_names([*nodes, stranded.node]))
+    return Miss(
+        f"{'/'.join(names)}: if {failing} failed, {shown(stranded.instance.name)} "
+        f"({stranded.instance.memory} MiB memory) would have no place: {stranded.why}",
+        0.0,
+    )
+
+
+def closest(cluster: Cluster, roles: RolesTested, shown: Shown = str) -> Miss:
+    """What came closest to taking an instance in `roles`."""
+    if roles.breach:
+        return Miss(roles.breach, NO_HELP)
+    open_to = [index for index in roles.primaries if index not in roles.barred]
     if not open_to:
-        told = [seats.refusals[index] for index in seats.primaries]
-        names = context.cluster.node_names(seats.primaries[:1])
-        return f"{names[0]}: {told[0].wording}" if told else ""
-    if seats.secondaries is None:
-        return _told(context, search.single(open_to))
-    if not seats.secondaries:
-        return ""
-    return _told(context, search.pair(open_to, seats.secondaries))
+        return _barred(cluster, roles, shown)
+    search = Search(roles.prospect, roles.mirror, roles.source)
+    if roles.secondaries is None:
+        return _told(cluster, search.single(open_to), shown)
+    if not roles.secondaries:
+        return Miss("", NO_HELP)
+    return _told(cluster, search.pair(open_to, roles.secondaries), shown)
+
+
+def _barred(cluster: Cluster, roles: RolesTested, shown: Shown) -> Miss:
+    """What the first node says where none is open to the instance."""
+    if not roles.primaries:
+        return Miss("", NO_HELP)
+    first = roles.primaries[0]
+    return Miss(f"{shown(cluster.nodes[first].name)}: {roles.refusals[first].wording}", NO_HELP)
 
 
 class _Lack:
@@ -143,26 +167,15 @@ class Search:
             lack = check.lacks
             amount = lack.amount(*views, instance)
             if amount > amounts.get(lack.unit, (0.0,))[0]:
-                amounts[lack.unit] = (amount, lack.asked(instance), lack.unit)
+                amounts[lack.unit] = (amount, lack.asked(instance), lack.unit + lack.purpose)
         return amounts
 
 
-def _told(context: Context, lacks: Sequence[_Lack]) -> str:
+def _told(cluster: Cluster, lacks: Sequence[_Lack], shown: Shown) -> Miss:
     """``node1/node2: node2 lacks 977 MiB memory``."""
-    names = context.cluster.node_names([lack.index for lack in lacks])
+    names = [shown(cluster.nodes[lack.index].name) for lack in lacks]
     told = [
         f"{name} lacks {' and '.join(lack.texts)}" for name, lack in zip(names, lacks) if lack.texts
     ]
-    if len(names) == 2 and told:
-        return f"{'/'.join(names)}: {', '.join(told)}"
-    return ", ".join(told)
-
-
-def _not_redundant(context: Context, nodes: tuple[int, ...], stranded: UnsurvivedFailure) -> str:
-    """What stands in the way where only N+1 does."""
-    names = context.cluster.node_names([*nodes, stranded.node])
-    return (
-        f"{'/'.join(names[:-1])}: if {names[-1]} failed, "
-        f"{stranded.instance.name} ({stranded.instance.memory} MiB memory) would have no place: "
-        f"{stranded.why}"
-    )
+    pair = f"{'/'.join(names)}: " if len(names) == 2 and told else ""
+    return Miss(pair + ", ".join(told), sum(lack.part for lack in lacks))

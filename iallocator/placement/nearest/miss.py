@@ -1,0 +1,168 @@
+"""What came closest where a request found no place, in one clause for the answer.
+
+A refused request asks its questions once more, on the state as it is in the end; a trace
+hears them and ends the asking before any candidate is scored.
+"""
+
+from __future__ import annotations
+
+from iallocator.deadline import TimeIsUp
+from iallocator.names import domain_of
+from iallocator.placement.nearest.roles import roles_of
+from iallocator.placement.nearest.search import NO_HELP, Miss, closest, lost_by_n1
+from iallocator.placement.question import Question
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+    from typing import Any
+
+    from iallocator.limits.refusal import Refusal
+    from iallocator.model.cluster import Cluster
+    from iallocator.model.instance import Instance
+    from iallocator.placement.context import Context
+    from iallocator.placement.evaluator import Evaluator
+    from iallocator.placement.results import AllocationRequest, RankedGroups
+    from iallocator.placement.trace import Deciding
+
+    Nodes = tuple[int, ...]
+
+__all__ = ["miss_of_mirror", "miss_of_move", "miss_of_new"]
+
+MOST = 10
+"""Of so many instances of a request the answer says what came closest."""
+
+
+def miss_of_new(context: Context, wish: AllocationRequest, offers: RankedGroups) -> str:
+    """What came closest of all groups that `offers` are from; "" if there is nothing to tell."""
+    instance, several = wish.instance, len(wish.groups) > 1
+    refused = {offer.uuid: offer.refused for offer in offers.ranked if not offer.obstacle}
+
+    def misses() -> Iterator[tuple[str, Miss]]:
+        for group in wish.groups:
+            if group.uuid not in refused:
+                continue
+            evaluator = context.evaluator(group, wish.scope(context.all_nodes()))
+            nodes = evaluator.online_nodes(wish.allowed)
+            miss = _miss(context, evaluator, instance, nodes, None, refused[group.uuid])
+            yield f"group {group.name}" if several else "", miss
+
+    return _told(context, misses)
+
+
+def miss_of_mirror(
+    context: Context, evaluator: Evaluator, instance: Instance, nodes: Sequence[int],
+    refused: Nodes | None,
+) -> str:  # fmt: skip
+    """What came closest of `nodes` to taking the mirror of an instance that gets its first."""
+    primary = instance.nodes[:1]
+    return _told(
+        context,
+        lambda: iter([("", _miss(context, evaluator, instance, primary, nodes, refused))]),
+    )
+
+
+def miss_of_move(context: Context, again: Callable[[], object]) -> str:
+    """What came closest of the nodes that `again`, which found none, asks for a moving instance."""
+
+    def misses() -> Iterator[tuple[str, Miss]]:
+        roles = _heard(context, again)
+        if roles is not None:
+            yield "", roles
+
+    return _told(context, misses)
+
+
+def _told(context: Context, misses: Callable[[], Iterator[tuple[str, Miss]]]) -> str:
+    """``; closest: node5 lacks 18433 MiB memory``: the nearest of what groups came to.
+
+    Where no resource would help, the rule that is in the way.
+    """
+    if context.misses_told >= MOST or not context.settings.ways.tells_nearest:
+        return ""
+    context.misses_told += 1
+    try:
+        told = [] if context.alarm.over() else [one for one in misses() if one[1].text]
+    except TimeIsUp:  # the answer stands without
+        return ""
+    if not told:
+        return ""
+    where, nearest = min(told, key=lambda one: one[1].part)
+    if nearest.part == NO_HELP:
+        return f"; {where}: {nearest.text}" if where else f"; {nearest.text}"
+    return f"; closest{' in ' if where else ''}{where}: {nearest.text}"
+
+
+def _miss(
+    context: Context,
+    evaluator: Evaluator,
+    instance: Instance,
+    nodes: Sequence[int],
+    secondaries: Sequence[int] | None,
+    refused: Nodes | None,
+) -> Miss:
+    """What came closest in a group; `refused` is a placement that N+1 alone refused."""
+    cluster = context.cluster
+    if refused is not None:
+        check = evaluator.scope.n1_check(evaluator.rules)
+        return lost_by_n1(cluster, check, instance, refused, _short(cluster))
+    bound = secondaries is None
+    heard = _heard(context, lambda: evaluator.new(instance, nodes, secondaries, bound=bound))
+    return heard or Miss("", 0.0)
+
+
+def _heard(context: Context, again: Callable[[], object]) -> Miss | None:
+    """What came closest to the first question that `again` asks; None: it asks none."""
+    listener, before = _Listener(context), context.trace
+    context.trace = listener  # type: ignore[assignment]  # nothing but questions is heard
+    try:
+        again()
+    except _HeardError:
+        pass
+    finally:
+        context.trace = before
+    return listener.miss
+
+
+def _short(cluster: Cluster) -> Callable[[str], str]:
+    """Names without the domain that all nodes have in common."""
+    domain = domain_of(node.name for node in cluster.nodes)
+    return lambda name: name.removesuffix(domain)
+
+
+class _HeardError(Exception):
+    """The question was heard; nobody needs the answer."""
+
+
+class _Listener:
+    """A trace that hears the first question."""
+
+    n1_check: Any = None  # it ends the asking before anything is judged
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self.miss: Miss | None = None
+
+    def asked(self, evaluator: Deciding, question: Question) -> None:
+        """Note what came closest, and go no further."""
+        roles = roles_of(self._context, evaluator, question)
+        self.miss = closest(self._context.cluster, roles, _short(self._context.cluster))
+        raise _HeardError
+
+    def exchanged(
+        self, evaluator: Deciding, instance: Instance, present: Nodes, found: Refusal | None
+    ) -> None:
+        """Note what the secondary lacks that cannot take over."""
+        if found is None:
+            return
+        state = self._context.state
+        refusals = {present[1]: found.reason}
+        with state.trial():
+            state.remove(instance, present)
+            motion = evaluator.motions.off(self._context.cluster.nodes[present[0]])
+            self.asked(
+                evaluator,
+                Question(
+                    "exchange", instance, present, present[1:], (), refusals, {}, motion, found
+                ),
+            )

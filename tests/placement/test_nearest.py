@@ -1,0 +1,98 @@
+"""A refusal says in one line which node came closest, and what it lacks."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from iallocator.cli import answer
+from iallocator.explain.explain import explain
+from iallocator.options import Settings
+from tests.architecture.test_startup import SLOW, loaded
+from tests.builders import Json, allocate, as_bytes, cluster, instance
+from tests.conformance.documents import document
+from tests.explain.test_moves import relocate
+
+
+def info(request: Json, *arguments: str) -> str:
+    """The line for people of the answer to `request`."""
+    return str(json.loads(answer(as_bytes(request), arguments))["info"])
+
+
+def long_names(request: Json) -> Json:
+    """The same `request` about nodes in a domain."""
+    text = json.dumps(request)
+    for number in range(1, 5):
+        text = text.replace(f'"node{number}"', f'"node{number}.example.com"')
+    found: Json = json.loads(text)
+    return found
+
+
+def test_nearest_miss_of_new_instance_has_short_name_and_amount() -> None:
+    """The node is named without the domain that all have, the amount is what is lacking."""
+    document = long_names(allocate(cluster(2, memory=2048), memory=3000, disk_template="plain"))
+    assert info(document).endswith("FailMem: 2; closest: node1 lacks 953 MiB memory")
+
+
+def test_nearest_miss_of_reserve_names_it() -> None:
+    """Memory that is free but kept for failovers is called so."""
+    held = {"a": instance("node2", "node1", memory=3000)}
+    request = allocate(
+        cluster(2, memory=4096, instances=held, changes={"node2": {"offline": True}}),
+        memory=2000,
+        disk_template="plain",
+    )
+    told = info(request, "--n1=off")
+    assert told.endswith("closest: node1 lacks 905 MiB memory (failover reserve included)")
+
+
+def test_nearest_miss_of_several_groups_is_the_nearest_of_all() -> None:
+    """One clause for all groups, with the name of the group."""
+    request = allocate(
+        cluster({"west": 2, "east": 2}, memory=2048), memory=3000, disk_template="plain"
+    )
+    request["nodes"]["node4"] |= {"total_memory": 2900, "free_memory": 2900}
+    assert "; closest in group east: node4 lacks 101 MiB memory" in info(request)
+
+
+def test_nearest_miss_of_policy_is_the_rule() -> None:
+    """Where no resource would help, nothing is close: the rule is told."""
+    request = allocate(cluster(2), memory=2 * 10**6, disk_template="plain")
+    assert "; outside the policy of the group: 2000000 MiB memory, at most" in info(request)
+
+
+def test_nearest_miss_with_compat_hail_is_not_told() -> None:
+    """Hail knows no such clause."""
+    request = allocate(cluster(2, memory=2048), memory=3000, disk_template="plain")
+    assert "closest" not in info(request, "--compat=hail")
+
+
+def test_nearest_miss_of_relocation_is_told() -> None:
+    """A new secondary that nobody can be."""
+    held = {"a": instance("node1", "node2", memory=4096)}
+    request = relocate(cluster(3, instances=held, changes={"node3": {"free_memory": 3120}}), "a")
+    assert "; closest: node1/node3: node3 lacks 977 MiB memory (for a failover" in info(request)
+
+
+@pytest.mark.parametrize("kind", ["allocate", "relocate", "node-evacuate", "change-group"])
+def test_nearest_miss_generated_documents_agree_with_explain(kind: str) -> None:
+    """What the line says came closest is among what `explain` says of the groups."""
+    told = 0
+    for seed in range(60):
+        raw = as_bytes(document(seed, kind))
+        for decision in explain(raw, Settings()).decisions:
+            parts = [decision, *([decision.choice] if decision.choice else [])]
+            groups = [group for part in parts for group in part.groups]
+            if decision.answer is None and any(group.closest for group in groups):
+                line = json.loads(answer(raw))["info"]
+                assert any(g.closest and g.closest in line for g in groups), (seed, line)
+                told += 1
+    assert told
+
+
+@pytest.mark.parametrize("template", ["plain", "drbd", "rbd"])
+def test_refused_small_allocate_loads_nothing_slow(template: str) -> None:
+    """What a refusal adds to the start is our own, and none of what takes long."""
+    request = allocate(cluster(4, memory=2048), memory=3000, disk_template=template)
+    assert not {module.split(".")[0] for module in loaded(as_bytes(request))} & set(SLOW)
