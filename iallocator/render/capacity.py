@@ -84,6 +84,8 @@ def _run(page: Page, title: str, run: Json) -> None:
         )
     page.table(table)
     page.say(f"The end: {run['end']}")
+    if run["closest"]:
+        page.say(f"Closest to one more: {run['closest']}")
     told = [f"{name}: {words}" for name, words in REASONS.items() if name in run["end"]]
     if told:
         page.say("; ".join(told), tone="faint")

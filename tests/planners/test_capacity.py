@@ -42,6 +42,17 @@ i1|3000|1000|1|running|Y|a1|a2|drbd||1
 """
 """a2 could not take over i1 from a1; group g2 is empty."""
 
+HALF_RESERVED = """\
+g1|u1|preferred||
+
+c1.example.com|4096|0|96|204800|200000|4|N|u1|4
+c2.example.com|4096|0|4096|204800|200000|4|N|u1|4
+
+i1|3000|1000|1|running|Y|c1.example.com|c2.example.com|drbd||1
+
+"""
+"""Most of what is free on c2 is kept for i1."""
+
 
 def run(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str, str]:
     """Exit status, stdout and stderr."""
@@ -316,3 +327,16 @@ def test_capacity_out_of_time_says_so_for_each_way(template: str) -> None:
     assert found["tiered"]["end"] == found["standard"]["end"] == "time is up"
     assert found["tiered"]["count"] == len(found["tiered"]["instances"])
     assert time.monotonic() - started < 60  # seconds on a calm machine; minutes without a limit
+
+
+def test_capacity_ended_by_the_failover_reserve_names_it(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """Memory that is free, but kept for who fails over, is named where it is what is lacking."""
+    file = tmp_path / "cluster.data"
+    file.write_text(HALF_RESERVED)
+    size = ("--standard-alloc=1024,1500,1", "--disk-template=plain", "--n1=off")
+    found = answer(capsys, "-t", str(file), *size)["standard"]
+    told = found["closest"]
+    assert found["count"] == 0
+    assert told == "c2 lacks 405 MiB memory (failover reserve included)"

@@ -7,6 +7,7 @@ from iallocator.constraints.affinity_factory import relations_of
 from iallocator.deadline import TIME_IS_UP, Alarm, TimeIsUp, why_stopped
 from iallocator.limits.node import ALL_LIMITS, HARD_LIMITS
 from iallocator.model.state import State
+from iallocator.planners.capacity.closest import closest_of
 from iallocator.planners.capacity.fill import CapacityState, FillResult, fill
 from iallocator.planners.capacity.rules import CapacityRules, failing_nodes, unhealthy_groups
 from iallocator.planners.capacity.tiered import fill_tiered
@@ -101,15 +102,19 @@ class CapacityOptions:
 
 
 class Run:
-    """One filling: the size it began with, what was placed, the state and figures after it."""
+    """One filling: the size it began with, what was placed, the state and figures after it.
 
-    __slots__ = ("figures", "filling", "size", "state")
+    ``closest`` is what the nearest nodes lack for one more of the last size; "" if nothing.
+    """
+
+    __slots__ = ("closest", "figures", "filling", "size", "state")
 
     def __init__(self, size: Size, filling: FillResult, state: State, figures: Figures) -> None:
         self.size = size
         self.filling = filling
         self.state = state
         self.figures = figures
+        self.closest = ""
 
 
 class CapacityReport:
@@ -259,7 +264,12 @@ class _Work:
                 filling.ended = why_stopped(stop)
                 state = self._again(filling)
                 site = self._site(state, groups, watched)
-        return Run(size, filling, state, Figures(state, site.score(), wants.min_disk))
+        run = Run(size, filling, state, Figures(state, site.score(), wants.min_disk))
+        if not (filling.ended or self.study.failing or self.study.nowhere):
+            last = filling.placed[-1].size if filling.placed else size
+            probe = site.newcomer(last, len(filling.placed), names(len(filling.placed)))
+            run.closest = closest_of(site, probe)
+        return run
 
     def _site(self, state: State, groups: list[Group], watched: list[int]) -> CapacityState:
         wants = self._wants

@@ -14,7 +14,7 @@ from iallocator.planners.capacity.survival import FillingSurvival
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from iallocator.compat import Ways
     from iallocator.limits.node import LimitSet
@@ -106,7 +106,7 @@ class CapacityState:
         ways: Ways,
     ) -> None:
         self.state = state
-        self._kernels = kernels
+        self.kernels = kernels
         self._limits_of = limits_of
         self._ways = ways
         self.groups = groups
@@ -126,7 +126,7 @@ class CapacityState:
     def kernel(self) -> Kernel:
         """Scores of the state as it is now."""
         if self._kernel is None:
-            self._kernel = self._kernels.make(self.state, self._scope)
+            self._kernel = self.kernels.make(self.state, self._scope)
         return self._kernel
 
     def find(self, instance: Instance, every: bool = False) -> tuple[tuple[int, ...], Failures]:
@@ -228,6 +228,14 @@ class CapacityState:
                 refusals[index] = "FailDisk"
         return refusals
 
+    def open_to(self, instance: Instance) -> Iterator[tuple[LimitSet, list[int]]]:
+        """The nodes of each group whose policy admits `instance`, and which limits count there."""
+        for group, nodes in self.groups:
+            refused = self._refused(group, instance)
+            taking = [node for node in nodes if node not in refused]
+            if len(taking) >= instance.required_nodes:
+                yield self._limits_of[group.index], taking
+
     def place(self, instance: Instance, nodes: tuple[int, ...]) -> None:
         """Put the new instance there."""
         self.state.place(instance, nodes)
@@ -244,7 +252,7 @@ class CapacityState:
             if taking and (len(nodes) > 1 or not pair):
                 groups.append((group, taking))
         return next_place_for(
-            instance, self.state, self._kernels, self._survival, groups, self._limits_of
+            instance, self.state, self.kernels, self._survival, groups, self._limits_of
         )
 
     def newcomer(self, size: Size, number: int, name: str) -> Instance:

@@ -74,6 +74,7 @@ def _run(study: CapacityReport, run: Run) -> Json:
         "reason": None if filling.ended or study.nowhere else filling.reason,
         "failures": {name: count for name, count in filling.failures.items() if count},
         "end": end_of(study, run),
+        "closest": run.closest,
         "instances": _instances(run, cluster),
     }
 
