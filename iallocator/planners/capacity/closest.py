@@ -6,7 +6,7 @@ from iallocator.names import domain_of
 from iallocator.placement.motions import Motion
 from iallocator.placement.nearest.roles import RolesTested
 from iallocator.placement.nearest.search import closest
-from iallocator.placement.what_if import WhatIf
+from iallocator.placement.verdict.what_if import WhatIf
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
