@@ -8,7 +8,7 @@ import pytest
 
 from iallocator.cli import answer
 from iallocator.explain.explain import explain
-from iallocator.options import Settings
+from iallocator.options.settings import Settings
 from tests.architecture.test_startup import SLOW, loaded
 from tests.builders import Json, allocate, as_bytes, cluster, instance
 from tests.conformance.documents import document
