@@ -56,13 +56,12 @@ class FakeLuxi:
 
     def _serve(self, connection: socket.socket) -> None:
         waiting = b""
-        with connection:
+        with connection, suppress(ConnectionError):  # nobody waited that long
             while part := connection.recv(65536):
                 *messages, waiting = (waiting + part).split(b"\x03")
                 for message in messages:
                     raw = self._respond(json.loads(message))
-                    with suppress(ConnectionError):  # nobody waited that long
-                        connection.sendall(raw)
+                    connection.sendall(raw)
                     if not raw.endswith(b"\x03"):
                         return
 

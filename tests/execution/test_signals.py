@@ -1,0 +1,101 @@
+"""A real process that carries a plan out is killed, or interrupted, and the journal resumed."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from iallocator.cli import main
+from iallocator.execution.marks import MARK
+
+from .running import CLOSED, Running, running
+
+ROOT = Path(__file__).parents[2]
+
+SCRIPT = """
+from iallocator.execution import lock
+lock.run_directory = lambda: {!r}
+from iallocator import process
+process.run()
+"""
+
+KILL, INTERRUPT, END = signal.SIGKILL, signal.SIGINT, signal.SIGTERM
+
+MOMENTS: dict[str, tuple[str, bool, tuple[signal.Signals, ...]]] = {
+    "killed before the jobs arrive": ("SubmitManyJobs", False, (KILL,)),
+    "killed before the answer comes": ("SubmitManyJobs", True, (KILL,)),
+    "killed when jobs run": ("WaitForJobChange", True, (KILL,)),
+    "interrupted twice when jobs run": ("WaitForJobChange", True, (INTERRUPT, INTERRUPT)),
+    "interrupted twice while it submits": ("SubmitManyJobs", True, (INTERRUPT, INTERRUPT)),
+    "ended, then interrupted": ("WaitForJobChange", True, (END, INTERRUPT)),
+}
+"""Moment -> the question before whose answer the first signal comes, each further one before the
+next answer; and whether what was submitted then arrives."""
+
+
+class _Process:
+    """The process that carries the plan out on `world`, and is sent signals."""
+
+    def __init__(self, folder: Path, world: Running, moment: str) -> None:
+        self._world = world
+        self._method, self._arrives, signals = MOMENTS[moment]
+        self._signals = list(signals)
+        self._begun = False
+        world.held = True
+        world.meddle = self._meddle
+        words = ["balance", f"-L{world.path}", "-X", "--journal", str(folder / "journal")]
+        self._process = subprocess.Popen(
+            [sys.executable, "-c", SCRIPT.format(str(folder / "run")), *words],
+            cwd=ROOT,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    def end(self) -> tuple[int, str]:
+        """Its exit status and what it said."""
+        _, err = self._process.communicate(timeout=60)
+        self._world.meddle = lambda method: None
+        return self._process.returncode, err
+
+    def _meddle(self, method: str) -> Any:
+        self._begun = self._begun or method == self._method
+        if not (self._begun and self._signals):
+            return None
+        os.kill(self._process.pid, self._signals.pop(0))
+        return None if self._arrives else CLOSED
+
+
+@pytest.mark.parametrize("moment", MOMENTS)
+def test_execution_that_was_ended_does_everything_once_when_resumed(
+    moment: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What had arrived in the queue is found again, the rest submitted; nothing is done twice."""
+    monkeypatch.setattr("iallocator.execution.lock.run_directory", lambda: str(tmp_path / "run"))
+    monkeypatch.setattr("iallocator.execution.orders.Orders.pause", staticmethod(lambda _: None))
+    with running(tmp_path) as world:
+        before = world.places()
+        status, err = _Process(tmp_path, world, moment).end()
+        signals = MOMENTS[moment][2]
+        assert status == (-KILL if KILL in signals else 128 + signals[-1])
+        assert ("left at once" in err) == (len(signals) == 2)
+        assert world.places() == before  # all is held in the queue
+        world.held = False
+        resumed = ["balance", f"-L{world.path}", "-X", "--resume", str(tmp_path / "journal")]
+        assert main(resumed) == 0
+        assert world.places() != before
+        done = Counter(
+            mark[2]
+            for job in world.jobs.values()
+            for mark in [MARK.search(job["ops"][0]["reason"][-1][1])]
+            if mark and job["status"] == "success"
+        )
+        assert len(done) == 3
+        assert set(done.values()) == {1}
