@@ -57,6 +57,7 @@ def reading_for(settings: Settings) -> Reading:
         ways=settings.ways,
         static_kvm_memory=settings.static_kvm_node_memory,
         ignore_load=settings.ignore_dynu,
+        exclusion=settings.exclusion_tags,
     )
 
 

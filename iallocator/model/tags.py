@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from iallocator.model.cluster import Cluster, Node
     from iallocator.model.instance import Instance
 
-__all__ = ["add_exclusion", "interpret_instance_tags", "interpret_tags"]
+__all__ = ["EXCLUSION", "exclusion_prefixes", "interpret_instance_tags", "interpret_tags"]
 
 EXCLUSION = "htools:iextags:"
 LOCATION = "htools:nlocation:"
@@ -33,8 +33,16 @@ def _below(tags: Iterable[str], prefixes: Sequence[str]) -> frozenset[str]:
     )
 
 
-def interpret_tags(cluster: Cluster) -> None:
-    """Fill in what the tags of `cluster` mean for its nodes and instances."""
+def exclusion_prefixes(cluster_tags: Sequence[str]) -> tuple[str, ...]:
+    """What tags of instances begin with that keep them apart, as the cluster says."""
+    return _values(cluster_tags, EXCLUSION)
+
+
+def interpret_tags(cluster: Cluster, exclusion: Sequence[str] = ()) -> None:
+    """Fill in what the tags of `cluster` mean for its nodes and instances.
+
+    `exclusion`: further prefixes of tags that keep instances apart.
+    """
     locations = _values(cluster.tags, LOCATION)
     migrations = _values(cluster.tags, MIGRATION)
     allowed = [
@@ -46,7 +54,7 @@ def interpret_tags(cluster: Cluster) -> None:
         for node in cluster.nodes:
             _interpret_node(node, locations, migrations, allowed)
     for instance in cluster.instances:
-        interpret_instance_tags(instance, cluster.tags)
+        interpret_instance_tags(instance, cluster.tags, exclusion)
 
 
 def _interpret_node(
@@ -60,11 +68,13 @@ def _interpret_node(
     node.receives = node.migration | {source for source, target in allowed if target in node.tags}
 
 
-def interpret_instance_tags(instance: Instance, cluster_tags: Sequence[str]) -> None:
-    """Fill in the exclusion tags and desired locations of one instance."""
-    if not instance.tags or not cluster_tags:
+def interpret_instance_tags(
+    instance: Instance, cluster_tags: Sequence[str], more: Sequence[str] = ()
+) -> None:
+    """Fill in the exclusion tags, with `more` prefixes, and desired locations of one instance."""
+    if not instance.tags or not (cluster_tags or more):
         return
-    exclusion = _values(cluster_tags, EXCLUSION)
+    exclusion = (*exclusion_prefixes(cluster_tags), *more)
     desired = _values(cluster_tags, DESIRED)
     instance.exclusion = (
         tuple(dict.fromkeys(t for t in instance.tags if t.startswith(exclusion)))
@@ -74,11 +84,3 @@ def interpret_instance_tags(instance: Instance, cluster_tags: Sequence[str]) -> 
     instance.desired = (
         frozenset(t for t in instance.tags if t.startswith(desired)) if desired else frozenset()
     )
-
-
-def add_exclusion(cluster: Cluster, prefixes: Sequence[str]) -> None:
-    """Let tags that begin with these `prefixes`, too, keep the instances of `cluster` apart."""
-    known = _values(cluster.tags, EXCLUSION)
-    for instance in cluster.instances:
-        found = [tag for tag in instance.tags if tag.startswith((*known, *prefixes))]
-        instance.exclusion = tuple(dict.fromkeys(found))

@@ -94,7 +94,7 @@ def read_text(raw: bytes, path: str, reading: Reading) -> TextCluster:
         instances.append(instance)
     tags = ["|".join(line.fields) for line in tag_lines]
     cluster = Cluster("", tags, list(groups.values()), nodes, instances)
-    interpret_tags(cluster)
+    interpret_tags(cluster, reading.exclusion)
     policy = policies[""][0] if "" in policies else default_policy()
     return TextCluster(cluster, policy, _master(node_lines))
 

@@ -87,11 +87,14 @@ class Reading:
         MiB that a node itself takes where the first hypervisor is kvm; 0: as reported.
     ignore_load:
         Whether instances count without dynamic utilisation.
+    exclusion:
+        Prefixes of tags that keep instances apart, beside those that the cluster names.
     reads_auto_balance, reads_cpu_speed:
         Whether that counts; hail looks at neither, though its kin do, which read elsewhere.
     """
 
     __slots__ = (
+        "exclusion",
         "ignore_load",
         "reads_auto_balance",
         "reads_cpu_speed",
@@ -100,11 +103,16 @@ class Reading:
     )
 
     def __init__(
-        self, ways: Ways = OURS, static_kvm_memory: int = 4096, ignore_load: bool = False
+        self,
+        ways: Ways = OURS,
+        static_kvm_memory: int = 4096,
+        ignore_load: bool = False,
+        exclusion: Sequence[str] = (),
     ) -> None:
         self.ways = ways
         self.static_kvm_memory = static_kvm_memory
         self.ignore_load = ignore_load
+        self.exclusion = exclusion
         self.reads_auto_balance = ways.reads_auto_balance
         self.reads_cpu_speed = ways.reads_cpu_speed
 
@@ -134,7 +142,7 @@ class Reading:
         else:
             names = [other.name for other in cluster.instances]
             instance.order = bisect(names, instance.name) - 0.5
-        interpret_instance_tags(instance, cluster.tags)
+        interpret_instance_tags(instance, cluster.tags, self.exclusion)
 
 
 def read_cluster(document: Raw, reading: Reading) -> Cluster:
@@ -175,7 +183,7 @@ def read_cluster(document: Raw, reading: Reading) -> Cluster:
     )
     if "placement_keys" in document:
         cluster.placement_keys = keys_of(document, "cluster")
-    interpret_tags(cluster)
+    interpret_tags(cluster, reading.exclusion)
     if reading.ways.reads_pools:
         _read_pools(document, cluster)
     return cluster

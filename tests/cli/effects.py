@@ -18,6 +18,7 @@ from tests.live.worlds import rapi_answers
 
 from .effect import CROWDED, TEXT, Effect, Json, batch, rbd, stored
 from .effects_of_planners import BY_COMMAND
+from .excluded import EXCLUDED
 
 __all__ = ["EFFECTS", "NEEDS_A_SERVER", "Effect"]
 
@@ -249,15 +250,13 @@ def planned(document: Json, *words: str) -> dict[str, Effect]:
     }  # fmt: skip
 
 
-TAGGED = {
-    **CROWDED,
-    "instances": {name: {**raw, "tags": ["srv:a"]} for name, raw in CROWDED["instances"].items()},
-}
-
 LOADED = measuring(CROWDED, "--print-instances")
 """What counts in planners that look at how busy instances are."""
 
-EXCLUDING = {"--exclusion-tags": Effect(TAGGED, "--exclusion-tags=srv", ("-p",))}
+EXCLUDING = {
+    command: Effect(document, "--exclusion-tags=srv", words)
+    for command, (document, words) in EXCLUDED.items()
+}
 
 TOLD = {
     "--json": Effect(CROWDED_NEW, "--json"),
@@ -285,6 +284,7 @@ REPLAY = {
         for name, effect in ANSWERS.items()
         if accepted("replay", next(o for o in COMMON if name in o.names))
     },
+    "--exclusion-tags": replayed(EXCLUDING[""]),
     "--update": Effect(None, "--update", ("{folder}",), ONE_CASE),
     "--keys": Effect(None, "--keys=success", ("{folder}",), ONE_CASE),
     "--junit": Effect(None, "--junit={folder}/junit.xml", ("{folder}",), ONE_CASE),
@@ -438,6 +438,25 @@ LOST = cluster(2, instances={
 })  # fmt: skip
 LOST["nodes"]["node1"] |= {"offline": True}
 LOST["nodegroups"]["uuid-default"]["ipolicy"]["vcpu-ratio"] = 0.01
+
+
+def lost(memory: int = 512, /, **others: Json) -> Json:
+    """An instance whose only node is offline, beside others; it may be made anew."""
+    mine = instance("node3", disk_template="plain", memory=memory)
+    return cluster(
+        3, instances={"lost": mine, **others}, changes={"node3": {"offline": True}},
+        tags=("ganeti:watcher:autorepair:reinstall",),
+    )  # fmt: skip
+
+
+TIGHT = lost(5000, r=rbd("node2", memory=5000))
+"""Made anew, it leaves no room for the other, should its node fail."""
+QUIET = lost(r=rbd("node2", memory=16))
+"""Where nobody is busy it goes to the first node."""
+BUSY = lost(
+    large=instance("node1", memory=2048, vcpus=6, disk_template="plain"),
+    **{f"t{k}": instance("node2", memory=16, disk_template="plain") for k in range(6)},
+)
 REPAIRS = {
     "--json": Effect(SICK, "--json"),
     "--job-delay": Effect(SICK, "--job-delay=3", ("--json", "--tag-prefix=x:")),
@@ -448,6 +467,13 @@ REPAIRS = {
     "--ialloc-src": from_file(SICK),
     "--ignore-soft-errors": Effect(LOST, "--ignore-soft-errors"),
     "--tag-prefix": Effect(SICK, "--tag-prefix=x:"),
+    "--n1": Effect(TIGHT, "--n1=off"),
+    "--no-capacity-checks": Effect(TIGHT, "--no-capacity-checks"),
+    "--static-kvm-node-memory": Effect(
+        {**QUIET, "enabled_hypervisors": ["kvm"]}, "--static-kvm-node-memory=16000"
+    ),
+    "--ignore-dynu": Effect(BUSY, "--ignore-dynu", ("--json",)),
+    **measuring(QUIET, "--json"),
 }
 
 _add("replay", REPLAY)
@@ -475,9 +501,11 @@ for command in ("check", "capacity"):
     for name in ("--print-commands", "--graph"):
         del plain[name]
     _add(command, plain)
-_add("check", LOADED | EXCLUDING)
-_add("balance", EXCLUDING)
-_add("squeeze", EXCLUDING)
+_add("check", LOADED)
+_add("reboot", measuring(CROWDED, "--force", "--print-instances"))
+for command, effect in EXCLUDING.items():
+    if command != "ask":  # which explain stands for
+        _add(command, {"--exclusion-tags": effect})
 for command in ("", *COMMANDS):
     _add(command, {"--max-input": Effect(NEW, "--max-input=9")})
 _add("ask", {"--max-input": asking("--max-input=9", *PLAIN)})

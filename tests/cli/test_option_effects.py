@@ -24,9 +24,6 @@ OF_QUESTIONS = {"--config", "--no-config",
 }  # fmt: skip
 """What explain and ask have in common, and is tried with both."""
 
-FOR_PLANNERS = {"--exclusion-tags"}
-"""Options that requests do not take, for tags of the cluster say the same."""
-
 ANSWERED = {0, 1}
 """Exit statuses of a run that was understood; 1: `check` found something wrong."""
 
@@ -74,7 +71,7 @@ def test_option_that_is_accepted_changes_what_is_said(
 
 def test_table_of_effects_is_complete_for_requests() -> None:
     """An option that requests take has a document on which it acts."""
-    taken = {option.names[0] for option in COMMON} - NEEDS_A_SERVER - FOR_PLANNERS
+    taken = {option.names[0] for option in COMMON} - NEEDS_A_SERVER
     assert {name for command, name in EFFECTS if not command} == taken
 
 

@@ -55,7 +55,7 @@ OPTIONS = (
 
 def run(settings: Settings, positional: Sequence[str]) -> int:
     """Repair what is broken in the cluster, or say what would be done."""
-    from iallocator.commands.shared.source import load_source, settled
+    from iallocator.commands.shared.source import load_source, measure, settled
     from iallocator.planners.repair.round import RepairRound
 
     if settings.execute and settings.dry_run:
@@ -63,6 +63,7 @@ def run(settings: Settings, positional: Sequence[str]) -> int:
     if settings.reason and not settings.execute:
         raise UsageError("--reason says how repairs are carried out: it goes with -X")
     source = load_source(settings, positional)
+    measure(source, settings)
     whole = settled(settings, source)
     jobs, name = _jobs(settings)
     work = RepairRound(source.cluster, whole, jobs, settings.execute, settings.job_delay)

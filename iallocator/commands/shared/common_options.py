@@ -53,16 +53,16 @@ Reasons = dict[str, str]
 
 WHERE: dict[str, tuple[frozenset[str], Reasons]] = {
     "n1": (
-        REQUESTS | PLANNERS | {"report"},
+        REQUESTS | PLANNERS | {"repair", "report"},
         {"": "no N+1 is among the constraints of an instance"},
     ),
     "n1_off": (
-        REQUESTS | PLANNERS | {"report"},
+        REQUESTS | PLANNERS | {"repair", "report"},
         {"": "no N+1 is among the constraints of an instance"},
     ),
     "ignore_soft_errors": (EVERY - LISTS - {"report"}, {"": DECIDES_NOTHING}),
     "ignore_dynu": (
-        REQUESTS | PLANNERS - {"place"} | {"report", "show"},
+        REQUESTS | PLANNERS - {"place"} | {"repair", "report", "show"},
         {
             "place": "no strategy of Pacemaker's looks at it",
             "snapshot": DECIDES_NOTHING,
@@ -74,7 +74,7 @@ WHERE: dict[str, tuple[frozenset[str], Reasons]] = {
             (REQUESTS - {"replay"})
             | BALANCERS
             | INTERGROUP
-            | {"make-room", "report", "show", "squeeze"},
+            | {"make-room", "reboot", "repair", "report", "show", "squeeze"},
             {
                 "snapshot": "a file has no place for it",
                 "replay": "every case says what it reads",
@@ -85,15 +85,12 @@ WHERE: dict[str, tuple[frozenset[str], Reasons]] = {
         )
         for target in ("mond", "mond_data", "mond_xen", "exit_on_missing_mond_data")
     },
-    "exclusion_tags": (
-        BALANCERS | {"squeeze"},
-        {"": "tags of the cluster say it, htools:iextags:PREFIX"},
-    ),
+    "exclusion_tags": (EVERY - {"snapshot"}, {"": DECIDES_NOTHING}),
     "restrict_allocation_to": (
         REQUESTS | INTERGROUP | {"capacity", "constraints", "make-room", "place"},
         {"": "it places no new instances"},
     ),
-    "static_kvm_node_memory": (REQUESTS | PLANNERS | LISTS | {"report"}, {"": NOT_LISTED}),
+    "static_kvm_node_memory": (EVERY - {"constraints"}, {"": NOT_LISTED}),
     "compat": (
         REQUESTS | LIKE_HTOOLS | {"show"},
         {

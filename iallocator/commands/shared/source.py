@@ -25,10 +25,6 @@ def load_source(settings: Settings, positional: Sequence[str]) -> Source:
         As `iallocator.sources.load`.
     """
     source = load(settings, positional, reading_for(settings))
-    if settings.exclusion_tags:
-        from iallocator.model.tags import add_exclusion
-
-        add_exclusion(source.cluster, settings.exclusion_tags)
     if settings.verbose:
         tell(summary(source.cluster))
     return source

@@ -18,7 +18,7 @@ from iallocator.model.constraints.constraint import (
     Constraint,
     SharedConstraint,
 )
-from iallocator.model.tags import DESIRED, EXCLUSION, MIGRATION
+from iallocator.model.tags import DESIRED, EXCLUSION, MIGRATION, exclusion_prefixes
 from iallocator.model.tags import LOCATION as LOCATIONS
 from iallocator.requests import Allocate, MultiAllocate
 from iallocator.tags.pacemaker import PacemakerTags
@@ -81,7 +81,7 @@ def constraints_of(
             yield from keys.of_instance(instance)
         if relations is not None:
             yield from relations.of(instance.name)
-    yield from _exclusions(instances, force)
+    yield from _exclusions(instances, force, exclusion_prefixes(cluster.tags))
     if relations is not None:
         yield from _rules(relations)
 
@@ -161,10 +161,13 @@ def _locations(cluster: Cluster, instance: Instance, force: InForce) -> Iterator
         )  # fmt: skip
 
 
-def _exclusions(instances: Iterable[Instance], force: InForce) -> Iterator[SharedConstraint]:
+def _exclusions(
+    instances: Iterable[Instance], force: InForce, prefixes: tuple[str, ...]
+) -> Iterator[SharedConstraint]:
     """Instances with an exclusion tag in common: a new place must not join them.
 
     Once for each tag, and each strength that the groups of the instances give it.
+    `prefixes`: those that tags of the cluster name, not an option.
     """
     sharing: dict[str, dict[str, list[str]]] = {}
     for instance in instances:
@@ -173,11 +176,12 @@ def _exclusions(instances: Iterable[Instance], force: InForce) -> Iterator[Share
         for tag in instance.exclusion:
             sharing.setdefault(tag, {}).setdefault(strength, []).append(instance.name)
     for tag, bound in sharing.items():
+        named = f"cluster tag {EXCLUSION}..." if tag.startswith(prefixes) else "--exclusion-tags"
         every = [name for names in bound.values() for name in names]
         for strength, names in bound.items():
             if strength and len(every) > 1:
                 yield SharedConstraint(
-                    APART, strength, tag, names, f"cluster tag {EXCLUSION}..., tag {tag}",
+                    APART, strength, tag, names, f"{named}, tag {tag}",
                     others=[name for other, some in bound.items() for name in some
                             if other != strength],
                     weight=EXCLUSION_WEIGHT if strength == SHOULD else 0.0,

@@ -6,10 +6,12 @@ answer and not in the other.
 
 from __future__ import annotations
 
+from copy import copy
+
 from iallocator.errors import RequestError
 from iallocator.live.errors import LiveError
 from iallocator.sources.live.document import captured, master_of
-from iallocator.wire.document import Reading, cluster_policy, read_cluster
+from iallocator.wire.document import cluster_policy, read_cluster
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
     from iallocator.model.policy import Policy
     from iallocator.options.settings import Settings
     from iallocator.sources.live.answers import Answers, Record
+    from iallocator.wire.document import Reading
 
 __all__ = ["ask", "read_live", "understood"]
 
@@ -42,7 +45,7 @@ def understood(
     answers: Answers, reading: Reading, through_luxi: bool
 ) -> tuple[Cluster, Policy, str, Record]:
     """What `answers` say, as a model and as a document; errors name where they come from."""
-    own = Reading(reading.ways, reading.static_kvm_memory, reading.ignore_load)
+    own = copy(reading)
     own.reads_auto_balance = True
     own.reads_cpu_speed = through_luxi or reading.ways.reads_cpu_speed_by_rapi
     try:

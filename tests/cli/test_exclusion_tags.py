@@ -1,0 +1,91 @@
+"""Exclusion tags by option: the same as by a tag of the cluster, in every command."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from iallocator.cli import main
+from iallocator.commands import COMMANDS
+from iallocator.commands.shared.common_options import accepted
+from iallocator.options import COMMON
+from tests.builders import as_bytes
+from tests.live.worlds import rapi_answers, write_answers
+
+from .effect import Json
+from .excluded import EXCLUDED
+
+Capture = pytest.CaptureFixture[str]
+
+OPTION = next(option for option in COMMON if option.target == "exclusion_tags")
+
+ORIGINS = {"config", "constraints"}
+"""They say where a tag is named, which is another place."""
+
+
+@pytest.fixture(autouse=True)
+def _same_names(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Repairs are named alike."""
+    monkeypatch.setattr("iallocator.planners.repair.round.uuid4", lambda: "name")
+    monkeypatch.setattr("iallocator.planners.repair.round.time.time", lambda: 1.0)
+
+
+def said(folder: Path, capsys: Capture, command: str, document: Json, *more: str) -> Any:
+    """Exit status and all that is written."""
+    path = folder / "document"
+    path.write_bytes(as_bytes(document))
+    words = [*EXCLUDED[command][1], *more, *(["-I"] if command == "ask" else []), str(path)]
+    status = main([command, *words] if command else words)
+    out, err = capsys.readouterr()
+    return status, without_tags(out), err
+
+
+def without_tags(text: str) -> str:
+    """What is said but for the tags of the cluster."""
+    return "\n".join(line for line in text.splitlines() if not line.startswith("Tags: "))
+
+
+def tagged(document: Json) -> Json:
+    """The cluster says itself what the option would."""
+    return {**document, "cluster_tags": [*document["cluster_tags"], "htools:iextags:srv"]}
+
+
+def test_every_command_that_takes_the_option_is_tried() -> None:
+    """Cases stored for replay have options of their own, beside these."""
+    assert set(EXCLUDED) - {""} == {c for c in COMMANDS if accepted(c, OPTION)} - {"replay"}
+
+
+@pytest.mark.parametrize("command", EXCLUDED, ids=lambda command: command or "request")
+def test_option_says_what_a_tag_of_the_cluster_says(
+    command: str, tmp_path: Path, capsys: Capture
+) -> None:
+    """Without either it is something else."""
+    if command == "report":
+        pytest.importorskip("jinja2", reason="the template library is not installed")
+    document = EXCLUDED[command][0]
+    plain = said(tmp_path, capsys, command, document)
+    by_option = said(tmp_path, capsys, command, document, "--exclusion-tags=srv")
+    assert plain[0] in (0, 1)
+    assert by_option != plain
+    if command not in ORIGINS:
+        assert by_option == said(tmp_path, capsys, command, tagged(document))
+
+
+@pytest.mark.parametrize("command", ["ask", "balance", "show"])
+def test_option_acts_on_a_running_cluster(command: str, tmp_path: Path, capsys: Capture) -> None:
+    """Two of the instances on one node have the tag."""
+    answers = rapi_answers()
+    for one in answers["instances"][:2]:
+        one["tags"] = ["own:a"]
+    address = write_answers(tmp_path / "plain", answers)
+    words = {"ask": ("evacuate", "node1"), "balance": ("-p",), "show": ()}[command]
+    assert main([command, *words, "-m", address]) == 0
+    plain = capsys.readouterr().out
+    assert main([command, *words, "-m", address, "--exclusion-tags=own"]) == 0
+    by_option = capsys.readouterr().out
+    answers["info"]["tags"].append("htools:iextags:own")
+    assert main([command, *words, "-m", write_answers(tmp_path / "tagged", answers)]) == 0
+    assert by_option != plain
+    assert without_tags(by_option) == without_tags(capsys.readouterr().out)
