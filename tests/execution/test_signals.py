@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from iallocator.execution.marks import MARK
 
 from iallocator.cli import main
+from iallocator.execution.queues.marks import MARK
 
 from .running import CLOSED, Running, running
 
