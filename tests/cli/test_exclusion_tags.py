@@ -10,7 +10,7 @@ import pytest
 from iallocator.cli import main
 from iallocator.commands import COMMANDS
 from iallocator.commands.shared.common_options import accepted
-from iallocator.options import COMMON
+from iallocator.options.table import COMMON
 from tests.builders import as_bytes
 from tests.live.worlds import rapi_answers, write_answers
 
