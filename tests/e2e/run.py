@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from scenario import creation, execution, extras, groups, moves, outages, reading
+from scenario import creation, execution, extras, groups, moves, outages, reading, trace, upkeep
 from scenario.runner import Runner, Tally
 from vcluster import host, stage
 from vcluster.cluster import Cluster
@@ -25,6 +25,24 @@ from vcluster.node import ClusterError
 from vcluster.patches import PatchError
 
 _CANNOT_RUN = 2
+
+_SECTIONS: dict[str, Callable[[Runner, str], None]] = {
+    "creation": lambda run, _: _each(run, creation.single, creation.batches),
+    "moves": lambda run, _: _each(run, moves.single, moves.whole_nodes),
+    "groups": lambda run, _: groups.change(run),
+    "outages": lambda run, _: _each(run, outages.nodes, outages.group_policies),
+    "parameters": extras.parameters,
+    "questions": lambda run, _: extras.questions(run),
+    "last": lambda run, _: extras.last_look(run),
+    "trace": trace.calls,
+    "reading": lambda run, _: reading.doors(run),
+    "execution": lambda run, _: execution.faults(run),
+    "upkeep": lambda run, _: upkeep.upkeep(run),
+}
+"""Name -> what is done, with the parameters of the allocator; some need what earlier ones made."""
+
+_BEYOND_HAIL = ("trace", "reading", "execution", "upkeep")
+"""What Ganeti's own allocator has nothing of."""
 
 
 def _arguments() -> argparse.Namespace:
@@ -39,12 +57,16 @@ def _arguments() -> argparse.Namespace:
         "--options", default="", metavar="NAME=VALUE,...", help="parameters for the allocator"
     )
     parser.add_argument(
-        "--only-executions", action="store_true", help="only carry plans out, with faults"
+        "--only", default="", metavar="SECTION,...", help=f"only these: {', '.join(_SECTIONS)}"
     )
     parser.add_argument(
         "--keep", action="store_true", help="leave the cluster up until interrupted"
     )
-    return parser.parse_args()
+    arguments = parser.parse_args()
+    unknown = set(filter(None, arguments.only.split(","))) - set(_SECTIONS)
+    if unknown:
+        parser.error(f"--only: no section {', '.join(sorted(unknown))}")
+    return arguments
 
 
 def _captures(wanted: Path | None) -> Path:
@@ -56,28 +78,18 @@ def _captures(wanted: Path | None) -> Path:
     return wanted.resolve()
 
 
-def _scenario(run: Runner, options: str) -> None:
-    _each(
-        run,
-        lambda: extras.set_parameters(run, options),
-        lambda: creation.single(run),
-        lambda: creation.batches(run),
-        lambda: moves.single(run),
-        lambda: moves.whole_nodes(run),
-        lambda: groups.change(run),
-        lambda: outages.nodes(run),
-        lambda: outages.group_policies(run),
-        lambda: extras.parameters(run, options),
-        lambda: extras.questions(run),
-        lambda: extras.last_look(run),
-    )
+def _scenario(run: Runner, options: str, only: str, hail: bool) -> None:
+    extras.set_parameters(run, options)
+    names = only.split(",") if only else [n for n in _SECTIONS if not hail or n not in _BEYOND_HAIL]
+    for name in names:
+        _each(run, lambda run, name=name: _SECTIONS[name](run, options))
 
 
-def _each(run: Runner, *sections: Callable[[], None]) -> None:
+def _each(run: Runner, *sections: Callable[[Runner], None]) -> None:
     """Run the sections; where one cannot go on, the next is tried."""
     for section in sections:
         try:
-            section()
+            section(run)
         except ClusterError as error:
             # The rest of the section builds on what failed; the next may still show something.
             run.record("go on in this section", str(error).splitlines())
@@ -103,12 +115,10 @@ def _run(arguments: argparse.Namespace, captures: Path) -> Tally:
             f"cluster of {len(cluster.nodes)} nodes up after {time.monotonic() - started:.0f} s",
             flush=True,
         )
-        run = Runner(cluster, captures, logs, hail=arguments.plugin.name == "hail")
+        hail = arguments.plugin.name == "hail"
+        run = Runner(cluster, captures, logs, hail=hail)
         try:
-            if not arguments.only_executions:
-                _scenario(run, arguments.options)
-            if arguments.plugin.name != "hail":  # which carries nothing out
-                _each(run, lambda: reading.doors(run), lambda: execution.faults(run))
+            _scenario(run, arguments.options, arguments.only, hail)
         finally:
             _save_logs(cluster, logs)
         print(f"took {time.monotonic() - started:.0f} s; calls and logs are in {captures}")

@@ -2,32 +2,21 @@
 
 from __future__ import annotations
 
-import json
 import re
-import subprocess
 import time
-from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
 
-from vcluster import stage
-from vcluster.layout import FIRST_GROUP, NODE_STATE, instance
-from vcluster.node import ENVIRONMENT, ClusterError
+from vcluster.layout import FIRST_GROUP, instance
+from vcluster.node import ClusterError
 
+from scenario.carrying import THROUGH_LUXI, THROUGH_RAPI, Execution, Words, problems
 from scenario.creation import add
 from scenario.runner import Runner
 
-Json = dict[str, Any]
-
 _NAMES = ("ex1", "ex2", "ex3", "ex4")
-_LUXI = ("-L",)
-_RAPI = ("-m", "https://198.18.77.11:5080", "--insecure")
-_USER = {"IALLOCATOR_RAPI_USER": "e2e", "IALLOCATOR_RAPI_PASSWORD": "secret"}
-_MARK = re.compile(r"\(([0-9a-z-]+)/(\d+)/(\d+)\)$")
 _DAEMONS = "/usr/lib/ganeti/daemon-util"
-_PATIENCE = 900
 
 
 def faults(run: Runner) -> None:
@@ -39,83 +28,31 @@ def faults(run: Runner) -> None:
         Gives access to the cluster.
     """
     run.section("plans carried out")
-    _allow_rapi(run)
-    _try(run, "balance through LUXI", _LUXI)
-    _try(run, "balance through RAPI", _RAPI)
-    _try(run, "the process is killed while it submits", _LUXI, "submit", _killed)
-    _try(run, "the process is killed when jobs run", _LUXI, "accepted", _killed)
-    _try(run, "the process is killed, through RAPI", _RAPI, "accepted", _killed)
-    _try(run, "the socket closes", _LUXI, "accepted", _restarted)
-    _try(run, "somebody cancels a job", _LUXI, "accepted", _cancelled, whole=False)
-    _try(run, "a node goes offline", _LUXI, "accepted", _offline, whole=False)
-    _try(run, "interrupted once", _LUXI, "accepted", _interrupted)
+    allow_rapi(run)
+    luxi, rapi = THROUGH_LUXI, THROUGH_RAPI
+    _try(run, "balance through LUXI", luxi)
+    _try(run, "balance through RAPI", rapi)
+    _try(run, "the process is killed while it submits", luxi, "submit", _killed)
+    _try(run, "the process is killed when jobs run", luxi, "accepted", _killed)
+    _try(run, "the process is killed while it submits, through RAPI", rapi, "submit", _killed)
+    _try(run, "the process is killed when jobs run, through RAPI", rapi, "accepted", _killed)
+    _try(run, "the socket closes", luxi, "accepted", _restarted)
+    _try(run, "somebody cancels a job", luxi, "accepted", _cancelled, whole=False)
+    _try(run, "a node goes offline", luxi, "accepted", _offline, whole=False)
+    _try(run, "a node goes offline, through RAPI", rapi, "accepted", _offline, whole=False)
+    _try(run, "interrupted once", luxi, "accepted", _interrupted)
+    _try(run, "interrupted twice", luxi, "accepted", _interrupted_twice)
+    _try(run, "interrupted twice, through RAPI", rapi, "accepted", _interrupted_twice)
     run.drop(*_NAMES)
 
 
-Fault = Callable[[Runner, "_Execution"], None]
-
-
-class _Execution:
-    """A planner that runs on the master, with its journal there."""
-
-    def __init__(self, run: Runner, door: tuple[str, ...], name: str) -> None:
-        self.run = run
-        self.door = door
-        self.journal = f"{NODE_STATE}/{name}.journal"
-        self._pid = f"{NODE_STATE}/{name}.pid"
-        self._process: subprocess.Popen[str] | None = None
-
-    def start(self, *words: str) -> None:
-        """Start it."""
-        plugin = json.loads(stage.SETTINGS.read_text(encoding="utf-8"))["plugin"]
-        script = 'echo $$ > "$0"; exec "$@"'
-        command = self.run.cluster.master.command(
-            "sh", "-c", script, self._pid, plugin, "balance", *self.door, "-X", "--json", *words
-        )
-        self._process = subprocess.Popen(
-            command,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            env={**ENVIRONMENT, **_USER},
-        )
-
-    def end(self) -> tuple[int, Json, str]:
-        """Wait for it: status, report and stderr."""
-        assert self._process is not None
-        out, err = self._process.communicate(timeout=_PATIENCE)
-        found = json.loads(out)["execution"] if out.strip() else {}
-        return self._process.returncode, found, err
-
-    def kill(self, signal: str) -> None:
-        """Send it a signal."""
-        master = self.run.cluster.master
-        master.run("kill", f"-{signal}", master.path(self._pid).read_text().strip())
-
-    def events(self) -> list[Json]:
-        """What its journal says so far, whole lines only."""
-        path = self.run.cluster.master.path(self.journal)
-        text = path.read_text(encoding="utf-8") if path.exists() else ""
-        return [json.loads(line) for line in text.split("\n")[:-1]]
-
-    def wait_for(self, event: str) -> None:
-        """Return as soon as its journal has such an event, or it has ended."""
-        assert self._process is not None
-        while self._process.poll() is None:
-            if any(one["event"] == event for one in self.events()):
-                return
-            time.sleep(0.02)
-
-    def ids(self) -> list[int]:
-        """The jobs that the queue took."""
-        return [job for one in self.events() if one["event"] == "accepted" for _, job in one["ids"]]
+Fault = Callable[[Runner, Execution], None]
 
 
 def _try(
     run: Runner,
     label: str,
-    door: tuple[str, ...],
+    door: Words,
     moment: str = "",
     fault: Fault | None = None,
     whole: bool = True,
@@ -125,85 +62,49 @@ def _try(
     `whole`: in the end, resumed if need be, everything has been done.
     """
     _crowd(run)
-    execution = _Execution(run, door, re.sub(r"[^a-z]+", "-", label.lower()))
-    execution.start("--journal", execution.journal, "-G", FIRST_GROUP)
+    execution = Execution(run, door, re.sub(r"[^a-z]+", "-", label.lower()))
+    execution.begin("-G", FIRST_GROUP)
     if fault is not None:
         execution.wait_for(moment)
         fault(run, execution)
     status, found, err = execution.end()
+    expected = {_killed: -9, _interrupted_twice: 130}.get(fault) if fault else None
+    if expected is not None and status != expected:
+        run.record(f"{label}: how the first attempt ended", [f"status {status}", err[-500:]])
     if fault is not None:
-        execution.start("--resume", execution.journal)
-        status, found, err = execution.end()
-    run.record(label, list(_problems(run, execution, status, found, whole)) or [])
+        status, found, err = execution.resumed()
+    run.record(label, list(problems(run, status, found, whole)))
     if status not in (0, 1):
         run.record(f"{label}: how it ended", err.splitlines()[-3:])
     _repair(run)
 
 
-def _problems(
-    run: Runner, execution: _Execution, status: int, found: Json, whole: bool
-) -> Iterator[str]:
-    """What is wrong with an execution that has ended."""
-    if not found:
-        yield f"no report, exit status {status}"
-        return
-    if whole and not (found["complete"] and status == 0):
-        yield f"not all was done: {[job for job in found['jobs'] if job['state'] != 'done']}"
-    if not whole and (status == 0) != found["complete"]:
-        yield f"exit status {status} though complete is {found['complete']}"
-    here = run.cluster.instances()
-    for one in found["instances"]:
-        now = list(here[one["instance"]].nodes)
-        if one["now"] != now:
-            yield f"{one['instance']} is on {now}, the report says {one['now']}"
-        ends = {tuple(one["from"]): "not moved", tuple(one["to"]): "as planned"}
-        if one["state"] != ends.get(tuple(now), "half moved"):
-            yield f"{one['instance']} is on {now}, the report calls that {one['state']}"
-    yield from _done_twice(run, found["run"])
-
-
-def _done_twice(run: Runner, name: str) -> Iterator[str]:
-    """Jobs of the execution that did more in the queue, in all attempts, than they have opcodes."""
-    done: Counter[str] = Counter()
-    sizes: dict[str, int] = {}
-    queue = run.cluster.master.path("/var/lib/ganeti/queue")
-    for path in queue.glob("job-*"):
-        codes = json.loads(path.read_text(encoding="utf-8"))["ops"]
-        mark = _mark(codes[0]["input"].get("reason") or [])
-        if mark and mark[1] == name:
-            done[mark[2]] += sum(code["status"] == "success" for code in codes)
-            sizes[mark[2]] = max(len(codes), sizes.get(mark[2], 0))
-    for job, times in done.items():
-        if times > sizes[job]:
-            yield f"job {job} of {sizes[job]} opcodes did {times}"
-    if not done:
-        yield "no job in the queue has the mark of the execution"
-
-
-def _mark(trail: list[Any]) -> re.Match[str] | None:
-    return next((mark for entry in trail if (mark := _MARK.search(str(entry[1])))), None)
-
-
-def _killed(run: Runner, execution: _Execution) -> None:
+def _killed(run: Runner, execution: Execution) -> None:
     execution.kill("KILL")
 
 
-def _interrupted(run: Runner, execution: _Execution) -> None:
+def _interrupted(run: Runner, execution: Execution) -> None:
     execution.kill("INT")
 
 
-def _restarted(run: Runner, execution: _Execution) -> None:
+def _interrupted_twice(run: Runner, execution: Execution) -> None:
+    execution.kill("INT")
+    time.sleep(1)  # two at the same moment are one
+    execution.kill("INT")
+
+
+def _restarted(run: Runner, execution: Execution) -> None:
     run.arrange(_DAEMONS, "stop", "ganeti-luxid")
     run.cluster.master.run(_DAEMONS, "start", "ganeti-luxid")
 
 
-def _cancelled(run: Runner, execution: _Execution) -> None:
+def _cancelled(run: Runner, execution: Execution) -> None:
     ids = execution.ids()
     if ids:
         run.cluster.gnt("gnt-job", "cancel", "--force", str(ids[-1]))
 
 
-def _offline(run: Runner, execution: _Execution) -> None:
+def _offline(run: Runner, execution: Execution) -> None:
     third = run.nodes_of(FIRST_GROUP)[2]
     run.cluster.gnt("gnt-node", "modify", "--force", "--offline=yes", third)
 
@@ -229,7 +130,7 @@ def _crowd(run: Runner) -> None:
             raise ClusterError("instances that should be balanced do not start")
 
 
-def _allow_rapi(run: Runner) -> None:
+def allow_rapi(run: Runner) -> None:
     """A user of RAPI who may write."""
     users = Path(run.cluster.master.path("/var/lib/ganeti/rapi/users"))
     users.write_text("e2e secret write\n", encoding="utf-8")

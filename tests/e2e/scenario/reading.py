@@ -12,10 +12,37 @@ from scenario.creation import add
 from scenario.runner import Runner
 
 _NAMES = ("re1", "re2", "re3", "re4")
-_RAPI = "198.18.77.11"
+RAPI = "198.18.77.11"
 _LISTS = ("-p", "--print-instances")
+_MEASURED = f"{NODE_STATE}/measured.json"
+
+_VARIANTS = {
+    "exclusion tags": ("--exclusion-tags=own",),
+    "measured load": (f"--mond-data={_MEASURED}",),
+    "one move": ("--max-length=1",),
+    "no disk moves": ("--no-disk-moves",),
+}
+"""What the plans are made with, once more."""
+
+_ON_KVM = {
+    "kvm": (),
+    "kvm, another memory of nodes": ("--static-kvm-node-memory=2000",),
+    "kvm, memory as reported": ("--static-kvm-node-memory=0",),
+}
+
+_ASK_DAEMONS = """
+import json, sys, urllib.request
+found = []
+for node in sys.argv[2:]:
+    url = f"http://{node}:1815/1/report/default/cpu-avg-load"
+    with urllib.request.urlopen(url, timeout=60) as answer:
+        found.append({"node": node, "reports": [json.load(answer)]})
+json.dump(found, open(sys.argv[1], "w"))
+"""
+"""Runs on the master: what the monitoring daemons say at one moment, for both programs."""
 
 Rows = dict[str, list[str]]
+Words = tuple[str, ...]
 
 
 def doors(run: Runner) -> None:
@@ -31,38 +58,69 @@ def doors(run: Runner) -> None:
     for name, memory in zip(_NAMES, (4096, 2048, 2048, 1024), strict=True):
         where = f"--node={one}:{two if name != 're4' else three}"
         run.arrange(*add(name, "drbd", "--no-wait-for-sync", where, memory=memory))
+    for name in _NAMES[:2]:
+        run.arrange("gnt-instance", "add-tags", instance(name), "own:a")
     ours, theirs = f"{NODE_STATE}/ours", f"{NODE_STATE}/theirs"
     run.cluster.master.run("mkdir", "-p", ours, theirs)
-    snapshot = run.cluster.master.run(_program(), "snapshot", "-L", "-d", ours)
+    snapshot = run.cluster.master.run(program(), "snapshot", "-L", "-d", ours)
     hscan = run.cluster.master.run("hscan", "-L", "-d", theirs)
     run.record("snapshot says what hscan says", _different(snapshot.output, hscan.output))
     _compare(run, "LUXI", ("-L",), ("-L",))
-    _compare(run, "RAPI", ("-m", _RAPI, "--insecure"), ("-m", _RAPI))
+    _compare(run, "RAPI", ("-m", RAPI, "--insecure"), ("-m", RAPI))
     _compare(run, "our snapshot", ("-t", f"{ours}/LOCAL.data"), ("-t", f"{ours}/LOCAL.data"))
     _compare(run, "hscan's file", ("-t", f"{theirs}/LOCAL.data"), ("-L",))
     _monitored(run)
+    _plans(run, f"{theirs}/LOCAL.data", _VARIANTS)
+    _on_kvm(run, theirs)
     run.drop(*_NAMES)
 
 
-def _program() -> str:
+def program() -> str:
     """The program inside the nodes."""
     return str(json.loads(stage.SETTINGS.read_text(encoding="utf-8"))["plugin"])
 
 
-def _compare(run: Runner, door: str, ours: tuple[str, ...], theirs: tuple[str, ...]) -> None:
+def _plans(run: Runner, file: str, variants: dict[str, Words]) -> None:
+    """Tables and plan of the first group, through every door, beside hbal's with the same words."""
+    for label, words in variants.items():
+        for door, ours, theirs in (
+            ("LUXI", ("-L",), ("-L",)),
+            ("RAPI", ("-m", RAPI, "--insecure"), ("-m", RAPI)),
+            ("hscan's file", ("-t", file), ("-t", file)),
+        ):
+            found = _beside(run, (*ours, *words), (*theirs, *words), FIRST_GROUP)
+            run.record(f"{door}, {label}: hbal's tables and plan", found)
+
+
+def _on_kvm(run: Runner, folder: str) -> None:
+    """With kvm first among the hypervisors nodes need memory of their own."""
+    kvm = "--hypervisor-parameters=kvm:kvm_path=/usr/local/sbin/kvm,kernel_path="
+    run.arrange("gnt-cluster", "modify", "--enabled-hypervisors=kvm,fake", kvm)
+    for label, words in _ON_KVM.items():
+        run.cluster.master.run("hscan", "-L", "-d", folder, *words)
+        _plans(run, f"{folder}/LOCAL.data", {label: words})
+    run.arrange("gnt-cluster", "modify", "--enabled-hypervisors=fake")
+
+
+def _compare(run: Runner, door: str, ours: Words, theirs: Words) -> None:
     """Tables and plan of each group, ours on `ours` and hbal's on `theirs`."""
     for group in (FIRST_GROUP, SECOND_GROUP):
-        words = ("-G", group, *_LISTS)
-        hbal = run.cluster.master.run("hbal", *theirs, *words)
-        balance = (_program(), "balance", "--compat=hail", *ours, *words)
-        tables = run.cluster.master.run(*balance)
-        plan = run.cluster.master.run(*balance[:-2], "--json")
-        found = [] if hbal.status == tables.status == 0 else [hbal.output, tables.output]
-        known, own = _rows(hbal.output), _rows(tables.output)
-        found += _different(_lines(own, known), _lines(known, known))
-        if not found:
-            found += _different(_moves(plan.output), _hbal_moves(hbal.output))
-        run.record(f"{door}: hbal's tables and plan, {group}", found)
+        run.record(f"{door}: hbal's tables and plan, {group}", _beside(run, ours, theirs, group))
+
+
+def _beside(run: Runner, ours: Words, theirs: Words, group: str) -> list[str]:
+    """What differs of tables and plan of one group."""
+    words = ("-G", group, *_LISTS)
+    hbal = run.cluster.master.run("hbal", *theirs, *words)
+    balance = (program(), "balance", "--compat=hail", *ours, *words)
+    tables = run.cluster.master.run(*balance)
+    plan = run.cluster.master.run(*balance[:-2], "--json")
+    found = [] if hbal.status == tables.status == 0 else [hbal.output, tables.output]
+    known, own = _rows(hbal.output), _rows(tables.output)
+    if not known:
+        found.append("hbal shows no tables")
+    found += _different(_lines(own, known), _lines(known, known))
+    return found or _different(_moves(plan.output), _hbal_moves(hbal.output))
 
 
 def _rows(output: str) -> Rows:
@@ -105,9 +163,11 @@ def _different(ours: str, theirs: str) -> list[str]:
 
 
 def _monitored(run: Runner) -> None:
-    """Every node says how busy it is; the plan is made with that."""
+    """Every node says how busy it is; what it says at one moment is kept for both programs."""
     done = run.cluster.master.run(
-        _program(), "check", "-L", "--mond", "--exit-on-missing-mond-data", "--json"
+        program(), "check", "-L", "--mond", "--exit-on-missing-mond-data", "--json"
     )
     whole = done.output.lstrip().startswith("{")
     run.record("all monitoring daemons answer", [] if whole else done.output.splitlines())
+    nodes = [node.name for node in run.cluster.specs]
+    run.arrange("python3", "-c", _ASK_DAEMONS, _MEASURED, *nodes)

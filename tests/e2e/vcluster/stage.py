@@ -50,6 +50,7 @@ def prepare(specs: Iterable[NodeSpec], plugin: Path, captures: Path) -> str:
     mounts.shadow(Path("/srv"))
     STORE.mkdir(mode=0o755)
     _storage_directories()
+    mounts.shadow(Path("/etc"))  # the allocator's configuration file may come there
     patches.apply()
     _devices()
     # Of the administrator's home, neither keys nor what a shell does at its start.
@@ -101,6 +102,9 @@ def _fake_commands() -> None:
             link = target / command
             link.unlink(missing_ok=True)
             link.symlink_to(copy)
+    kvm = target / "kvm"  # Ganeti asks it for its version where kvm is a hypervisor
+    kvm.write_text("#!/bin/sh\necho QEMU emulator version 7.2.0, Copyright\n", encoding="utf-8")
+    kvm.chmod(0o755)
 
 
 def _operating_system() -> None:

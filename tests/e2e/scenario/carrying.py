@@ -1,0 +1,141 @@
+"""A planner of ours that carries its plan out on the master, and what must hold afterwards."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import time
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+from vcluster.layout import NODE_STATE
+from vcluster.node import ENVIRONMENT
+
+from scenario.reading import RAPI, program
+from scenario.runner import Runner
+
+Json = dict[str, Any]
+Words = tuple[str, ...]
+
+THROUGH_LUXI: Words = ("-L",)
+THROUGH_RAPI: Words = ("-m", f"https://{RAPI}:5080", "--insecure")
+
+_USER = {"IALLOCATOR_RAPI_USER": "e2e", "IALLOCATOR_RAPI_PASSWORD": "secret"}
+_MARK = re.compile(r"\(([0-9a-z-]+)/(\d+)/(\d+)\)$")
+_PATIENCE = 1800
+
+
+class Execution:
+    """A planner that runs on the master, with its journal there."""
+
+    def __init__(self, run: Runner, door: Words, name: str, command: str = "balance") -> None:
+        self.run = run
+        self._door = door
+        self._command = command
+        self.journal = f"{NODE_STATE}/{name}.journal"
+        self._pid = f"{NODE_STATE}/{name}.pid"
+        self._process: subprocess.Popen[str] | None = None
+
+    def start(self, *words: str) -> None:
+        """Start it."""
+        script = 'echo $$ > "$0"; exec "$@"'
+        told = (program(), self._command, *self._door, "-X", "--json", *words)
+        self._process = subprocess.Popen(
+            self.run.cluster.master.command("sh", "-c", script, self._pid, *told),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env={**ENVIRONMENT, **_USER},
+        )
+
+    def begin(self, *words: str) -> None:
+        """Start it with a new journal."""
+        self.start("--journal", self.journal, *words)
+
+    def resumed(self, *words: str) -> tuple[int, Json, str]:
+        """Let it go on, to its end."""
+        self.start("--resume", self.journal, *words)
+        return self.end()
+
+    def end(self) -> tuple[int, Json, str]:
+        """Wait for it: status, report and stderr."""
+        assert self._process is not None
+        out, err = self._process.communicate(timeout=_PATIENCE)
+        found = json.loads(out)["execution"] if out.strip() else {}
+        return self._process.returncode, found, err
+
+    def kill(self, signal: str) -> None:
+        """Send it a signal."""
+        master = self.run.cluster.master
+        master.run("kill", f"-{signal}", master.path(self._pid).read_text().strip())
+
+    def events(self) -> list[Json]:
+        """What its journal says so far, whole lines only."""
+        path = self.run.cluster.master.path(self.journal)
+        text = path.read_text(encoding="utf-8") if path.exists() else ""
+        return [json.loads(line) for line in text.split("\n")[:-1]]
+
+    def wait_for(self, event: str) -> None:
+        """Return as soon as its journal has such an event, or it has ended."""
+        assert self._process is not None
+        while self._process.poll() is None:
+            if any(one["event"] == event for one in self.events()):
+                return
+            time.sleep(0.02)
+
+    def ids(self) -> list[int]:
+        """The jobs that the queue took."""
+        return [job for one in self.events() if one["event"] == "accepted" for _, job in one["ids"]]
+
+
+def problems(run: Runner, status: int, found: Json, whole: bool) -> Iterator[str]:
+    """What is wrong with an execution that has ended.
+
+    `whole`: everything must have been done.
+    """
+    if not found:
+        yield f"no report, exit status {status}"
+        return
+    if whole and not (found["complete"] and status == 0):
+        yield f"not all was done: {[job for job in found['jobs'] if job['state'] != 'done']}"
+    if not whole and (status == 0) != found["complete"]:
+        yield f"exit status {status} though complete is {found['complete']}"
+    here = run.cluster.instances()
+    for one in found["instances"]:
+        now = list(here[one["instance"]].nodes)
+        if one["now"] != now:
+            yield f"{one['instance']} is on {now}, the report says {one['now']}"
+        ends = {tuple(one["from"]): "not moved", tuple(one["to"]): "as planned"}
+        if one["from"] != one["to"] and one["state"] != ends.get(tuple(now), "half moved"):
+            yield f"{one['instance']} is on {now}, the report calls that {one['state']}"
+    yield from done_twice(run, found["run"])
+
+
+def done_twice(run: Runner, name: str) -> Iterator[str]:
+    """Jobs of the execution that did more in the queue, in all attempts, than they have opcodes."""
+    done: Counter[str] = Counter()
+    sizes: dict[str, int] = {}
+    for codes in queued(run):
+        mark = _mark(codes[0]["input"].get("reason") or [])
+        if mark and mark[1] == name:
+            done[mark[2]] += sum(code["status"] == "success" for code in codes)
+            sizes[mark[2]] = max(len(codes), sizes.get(mark[2], 0))
+    for job, times in done.items():
+        if times > sizes[job]:
+            yield f"job {job} of {sizes[job]} opcodes did {times}"
+    if not done:
+        yield "no job in the queue has the mark of the execution"
+
+
+def queued(run: Runner) -> Iterator[list[Json]]:
+    """The opcodes of every job in Ganeti's queue."""
+    queue = run.cluster.master.path("/var/lib/ganeti/queue")
+    for path in queue.glob("job-*"):
+        yield json.loads(path.read_text(encoding="utf-8"))["ops"]
+
+
+def _mark(trail: list[Any]) -> re.Match[str] | None:
+    return next((mark for entry in trail if (mark := _MARK.search(str(entry[1])))), None)
