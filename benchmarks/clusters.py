@@ -250,7 +250,8 @@ def as_text(whole: Json) -> str:
     """The cluster of a document in htools' text format."""
     from iallocator.model.state import State
     from iallocator.sources.writer import write_text
-    from iallocator.wire.document import Reading, read_cluster
+    from iallocator.wire.document import read_cluster
+    from iallocator.wire.reading import Reading
 
     cluster = read_cluster(whole, Reading())
     return write_text(cluster, State(cluster))

@@ -21,7 +21,7 @@ from iallocator.planners.plan import traffic
 from iallocator.planners.result import GroupPlans
 from iallocator.planners.stop_criteria import StopCriteria
 from iallocator.sources.text import read_text
-from iallocator.wire.document import Reading
+from iallocator.wire.reading import Reading
 from tests.conformance.documents import document
 from tests.planners.hbal import HbalPlan, as_text, hbal
 from tests.planners.test_balance_against_hbal import comparable

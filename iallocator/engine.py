@@ -15,8 +15,9 @@ from iallocator.requests import (
     NodeEvacuate,
     Relocate,
 )
-from iallocator.wire.document import Reading, read_cluster
+from iallocator.wire.document import read_cluster
 from iallocator.wire.read import decode
+from iallocator.wire.reading import Reading
 from iallocator.wire.request import read_request
 
 TYPE_CHECKING = False

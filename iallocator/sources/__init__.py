@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from iallocator.model.policy import Policy
     from iallocator.options.settings import Settings
     from iallocator.sources.text import TextCluster
-    from iallocator.wire.document import Reading
     from iallocator.wire.fields import Raw
+    from iallocator.wire.reading import Reading
 
 __all__ = ["Source", "document_path", "load", "named", "substitute"]
 
@@ -160,7 +160,8 @@ def _words(settings: Settings, target: str) -> list[str]:
 
 
 def _document(raw: bytes, reading: Reading) -> Source:
-    from iallocator.wire.document import cluster_policy, read_cluster
+    from iallocator.wire.document import read_cluster
+    from iallocator.wire.policy import cluster_policy
     from iallocator.wire.read import decode
 
     document = decode(raw)

@@ -15,7 +15,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from iallocator.wire.document import Reading
+    from iallocator.wire.reading import Reading
 
 __all__ = ["parse_size", "simulate"]
 

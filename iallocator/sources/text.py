@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     from iallocator.model.policy import Policy
     from iallocator.sources.lines import Line
-    from iallocator.wire.document import Reading
+    from iallocator.wire.reading import Reading
 
 __all__ = ["STATUS", "TextCluster", "read_text"]
 

@@ -16,22 +16,10 @@ no capacities          0, for nodes that could not be asked
 
 from __future__ import annotations
 
-from iallocator.compat import OURS
 from iallocator.errors import RequestError
 from iallocator.model.cluster import Cluster, Group, Node
-from iallocator.model.instance import NO_LOAD, UNIT_LOAD, Instance
-from iallocator.model.policy import (
-    ALL_TEMPLATES,
-    DEFAULT_MAX,
-    DEFAULT_MIN,
-    DEFAULT_SPINDLE_RATIO,
-    DEFAULT_STD,
-    DEFAULT_VCPU_RATIO,
-    Interval,
-    Policy,
-    Spec,
-)
-from iallocator.model.tags import interpret_instance_tags, interpret_tags
+from iallocator.model.instance import Instance
+from iallocator.model.tags import interpret_tags
 from iallocator.wire.fields import (
     absent,
     boolean,
@@ -42,26 +30,23 @@ from iallocator.wire.fields import (
     members,
     names,
     number,
-    objects,
     one_of,
     strings,
     text,
 )
-from iallocator.wire.pools_present import instance_speaks_of_pools, speaks_of_pools
+from iallocator.wire.instance import keys_of, read_instance
+from iallocator.wire.policy import cluster_policy, read_policy
+from iallocator.wire.pools_present import speaks_of_pools
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-    from typing import Any
+    from collections.abc import Iterator
 
-    from iallocator.compat import Ways
-    from iallocator.model.keys import PlacementKey
+    from iallocator.model.policy import Policy
     from iallocator.wire.fields import Raw
+    from iallocator.wire.reading import Reading
 
-__all__ = [
-    "DEFAULT_GROUP", "Reading", "cluster_policy", "doubts", "keys_of", "new_instance",
-    "read_cluster",
-]  # fmt: skip
+__all__ = ["DEFAULT_GROUP", "doubts", "read_cluster"]
 
 DEFAULT_GROUP = "00000000-0000-0000-0000-000000000000"
 """UUID of the group that documents without groups are given."""
@@ -70,79 +55,6 @@ VERSION = 2
 """Of the protocol."""
 
 ALLOC_POLICIES = ("preferred", "last_resort", "unallocable")
-SOURCELESS = frozenset({"size", "mode", "spindles", "dev_type"})
-"""Members of a disk that do not tell where it comes from."""
-
-ADMIN_STATES = ("up", "down", "offline")
-
-
-class Reading:
-    """How a document is to be read.
-
-    Attributes
-    ----------
-    ways:
-        What of it counts, and how ties are broken.
-    static_kvm_memory:
-        MiB that a node itself takes where the first hypervisor is kvm; 0: as reported.
-    ignore_load:
-        Whether instances count without dynamic utilisation.
-    exclusion:
-        Prefixes of tags that keep instances apart, beside those that the cluster names.
-    reads_auto_balance, reads_cpu_speed:
-        Whether that counts; hail looks at neither, though its kin do, which read elsewhere.
-    """
-
-    __slots__ = (
-        "exclusion",
-        "ignore_load",
-        "reads_auto_balance",
-        "reads_cpu_speed",
-        "static_kvm_memory",
-        "ways",
-    )
-
-    def __init__(
-        self,
-        ways: Ways = OURS,
-        static_kvm_memory: int = 4096,
-        ignore_load: bool = False,
-        exclusion: Sequence[str] = (),
-    ) -> None:
-        self.ways = ways
-        self.static_kvm_memory = static_kvm_memory
-        self.ignore_load = ignore_load
-        self.exclusion = exclusion
-        self.reads_auto_balance = ways.reads_auto_balance
-        self.reads_cpu_speed = ways.reads_cpu_speed
-
-    @property
-    def load(self) -> tuple[float, float, float, float]:
-        """The dynamic utilisation of an instance of which nothing is known."""
-        return NO_LOAD if self.ignore_load else UNIT_LOAD
-
-    def ordered(self, raw: dict[str, Raw]) -> list[tuple[str, Raw]]:
-        """The members of `raw`, those that win ties first."""
-        if not self.ways.orders_by_name:
-            return list(raw.items())[::-1]
-        return sorted(raw.items())
-
-    def groups(self, raw: dict[str, Raw]) -> list[tuple[str, Raw]]:
-        """The groups in `raw`: as they stand there, or by name."""
-        if not self.ways.orders_by_name:
-            return list(raw.items())
-        return sorted(raw.items(), key=lambda item: (str(item[1].get("name")), item[0]))
-
-    def place(self, instance: Instance, cluster: Cluster) -> None:
-        """Give a new instance its place in the order, and the meaning of its tags."""
-        from bisect import bisect
-
-        if not self.ways.orders_by_name:
-            instance.order = -1
-        else:
-            names = [other.name for other in cluster.instances]
-            instance.order = bisect(names, instance.name) - 0.5
-        interpret_instance_tags(instance, cluster.tags, self.exclusion)
 
 
 def read_cluster(document: Raw, reading: Reading) -> Cluster:
@@ -172,7 +84,7 @@ def read_cluster(document: Raw, reading: Reading) -> Cluster:
     instances: list[Instance] = []
     for name, raw in reading.ordered(members(document, "instances")):
         try:
-            instance = _instance(name, raw, reading)
+            instance = read_instance(name, raw, reading)
             instance.nodes = _places(raw, index, instance)
         except RequestError as error:
             raise error.below(f"instances/{name}") from None
@@ -214,11 +126,6 @@ def _read_pools(document: Raw, cluster: Cluster) -> None:
         read_pools(document, cluster)
 
 
-def cluster_policy(document: Raw) -> Policy:
-    """The policy of the whole cluster."""
-    return _policy(document, "ipolicy", Policy(), partial=True)
-
-
 def _groups(document: Raw, policy: Policy, reading: Reading) -> dict[str, Group]:
     raw_groups = members(document, "nodegroups", {})
     if not raw_groups:
@@ -230,7 +137,7 @@ def _groups(document: Raw, policy: Policy, reading: Reading) -> dict[str, Group]
                 len(groups),
                 uuid,
                 text(raw, "name"),
-                _policy(raw, "ipolicy", policy),
+                read_policy(raw, "ipolicy", policy),
                 one_of(raw, "alloc_policy", ALLOC_POLICIES, "preferred"),
                 strings(raw, "networks", []),
                 strings(raw, "tags", []),
@@ -238,58 +145,6 @@ def _groups(document: Raw, policy: Policy, reading: Reading) -> dict[str, Group]
         except RequestError as error:
             raise error.below(f"nodegroups/{uuid}") from None
     return groups
-
-
-def _policy(raw: Raw, key: str, default: Policy, partial: bool = False) -> Policy:
-    """The policy in the member `key`; sizes of a `partial` one are completed with the default."""
-    if raw.get(key) is None:
-        return default
-    policy = child(raw, key)
-    try:
-        return Policy(
-            _intervals(policy, partial),
-            _spec(policy, "std", DEFAULT_STD, partial),
-            strings(policy, "disk-templates", list(ALL_TEMPLATES)),
-            factor(policy, "vcpu-ratio", DEFAULT_VCPU_RATIO),
-            factor(policy, "spindle-ratio", DEFAULT_SPINDLE_RATIO),
-        )
-    except RequestError as error:
-        raise error.below(key) from None
-
-
-def _intervals(policy: Raw, partial: bool) -> list[Interval]:
-    if "minmax" not in policy:
-        low = _spec(policy, "min", DEFAULT_MIN, partial)
-        return [Interval(low, _spec(policy, "max", DEFAULT_MAX, partial))]
-    intervals = []
-    for position, pair in enumerate(objects(policy, "minmax")):
-        try:
-            low, high = (DEFAULT_MIN, DEFAULT_MAX) if partial else (absent, absent)
-            low = _spec(pair, "min", low, partial)
-            intervals.append(Interval(low, _spec(pair, "max", high, partial)))
-        except RequestError as error:
-            raise error.below(f"minmax/{position}") from None
-    if not intervals:
-        raise RequestError("minmax", "expected at least one interval, got none")
-    return intervals
-
-
-def _spec(raw: Raw, key: str, default: Any, partial: bool = False) -> Spec:
-    if key not in raw and default is not absent:
-        return default  # type: ignore[no-any-return]
-    spec = child(raw, key)
-    base = DEFAULT_STD if default is absent else default
-    try:
-        return Spec(
-            integer(spec, "memory-size", base.memory if partial else absent),
-            integer(spec, "cpu-count", base.cpus if partial else absent),
-            integer(spec, "disk-size", base.disk if partial else absent),
-            integer(spec, "disk-count", base.disks if partial else absent),
-            integer(spec, "nic-count", base.nics),
-            integer(spec, "spindle-use", base.spindles),
-        )
-    except RequestError as error:
-        raise error.below(key) from None
 
 
 def _node(
@@ -306,13 +161,7 @@ def _node(
     # who cannot be asked reports nothing, and what it might report does not count
     dark = 0 if offline or not vm_capable else absent
     reserved_memory = integer(raw, "reserved_memory", dark)
-    try:
-        exclusive = boolean(parameters, "exclusive_storage", False)
-        spindle_count = integer(parameters, "spindle_count", 1)
-        speed = factor(parameters, "cpu_speed", 1.0)
-        oob_program: str | None = text(parameters, "oob_program", None)
-    except RequestError as error:
-        raise error.below("ndparams") from None
+    exclusive, spindle_count, speed, oob_program = _known(parameters)
     return Node(
         name,
         groups[uuid],
@@ -337,86 +186,17 @@ def _node(
     )
 
 
-def new_instance(raw: Raw, reading: Reading, cluster: Cluster) -> Instance:
-    """An instance that a request describes, in its place among those of `cluster`.
-
-    It has no nodes yet, and it will run, whatever the description says of its state.
-    """
-    instance = _instance(text(raw, "name"), raw, reading, new=True)
-    reading.place(instance, cluster)
-    instance.asked = raw
-    if reading.ways.reads_pools and (cluster.storage or instance_speaks_of_pools(raw)):
-        from iallocator.wire.pools import settle_pools
-
-        settle_pools(instance, raw, cluster)
-    return instance
-
-
-def _instance(name: str, raw: Raw, reading: Reading, new: bool = False) -> Instance:
-    disks = objects(raw, "disks", [])
-    template = one_of(raw, "disk_template", ALL_TEMPLATES)
-    sizes: list[int] = []
-    spindles: int | None = 0
-    for position, disk in enumerate(disks):
-        try:
-            sizes.append(integer(disk, "size"))
-            own = None if disk.get("spindles") is None else integer(disk, "spindles")
-            if not disk.keys() <= SOURCELESS:
-                _check_source(disk)
-        except RequestError as error:
-            raise error.below(f"disks/{position}") from None
-        spindles = None if spindles is None or own is None else spindles + own
-    instance = Instance(
-        name,
-        integer(raw, "memory"),
-        integer(raw, "vcpus"),
-        integer(raw, "disk_space_total", sum(sizes)),
-        sizes,
-        template,
-        spindles=spindles,
-        spindles_anywhere=reading.ways.counts_spindles_anywhere,
-        spindle_use=integer(raw, "spindle_use", 1),
-        admin_state="up" if new else _admin_state(raw),
-        forthcoming=False if new else boolean(raw, "forthcoming", False),
-        auto_balance=boolean(raw, "auto_balance", True) or not reading.reads_auto_balance,
-        tags=strings(raw, "tags", []),
-        networks=_networks(raw),
-        load=reading.load,
-    )
-    if "placement_keys" in raw:
-        instance.placement_keys = keys_of(raw)
-    return instance
-
-
-def keys_of(raw: Raw, level: str = "server") -> Sequence[PlacementKey]:
-    """The ``placement_keys`` of a cluster, an instance or a request; what reads them loads late."""
-    from iallocator.wire.placement_keys import read_keys
-
-    return read_keys(raw, level)
-
-
-def _check_source(disk: Raw) -> None:
-    """What a disk comes from is text or null; whether it matters is not known yet."""
-    for key in ("vg", "metavg", "provider", "pool"):
-        if key in disk:
-            text(disk, key, None)
-
-
-def _admin_state(raw: Raw) -> str:
-    if "admin_state" in raw:
-        return one_of(raw, "admin_state", ADMIN_STATES)
-    return "up" if boolean(raw, "should_run", True) else "down"
-
-
-def _networks(raw: Raw) -> list[str]:
-    found: list[str] = []
-    for position, nic in enumerate(objects(raw, "nics", [])):
-        if nic.get("network") is not None:
-            try:
-                found.append(text(nic, "network"))
-            except RequestError as error:
-                raise error.below(f"nics/{position}") from None
-    return found
+def _known(parameters: Raw) -> tuple[bool, int, float, str | None]:
+    """Exclusive storage, spindles, speed of cpus and the program that switches a node's power."""
+    try:
+        return (
+            boolean(parameters, "exclusive_storage", False),
+            integer(parameters, "spindle_count", 1),
+            factor(parameters, "cpu_speed", 1.0),
+            text(parameters, "oob_program", None),
+        )
+    except RequestError as error:
+        raise error.below("ndparams") from None
 
 
 def _places(raw: Raw, index: dict[str, int], instance: Instance) -> tuple[int, ...]:

@@ -14,8 +14,8 @@ from iallocator.requests import (
     NodeEvacuate,
     Relocate,
 )
-from iallocator.wire.document import keys_of, new_instance
 from iallocator.wire.fields import child, describe, integer, names, objects, one_of, text
+from iallocator.wire.instance import keys_of, new_instance
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from iallocator.model.cluster import Cluster
     from iallocator.model.instance import Instance
     from iallocator.requests import Request
-    from iallocator.wire.document import Reading
     from iallocator.wire.fields import Raw
+    from iallocator.wire.reading import Reading
 
 __all__ = ["read_request"]
 

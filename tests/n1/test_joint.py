@@ -11,7 +11,8 @@ import pytest
 from iallocator.model.state import State
 from iallocator.n1.loss.joint import JointFailures
 from iallocator.n1.rules import Rules
-from iallocator.wire.document import Reading, read_cluster
+from iallocator.wire.document import read_cluster
+from iallocator.wire.reading import Reading
 from tests.builders import cluster, instance
 
 Json = dict[str, Any]

@@ -6,7 +6,8 @@ import pytest
 
 from iallocator.options.settings import Settings
 from iallocator.placement.context import Context
-from iallocator.wire.document import Reading, read_cluster
+from iallocator.wire.document import read_cluster
+from iallocator.wire.reading import Reading
 from tests.builders import Json, cluster, instance
 
 

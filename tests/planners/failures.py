@@ -8,7 +8,8 @@ from iallocator.model.state import State
 from iallocator.n1.rules import Rules
 from iallocator.n1.simulation import Simulation
 from iallocator.scoring import Kernels
-from iallocator.wire.document import Reading, read_cluster
+from iallocator.wire.document import read_cluster
+from iallocator.wire.reading import Reading
 
 Json = dict[str, Any]
 

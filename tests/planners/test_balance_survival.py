@@ -12,7 +12,8 @@ import pytest
 from iallocator.cli import main
 from iallocator.model.state import State
 from iallocator.planners.survival import FailureGuard, Survival, doomed
-from iallocator.wire.document import Reading, read_cluster
+from iallocator.wire.document import read_cluster
+from iallocator.wire.reading import Reading
 from tests.builders import cluster, instance
 
 from .failures import unsurvivable, unsurvivable_in

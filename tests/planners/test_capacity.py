@@ -20,7 +20,9 @@ from iallocator.n1.headroom import Headroom
 from iallocator.planners.capacity import fill
 from iallocator.planners.capacity.fill import CapacityState
 from iallocator.sources.writer import write_text
-from iallocator.wire.document import Reading, cluster_policy, read_cluster
+from iallocator.wire.document import read_cluster
+from iallocator.wire.policy import cluster_policy
+from iallocator.wire.reading import Reading
 from iallocator.wire.validation.schemas import directory
 from tests.conformance.documents import KINDS, document
 from tests.planners.capacities import cluster, options

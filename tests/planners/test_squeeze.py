@@ -13,7 +13,7 @@ from iallocator.model.state import State
 from iallocator.planners.plan import Plan
 from iallocator.planners.squeeze.headroom import Headroom
 from iallocator.sources.text import read_text
-from iallocator.wire.document import Reading
+from iallocator.wire.reading import Reading
 from tests.builders import cluster, instance
 
 from .hsqueeze import standby_cluster, text_cluster

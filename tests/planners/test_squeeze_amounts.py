@@ -14,7 +14,8 @@ from iallocator.planners.squeeze.amounts import Amounts
 from iallocator.planners.squeeze.headroom import Headroom
 from iallocator.planners.squeeze.power_state import Switched
 from iallocator.planners.survival import Survival
-from iallocator.wire.document import Reading, read_cluster
+from iallocator.wire.document import read_cluster
+from iallocator.wire.reading import Reading
 from tests import builders
 
 MEMORY = 8192

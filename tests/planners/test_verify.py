@@ -18,7 +18,8 @@ from iallocator.planners.verify import verify_moves, verify_transition
 from iallocator.transition.assemble import plan_transition, transition_of_moves
 from iallocator.transition.requirements import Demands
 from iallocator.transition.resources import room
-from iallocator.wire.document import Reading, read_cluster
+from iallocator.wire.document import read_cluster
+from iallocator.wire.reading import Reading
 from tests import builders
 
 Json = dict[str, Any]

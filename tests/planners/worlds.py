@@ -10,7 +10,8 @@ from iallocator.model.state import State
 from iallocator.planners.balance.move_kinds import MoveRules
 from iallocator.planners.balance.problem import BalanceProblem
 from iallocator.planners.eligible import movable
-from iallocator.wire.document import Reading, read_cluster
+from iallocator.wire.document import read_cluster
+from iallocator.wire.reading import Reading
 from tests.conformance.documents import document
 
 __all__ = ["arena", "worlds"]

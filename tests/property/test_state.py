@@ -22,7 +22,8 @@ from iallocator.model.moves import (
 )
 from iallocator.model.state import State
 from iallocator.placement.context import Context
-from iallocator.wire.document import Reading, read_cluster
+from iallocator.wire.document import read_cluster
+from iallocator.wire.reading import Reading
 from tests import builders
 
 from .answers import context_for, newcomers, seeded

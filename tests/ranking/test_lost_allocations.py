@@ -13,7 +13,8 @@ from iallocator.ranking.lost_allocations import rank, room_for
 from iallocator.requests import Allocate
 from iallocator.scoring.candidates import Candidates
 from iallocator.scoring.scalar import ScalarKernel
-from iallocator.wire.document import Reading, read_cluster
+from iallocator.wire.document import read_cluster
+from iallocator.wire.reading import Reading
 from iallocator.wire.request import read_request
 from tests.conformance.documents import document
 

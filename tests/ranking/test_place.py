@@ -14,7 +14,8 @@ from iallocator.errors import UsageError
 from iallocator.limits.node import HARD_LIMITS, PRIMARY, SECONDARY, checks_for
 from iallocator.model.node_view import NodeView, capacities
 from iallocator.model.state import State
-from iallocator.wire.document import Reading, read_cluster
+from iallocator.wire.document import read_cluster
+from iallocator.wire.reading import Reading
 from tests.builders import allocate, as_bytes, cluster, instance
 
 from .pacemaker import KINDS

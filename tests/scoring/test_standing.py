@@ -14,7 +14,8 @@ from iallocator.model.state import State
 from iallocator.scoring import Kernels, standing, standing_pairs
 from iallocator.scoring.standing import NOISE, Standing, StandingSingles, pick
 from iallocator.scoring.standing_pairs import StandingPairs
-from iallocator.wire.document import Reading, read_cluster
+from iallocator.wire.document import read_cluster
+from iallocator.wire.reading import Reading
 from tests.builders import Json, cluster, instance
 
 TEMPLATES = ("drbd", "drbd", "plain", "rbd")

@@ -14,7 +14,8 @@ from iallocator.model.node_view import capacities
 from iallocator.model.state import State
 from iallocator.scoring.scalar import ScalarKernel
 from iallocator.sources.text import TextCluster, read_text
-from iallocator.wire.document import Reading, read_cluster
+from iallocator.wire.document import read_cluster
+from iallocator.wire.reading import Reading
 from tests.conformance.documents import document
 
 Json = dict[str, Any]

@@ -10,7 +10,7 @@ from iallocator.errors import UsageError
 from iallocator.model.columns import COLUMNS
 from iallocator.model.state import State
 from iallocator.sources.writer import write_text
-from iallocator.wire.document import Reading
+from iallocator.wire.reading import Reading
 from tests.conformance.documents import KINDS
 
 from .clusters import LIKE_HAIL, READING, SMALL, generated, read, score

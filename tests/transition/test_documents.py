@@ -18,7 +18,8 @@ from iallocator.model.state import State
 from iallocator.transition.assemble import plan_transition, transition_of_moves
 from iallocator.transition.resources import room
 from iallocator.transition.verify import check
-from iallocator.wire.document import Reading, read_cluster
+from iallocator.wire.document import read_cluster
+from iallocator.wire.reading import Reading
 from iallocator.wire.validation.schemas import directory
 from tests.builders import as_bytes, cluster, instance
 from tests.conformance.documents import document

@@ -109,7 +109,7 @@ def _sources(
 ) -> Iterator[tuple[str, Source | IallocatorError]]:
     """The name of each cluster, and what is known of it, or why nothing is."""
     from iallocator.sources import load
-    from iallocator.wire.document import Reading
+    from iallocator.wire.reading import Reading
 
     reading = Reading(IN_ORDER, settings.static_kvm_node_memory)
     for address in settings.addresses or [""]:

@@ -11,7 +11,8 @@ from copy import copy
 from iallocator.errors import RequestError
 from iallocator.live.errors import LiveError
 from iallocator.sources.live.document import captured, master_of
-from iallocator.wire.document import cluster_policy, read_cluster
+from iallocator.wire.document import read_cluster
+from iallocator.wire.policy import cluster_policy
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from iallocator.model.policy import Policy
     from iallocator.options.settings import Settings
     from iallocator.sources.live.answers import Answers, Record
-    from iallocator.wire.document import Reading
+    from iallocator.wire.reading import Reading
 
 __all__ = ["ask", "read_live", "understood"]
 

@@ -15,7 +15,8 @@ from iallocator.planners.intergroup.context import Working
 from iallocator.planners.intergroup.moving import Mover
 from iallocator.planners.intergroup.partitions import Peers
 from iallocator.scoring.arrays import ArrayKernel, capacity_matrix
-from iallocator.wire.document import Reading, read_cluster
+from iallocator.wire.document import read_cluster
+from iallocator.wire.reading import Reading
 from tests.builders import cluster
 
 from .worlds import Capture, Json, on_shared, plan_of, random_super_cluster

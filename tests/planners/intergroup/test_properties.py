@@ -13,7 +13,8 @@ from iallocator.planners.intergroup.context import Working
 from iallocator.planners.intergroup.health import HEALTHY, Health, examine
 from iallocator.planners.intergroup.load_score import Loads
 from iallocator.planners.intergroup.moving import Mover
-from iallocator.wire.document import Reading, read_cluster
+from iallocator.wire.document import read_cluster
+from iallocator.wire.reading import Reading
 
 from .worlds import Capture, Json, by_group, plan_of, random_super_cluster
 
