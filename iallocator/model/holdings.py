@@ -1,0 +1,194 @@
+"""What each node holds, and what that leaves of it: counted as instances come and go."""
+
+from __future__ import annotations
+
+from iallocator.model.columns import COLUMNS, CONFLICTS, MEMORY, MISPLACED
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from iallocator.model.cluster import Cluster
+    from iallocator.model.instance import Instance
+    from iallocator.model.storage import PoolSpace
+
+    Row = tuple[float, ...]
+
+__all__ = ["Holdings"]
+
+
+class Holdings:
+    """What each node holds, and what that leaves of it.
+
+    Attributes
+    ----------
+    columns:
+        One list over nodes per name in `COLUMNS`.
+    reserved:
+        Per node, MiB kept free for the failover of the worst peer: max over `peers`.
+    peers:
+        Per node, primary -> MiB of the instances that reserve memory here.
+    primaries, secondaries:
+        Per node, the instances it holds in that role, keyed by name.
+    exclusion:
+        Counters of the exclusion tags of primaries, per node.
+    domains:
+        (group, location, exclusion tag) -> primaries with that tag on online nodes there.
+    pools:
+        What is free in storage pools; None where nothing is said of those.
+    """
+
+    __slots__ = (
+        "cluster",
+        "columns",
+        "domains",
+        "exclusion",
+        "peers",
+        "pools",
+        "primaries",
+        "reserved",
+        "secondaries",
+    )
+
+    def __init__(self, cluster: Cluster) -> None:
+        count = len(cluster.nodes)
+        self.cluster = cluster
+        self.columns: list[list[float]] = [[0] * count for _ in COLUMNS]
+        self.reserved: list[float] = [0] * count
+        self.peers: list[dict[int, float]] = [{} for _ in range(count)]
+        self.primaries: list[dict[str, Instance]] = [{} for _ in range(count)]
+        self.secondaries: list[dict[str, Instance]] = [{} for _ in range(count)]
+        self.exclusion: list[dict[str, int]] = [{} for _ in range(count)]
+        self.domains: dict[tuple[int, str, str], int] = {}
+        self.pools: PoolSpace | None = None
+
+    def _add(self, instance: Instance, nodes: tuple[int, ...]) -> None:
+        """Count `instance` on `nodes`, primary first."""
+        self._add_primary(instance, nodes[0], nodes[1] if len(nodes) > 1 else None)
+        if len(nodes) > 1:
+            self._add_secondary(instance, nodes[1], nodes[0])
+
+    def _drop(self, instance: Instance, nodes: tuple[int, ...]) -> None:
+        """Undo `_add`."""
+        if len(nodes) > 1:
+            self._drop_secondary(instance, nodes[1], nodes[0])
+        self._drop_primary(instance, nodes[0], nodes[1] if len(nodes) > 1 else None)
+
+    def _add_primary(self, instance: Instance, index: int, secondary: int | None) -> None:
+        """Make node `index` the primary; `secondary` only matters for location tags."""
+        self._apply(index, instance.as_primary, 1)
+        if self.pools is not None:
+            self.pools.add(instance, index, 1)
+        if instance.exclusion or instance.desired or self.cluster.nodes[index].locations:
+            self._count_tags(instance, index, secondary, 1)
+        self.primaries[index][instance.name] = instance
+
+    def _drop_primary(self, instance: Instance, index: int, secondary: int | None) -> None:
+        """Undo `_add_primary`."""
+        self._apply(index, instance.as_primary, -1)
+        if self.pools is not None:
+            self.pools.add(instance, index, -1)
+        if instance.exclusion or instance.desired or self.cluster.nodes[index].locations:
+            self._count_tags(instance, index, secondary, -1)
+        del self.primaries[index][instance.name]
+
+    def _add_secondary(self, instance: Instance, index: int, primary: int) -> None:
+        """Make node `index` the secondary of an instance whose primary is `primary`."""
+        self._apply(index, instance.as_secondary, 1)
+        if self.pools is not None:
+            self.pools.add(instance, index, 1)
+        self.secondaries[index][instance.name] = instance
+        if instance.reserves and instance.memory:
+            peers = self.peers[index]
+            peers[primary] = total = peers.get(primary, 0) + instance.memory
+            self.reserved[index] = max(self.reserved[index], total)
+
+    def _drop_secondary(self, instance: Instance, index: int, primary: int) -> None:
+        """Undo `_add_secondary`."""
+        self._apply(index, instance.as_secondary, -1)
+        if self.pools is not None:
+            self.pools.add(instance, index, -1)
+        del self.secondaries[index][instance.name]
+        if instance.reserves and instance.memory:
+            peers = self.peers[index]
+            left = peers.get(primary, 0) - instance.memory
+            if left:
+                peers[primary] = left
+            else:  # those without memory may have been alone there
+                peers.pop(primary, None)
+            self.reserved[index] = max(peers.values(), default=0)
+
+    def _apply(self, index: int, vector: Row, sign: int) -> None:
+        for column, amount in zip(self.columns, vector):
+            if amount:
+                column[index] += sign * amount
+
+    def _count_tags(self, instance: Instance, index: int, secondary: int | None, sign: int) -> None:
+        """Keep the tag counters; added amounts are those seen before, removed those seen after."""
+        node = self.cluster.nodes[index]
+        counts = self.exclusion[index]
+        if sign > 0:
+            amounts = self.tag_amounts(instance, index, secondary)
+        for tag in instance.exclusion:
+            counts[tag] = counts.get(tag, 0) + sign
+            if node.online and not instance.forthcoming:
+                for location in node.locations:
+                    key = (node.group.index, location, tag)
+                    self.domains[key] = self.domains.get(key, 0) + sign
+        if sign < 0:
+            amounts = self.tag_amounts(instance, index, secondary)
+        for position, amount in zip((CONFLICTS, MISPLACED), amounts):
+            self.columns[position][index] += sign * amount
+
+    def tag_amounts(self, instance: Instance, index: int, secondary: int | None) -> tuple[int, int]:
+        """What the tags of a primary add to the columns conflicts and misplaced.
+
+        Computed for `instance` coming to node `index`; it must not be counted there yet.
+        A forthcoming instance has its exclusion tags, but no location yet.
+        """
+        node = self.cluster.nodes[index]
+        counts = self.exclusion[index]
+        conflicts = sum(1 for tag in instance.exclusion if counts.get(tag, 0) > 0)
+        if instance.forthcoming:
+            return conflicts, 0
+        misplaced = len(instance.desired - node.locations) if instance.desired else 0
+        if secondary is not None and node.locations:
+            misplaced += len(node.locations & self.cluster.nodes[secondary].locations)
+        return conflicts, misplaced
+
+    def domain_conflicts(self, group: int | None) -> int:
+        """How many primaries share a location with another of the same exclusion tag.
+
+        Counted in the group of that index, or over the whole cluster; the first of
+        each location and tag does not count.
+        """
+        totals: dict[tuple[str, str], int] = {}
+        for (where, location, tag), count in self.domains.items():
+            if group is None or where == group:
+                totals[location, tag] = totals.get((location, tag), 0) + count
+        return sum(count - 1 for count in totals.values() if count > 1)
+
+    def added_domain_conflicts(self, instance: Instance, index: int, group: int | None) -> int:
+        """By how much `domain_conflicts` rises if `instance` comes to node `index`."""
+        if instance.forthcoming or not self.cluster.nodes[index].online:
+            return 0
+        groups = range(len(self.cluster.groups)) if group is None else (group,)
+        return sum(
+            1
+            for tag in instance.exclusion
+            for location in self.cluster.nodes[index].locations
+            if any(self.domains.get((where, location, tag), 0) > 0 for where in groups)
+        )
+
+    def row(self, index: int) -> Row:
+        """The columns of one node, in the order of `COLUMNS`."""
+        return tuple([column[index] for column in self.columns])
+
+    def fails_n1(self, index: int) -> bool:
+        """Whether the node could not take over the instances of its worst peer."""
+        return self.columns[MEMORY][index] <= self.reserved[index]
+
+    def instances_on(self, index: int) -> Iterator[Instance]:
+        """Primaries of the node, then its secondaries."""
+        yield from self.primaries[index].values()
+        yield from self.secondaries[index].values()
