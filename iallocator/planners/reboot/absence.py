@@ -12,15 +12,15 @@ from typing import NamedTuple
 from iallocator.deadline import TimeIsUp
 from iallocator.limits.migration import may_not_receive
 from iallocator.model.columns import MEMORY
-from iallocator.model.instance import primary_vector
-from iallocator.model.moves import FAILOVER, FAILOVER_TO, REPLACE_SECONDARY, apply_steps
+from iallocator.model.moves import FAILOVER, apply_steps
 from iallocator.placement.moves import move_anywhere, move_secondary
 from iallocator.placement.results import MoveOption
 from iallocator.planners.intergroup.moving import planned
 from iallocator.planners.plan import mark_units
+from iallocator.planners.reboot.away import Away
 from iallocator.planners.reboot.context import Gone
 from iallocator.planners.reboot.options import IGNORED
-from iallocator.planners.survival import Survival, mode_of
+from iallocator.planners.reboot.remaining import Remaining
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -29,37 +29,12 @@ if TYPE_CHECKING:
     from iallocator.model.instance import Instance
     from iallocator.model.moves import ElementaryMove
     from iallocator.placement.results import MoveResult
-    from iallocator.planners.plan import PlannedMove
     from iallocator.planners.reboot.context import RebootContext
     from iallocator.planners.reboot.options import RebootOptions
 
     Nodes = tuple[int, ...]
 
-__all__ = ["Absence", "Away", "way_back"]
-
-
-class Away:
-    """What comes of taking some nodes away.
-
-    Attributes
-    ----------
-    moves:
-        That empty them, in an order in which they can be made.
-    reason:
-        Why they cannot be away at the same time; "" if they can.
-    short:
-        The failure that would not be survived meanwhile; "" for none.
-    homeless:
-        Whether somebody found no place, or none that keeps N+1.
-    """
-
-    __slots__ = ("homeless", "moves", "reason", "short")
-
-    def __init__(self) -> None:
-        self.moves: list[PlannedMove] = []
-        self.reason = ""
-        self.short = ""
-        self.homeless = False
+__all__ = ["Absence"]
 
 
 FEW = 40
@@ -86,11 +61,7 @@ class Absence:
         self._relations = context.bonds.relations
         self._returns: dict[str, str] = {}
         self._manner = Manner(False, False)
-        self._survivals = [
-            Survival(context.state, group, mode_of(context.settings, group), self._relations)
-            for group in context.cluster.groups
-            if group.nodes
-        ]
+        self._remaining = Remaining(context, wanted)
 
     def of(self, gone: Collection[int]) -> Away:
         """What comes of taking the nodes `gone` away together.
@@ -117,7 +88,7 @@ class Absence:
         self._manner = manner
         with Gone(self._context, gone):
             away.reason = self._emptied(gone, away)
-            away.short = "" if away.reason else self._short(gone)
+            away.short = "" if away.reason else self._remaining.short(gone)
         return away
 
     # Who leaves
@@ -170,7 +141,7 @@ class Absence:
             if reason:
                 return reason
         mark_units(away.moves, {} if self._relations is None else self._relations.units())
-        return self._broken(away)
+        return self._remaining.broken(away)
 
     def _staying(self, instance: Instance) -> str:
         """Why it cannot leave its node at all; or ""."""
@@ -311,7 +282,7 @@ class Absence:
         """The failure that would not be survived after these steps; "" for none."""
         with self._context.state.trial():
             apply_steps(self._context.state, instance, steps)
-            problem = self._short(gone)
+            problem = self._remaining.short(gone)
         return f"has no other place: {problem}" if problem else ""
 
     def _no_failover(self, instance: Instance, before: Nodes) -> str:
@@ -331,80 +302,3 @@ class Absence:
         return (
             f"cannot fail over to {node.name}: {other} has the same exclusion tag" if other else ""
         )
-
-    # What is left
-
-    def _broken(self, away: Away) -> str:
-        """A must that holds before the moves and not after them; or ""."""
-        relations, state = self._relations, self._context.state
-        if relations is None:
-            return ""
-        moved: dict[str, int | None] = {m.instance.name: m.before[0] for m in away.moves}
-        for name, bond in relations.newly_broken(moved, state.where, relations.census(state.where)):
-            return f"{name} must be {bond.text}"
-        return ""
-
-    def _short(self, gone: frozenset[int]) -> str:
-        """A failure that those that stay would not survive any more; or ""."""
-        if self._wanted.down:
-            return ""
-        state = self._context.state
-        with state.trial():
-            self._let_go_of_mirrors(gone)
-            if self._wanted.single == IGNORED:
-                self._let_go_of_singles()
-            for survival in self._survivals:
-                away = gone.intersection(survival.group.nodes)
-                if away and survival.saved:
-                    online = survival.online(state)
-                    problem = survival.problem(state) if len(online) > 1 else ""
-                    if len(online) == 1 and len(away) > 1 and self._claims(online[0]):
-                        problem = (
-                            f"only {self._context.cluster.nodes[online[0]].name} would be left"
-                        )
-                    if problem:
-                        return problem
-        return ""
-
-    def _claims(self, index: int) -> bool:
-        """Whether anything on a node is to be saved when that fails."""
-        here = self._context.state.primaries[index].values()
-        return any(one.running and not one.forthcoming for one in here)
-
-    def _let_go_of_singles(self) -> None:
-        """Count with nobody who has no secondary."""
-        state = self._context.state
-        for instances in state.primaries:
-            for instance in [one for one in instances.values() if one.template != "drbd"]:
-                if not instance.forthcoming:
-                    state.remove(instance, state.where[instance.name])
-
-    def _let_go_of_mirrors(self, gone: frozenset[int]) -> None:
-        """Count those whose mirror is away as lost with their node: nothing could save them."""
-        state = self._context.state
-        for index in sorted(gone):
-            for instance in list(state.instances_on(index)):
-                nodes = state.where[instance.name]
-                state.remove(instance, nodes)
-                if len(nodes) > 1 and nodes[0] not in gone:
-                    state.place(_unsaved(instance), nodes[:1])
-
-
-def _unsaved(instance: Instance) -> Instance:
-    """The same amounts on its primary, and no claim to be saved when that fails."""
-    twin = instance.as_template("plain")
-    twin.as_primary = primary_vector(instance)
-    twin.forthcoming = True
-    return twin
-
-
-def way_back(move: PlannedMove) -> list[ElementaryMove]:
-    """The steps that bring an instance back to where `move` found it."""
-    if len(move.before) == 1:
-        return [(FAILOVER_TO, move.before[0])]
-    primary, mirror = move.before
-    if move.after == (mirror, primary):
-        return [(FAILOVER, primary)]
-    if move.after[0] == primary:
-        return [(REPLACE_SECONDARY, mirror)]
-    return [(REPLACE_SECONDARY, primary), (FAILOVER, primary)]
