@@ -1,24 +1,31 @@
-"""Repairs on a running cluster: jobs submitted, and tags changed by jobs that are waited for."""
+"""Repairs on a running cluster: what tags say of them, changed by jobs that are waited for."""
 
 from __future__ import annotations
 
-from time import time_ns
+from time import time, time_ns
 from uuid import uuid4
 
 from iallocator.execution.errors import ExecutionError
 from iallocator.execution.queues.marks import reason_trail
 from iallocator.execution.queues.queue import ENDED, SUCCESS, UnknownOutcomeError
+from iallocator.execution.records import DONE, FAILED
+from iallocator.tags.autorepair import FAILURE, Record, state_of
+from iallocator.tags.autorepair import SUCCESS as SUCCEEDED
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
     from typing import Any
 
+    from iallocator.execution.jobs import Job
     from iallocator.execution.queues.queue import JobQueue
+    from iallocator.execution.records import Records
+    from iallocator.model.cluster import Cluster
+    from iallocator.model.instance import Instance
 
     Json = dict[str, Any]
 
-__all__ = ["RepairJobs"]
+__all__ = ["RepairJobs", "RepairTags"]
 
 PATIENCE = 10.0
 """Seconds between two looks at a job that is waited for."""
@@ -31,10 +38,22 @@ class RepairJobs:
         self._queue = queue
         self._reason = reason
 
-    def possible(self, opcodes: Sequence[Json]) -> list[Json]:
-        """Those of `opcodes` that make one job here: RAPI takes one, and not each; [] for none."""
-        some = list(opcodes) if self._queue.depends else list(opcodes[:1])
-        return some if all(map(self._queue.able, some)) else []
+        self._busy: dict[str, int] | None = None
+
+    def possible(self, opcodes: Sequence[Json]) -> bool:
+        """Whether all `opcodes` can be submitted here: RAPI does not take each."""
+        return all(map(self._queue.able, opcodes))
+
+    def busy_with(self, instance: str) -> int | None:
+        """A job in the queue, when it was first asked, that has not ended and is about it."""
+        if self._busy is None:
+            self._busy = {
+                code["instance_name"]: number
+                for number, codes in self._queue.unfinished()
+                for code in codes
+                if isinstance(code.get("instance_name"), str)
+            }
+        return self._busy.get(instance)
 
     def ended(self, jobs: Iterable[int]) -> bool | None:
         """Whether all `jobs` succeeded; None as long as one of them has not ended."""
@@ -43,7 +62,7 @@ class RepairJobs:
             return None
         return all(status.status == SUCCESS for status in found)
 
-    def submit(self, opcodes: Sequence[Json]) -> int:
+    def _submit(self, opcodes: Sequence[Json]) -> int:
         """Submit one job; its id.
 
         Raises
@@ -71,7 +90,7 @@ class RepairJobs:
         for kind, tags in (("OP_TAGS_SET", added), ("OP_TAGS_DEL", removed)):
             if tags:
                 code = {"OP_ID": kind, "kind": "instance", "name": instance, "tags": list(tags)}
-                number = self.submit([code])
+                number = self._submit([code])
                 if not self._waited(number):
                     raise ExecutionError(f"{instance}: its tags were not changed (job {number})")
 
@@ -82,3 +101,53 @@ class RepairJobs:
             if found is not None:
                 return found
             self._queue.wait([number], PATIENCE)
+
+
+class RepairTags:
+    """Keeps the tags of instances in step with how far their repairs are.
+
+    `load` reads the cluster anew.
+    """
+
+    def __init__(self, jobs: RepairJobs, load: Callable[[], Cluster]) -> None:
+        self._jobs = jobs
+        self._load = load
+
+    def follow(self, records: Records) -> None:
+        """Let the tags say how far the repairs are; what they say already is left as it is.
+
+        Raises
+        ------
+        ExecutionError, LiveError
+            If tags cannot be changed.
+        """
+        chains: dict[str, list[Job]] = {}
+        for job in records.whole.values():
+            chains.setdefault(job.instance, []).append(job)
+        told = {name: _record_of(chain, records) for name, chain in chains.items()}
+        here = {one.name: one for one in self._load().instances} if any(told.values()) else {}
+        for name, record in told.items():
+            if record is not None and name in here:
+                self._tell(here[name], record)
+
+    def _tell(self, instance: Instance, record: Record) -> None:
+        known = state_of(instance)
+        said = known.record
+        same = said is not None and (said.identity, said.result) == (record.identity, record.result)
+        if same and (record.result or record.tag in instance.tags):
+            return
+        self._jobs.retag(instance.name, [record.tag], known.changed("", record).outdated)
+
+
+def _record_of(chain: Sequence[Job], records: Records) -> Record | None:
+    """What tags should say of the repair that these jobs make; None as long as none was taken."""
+    told = chain[0].steps[0]["repair"]
+    ids = [records.of[job.number].id for job in chain]
+    numbers = tuple(number for number in ids if number is not None)
+    record = Record(told["type"], told["id"], told["seconds"], numbers)
+    states = {records.of[job.number].state for job in chain}
+    if states == {DONE}:
+        return record.ended(SUCCEEDED, int(time()))
+    if FAILED in states:
+        return record.ended(FAILURE, int(time()))
+    return record if numbers else None

@@ -30,6 +30,7 @@ def carry_out(session: Session) -> str:
     """
     waves, watch = Waves(session), Watch(session)
     waves.find_again()
+    session.follow()
     while True:
         ended = watch.collect()
         if session.orders.stopping():
@@ -39,5 +40,6 @@ def carry_out(session: Session) -> str:
         elif ended:
             watch.look_again()
         if not watch.in_queue():
+            session.follow()
             return waves.trouble
         watch.wait()

@@ -28,9 +28,16 @@ PAUSES = (1, 2, 4, 8, 15, 30)
 """Seconds between attempts to reach the cluster again."""
 
 
+def _nobody(records: Records) -> None:
+    """Nobody follows."""
+
+
 @dataclass
 class Session:
-    """One execution; `run` is its name, which marks its jobs in the queue."""
+    """One execution; `run` is its name, which marks its jobs in the queue.
+
+    `follower` is told when jobs were taken, and in the end, as often as that takes.
+    """
 
     run: str
     records: Records
@@ -38,6 +45,17 @@ class Session:
     ground: Ground
     journal: Journal
     orders: Orders
+    follower: Callable[[Records], None] = _nobody
+
+    def follow(self) -> None:
+        """Tell the follower how far the jobs are.
+
+        Raises
+        ------
+        ExecutionError
+            If it cannot do what it has to do then.
+        """
+        self.patiently(lambda: self.follower(self.records))
 
     def event(self, kind: str, **members: Any) -> None:
         """Write an event to the journal, then let it count."""

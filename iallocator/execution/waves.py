@@ -131,6 +131,8 @@ class Waves:
             priority = self._session.orders.priority
             if priority is not None and priority not in SUBMITTED:
                 self._session.patiently(partial(self._session.queue.hurry, answer, priority))
+        if ids:
+            self._session.follow()
 
     def _opcodes(self, job: Job, wave: Sequence[int]) -> list[Json]:
         """The opcodes as they are submitted in a wave."""

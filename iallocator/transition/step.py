@@ -14,14 +14,16 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ARRIVALS", "CREATE", "DRAIN", "FAILOVER", "FENCE", "MIGRATE", "MOVE", "OFFLINE", "ONLINE",
-    "POWER_OFF", "POWER_ON", "REBOOT", "REPLACE_DISKS", "START", "STOP", "TAG", "UNDRAIN", "UNTAG",
-    "Step",
+    "POWER_OFF", "POWER_ON", "REBOOT", "RECREATE_DISKS", "REINSTALL", "REPLACE_DISKS", "START",
+    "STOP", "TAG", "UNDRAIN", "UNTAG", "Step",
 ]  # fmt: skip
 
 MIGRATE = "migrate"
 MOVE = "move"
 FAILOVER = "failover"
 REPLACE_DISKS = "replace-disks"
+RECREATE_DISKS = "recreate-disks"
+REINSTALL = "reinstall"
 CREATE = "create"
 START = "start"
 STOP = "stop"

@@ -42,7 +42,7 @@ MAY_IMPORT = {
     # ^ what was asked and answered, noted and read again
     "sources": "errors files options model wire live calls",
     # ^ other places where a cluster may come from
-    "execution": "errors options model transition wire live",
+    "execution": "errors options model tags transition wire live",
     # ^ a plan's steps become jobs of a running cluster
     "handlers": "deadline options model requests reply limits transition ganeti placement",
     # ^ a request each

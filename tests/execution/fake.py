@@ -149,6 +149,10 @@ class FakeQueue:
         self._trip("cancel")
         self.cluster.cancel(number)
 
+    def unfinished(self) -> list[tuple[int, list[Json]]]:
+        """Nobody asks."""
+        return []
+
     def find(self, run: str) -> Mapping[str, int]:
         """Jobs by their marks."""
         self._trip("find")

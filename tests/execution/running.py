@@ -130,6 +130,9 @@ class Running:
                 one["pnode"], one["snodes"] = one["snodes"][0], [one["pnode"]]
             else:
                 one["pnode"] = target
+        elif code["OP_ID"] in ("OP_TAGS_SET", "OP_TAGS_DEL"):
+            rest = [tag for tag in one.get("tags") or () if tag not in code["tags"]]
+            one["tags"] = rest + (code["tags"] if code["OP_ID"] == "OP_TAGS_SET" else [])
 
     def found(self, name: str | None) -> Json:
         """What is known of a node or an instance."""

@@ -98,8 +98,10 @@ class RapiDoor:
         kinds = {
             "migrate": "OP_INSTANCE_MIGRATE", "failover": "OP_INSTANCE_FAILOVER",
             "replace-disks": "OP_INSTANCE_REPLACE_DISKS", "modify": "OP_NODE_SET_PARAMS",
-            "tags": "OP_TAGS_SET",
+            "tags": "OP_TAGS_DEL" if method == "DELETE" else "OP_TAGS_SET",
         }  # fmt: skip
+        if words[2] == "tags":
+            body = {"name": words[1], "tags": query["tag"]}
         member = "instance_name" if words[0] == "instances" else "node_name"
         trail = [["gnt:user", query["reason"][0], 1], ["gnt:library:rlib2", "", 2]]
         code = {"OP_ID": kinds[words[2]], member: words[1], **body, "reason": trail}

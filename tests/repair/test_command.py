@@ -12,6 +12,8 @@ from iallocator.cli import main
 from iallocator.tags.autorepair import PREFIX
 from tests.builders import as_bytes, cluster, instance
 from tests.execution.running import Running, running
+from tests.execution.test_rapi import RapiDoor
+from tests.live.fakes import fake_rapi
 from tests.live.worlds import instance as live_instance
 from tests.live.worlds import node as live_node
 from tests.live.worlds import rapi_answers
@@ -24,6 +26,8 @@ Json = dict[str, Any]
 def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Locks in the folder of the test."""
     monkeypatch.setattr("iallocator.execution.lock.run_directory", lambda: str(tmp_path / "run"))
+    monkeypatch.setattr("iallocator.execution.orders.Orders.pause", staticmethod(lambda _: None))
+    monkeypatch.setattr("iallocator.execution.queues.rapi.sleep", lambda seconds: None)
 
 
 def _told(document: Json, folder: Path, capsys: Capture) -> tuple[int, Json]:
@@ -85,20 +89,6 @@ def test_repair_without_a_place_says_why(tmp_path: Path, capsys: Capture) -> Non
     assert "no nodes available" in found["instances"][0]["note"]
 
 
-class _Tagged(Running):
-    """A running cluster whose tags can be changed."""
-
-    def _do(self, code: Json) -> None:
-        if code["OP_ID"] in ("OP_TAGS_SET", "OP_TAGS_DEL"):
-            tags = self.found(code["name"])["tags"]
-            rest = [tag for tag in tags if tag not in code["tags"]]
-            self.found(code["name"])["tags"] = (
-                rest + code["tags"] if code["OP_ID"] == "OP_TAGS_SET" else rest
-            )
-            return
-        super()._do(code)
-
-
 def _sick(kind: str) -> Json:
     answers = rapi_answers()
     answers["nodes"] = [live_node(f"node{n}") for n in (1, 2, 3)]
@@ -111,26 +101,138 @@ def _sick(kind: str) -> Json:
     return answers
 
 
-def test_repair_is_carried_out_and_remembered_in_tags(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def _results(world: Running) -> list[str]:
+    """What the tags say of repairs: ``pending`` or a result."""
+    words = [tag[len(PREFIX) :].split(":") for tag in world.found("a")["tags"]]
+    return [word[0] if word[0] == "pending" else word[4] for word in words if len(word) > 1]
+
+
+def _replaced(world: Running) -> list[int]:
+    """The jobs that replace disks."""
+    return [
+        number
+        for number, job in world.jobs.items()
+        for code in job["ops"]
+        if code["OP_ID"] == "OP_INSTANCE_REPLACE_DISKS"
+    ]
+
+
+@pytest.mark.parametrize("fails", [False, True], ids=["succeeds", "fails"])
+def test_repair_is_carried_out_and_remembered_in_tags(fails: bool, tmp_path: Path) -> None:
+    """A failure is left alone until somebody removes its tag."""
+    with running(tmp_path, _sick("fix-storage")) as world:
+        carry_out = world._carry_out
+
+        def broken(job: Json) -> None:
+            if job["ops"][0]["OP_ID"] == "OP_INSTANCE_REPLACE_DISKS" and fails:
+                job["status"] = "error"
+                return
+            carry_out(job)
+
+        world._carry_out = broken  # type: ignore[method-assign]
+        assert _repaired(world, tmp_path) == int(fails)
+        assert _results(world) == ["failure" if fails else "success"]
+        assert world.places()["a"] == ["node1", "node2" if fails else "node3"]
+        submitted = len(world.submitted)
+        assert _repaired(world, tmp_path, "second") == int(fails)
+        assert len(world.submitted) == submitted
+
+
+def _repaired(world: Running, folder: Path, journal: str = "first") -> int:
+    return main(["repair", f"-L{world.path}", "-X", "--journal", str(folder / journal)])
+
+
+class Killed(BaseException):
+    """The process ends at this moment."""
+
+
+@pytest.mark.parametrize("tagged", [0, 1], ids=["before its tag is written", "afterwards"])
+def test_repair_that_was_killed_is_not_repaired_twice(
+    tagged: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
 ) -> None:
-    """Pending, then success; a failure is left alone until somebody removes its tag."""
-    monkeypatch.setattr("tests.execution.running.Running", _Tagged)
-    for fails, last in ((False, "success"), (True, "failure")):
-        folder = tmp_path / last
-        folder.mkdir()
-        with running(folder, _sick("fix-storage")) as world:
-            words = ["repair", f"-L{world.path}", "-X"]
-            assert main(words) == 0
-            (pending,) = [t for t in world.found("a")["tags"] if ":pending:" in t]
-            repair = int(pending.rpartition(":")[2])
-            assert world.jobs[repair]["ops"][0]["remote_node"] == "node3"
-            if fails:
-                world.jobs[repair]["status"] = "error"
-            main(words)
-            tags = world.found("a")["tags"]
-            assert [t.split(":")[-2] for t in tags if ":result:" in t] == [last]
-            assert not any(":pending:" in tag for tag in tags)
-            submitted = len(world.submitted)
-            assert main(words) == (1 if fails else 0)
-            assert not fails or len(world.submitted) == submitted
+    """Another round leaves it alone; resumed, the tags say what became of it."""
+    from iallocator.execution.repairs import RepairJobs
+
+    retag, calls = RepairJobs.retag, [0]
+
+    def killed(*arguments: Any) -> None:
+        calls[0] += 1
+        if calls[0] > tagged:
+            raise Killed
+        retag(*arguments)
+
+    with running(tmp_path, _sick("fix-storage")) as world:
+        monkeypatch.setattr(RepairJobs, "retag", killed)
+        world.held = not tagged
+        with pytest.raises(Killed):
+            _repaired(world, tmp_path)
+        monkeypatch.setattr(RepairJobs, "retag", retag)
+        assert _results(world) == ["pending"] * tagged
+        if not tagged:
+            assert _repaired(world, tmp_path, "second") == 1
+            assert "job 1 is about it" in capsys.readouterr().out
+        world.held = False
+        resumed = ["repair", f"-L{world.path}", "-X", "--resume", str(tmp_path / "first")]
+        assert main(resumed) == 0
+        assert len(_replaced(world)) == 1
+        assert _results(world) == ["success"]
+
+
+def test_repair_through_rapi_takes_every_step_in_turn(tmp_path: Path) -> None:
+    """Failover, then another secondary; the tag names both jobs."""
+    answers = _sick("failover")
+    answers["instances"][0] |= {"pnode": "node2", "snodes": ["node1"]}
+    cluster = Running(answers)
+    with fake_rapi(tmp_path, RapiDoor(cluster).reply) as server:
+        door = [f"-m{server.address}", f"--cacert={server.cacert}"]
+        assert main(["repair", *door, "-X", "--journal", str(tmp_path / "journal")]) == 0
+    kinds = [job["ops"][0]["OP_ID"] for job in cluster.jobs.values()]
+    moves = [n for n, kind in enumerate(kinds, 1) if kind.startswith("OP_INSTANCE")]
+    assert [kinds[n - 1] for n in moves] == ["OP_INSTANCE_FAILOVER", "OP_INSTANCE_REPLACE_DISKS"]
+    assert cluster.places()["a"] == ["node1", "node3"]
+    (tag,) = [t for t in cluster.found("a")["tags"] if ":result:" in t]
+    assert tag.endswith(f":success:{moves[0]}+{moves[1]}")
+
+
+def test_journal_of_a_repair_is_of_repair_only(tmp_path: Path, capsys: Capture) -> None:
+    """Another command would leave its tags as they are, and the other way round."""
+    with running(tmp_path, _sick("fix-storage")) as world:
+        _repaired(world, tmp_path)
+        journal = f"--resume={tmp_path / 'first'}"
+        assert main(["balance", f"-L{world.path}", "-X", journal]) == 2
+        assert "of iallocator repair" in capsys.readouterr().err
+        assert main(["repair", f"-L{world.path}", journal]) == 0
+        assert "1 done" in capsys.readouterr().out
+
+
+def test_dry_run_changes_nothing(tmp_path: Path, capsys: Capture) -> None:
+    """With -X the jobs are shown, without the tags, too."""
+    with running(tmp_path, _sick("fix-storage")) as world:
+        assert main(["repair", f"-L{world.path}", "-X", "--dry-run"]) == 0
+        assert "job 1: replace-disks a (node1:node2 -> node1:node3)" in capsys.readouterr().out
+        assert main(["repair", f"-L{world.path}", "--dry-run"]) == 0
+        assert "adds the tag" in capsys.readouterr().out
+        assert not world.submitted
+
+
+def test_reinstallation_is_carried_out_in_order(tmp_path: Path, capsys: Capture) -> None:
+    """Disks are made anew where the model has room, and the report names every step."""
+    answers = _sick("reinstall")
+    answers["instances"][0] |= {"pnode": "node2", "snodes": [], "disk_template": "plain"}
+    with running(tmp_path, answers) as world:
+        do = world._do
+
+        def made_anew(code: Json) -> None:
+            if code["OP_ID"] == "OP_INSTANCE_RECREATE_DISKS":
+                world.found("a")["pnode"] = code["nodes"][0]
+            do(code)
+
+        world._do = made_anew  # type: ignore[method-assign]
+        assert (
+            main(["repair", f"-L{world.path}", "-X", "--json", f"--journal={tmp_path / 'j'}"]) == 0
+        )
+        found = json.loads(capsys.readouterr().out)
+        (job,) = found["execution"]["jobs"]
+        assert job["what"].startswith("stop, recreate-disks, reinstall, start a (node2 -> ")
+        assert found["execution"]["instances"][0]["state"] == "as planned"
+        assert _results(world) == ["success"]

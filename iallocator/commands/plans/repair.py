@@ -1,27 +1,39 @@
 """``iallocator repair``: instances whose nodes are offline, repaired as far as tags allow.
 
 Run regularly, as harep: each time it looks at the jobs of pending repairs, then at what is
-broken, and keeps what it knows in tags of the instances.  Exit status 0: nothing is left that
-takes a hand; 1: something is: a repair failed, is not allowed, or has no place.
+broken, and keeps what it knows in tags of the instances.  With ``-X`` repairs are carried out
+as every plan is, with a journal, and waited for.  Exit status 0: nothing is left that takes a
+hand; 1: something is: a repair failed, is not allowed, or has no place.
 """
 
 from __future__ import annotations
 
 import json
+from contextlib import nullcontext
+from functools import partial
 
+from iallocator.commands.shared.execution_options import (
+    EXECUTION_OPTIONS,
+    ExecutionSettings,
+    refuse_contradictions,
+)
 from iallocator.commands.shared.plan_output import JSON_OPTION, print_json
-from iallocator.errors import UsageError, shown
+from iallocator.errors import shown
 from iallocator.files import WholeOutput
-from iallocator.options import settings as options
 from iallocator.options.table import Option
 from iallocator.options.values import amount
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from typing import Any
 
+    from iallocator.execution.queues.queue import JobQueue
+    from iallocator.execution.records import Records
     from iallocator.execution.repairs import RepairJobs
+    from iallocator.model.cluster import Cluster
+    from iallocator.options import settings as options
+    from iallocator.planners.repair.round import RepairRound
 
     Json = dict[str, Any]
 
@@ -32,55 +44,90 @@ USAGE = "[OPTIONS] [FILE]"
 LINE = "-" * 21
 
 
-class Settings(options.Settings):
+class Settings(ExecutionSettings):
     """The settings of this command."""
 
-    json: bool = False
-    execute: bool = False
-    dry_run: bool = False
     job_delay: float = 0.0
-    reason: str = ""
 
 
 OPTIONS = (
     JSON_OPTION,
-    Option("--exec -X", "execute", "repair on the running cluster (-L or -m)"),
-    Option("--dry-run", "dry_run", "show the jobs and the tags, change nothing"),
+    *EXECUTION_OPTIONS,
     Option("--job-delay", "job_delay", "let every repair wait so long, while its tag is written",
            amount, "SECONDS"),
-    Option("--reason", "reason", "with -X: say this in the reason trail of every job", str,
-           "TEXT"),
 )  # fmt: skip
 
 
 def run(settings: Settings, positional: Sequence[str]) -> int:
     """Repair what is broken in the cluster, or say what would be done."""
+    from iallocator.commands.shared.execute import resume
     from iallocator.commands.shared.source import load_source, measure, settled
-    from iallocator.planners.repair.round import RepairRound
 
-    if settings.execute and settings.dry_run:
-        raise UsageError("--dry-run changes nothing: it goes without -X")
-    if settings.reason and not settings.execute:
-        raise UsageError("--reason says how repairs are carried out: it goes with -X")
+    if settings.execute or not settings.dry_run:  # without -X nothing is changed anyway
+        refuse_contradictions(settings)
+    load = partial(_cluster, settings, positional)
+    followed = partial(_tags, settings, load)
+    if settings.resume:
+        return resume(settings, load, followed)
     source = load_source(settings, positional)
     measure(source, settings)
     whole = settled(settings, source)
-    jobs, name = _jobs(settings)
-    work = RepairRound(source.cluster, whole, jobs, settings.execute, settings.job_delay)
+    work = _planned(source.cluster, whole, settings)
+    found: Json | None = None
+    status = 0
     if settings.execute:
-        from iallocator.execution.lock import ClusterLock
+        from iallocator.commands.shared.execute import begin
 
-        with ClusterLock(name):
-            work.run()
-    else:
-        work.run()
+        cluster = source.cluster
+        found, status = begin(settings, "repair", work.transition(), cluster, load, followed)
     with WholeOutput():
-        if settings.json:
-            print_json(work.document())
-        else:
-            for line in _lines(work.document(), settings.dry_run):
-                print(shown(line))
-    return work.status()
+        _write(work, found, settings)
+    return max(work.status(), status)
+
+
+def _planned(cluster: Cluster, whole: options.Settings, settings: Settings) -> RepairRound:
+    """What became of pending repairs, written down if that is wanted; and further ones."""
+    from iallocator.execution.lock import ClusterLock
+    from iallocator.planners.repair.round import RepairRound
+
+    jobs, name = _jobs(settings)
+    changes = settings.execute and not settings.dry_run
+    work = RepairRound(cluster, whole, jobs, changes, settings.job_delay)
+    with ClusterLock(name) if changes else nullcontext():
+        work.settle()
+    work.plan()
+    return work
+
+
+def _cluster(settings: Settings, positional: Sequence[str]) -> Cluster:
+    """The cluster, read anew."""
+    from iallocator.engine import reading_for
+    from iallocator.sources import load
+
+    return load(settings, positional, reading_for(settings)).cluster
+
+
+def _tags(
+    settings: Settings, load: Callable[[], Cluster], queue: JobQueue
+) -> Callable[[Records], None]:
+    """Who keeps the tags in step."""
+    from iallocator.execution.repairs import RepairJobs, RepairTags
+
+    return RepairTags(RepairJobs(queue, settings.reason), load).follow
+
+
+def _write(work: RepairRound, found: Json | None, settings: Settings) -> None:
+    """What is done, and what came of it, in the form that was asked for."""
+    from iallocator.commands.shared.execute import show_report
+
+    document = work.document()
+    if settings.json:
+        print_json(document if found is None else {**document, "execution": found})
+        return
+    for line in _lines(document, settings.dry_run):
+        print(shown(line))
+    if found is not None:
+        show_report(found, settings)
 
 
 def _jobs(settings: Settings) -> tuple[RepairJobs | None, str]:
@@ -88,8 +135,6 @@ def _jobs(settings: Settings) -> tuple[RepairJobs | None, str]:
     from iallocator.execution.queues.door import open_queue, runs
 
     if not runs(settings):
-        if settings.execute:
-            raise UsageError("-X repairs on a running cluster: it needs -L, or -m HOST")
         return None, ""
     from iallocator.execution.repairs import RepairJobs
 

@@ -39,7 +39,15 @@ if TYPE_CHECKING:
     Json = dict[str, Any]
     Load = Callable[[], Cluster]
 
+    Follower = Callable[[Records], None]
+    """Told how far an execution is."""
+
+    Followed = Callable[[JobQueue], Follower]
+
 __all__ = ["begin", "resume", "show_report"]
+
+FOLLOWED = ("repair",)
+"""Commands whose executions somebody follows: none goes on without."""
 
 
 class _Execution:
@@ -70,11 +78,17 @@ def _able(head: Json) -> Callable[[Json], bool]:
 
 
 def begin(
-    settings: ExecutionSettings, command: str, transition: Json, cluster: Cluster, load: Load
+    settings: ExecutionSettings,
+    command: str,
+    transition: Json,
+    cluster: Cluster,
+    load: Load,
+    followed: Followed | None = None,
 ) -> tuple[Json, int]:
     """Carry the transition of a plan out; the report as plain data, and the exit status.
 
-    `cluster`: as it was when the plan was made; `load` reads it anew.
+    `cluster`: as it was when the plan was made; `load` reads it anew.  `followed`: makes who
+    follows it on a queue; without, nobody does.
 
     Raises
     ------
@@ -92,7 +106,7 @@ def begin(
         path = settings.journal or default_path(command, head["run"])
         journal = Journal.create(path, head)
         print(f"journal: {path}", file=sys.stderr)
-        return _carry_out(execution, journal, load)
+        return _carry_out(execution, journal, load, followed)
 
 
 def _head(
@@ -120,9 +134,14 @@ def _head(
     }
 
 
-def resume(settings: ExecutionSettings, load: Load) -> int:
-    """Go on with an execution, or show it; the exit status.  `load` reads the cluster."""
+def resume(settings: ExecutionSettings, load: Load, followed: Followed | None = None) -> int:
+    """Go on with an execution, or show it; the exit status.
+
+    `load`, `followed`: as of `begin`.
+    """
     head = read_journal(settings.resume)[0]
+    if (head.get("command") in FOLLOWED) != (followed is not None):
+        raise UsageError(f"{settings.resume}: of iallocator {head.get('command')}")
     if not settings.execute:
         execution = _read(settings, head, None)
         found = execution.report(load if runs(settings) else None)
@@ -139,7 +158,7 @@ def resume(settings: ExecutionSettings, load: Load) -> int:
     with ClusterLock(name):
         journal = Journal.reopen(settings.resume)
         execution = _read(settings, head, queue)
-        found, status = _carry_out(execution, journal, load)
+        found, status = _carry_out(execution, journal, load, followed)
     _print(found, settings)
     return status
 
@@ -155,7 +174,9 @@ def _read(settings: ExecutionSettings, head: Json, queue: JobQueue | None) -> _E
     return execution
 
 
-def _carry_out(execution: _Execution, journal: Journal, load: Load) -> tuple[Json, int]:
+def _carry_out(
+    execution: _Execution, journal: Journal, load: Load, followed: Followed | None
+) -> tuple[Json, int]:
     assert execution.queue is not None
     trouble = ""
     with Interrupts() as interrupts:
@@ -167,6 +188,8 @@ def _carry_out(execution: _Execution, journal: Journal, load: Load) -> tuple[Jso
             journal,
             _orders(execution, interrupts),
         )
+        if followed is not None:
+            session.follower = followed(execution.queue)
         try:
             trouble = carry_out(session)
         except ExecutionError as error:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from iallocator.execution.queues.answers import expecting, job_status
 from iallocator.execution.queues.marks import marks_in
-from iallocator.execution.queues.queue import UnknownOutcomeError
+from iallocator.execution.queues.queue import ENDED, UnknownOutcomeError
 from iallocator.live.errors import LiveError, ServerError
 
 TYPE_CHECKING = False
@@ -79,6 +79,12 @@ class LuxiJobs:
     def cancel(self, number: int) -> None:
         """Cancel a job that has not begun."""
         self._client.call("CancelJob", [number, False])
+
+    def unfinished(self) -> list[tuple[int, list[Json]]]:
+        """The jobs of anybody that have not ended."""
+        rows = self._client.call("QueryJobs", [[], ["id", "status", "ops"]])
+        with expecting("QueryJobs"):
+            return [(int(number), codes) for number, status, codes in rows if status not in ENDED]
 
     def find(self, run: str) -> Mapping[str, int]:
         """The jobs of an execution; where there are none, among the archived ones."""

@@ -98,5 +98,8 @@ class JobQueue(Protocol):
     def cancel(self, number: int) -> None:
         """Cancel a job that has not begun; if it has, nothing happens."""
 
+    def unfinished(self) -> Sequence[tuple[int, Sequence[Json]]]:
+        """The jobs of anybody that have not ended: id and opcodes."""
+
     def find(self, run: str) -> Mapping[str, int]:
         """The jobs in the queue that an execution has marked: mark -> id."""

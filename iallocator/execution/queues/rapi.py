@@ -8,7 +8,7 @@ from urllib.parse import quote
 from iallocator.errors import UsageError
 from iallocator.execution.queues.answers import expecting, job_status
 from iallocator.execution.queues.marks import marks_in
-from iallocator.execution.queues.queue import LOST, JobStatus, UnknownOutcomeError
+from iallocator.execution.queues.queue import ENDED, LOST, JobStatus, UnknownOutcomeError
 from iallocator.live.errors import LiveError, ServerError
 
 TYPE_CHECKING = False
@@ -107,6 +107,12 @@ class RapiJobs:
     def cancel(self, number: int) -> None:
         """Cancel a job that has not begun."""
         self._client.delete(f"/2/jobs/{number}")
+
+    def unfinished(self) -> list[tuple[int, list[Json]]]:
+        """The jobs of anybody that have not ended."""
+        jobs = self._client.get("/2/jobs?bulk=1")
+        with expecting("/2/jobs"):
+            return [(int(job["id"]), job["ops"]) for job in jobs if job["status"] not in ENDED]
 
     def find(self, run: str) -> Mapping[str, int]:
         """The jobs of an execution."""

@@ -17,6 +17,8 @@ from iallocator.placement.context import Context
 from iallocator.placement.moves import fail_over, move_secondary
 from iallocator.placement.new import place_new
 from iallocator.tags.autorepair import FAILOVER, FIX_STORAGE, REINSTALL
+from iallocator.transition import step
+from iallocator.transition.step import RECREATE_DISKS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -31,6 +33,13 @@ if TYPE_CHECKING:
 
     Json = dict[str, Any]
 
+KINDS = {
+    "OP_INSTANCE_FAILOVER": step.FAILOVER,
+    "OP_INSTANCE_MIGRATE": step.MIGRATE,
+    "OP_INSTANCE_REPLACE_DISKS": step.REPLACE_DISKS,
+}
+"""Opcode -> what such a step is called."""
+
 __all__ = ["Repair", "Repairs"]
 
 
@@ -42,8 +51,8 @@ class Repair:
     ----------
     kind:
         Of the repair: how destructive it is.
-    opcodes:
-        In order, as one job; none if it cannot be done.
+    steps:
+        In order, as transitions have them, without numbers; none if it cannot be done.
     nodes:
         Where it is then, primary first.
     reason:
@@ -52,9 +61,14 @@ class Repair:
 
     instance: Instance
     kind: str
-    opcodes: list[Json] = field(default_factory=list)
+    steps: list[Json] = field(default_factory=list)
     nodes: tuple[int, ...] = ()
     reason: str = ""
+
+    @property
+    def opcodes(self) -> list[Json]:
+        """Those of all steps."""
+        return [code for step in self.steps for code in step["opcodes"]]
 
 
 class Repairs:
@@ -80,7 +94,6 @@ class Repairs:
         if repair.kind == REINSTALL:
             self._reinstalled(repair)
             return
-        done: list[ElementaryMove] = []
         ways = (
             [self._other_mirror]
             if repair.kind == FIX_STORAGE
@@ -89,16 +102,23 @@ class Repairs:
         for way in ways:
             found = way(repair.instance)
             if found.best is None:
-                if not done:
+                if not repair.steps:
                     repair.reason += f"; {found.message or 'it cannot fail over'}"
                     return
                 repair.reason += f"; no new secondary: {found.message}"
                 break
-            apply_steps(self._context.state, repair.instance, found.best.steps)
-            done += found.best.steps
-        cluster = self._context.cluster
+            repair.steps += [self._done(repair.instance, move) for move in found.best.steps]
         repair.nodes = self._context.state.where[repair.instance.name]
-        repair.opcodes = [opcode(cluster, repair.instance, step, False) for step in done]
+
+    def _done(self, instance: Instance, move: ElementaryMove) -> Json:
+        """Carry a move out on the model; the step that it is."""
+        context = self._context
+        code = opcode(context.cluster, instance, move, False)
+        before = context.state.where[instance.name]
+        apply_steps(context.state, instance, [move])
+        after = context.state.where[instance.name]
+        names = context.cluster.node_names
+        return _step(KINDS[code["OP_ID"]], instance, names(before), names(after), code)
 
     def _failed_over(self, instance: Instance) -> MoveResult:
         group = self._nodes[instance.nodes[0]].group
@@ -124,16 +144,27 @@ class Repairs:
             return
         _, repair.nodes = found.best[0]
         context.state.place(instance, repair.nodes)
-        names = context.cluster.node_names(repair.nodes)
-        repair.opcodes = _reinstallation(instance, names)
+        names = context.cluster.node_names
+        repair.steps = _reinstallation(instance, names(present), names(repair.nodes))
 
 
-def _reinstallation(instance: Instance, nodes: list[str]) -> list[Json]:
+def _reinstallation(instance: Instance, before: list[str], after: list[str]) -> list[Json]:
     """Ganeti reinstalls only what is down; it is started again if it was to run."""
-    named: Json = {"instance_name": instance.name}
-    disks = {"OP_ID": "OP_INSTANCE_RECREATE_DISKS", **named, "disks": [], "nodes": nodes}
-    install = {"OP_ID": "OP_INSTANCE_REINSTALL", **named, "force_variant": False}
+    disks = _step(RECREATE_DISKS, instance, before, after, {
+        "OP_ID": "OP_INSTANCE_RECREATE_DISKS", "disks": [], "nodes": after,
+    })  # fmt: skip
+    code = {"OP_ID": "OP_INSTANCE_REINSTALL", "force_variant": False}
+    install = _step(step.REINSTALL, instance, after, after, code)
     if not instance.uses_memory:
         return [disks, install]
-    stop = {"OP_ID": "OP_INSTANCE_SHUTDOWN", **named, "force": False, "ignore_offline_nodes": True}
-    return [stop, disks, install, {"OP_ID": "OP_INSTANCE_STARTUP", **named, "force": False}]
+    code = {"OP_ID": "OP_INSTANCE_SHUTDOWN", "force": False, "ignore_offline_nodes": True}
+    stop = _step(step.STOP, instance, before, before, code)
+    code = {"OP_ID": "OP_INSTANCE_STARTUP", "force": False}
+    return [stop, disks, install, _step(step.START, instance, after, after, code)]
+
+
+def _step(kind: str, instance: Instance, before: list[str], after: list[str], code: Json) -> Json:
+    """A step as transitions have them, but for its number and what it waits for."""
+    code = {"OP_ID": code["OP_ID"], "instance_name": instance.name, **code}
+    whole = {"kind": kind, "instance": instance.name, "from": before, "to": after}
+    return {**whole, "opcodes": [code]}

@@ -43,14 +43,14 @@ if TYPE_CHECKING:
     class Jobs(Protocol):
         """The job queue of the running cluster."""
 
-        def possible(self, opcodes: Sequence[Json]) -> list[Json]:
-            """Those of `opcodes` that make one job there."""
+        def possible(self, opcodes: Sequence[Json]) -> bool:
+            """Whether all `opcodes` can be submitted there."""
+
+        def busy_with(self, instance: str) -> int | None:
+            """A job there that has not ended and is about an instance."""
 
         def ended(self, jobs: Iterable[int]) -> bool | None:
             """Whether all `jobs` succeeded; None as long as one of them has not ended."""
-
-        def submit(self, opcodes: Sequence[Json]) -> int:
-            """Submit one job; its id."""
 
         def retag(self, instance: str, added: Sequence[str], removed: Sequence[str]) -> None:
             """Change the tags of an instance."""
@@ -63,7 +63,7 @@ __all__ = ["RepairRound"]
 class _Patient:
     """One instance: how it is, and what is done about it.
 
-    ``opcodes`` are those of its repair; ``note`` is for people.
+    ``steps`` are those of its repair; ``note`` is for people.
     """
 
     instance: Instance
@@ -72,7 +72,7 @@ class _Patient:
     note: str = ""
     added: list[str] = field(default_factory=list)
     removed: list[str] = field(default_factory=list)
-    opcodes: list[Json] = field(default_factory=list)
+    steps: list[Json] = field(default_factory=list)
 
     def become(self, name: str, record: Record) -> None:
         """Another state, and the tags that say so."""
@@ -84,8 +84,8 @@ class _Patient:
 class RepairRound:
     """One look at all instances.
 
-    `jobs`: the queue, None for a cluster that is not running; `execute`: jobs are submitted and
-    tags changed there; `delay`: seconds that every repair waits first.
+    `jobs`: the queue, None for a cluster that is not running; `execute`: tags are changed
+    there; `delay`: seconds that every repair waits first.
 
     Raises
     ------
@@ -113,11 +113,14 @@ class RepairRound:
             raise UsageError(str(error)) from None
         self._patients.sort(key=lambda one: one.instance.name)
 
-    def run(self) -> None:
-        """First what was pending, then what is broken."""
+    def settle(self) -> None:
+        """Find out what became of pending repairs."""
         for one in self._patients:
             self._look_at_jobs(one)
             self._commit(one)
+
+    def plan(self) -> None:
+        """Find repairs for what is broken."""
         for one in self._patients:
             one.repair = self._repairs.needed(one.instance)
             if one.repair is not None and one.state.name == HEALTHY:
@@ -142,20 +145,30 @@ class RepairRound:
         if not permission.allows(repair.kind):
             self._forbidden(one, repair, permission)
             return
+        job = self._jobs.busy_with(one.instance.name) if self._jobs else None
+        if job is not None:
+            one.note = f"{repair.kind} is needed ({repair.reason}): job {job} is about it"
+            return
         self._repairs.placed(repair)
-        if not repair.opcodes:
+        if not repair.steps:
             one.note = f"{repair.kind}: {repair.reason}"
             return
-        opcodes = repair.opcodes if self._jobs is None else self._jobs.possible(repair.opcodes)
-        if not opcodes:
+        if self._jobs is not None and not self._jobs.possible(repair.opcodes):
             one.note = f"{repair.kind}: RAPI takes no such job, LUXI does"
             return
-        if self._delay and (self._jobs is None or len(opcodes) == len(repair.opcodes)):
-            opcodes = [_delay(self._delay), *opcodes]
-        one.opcodes = opcodes
         places = ":".join(self._cluster.node_names(repair.nodes))
         one.note = f"{repair.kind}: {repair.reason}; it goes to {places}"
-        self._begin(one, repair)
+        one.become(PENDING, Record(repair.kind, str(uuid4()), self._now))
+        one.steps = self._steps(repair, one.state.record)
+
+    def _steps(self, repair: Repair, record: Record | None) -> list[Json]:
+        """The steps, each with what its tags will say of the repair."""
+        assert record is not None
+        told = {"type": record.kind, "id": record.identity, "seconds": record.seconds}
+        steps = [{**step, "repair": told} for step in repair.steps]
+        if self._delay and (self._jobs is None or self._jobs.possible([_delay(self._delay)])):
+            steps[0]["opcodes"] = [_delay(self._delay), *steps[0]["opcodes"]]
+        return steps
 
     def _forbidden(self, one: _Patient, repair: Repair, permission: Permission) -> None:
         one.note = f"{repair.kind} is needed ({repair.reason}): {permission}"
@@ -164,20 +177,29 @@ class RepairRound:
             one.become(NEEDS, record)
             self._commit(one)
 
-    def _begin(self, one: _Patient, repair: Repair) -> None:
-        """Submit the repair, and write down that it is pending."""
-        numbers: tuple[int, ...] = ()
-        if self._execute and self._jobs is not None:
-            numbers = (self._jobs.submit(one.opcodes),)
-        one.become(PENDING, Record(repair.kind, str(uuid4()), self._now, numbers))
-        self._commit(one)
-
     def _commit(self, one: _Patient) -> None:
         """Change the tags on the running cluster, if there is one to be changed."""
         if self._execute and self._jobs is not None and one.added:
             self._jobs.retag(one.instance.name, one.added, one.removed)
 
     # What is told
+
+    def transition(self) -> Json:
+        """The repairs as an execution takes them: a chain of steps for each instance."""
+        steps: list[Json] = []
+        jobs: list[Json] = []
+        for one in self._patients:
+            chain: list[int] = []
+            for step in one.steps:
+                number = len(steps) + 1
+                after = chain[-1:]
+                because = ["the step before"] * len(after)
+                steps.append({"number": number, **step, "after": after, "because": because})
+                chain.append(number)
+            if chain:
+                codes = [code for step in one.steps for code in step["opcodes"]]
+                jobs.append({"steps": chain, "opcodes": codes})
+        return {"steps": steps, "jobs": jobs}
 
     def status(self) -> int:
         """1 if somebody should look."""
@@ -200,10 +222,10 @@ class RepairRound:
         found: Json = {"instance": one.instance.name, "state": one.state.name, "note": one.note}
         if one.repair is not None:
             found["repair"] = one.repair.kind
-        if one.opcodes and one.repair is not None:
+        if one.steps and one.repair is not None:
             found |= {
                 "to": self._cluster.node_names(one.repair.nodes),
-                "opcodes": one.opcodes,
+                "opcodes": [code for step in one.steps for code in step["opcodes"]],
             }
         if one.added:
             found["tags"] = {"add": one.added, "remove": one.removed}
