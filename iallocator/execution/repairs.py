@@ -134,7 +134,7 @@ class RepairTags:
         known = state_of(instance)
         said = known.record
         same = said is not None and (said.identity, said.result) == (record.identity, record.result)
-        if same and (record.result or record.tag in instance.tags):
+        if said == record or (same and record.result):
             return
         self._jobs.retag(instance.name, [record.tag], known.changed("", record).outdated)
 
