@@ -87,7 +87,8 @@ def _run(arguments: list[str]) -> int:
         return 2
     path = files[0] if files else "-"
     if settings.validate:
-        from iallocator.commands.shared.validation import NEEDED, validate
+        from iallocator.commands.shared.validation import validate
+        from iallocator.wire.validation.validate import NEEDED
 
         return validate(settings, files, NEEDED)
     _refuse_idle(settings)

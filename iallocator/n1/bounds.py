@@ -30,9 +30,7 @@ if TYPE_CHECKING:
     from iallocator.n1.rules import Rules
     from iallocator.n1.share import Share
 
-__all__ = [
-    "INFINITE", "LOST", "SAFE", "UNKNOWN", "Demand", "Room", "demand_of", "verdict",
-]  # fmt: skip
+__all__ = ["Demand", "Room", "demand_of", "verdict"]
 
 
 class Demand:

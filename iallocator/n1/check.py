@@ -9,18 +9,10 @@ from __future__ import annotations
 
 from iallocator.limits.migration import may_not_receive
 from iallocator.model.columns import MEMORY
-from iallocator.n1.bounds import (
-    INFINITE,
-    LOST,
-    SAFE,
-    UNKNOWN,
-    Demand,
-    Room,
-    demand_of,
-    verdict,
-)
+from iallocator.n1.bounds import Demand, Room, demand_of, verdict
 from iallocator.n1.effort import UndecidedError
 from iallocator.n1.simulation import Simulation
+from iallocator.n1.verdicts import INFINITE, LOST, SAFE, UNKNOWN
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

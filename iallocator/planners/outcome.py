@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from iallocator.limits.node import ALL_LIMITS, PRIMARY, SECONDARY, checks_for
-from iallocator.planners.squeeze.power_state import Switched
+from iallocator.planners.power_state import Switched
 from iallocator.planners.survival import Survival, mode_of
 from iallocator.transition.execution import view_of
 

@@ -6,9 +6,10 @@ what happens once it is carried out.
 
 from __future__ import annotations
 
-from iallocator.n1.bounds import LOST, SAFE, Demand, Room, demand_of, verdict
+from iallocator.n1.bounds import Demand, Room, demand_of, verdict
 from iallocator.n1.of_group import losses_of, not_survived, simulation_of
 from iallocator.n1.rules import Rules
+from iallocator.n1.verdicts import LOST, SAFE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

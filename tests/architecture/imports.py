@@ -17,7 +17,8 @@ class Import(NamedTuple):
     """One imported module.
 
     ``typing`` says that only the type checker sees it, ``late`` that it happens inside
-    a function, ``line`` is where it stands, ``names`` are those taken out of it.
+    a function, ``line`` is where it stands, ``names`` are those taken out of it, as they are
+    called here, ``given`` the same as they are called there.
     """
 
     module: str
@@ -26,6 +27,7 @@ class Import(NamedTuple):
     typing: bool
     late: bool
     names: tuple[str, ...] = ()
+    given: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         kind = " (for types)" if self.typing else ""
@@ -71,8 +73,9 @@ def _found(
         elif isinstance(node, ast.ImportFrom):
             assert not node.level, f"{module}: relative import in line {node.lineno}"
             names = tuple(alias.asname or alias.name for alias in node.names)
+            given = tuple(alias.name for alias in node.names)
             for target in _targets(node):
-                yield Import(module, target, node.lineno, typing, late, names)
+                yield Import(module, target, node.lineno, typing, late, names, given)
         elif isinstance(node, ast.If) and _is_type_checking(node.test):
             yield from _found(ast.Module(node.body, []), module, True, late)
             yield from _found(ast.Module(node.orelse, []), module, typing, late)

@@ -8,7 +8,8 @@ from collections.abc import Iterator
 import pytest
 
 from iallocator.n1 import simulation
-from iallocator.n1.bounds import LOST, SAFE, UNKNOWN, demand_of, verdict
+from iallocator.n1.bounds import demand_of, verdict
+from iallocator.n1.verdicts import LOST, SAFE, UNKNOWN
 from tests.conformance.documents import document
 
 from .tight import Case, context_of, survives, tight

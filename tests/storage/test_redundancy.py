@@ -10,7 +10,8 @@ from statistics import pstdev
 import pytest
 
 from iallocator.n1 import simulation
-from iallocator.n1.bounds import LOST, SAFE, UNKNOWN, demand_of, verdict
+from iallocator.n1.bounds import demand_of, verdict
+from iallocator.n1.verdicts import LOST, SAFE, UNKNOWN
 from tests.builders import Json, allocate, cluster, instance
 from tests.n1.tight import Case, context_of, survives
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from iallocator.commands.shared.plan_output import amount
 from iallocator.errors import UsageError
 from iallocator.files import LIMIT, read_file
 from iallocator.options import settings as options
 from iallocator.options.table import Option
-from iallocator.options.values import file_name, name_list, share, whole
+from iallocator.options.values import amount, file_name, name_list, share, whole
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -92,7 +91,8 @@ def balance_options_of(
     settings: Settings, settled: options.Settings, alarm: Alarm
 ) -> BalanceOptions:
     """What `settings` want of a balancing until `alarm`; `settled` are completed from tags."""
-    from iallocator.planners.balance.balance import BalanceOptions, MoveRules
+    from iallocator.planners.balance.balance import BalanceOptions
+    from iallocator.planners.balance.move_kinds import MoveRules
     from iallocator.planners.stop_criteria import StopCriteria
 
     limits = StopCriteria(

@@ -7,7 +7,6 @@ import sys
 from iallocator.errors import UsageError, Voice, shown
 from iallocator.files import check_writable
 from iallocator.options.table import Option
-from iallocator.options.values import amount
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -30,7 +29,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "COMMANDS_OPTION", "GRAPH_OPTION", "HTML_OPTION", "INTERRUPTED", "JSON_OPTION",
-    "VERIFY_OPTION", "amount", "check_graph", "check_html", "check_saving", "print_json",
+    "VERIFY_OPTION", "check_graph", "check_html", "check_saving", "print_json",
     "progress", "say_progress", "show_state_of", "write_graph", "write_html", "write_plan",
 ]  # fmt: skip
 

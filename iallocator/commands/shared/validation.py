@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from iallocator.options.settings import Settings
 
-__all__ = ["NEEDED", "request_of", "validate"]
+__all__ = ["request_of", "validate"]
 
 REQUEST = {"explain": NEEDED, "place": OPTIONAL, "config": OPTIONAL, "constraints": OPTIONAL}
 """Command -> what it does with the request of its document; others do not read it."""

@@ -11,9 +11,10 @@ from __future__ import annotations
 
 from iallocator.limits.migration import may_not_receive
 from iallocator.model.columns import MEMORY
-from iallocator.n1.bounds import SAFE, Demand, Room, demand_of, verdict
+from iallocator.n1.bounds import Demand, Room, demand_of, verdict
 from iallocator.n1.loss.by_size import LeftOver
 from iallocator.n1.of_group import simulation_of
+from iallocator.n1.verdicts import SAFE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

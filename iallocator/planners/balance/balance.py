@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from iallocator.planners.plan import Plan
     from iallocator.planners.stop_criteria import StopCriteria
 
-__all__ = ["BalanceOptions", "MoveRules", "balance_cluster"]
+__all__ = ["BalanceOptions", "balance_cluster"]
 
 
 class BalanceOptions:

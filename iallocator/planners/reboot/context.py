@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from iallocator.placement.context import Context
-from iallocator.planners.squeeze.power_state import Switched
+from iallocator.planners.power_state import Switched
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

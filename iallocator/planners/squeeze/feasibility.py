@@ -12,10 +12,10 @@ from iallocator.model.state import State
 from iallocator.planners.balance.greedy import GreedyBalancer
 from iallocator.planners.balance.move_kinds import MoveRules
 from iallocator.planners.balance.problem import BalanceProblem
+from iallocator.planners.power_state import Switched
 from iallocator.planners.squeeze.amounts import Amounts
 from iallocator.planners.squeeze.headroom_repair import repair
 from iallocator.planners.squeeze.packing import pack, scored
-from iallocator.planners.squeeze.power_state import Switched
 from iallocator.scoring.state_score import score_of
 
 TYPE_CHECKING = False

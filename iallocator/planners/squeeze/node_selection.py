@@ -9,7 +9,7 @@ from __future__ import annotations
 from iallocator.deadline import TIME_IS_UP, why_stopped
 from iallocator.model.columns import MEMORY
 from iallocator.model.state import State
-from iallocator.planners.squeeze.power_state import Switched
+from iallocator.planners.power_state import Switched
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from iallocator.ganeti.commands import job_sets_of_steps, script
 from iallocator.model.state import State
 from iallocator.planners.plan import Plan, replay
+from iallocator.planners.power_state import Switched
 from iallocator.planners.result import GroupPlans
-from iallocator.planners.squeeze.power_state import Switched
 from iallocator.tags.standby import AUTO, retag, standby_tags
 from iallocator.transition.assemble import transition_of_moves
 from iallocator.transition.requirements import Demands

@@ -7,12 +7,12 @@ from iallocator.constraints.transition_requirements import demands_of
 from iallocator.errors import NotFoundError
 from iallocator.model.state import State
 from iallocator.planners.eligible import group_named, in_order, movable, nodes_named
+from iallocator.planners.power_state import Moved, size_like
 from iallocator.planners.result import GroupPlan
 from iallocator.planners.squeeze.feasibility import Feasibility
 from iallocator.planners.squeeze.headroom import Headroom
 from iallocator.planners.squeeze.node_selection import power_down, power_on
 from iallocator.planners.squeeze.options import ALL, SHARED
-from iallocator.planners.squeeze.power_state import Moved, size_like
 from iallocator.planners.squeeze.result import SqueezePlan, SqueezeResult
 from iallocator.planners.survival import Survival
 from iallocator.scoring.state_score import score_of

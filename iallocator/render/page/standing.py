@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from iallocator.planners.check.failures import failures
 from iallocator.planners.check.health import examine
 from iallocator.planners.check.overview import group_overviews, score_terms
-from iallocator.planners.squeeze.power_state import Switched
+from iallocator.planners.power_state import Switched
 from iallocator.render.page.health import (
     failure_grid,
     finding_grid,

@@ -1,0 +1,95 @@
+"""No way round the tables of imports and of the kernel: names in strings, aliases, re-exports."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from .imports import imports, room_of, sources
+from .test_kernel import MAKERS, MAY_ASK, QUESTIONS
+
+ELSEWHERE_TOO = {"pairs", "secondaries", "singles"}
+"""Methods of kernels whose names others have, too: only calls of them are questions."""
+
+
+def _may_ask(module: str) -> bool:
+    name = module.removeprefix("iallocator.")
+    return any(name == entry or name.startswith(entry + ".") for entry in MAY_ASK)
+
+
+def _outside() -> Iterator[tuple[str, ast.AST]]:
+    """The syntax of all modules that may not ask the kernel."""
+    for module, path in sources().items():
+        if not _may_ask(module):
+            yield from ((module, node) for node in ast.walk(ast.parse(path.read_text())))
+
+
+def test_makers_of_kernels_are_imported_only_by_those_who_may_ask() -> None:
+    """Not under another name either; for types anybody may."""
+    wrong = [
+        str(found)
+        for found in imports()
+        if not found.typing and set(found.given) & MAKERS and not _may_ask(found.module)
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_questions_to_the_kernel_are_not_kept_to_be_asked_later() -> None:
+    """Neither as a method that is not called, nor by its name in a string."""
+    names = (QUESTIONS - ELSEWHERE_TOO) | MAKERS
+    wrong = [
+        f"{module} names {ast.unparse(node)}"
+        for module, node in _outside()
+        if (isinstance(node, ast.Attribute) and node.attr in names)
+        or (isinstance(node, ast.Constant) and node.value in names)
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_modules_named_in_strings_are_in_the_room_that_loads_them() -> None:
+    """What is chosen by name is loaded late, and by its own room."""
+    wrong = [
+        f"{module} loads {start}"
+        for module, start in _loaded_by_name()
+        if start.split(".")[0] == "iallocator" and room_of(start) != room_of(module)
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+def _loaded_by_name() -> Iterator[tuple[str, str]]:
+    """Module, and the constant start of the name that it gives to the import machinery."""
+    for module, path in sources().items():
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Call) and ast.unparse(node.func).endswith(
+                ("import_module", "__import__")
+            ):
+                first = node.args[0]
+                if isinstance(first, ast.JoinedStr):
+                    first = first.values[0]
+                yield module, str(first.value) if isinstance(first, ast.Constant) else ""
+
+
+def test_loading_by_name_is_seen() -> None:
+    """The test above can fail: strategies, handlers, commands are loaded by name."""
+    rooms = {room_of(module) for module, start in _loaded_by_name() if start}
+    assert {"ranking", "handlers", "commands", "compat"} <= rooms
+
+
+def test_names_are_taken_from_where_they_are_made() -> None:
+    """No module hands on what another made; but a package may, from its own modules."""
+    wrong = [f"{module} hands {name} on" for module in sources() for name in _handed_on(module)]
+    assert not wrong, "\n".join(wrong)
+
+
+def _handed_on(module: str) -> set[str]:
+    """The names in ``__all__`` that a module imports from outside itself."""
+    public: set[str] = set()
+    for node in ast.parse(sources()[module].read_text()).body:
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__":
+            public = set(ast.literal_eval(node.value))
+    return public.intersection(
+        name
+        for found in imports()
+        if found.module == module and not (found.late or found.imported.startswith(module + "."))
+        for name in found.names
+    )
