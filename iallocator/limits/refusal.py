@@ -6,10 +6,12 @@ from iallocator.limits.group import lacks_network, out_of_reach, refused_by_poli
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from iallocator.model.cluster import Cluster, Group
     from iallocator.model.instance import Instance
 
-__all__ = ["Refusal", "group_refusal", "migration_refusal"]
+__all__ = ["Refusal", "group_refusals", "migration_refusal"]
 
 
 class Refusal:
@@ -45,21 +47,29 @@ class Refusal:
         return f"{self.reason} {self.step}: {self.text}" if self.step else str(self)
 
 
-def group_refusal(
-    cluster: Cluster, group: Group, instance: Instance, nodes: tuple[int, ...]
-) -> Refusal | None:
-    """Why `instance` may not come to `nodes` of `group`, whatever these have left."""
+def group_refusals(
+    cluster: Cluster, group: Group, instance: Instance, nodes: Iterable[int]
+) -> dict[int, Refusal]:
+    """Those of `nodes` of `group` that refuse `instance`, whatever they have left.
+
+    All of them where the whole group does.
+    """
+    whole = _whole_refusal(cluster, group, instance)
+    if whole is not None:
+        return dict.fromkeys(nodes, whole)
+    by_policy = refused_by_policy(cluster, group, instance)
+    why = f"the policy of group {group.name} refuses an instance of this kind or size"
+    return {i: Refusal(by_policy[i], why, i) for i in nodes if i in by_policy}
+
+
+def _whole_refusal(cluster: Cluster, group: Group, instance: Instance) -> Refusal | None:
+    """Why the whole `group` refuses `instance`."""
     if lacks_network(group, instance):
         missing = ", ".join(sorted(set(instance.networks) - group.networks))
         return Refusal("FailGroup", f"group {group.name} is not connected to network {missing}")
     pools = out_of_reach(cluster, group.nodes, instance)
     if pools:
         return Refusal("FailGroup", f"group {group.name} does not reach {pools}")
-    by_policy = refused_by_policy(cluster, group, instance)
-    for index in nodes:
-        if index in by_policy:
-            why = f"the policy of group {group.name} refuses an instance of this kind or size"
-            return Refusal(by_policy[index], why, index)
     return None
 
 

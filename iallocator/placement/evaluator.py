@@ -343,3 +343,9 @@ class Evaluator:
     def arrival_refusal(self, instance: Instance, before: Nodes, after: Nodes) -> Refusal | None:
         """Why `instance`, which is off the state, may not come to `after`; see `Verdicts`."""
         return self._verdicts.arrival_refusal(instance, before, after)
+
+    def arrival_refusals(
+        self, instance: Instance, before: Nodes, nodes: Sequence[int]
+    ) -> dict[int, Refusal]:
+        """The same for each of `nodes` as the primary alone; those that refuse."""
+        return self._verdicts.arrival_refusals(instance, before, nodes)

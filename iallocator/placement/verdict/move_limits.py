@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 
 __all__ = ["MoveLimits"]
 
+NOTHING_KNOWN: tuple[int, None] = (-1, None)
+"""No node has this stamp."""
+
 
 class MoveLimits:
     """What `state`, as it is when asked, has left for moves by `motions`.
@@ -34,7 +37,7 @@ class MoveLimits:
     they are asked for, run over `scope`.
     """
 
-    __slots__ = ("_fixed", "_kernel", "_motions", "_scope", "_state", "_version")
+    __slots__ = ("_fixed", "_kernel", "_known", "_motions", "_scope", "_state", "_version")
 
     def __init__(
         self, state: State, fixed: Fixed, motions: Motions, scope: Sequence[int] = ()
@@ -45,6 +48,7 @@ class MoveLimits:
         self._scope = scope
         self._version = -1
         self._kernel: ScalarKernel | None = None
+        self._known: dict[object, dict[int, tuple[int, Failing | None]]] = {}
 
     def allow(self, instance: Instance, before: Nodes, after: Nodes) -> bool:
         """Whether `instance` may come from `before` to `after`, migration tags included."""
@@ -66,14 +70,44 @@ class MoveLimits:
         index, (check, now, then) = failing
         return Refusal(check.reason, check.numbers(now, then, instance), index)
 
+    def primary_refusals(
+        self, instance: Instance, before: Nodes, nodes: Sequence[int]
+    ) -> dict[int, Refusal]:
+        """The first limit that fails on each of `nodes` as the primary, where one does.
+
+        What a node said to an instance of the same shape holds until the node changes.
+        """
+        checks = self._primary_checks(instance, before)
+        stamps, known = self._state.stamps, self._known_of(instance, checks)
+        found: dict[int, Refusal] = {}
+        for index in nodes:
+            stamp, failing = known.get(index, NOTHING_KNOWN)
+            if stamp != stamps[index]:
+                failing = self._as_it_is().failing_primary(instance, index, checks)
+                known[index] = stamps[index], failing
+            if failing is not None:
+                check, now, then = failing
+                found[index] = Refusal(check.reason, check.numbers(now, then, instance), index)
+        return found
+
+    def _known_of(
+        self, instance: Instance, checks: Sequence[Check]
+    ) -> dict[int, tuple[int, Failing | None]]:
+        """Node -> its stamp, and which limit failed then for the likes of `instance`.
+
+        Nothing is kept for those to whom other nodes, or their own tags, matter too.
+        """
+        if instance.exclusion or instance.desired or instance.pools is not None:
+            return {}
+        return self._known.setdefault((instance.shape, checks), {})
+
     def _failing(
         self, instance: Instance, before: Nodes, after: Nodes, primary: bool, mirror: bool
     ) -> tuple[int, Failing] | None:
         """The node that fails a limit, and which limit."""
         kernel, found, index = self._as_it_is(), None, after[0]
         if primary:
-            motion = self._motion_off(before[0]) if before else self._motions.new
-            checks = checks_for(PRIMARY, instance, motion.primary)
+            checks = self._primary_checks(instance, before)
             found = kernel.failing_primary(instance, index, checks)
         if found is None and len(after) > 1 and mirror:
             index = after[1]
@@ -92,6 +126,11 @@ class MoveLimits:
         limits = self._motion_off(source).primary
         found = self._as_it_is().singles(instance, nodes, refusals, limits)
         return [index for _, (index,) in found.row(0)]
+
+    def _primary_checks(self, instance: Instance, before: Nodes) -> tuple[Check, ...]:
+        """What is tested on the new primary of a move or of a new instance."""
+        motion = self._motion_off(before[0]) if before else self._motions.new
+        return checks_for(PRIMARY, instance, motion.primary)
 
     def _mirror_checks(self, instance: Instance, before: Nodes, after: Nodes) -> Sequence[Check]:
         """What is tested on the new secondary of a move or of a new instance."""

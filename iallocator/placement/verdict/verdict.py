@@ -6,7 +6,7 @@ module has the contract.
 
 from __future__ import annotations
 
-from iallocator.limits.refusal import Refusal, group_refusal, migration_refusal
+from iallocator.limits.refusal import Refusal, group_refusals, migration_refusal
 from iallocator.placement.verdict.move_limits import MoveLimits
 
 TYPE_CHECKING = False
@@ -90,11 +90,22 @@ class Verdicts:
             or self._limits.refusal(instance, before, after, len(after) < 2, True)
         )
 
+    def arrival_refusals(
+        self, instance: Instance, before: Nodes, nodes: Sequence[int]
+    ) -> dict[int, Refusal]:
+        """Those of `nodes` that refuse `instance` as its primary, as `arrival_refusal` would."""
+        found = self._bars(instance, before[:1], nodes)
+        if not before or self._working.cluster.nodes[before[0]].group is not self.group:
+            found |= group_refusals(self._working.cluster, self.group, instance, nodes)
+        left = [index for index in nodes if index not in found]
+        return found | self._limits.primary_refusals(instance, before, left)
+
     def _group_refusal(self, instance: Instance, before: Nodes, after: Nodes) -> Refusal | None:
         cluster = self._working.cluster
         if before and cluster.nodes[before[0]].group is self.group:
             return None
-        return group_refusal(cluster, self.group, instance, after)
+        found = group_refusals(cluster, self.group, instance, after)
+        return next((found[index] for index in after if index in found), None)
 
     def _rule_refusal(self, instance: Instance, before: Nodes, after: Nodes) -> Refusal | None:
         """Bonds, hard locations and migration tags, for each node whose role changes."""
@@ -105,12 +116,24 @@ class Verdicts:
 
     def _bar(self, instance: Instance, source: Nodes, target: int) -> Refusal | None:
         """What keeps the primary of `instance` off `target`, whatever that has left."""
+        return self._bars(instance, source, (target,)).get(target)
+
+    def _bars(
+        self, instance: Instance, source: Nodes, targets: Sequence[int]
+    ) -> dict[int, Refusal]:
+        """The same for each of `targets` that it is kept off."""
         bonds, cluster = self._working.bonds, self._working.cluster
-        barred = migration_refusal(cluster, source[0], target) if source else None
-        reason = bonds.refused(instance, (target,)).get(target)
-        if barred is None and reason is not None:
-            return Refusal(reason, bonds.refusal_texts(instance, (target,))[target], target)
-        return barred
+        found: dict[int, Refusal] = {}
+        refused = bonds.refused(instance, targets)
+        if refused:
+            texts = bonds.refusal_texts(instance, refused)
+            found = {index: Refusal(why, texts[index], index) for index, why in refused.items()}
+        if source and cluster.nodes[source[0]].migration:
+            for index in targets:
+                barred = migration_refusal(cluster, source[0], index)
+                if barred is not None:
+                    found[index] = barred
+        return found
 
     def _mirror_bar(self, instance: Instance, before: Nodes, after: Nodes) -> Refusal | None:
         """The hard location that keeps the mirror off a node where `instance` is not now."""

@@ -147,11 +147,11 @@ class _Rows:
         with_it = self._companion(instance)
         prices = one.context.bonds.costs(instance, range(len(weights)))
         for group, field in enumerate(one.openings.fields(place)):
-            for index in field:
-                usable = one.facts.usable[index] and weights[index] >= 0
-                if not usable or with_it not in (None, index):
-                    continue
-                if one.openings.refusal(place, (index,)):
+            usable = [i for i in field if one.facts.usable[i] and weights[i] >= 0]
+            asked = [index for index in usable if with_it in (None, index)]
+            refused = one.openings.refusals(place, asked)
+            for index in asked:
+                if index in refused:
                     continue
                 cost = (highest - weights[index]) / span + group
                 if index in prices:

@@ -12,7 +12,9 @@ if TYPE_CHECKING:
 
     from iallocator.model.cluster import Group, Node
     from iallocator.model.instance import Instance
+    from iallocator.limits.refusal import Refusal
     from iallocator.placement.context import Context
+    from iallocator.placement.evaluator import Evaluator
     from iallocator.planners.place.planned_place import PlannedPlace
     from iallocator.requests import Allocate
     from iallocator.tags.pacemaker import PacemakerTags
@@ -46,6 +48,7 @@ class Openings:
         self.places = places
         self.homes = homes
         self._wanted = wanted
+        self._unhurried: dict[Group, Evaluator] = {}
 
     def fields(self, place: PlannedPlace) -> list[list[int]]:
         """The nodes to choose from, in one field after the other until one has a place.
@@ -86,15 +89,39 @@ class Openings:
         nobody new, may stay there even if the node has too little for all of them.
         `unhurried`: all limits count, even for who leaves a node that is not online.
         """
-        instance = place.instance
-        context = self.context
         if len(nodes) > 1 and self._dead_mirror(place, nodes[0]) == [nodes[1]]:
             nodes = nodes[:1]
-        evaluator = context.evaluator(context.cluster.nodes[nodes[0]].group)
-        evaluator = evaluator.unhurried() if unhurried else evaluator
-        found = evaluator.arrival_refusal(instance, place.before, nodes)
+        evaluator = self._evaluator(self.context.cluster.nodes[nodes[0]].group, unhurried)
+        found = evaluator.arrival_refusal(place.instance, place.before, nodes)
         if found is None:
             return self._really_full(place, nodes[0])
+        return self._told(place, nodes, found)
+
+    def refusals(
+        self, place: PlannedPlace, nodes: Sequence[int], unhurried: bool = False
+    ) -> dict[int, str]:
+        """The same for each of `nodes` as the primary alone; those that are refused."""
+        by_group: dict[Group, list[int]] = {}
+        for index in nodes:
+            by_group.setdefault(self.context.cluster.nodes[index].group, []).append(index)
+        told: dict[int, str | None] = {}
+        for group, members in by_group.items():
+            evaluator = self._evaluator(group, unhurried)
+            found = evaluator.arrival_refusals(place.instance, place.before, members)
+            told |= {i: self._told(place, (i,), refusal) for i, refusal in found.items()}
+            told |= {i: self._really_full(place, i) for i in members if i not in found}
+        return {index: why for index in nodes if (why := told[index]) is not None}
+
+    def _evaluator(self, group: Group, unhurried: bool) -> Evaluator:
+        evaluator = self.context.evaluator(group)
+        if not unhurried:
+            return evaluator
+        if group not in self._unhurried:
+            self._unhurried[group] = evaluator.unhurried()
+        return self._unhurried[group]
+
+    def _told(self, place: PlannedPlace, nodes: tuple[int, ...], found: Refusal) -> str | None:
+        """What is said of a refusal; None where it does not count for who stays there."""
         stays = nodes == place.before[: len(nodes)] and found.reason in REASONS
         if stays and all(self._nobody_new(index) for index in nodes):
             return None

@@ -301,8 +301,7 @@ class SchedulingPass:
         unhurried: bool,
     ) -> tuple[int, ...] | None:
         usable = [index for index in nodes if self.facts.usable[index]]
-        refusals = {i: self.openings.refusal(place, (i,), unhurried) for i in usable}
-        refused = {index: why for index, why in refusals.items() if why is not None}
+        refused = self.openings.refusals(place, usable, unhurried)
         possible = [index for index in usable if index not in refused]
         home = self.homes.get(place.instance.name)
         choice = choose_for(
