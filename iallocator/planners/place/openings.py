@@ -10,9 +10,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from iallocator.limits.refusal import Refusal
     from iallocator.model.cluster import Group, Node
     from iallocator.model.instance import Instance
-    from iallocator.limits.refusal import Refusal
     from iallocator.placement.context import Context
     from iallocator.placement.evaluator import Evaluator
     from iallocator.planners.place.planned_place import PlannedPlace

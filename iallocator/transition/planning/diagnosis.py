@@ -22,7 +22,11 @@ def reasons(cluster: Cluster, found: ScheduleResult) -> dict[str, str]:
         if task.name and task.name not in heads and not waiting & task.needs.keys():
             heads[task.name] = task
     lacking = {name: _lacks(found, task) for name, task in heads.items()}
-    holders = {name: _holders(found, keys) - {name} for name, keys in lacking.items()}
+    holders_of = _holders(found)
+    holders = {
+        name: {holder for key in keys for holder in holders_of.get(key, ())} - {name}
+        for name, keys in lacking.items()
+    }
     told_of: dict[str, str] = {}
     for name, keys in lacking.items():
         if not keys:
@@ -50,9 +54,13 @@ def _lacks(found: ScheduleResult, task: Step) -> list[Key]:
     return sorted(key for key, more in task.takes.items() if key in room and room[key] < more)
 
 
-def _holders(found: ScheduleResult, keys: list[Key]) -> set[str]:
-    """Who of those left would free what is lacking."""
-    return {task.name for task in found.left if any(key in task.frees for key in keys)}
+def _holders(found: ScheduleResult) -> dict[Key, set[str]]:
+    """What is held -> who of those left would free it."""
+    holders: dict[Key, set[str]] = {}
+    for task in found.left:
+        for key in task.frees:
+            holders.setdefault(key, set()).add(task.name)
+    return holders
 
 
 def _circle(start: str, holders: dict[str, set[str]]) -> list[str]:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Collection, Iterator, Sequence
 
-    from iallocator.transition.resources import Amounts
+    from iallocator.transition.resources import Amounts, Key
     from iallocator.transition.step import Step
 
 __all__ = ["TASTES", "ScheduleResult", "schedule"]
@@ -31,7 +31,7 @@ class ScheduleResult:
     room:
         What every node has left after it.
     looks:
-        How often it was looked whether a step fits: what the search has cost.
+        How many steps were ready each time that was looked at: what the search has cost.
     """
 
     __slots__ = ("left", "looks", "order", "room")
@@ -49,7 +49,7 @@ class _Moment:
     __slots__ = ("asked", "blockers", "done", "order", "ready", "room")
 
     def __init__(
-        self, order: list[int], done: int, ready: list[int], blockers: list[int],
+        self, order: list[int], done: int, ready: set[int], blockers: list[int],
         room: Amounts, asked: Amounts,
     ) -> None:  # fmt: skip
         self.order = order
@@ -61,7 +61,7 @@ class _Moment:
 
     def copy(self) -> _Moment:
         return _Moment(
-            list(self.order), self.done, list(self.ready), list(self.blockers),
+            list(self.order), self.done, set(self.ready), list(self.blockers),
             dict(self.room), dict(self.asked),
         )  # fmt: skip
 
@@ -75,9 +75,12 @@ class _Search:
         self.weight = TASTES[taste % len(TASTES)]
         position = {task: k for k, task in enumerate(tasks)}
         self.followers: list[list[int]] = [[] for _ in tasks]
+        self.takers: dict[Key, list[int]] = {}
         for k, task in enumerate(tasks):
             for before in task.needs:
                 self.followers[position[before]].append(k)
+            for key in task.takes:
+                self.takers.setdefault(key, []).append(k)
 
     def start(self, room: Amounts) -> _Moment:
         """Before the first step."""
@@ -87,12 +90,11 @@ class _Search:
                 if key in room:
                     asked[key] = asked.get(key, 0) + amount
         blockers = [len(task.needs) for task in self.tasks]
-        ready = [k for k, count in enumerate(blockers) if not count]
+        ready = {k for k, count in enumerate(blockers) if not count}
         return _Moment([], 0, ready, blockers, dict(room), asked)
 
     def fits(self, moment: _Moment, k: int) -> bool:
         room = moment.room
-        self.looks += 1
         return all(room[key] >= more for key, more in self.tasks[k].takes.items() if key in room)
 
     def harmless(self, moment: _Moment, k: int) -> bool:
@@ -104,10 +106,10 @@ class _Search:
             if key in room
         )
 
-    def do(self, moment: _Moment, k: int) -> None:
-        """Carry out one step."""
+    def do(self, moment: _Moment, k: int) -> set[int]:
+        """Carry out one step; who may go on because of that, see `end`."""
         self.begin(moment, k)
-        self.end(moment, k)
+        return self.end(moment, k)
 
     def begin(self, moment: _Moment, k: int) -> None:
         """Take the room of a step."""
@@ -120,31 +122,48 @@ class _Search:
         moment.done |= 1 << k
         moment.ready.remove(k)
 
-    def end(self, moment: _Moment, k: int) -> None:
-        """Give back the room of a step, and let others follow it."""
+    def end(self, moment: _Moment, k: int) -> set[int]:
+        """Give back the room of a step, and let others follow it.
+
+        Returns who waited for that: the followers, and whoever takes of what is free now.
+        """
         room = moment.room
+        waited = set(self.followers[k])
         for key, less in self.tasks[k].frees.items():
             if key in room:
                 room[key] += less
+                waited.update(self.takers.get(key, ()))
         for follower in self.followers[k]:
             moment.blockers[follower] -= 1
             if not moment.blockers[follower]:
-                moment.ready.append(follower)
+                moment.ready.add(follower)
+        return waited
 
-    def advance(self, moment: _Moment) -> None:
+    def advance(self, moment: _Moment, waited: Collection[int]) -> None:
         """Carry out all steps that cannot stand in the way of others.
 
-        In rounds: those of one can run side by side.
+        In rounds: those of one can run side by side.  `waited`: those for whom something has
+        changed since it was looked last; all others that are ready can still not be done.
         """
         begun: list[int] = [0]
         while begun:
+            self.looks += len(moment.ready)
             begun = []
-            for k in sorted(moment.ready):
+            for k in sorted(moment.ready.intersection(waited)):
                 if self.fits(moment, k) and self.harmless(moment, k):
                     self.begin(moment, k)
                     begun.append(k)
-            for k in begun:
-                self.end(moment, k)
+            waited = set().union(*(self.end(moment, k) for k in begun))
+
+    def repeat(self, moment: _Moment, former: Sequence[Step]) -> None:
+        """Carry out steps like the `former`, in that order, where that can be."""
+        alike = {task.identity: k for k, task in enumerate(self.tasks)}
+        for task in former:
+            k = alike.get(task.identity)
+            if k is not None and k in moment.ready:
+                self.looks += 1
+                if self.fits(moment, k):
+                    self.do(moment, k)
 
     def choices(self, moment: _Moment) -> list[int]:
         """The steps that fit but compete, those first that free what others wait for."""
@@ -157,6 +176,7 @@ class _Search:
             helps = sum(key in scarce for key in task.frees)
             return -helps if helpful else 0, weight * sum(task.takes.values()), k
 
+        self.looks += len(moment.ready)
         return sorted((k for k in moment.ready if self.fits(moment, k)), key=rank)
 
 
@@ -176,13 +196,8 @@ def schedule(
     """
     search = _Search(tasks, taste)
     moment = search.start(room)
-    if begin:
-        alike = {task.identity: k for k, task in enumerate(tasks)}
-        for task in begin:
-            k = alike.get(task.identity)
-            if k is not None and k in moment.ready and search.fits(moment, k):
-                search.do(moment, k)
-    search.advance(moment)
+    search.repeat(moment, begin)
+    search.advance(moment, range(len(tasks)))
     best = moment
     seen = {moment.done}
     stack: list[tuple[_Moment, Iterator[int]]] = [(moment, iter(search.choices(moment)))]
@@ -194,8 +209,7 @@ def schedule(
             continue
         branches -= 1
         moment = here.copy()
-        search.do(moment, choice)
-        search.advance(moment)
+        search.advance(moment, search.do(moment, choice))
         if moment.done in seen:
             continue
         seen.add(moment.done)
