@@ -47,20 +47,25 @@ def wrong_moments(
 
 def _events(transition: Transition, rng: Random | None) -> Iterator[tuple[int, bool]]:
     """(number of a step, whether it begins): begins and ends in an order that waits allow."""
-    waiting = {step.number: set(step.after) for step in transition.steps}
+    waiting = {step.number: len(step.after) for step in transition.steps}
+    followers: dict[int, list[int]] = {number: [] for number in waiting}
+    for step in transition.steps:
+        for number in step.after:
+            followers[number].append(step.number)
+    ready = [number for number, count in waiting.items() if not count]
     running: list[int] = []
-    while waiting or running:
-        ready = [number for number, after in waiting.items() if not after]
-        chosen = rng.choice([*ready, *running]) if rng else [*ready, *running][0]
-        begins = chosen in waiting
+    while ready or running:
+        k = rng.randrange(len(ready) + len(running)) if rng else 0
+        begins = k < len(ready)
+        chosen = ready.pop(k) if begins else running.pop(k - len(ready))
         yield chosen, begins
         if begins:
-            del waiting[chosen]
             running.append(chosen)
-        else:
-            running.remove(chosen)
-            for after in waiting.values():
-                after.discard(chosen)
+            continue
+        for number in followers[chosen]:
+            waiting[number] -= 1
+            if not waiting[number]:
+                ready.append(number)
 
 
 class _Moments:

@@ -30,7 +30,7 @@ from iallocator.scoring.score_delta import (
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from iallocator.limits.node import Check, LimitSet
     from iallocator.model.instance import Instance
@@ -81,6 +81,21 @@ class ScalarKernel:
             [sum([v * v for v in column]) for column in columns],
         )
         self.totals.sums[DOMAINS] = state.domain_conflicts(self._group)
+
+    def renew(self, nodes: Iterable[int]) -> None:
+        """Look again at `nodes`, which must be in the scope: they have changed since.
+
+        The centres stay, so that after many changes a new kernel is the more exact one.
+        """
+        totals = self.totals
+        for index in nodes:
+            self._views.pop(index, None)
+            before, after = self._values[index], values(self.view(index), totals.centres)
+            self._values[index] = after
+            for k, (old, new) in enumerate(zip(before, after)):
+                totals.sums[k] += new - old
+                totals.squares[k] += new * new - old * old
+        totals.sums[DOMAINS] = self.state.domain_conflicts(self._group)
 
     def view(self, index: int) -> NodeView:
         """Node `index` as it is now."""

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from iallocator.model.instance import Instance
     from iallocator.model.state import State
 
-__all__ = ["score_of", "terms_of", "terms_with"]
+__all__ = ["kernel_of", "score_of", "terms_of", "terms_with"]
 
 
 def score_of(state: State, scope: Sequence[int], min_disk: float = 0.0) -> float:
@@ -24,20 +24,21 @@ def score_of(state: State, scope: Sequence[int], min_disk: float = 0.0) -> float
 
     `min_disk` is the share of every node's disk that is to stay free.
     """
-    return _kernel(state, scope, min_disk).score()
+    return kernel_of(state, scope, min_disk).score()
 
 
 def terms_of(state: State, scope: Sequence[int]) -> list[float]:
     """The weighted terms of the score of the nodes in `scope`, as the statistics stand."""
-    return terms(_kernel(state, scope).totals, (), sqrt)
+    return terms(kernel_of(state, scope).totals, (), sqrt)
 
 
 def terms_with(
     state: State, scope: Sequence[int], instance: Instance
 ) -> Callable[[tuple[int, ...]], list[float]]:
     """What gives the terms of the score once `instance`, which is off the state, is on nodes."""
-    return partial(_kernel(state, scope).terms_of, instance)
+    return partial(kernel_of(state, scope).terms_of, instance)
 
 
-def _kernel(state: State, scope: Sequence[int], min_disk: float = 0.0) -> ScalarKernel:
+def kernel_of(state: State, scope: Sequence[int], min_disk: float = 0.0) -> ScalarKernel:
+    """The kernel that scores `state` over `scope`, to be renewed where the state changes."""
     return ScalarKernel(state, scope, [capacities(node, min_disk) for node in state.cluster.nodes])

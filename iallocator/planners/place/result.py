@@ -11,7 +11,7 @@ from iallocator.planners.place.planned_place import PlannedPlace, runs, stopped_
 from iallocator.planners.place.whole import place_cluster
 from iallocator.planners.plan import PlannedMove, traffic
 from iallocator.planners.result import PlanResult
-from iallocator.scoring.state_score import score_of
+from iallocator.scoring.state_score import kernel_of, score_of
 from iallocator.transition.assemble import plan_transition
 
 TYPE_CHECKING = False
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from iallocator.model.instance import Instance
     from iallocator.options.settings import Settings
     from iallocator.requests import Allocate
+    from iallocator.scoring.scalar import ScalarKernel
     from iallocator.transition.requirements import Demands
     from iallocator.transition.transition import Transition
 
@@ -183,6 +184,7 @@ def _moves(done: PlaceResult) -> list[PlannedMove]:
     steps = {step.number: step.action for step in done.transition.steps}
     broken = {place.instance.name: place.broken for place in done.places}
     state, names = State(done.cluster), done.cluster.nodes
+    kernels: dict[int, ScalarKernel] = {}  # one per group, renewed move by move
     moves = []
     for chain in chains(done.transition.steps):
         tasks = [steps[number] for number in chain if steps[number].move is not None]
@@ -190,14 +192,17 @@ def _moves(done: PlaceResult) -> list[PlannedMove]:
             continue
         instance, before = tasks[0].instance, tasks[0].before.nodes
         made = [task.move for task in tasks if task.move is not None]
+        group = names[before[0]].group
+        if group.index not in kernels:
+            kernels[group.index] = kernel_of(state, group.nodes)
         apply_steps(state, instance, made)
-        group = names[state.where[instance.name][0]].group
+        kernels[group.index].renew({*before, *state.where[instance.name]})
         notation = " ".join(
             "f" if kind == FAILOVER else f"{LETTERS[kind]}:{names[target].name}"
             for kind, target in made
         )
         copied = traffic(instance, [LETTERS[kind] for kind, _ in made])
-        score = score_of(state, group.nodes)
+        score = kernels[group.index].score()
         move = PlannedMove(instance, before, made, notation, score, copied)
         move.broken = broken[instance.name]
         moves.append(move)

@@ -1,0 +1,42 @@
+"""Arrivals on many nodes at once get the verdicts of arrivals on one node after the other."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+
+from iallocator.model.cluster import Group
+from iallocator.model.instance import Instance
+from iallocator.options import Settings
+from iallocator.placement.context import Context
+from iallocator.wire.document import Reading, read_cluster
+from tests.matrix.documents import tagged
+
+
+def one_by_one(context: Context, group: Group, instance: Instance) -> dict[int, str]:
+    """The verdict of an evaluator that remembers nothing, node by node."""
+    found = {}
+    for index in group.nodes:
+        fresh = context.evaluator(group).unhurried().heeding_soft_limits()
+        refusal = fresh.arrival_refusal(instance, instance.nodes, (index,))
+        if refusal is not None:
+            found[index] = str(refusal)
+    return found
+
+
+@pytest.mark.parametrize("seed", range(25))
+def test_arrivals_asked_at_once_are_refused_as_one_by_one(seed: int) -> None:
+    """While instances leave and arrive, on tagged documents, in the own and in other groups."""
+    context = Context(read_cluster(tagged(seed), Reading()), Settings())
+    cluster, state, rng = context.cluster, context.state, Random(seed)
+    kept = {g: context.evaluator(g).unhurried().heeding_soft_limits() for g in cluster.groups}
+    for _ in range(30):
+        moved = rng.choice(cluster.instances)
+        where = state.where[moved.name]
+        state.remove(moved, where)
+        for group in cluster.groups:
+            once = kept[group].arrival_refusals(moved, moved.nodes, group.nodes)
+            told = {index: str(refusal) for index, refusal in once.items()}
+            assert told == one_by_one(context, group, moved)
+        state.place(moved, where if len(where) > 1 else (rng.randrange(len(cluster.nodes)),))
