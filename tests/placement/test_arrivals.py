@@ -8,7 +8,7 @@ import pytest
 
 from iallocator.model.cluster import Group
 from iallocator.model.instance import Instance
-from iallocator.options import Settings
+from iallocator.options.settings import Settings
 from iallocator.placement.context import Context
 from iallocator.wire.document import Reading, read_cluster
 from tests.matrix.documents import tagged
