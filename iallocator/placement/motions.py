@@ -13,7 +13,7 @@ from iallocator.limits.node import (
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Sequence
+    from collections.abc import Collection, Iterable
 
     from iallocator.limits.node import Check, LimitSet
     from iallocator.model.cluster import Node
@@ -85,7 +85,7 @@ class Motions:
         """The motion of an instance that leaves `source`: forced if that is not online."""
         return self._usual if self._is_up(source) else self._forced
 
-    def old_primary_checks(self, instance: Instance, old: Node) -> Sequence[Check]:
+    def old_primary_checks(self, instance: Instance, old: Node) -> tuple[Check, ...]:
         """What is tested on the old primary of a failover, which becomes the secondary."""
         checks = SECONDARY if self._is_up(old) else ABANDONED
         return checks_for(checks, instance, self.off(old).secondary)

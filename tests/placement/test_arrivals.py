@@ -10,7 +10,8 @@ from iallocator.model.cluster import Group
 from iallocator.model.instance import Instance
 from iallocator.options.settings import Settings
 from iallocator.placement.context import Context
-from iallocator.wire.document import Reading, read_cluster
+from iallocator.wire.document import read_cluster
+from iallocator.wire.reading import Reading
 from tests.matrix.documents import tagged
 
 
@@ -20,6 +21,22 @@ def one_by_one(context: Context, group: Group, instance: Instance) -> dict[int, 
     for index in group.nodes:
         fresh = context.evaluator(group).unhurried().heeding_soft_limits()
         refusal = fresh.arrival_refusal(instance, instance.nodes, (index,))
+        if refusal is not None:
+            found[index] = str(refusal)
+    return found
+
+
+def mirrors_one_by_one(
+    context: Context, group: Group, instance: Instance, primary: int
+) -> dict[int, str]:
+    """The same for mirrors, where the primary is given."""
+    found = {}
+    for index in group.nodes:
+        fresh = context.evaluator(group).unhurried().heeding_soft_limits()
+        pair = (primary, index)
+        refusal = (
+            None if index == primary else fresh.arrival_refusal(instance, instance.nodes, pair)
+        )
         if refusal is not None:
             found[index] = str(refusal)
     return found
@@ -39,4 +56,10 @@ def test_arrivals_asked_at_once_are_refused_as_one_by_one(seed: int) -> None:
             once = kept[group].arrival_refusals(moved, moved.nodes, group.nodes)
             told = {index: str(refusal) for index, refusal in once.items()}
             assert told == one_by_one(context, group, moved)
+            free = [index for index in group.nodes if index not in once]
+            for primary in free[:2] if moved.required_nodes == 2 else ():
+                others = [index for index in group.nodes if index != primary]
+                pairs = kept[group].mirror_refusals(moved, moved.nodes, primary, others)
+                told = {index: str(refusal) for index, refusal in pairs.items()}
+                assert told == mirrors_one_by_one(context, group, moved, primary)
         state.place(moved, where if len(where) > 1 else (rng.randrange(len(cluster.nodes)),))

@@ -8,7 +8,8 @@ import pytest
 
 from iallocator.model.state import State
 from iallocator.scoring.state_score import kernel_of, score_of
-from iallocator.wire.document import Reading, read_cluster
+from iallocator.wire.document import read_cluster
+from iallocator.wire.reading import Reading
 from tests.scoring.test_standing import crowd
 
 

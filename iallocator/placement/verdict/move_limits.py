@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
     Nodes = tuple[int, ...]
     Fixed = Sequence[tuple[float, ...]]
+    Known = dict[tuple[int, float], tuple[int, Failing | None]]
+    """(node, MiB it reserves for its peer) -> its stamp, and which limit failed then."""
 
 __all__ = ["MoveLimits"]
 
@@ -48,7 +50,7 @@ class MoveLimits:
         self._scope = scope
         self._version = -1
         self._kernel: ScalarKernel | None = None
-        self._known: dict[object, dict[int, tuple[int, Failing | None]]] = {}
+        self._known: dict[object, Known] = {}
 
     def allow(self, instance: Instance, before: Nodes, after: Nodes) -> bool:
         """Whether `instance` may come from `before` to `after`, migration tags included."""
@@ -67,8 +69,7 @@ class MoveLimits:
         failing = self._failing(instance, before, after, primary, mirror)
         if failing is None:
             return None
-        index, (check, now, then) = failing
-        return Refusal(check.reason, check.numbers(now, then, instance), index)
+        return _told(instance, *failing)
 
     def primary_refusals(
         self, instance: Instance, before: Nodes, nodes: Sequence[int]
@@ -78,22 +79,50 @@ class MoveLimits:
         What a node said to an instance of the same shape holds until the node changes.
         """
         checks = self._primary_checks(instance, before)
-        stamps, known = self._state.stamps, self._known_of(instance, checks)
-        found: dict[int, Refusal] = {}
+        known = self._known_of(instance, checks)
+        found = {}
         for index in nodes:
-            stamp, failing = known.get(index, NOTHING_KNOWN)
-            if stamp != stamps[index]:
+            key = index, 0
+            if known.get(key, NOTHING_KNOWN)[0] != self._state.stamps[index]:
                 failing = self._as_it_is().failing_primary(instance, index, checks)
-                known[index] = stamps[index], failing
+                known[key] = self._state.stamps[index], failing
+            failing = known[key][1]
             if failing is not None:
-                check, now, then = failing
-                found[index] = Refusal(check.reason, check.numbers(now, then, instance), index)
+                found[index] = _told(instance, index, failing)
         return found
 
-    def _known_of(
-        self, instance: Instance, checks: Sequence[Check]
-    ) -> dict[int, tuple[int, Failing | None]]:
-        """Node -> its stamp, and which limit failed then for the likes of `instance`.
+    def mirror_refusals(
+        self, instance: Instance, before: Nodes, primary: int, nodes: Sequence[int]
+    ) -> dict[int, Refusal]:
+        """The same for each of `nodes` as the secondary of one whose primary is `primary`.
+
+        Of the primary only what matters to a node that holds mirrors of its other instances.
+        """
+        found: dict[int, Refusal] = {}
+        left = [index for index in nodes if index in before[:1]]
+        for several in ([index for index in nodes if index not in left], left):
+            if several:
+                found |= self._mirrors_of_one_motion(instance, before, primary, several)
+        return found
+
+    def _mirrors_of_one_motion(
+        self, instance: Instance, before: Nodes, primary: int, nodes: Sequence[int]
+    ) -> dict[int, Refusal]:
+        checks = self._mirror_checks(instance, before, (primary, nodes[0]))
+        known = self._known_of(instance, checks)
+        found = {}
+        for index in nodes:
+            key = index, self._state.peers[index].get(primary, 0)
+            if known.get(key, NOTHING_KNOWN)[0] != self._state.stamps[index]:
+                failing = self._as_it_is().failing_secondary(instance, primary, index, checks)
+                known[key] = self._state.stamps[index], failing
+            failing = known[key][1]
+            if failing is not None:
+                found[index] = _told(instance, index, failing)
+        return found
+
+    def _known_of(self, instance: Instance, checks: tuple[Check, ...]) -> Known:
+        """What is known of nodes for the likes of `instance`.
 
         Nothing is kept for those to whom other nodes, or their own tags, matter too.
         """
@@ -132,7 +161,7 @@ class MoveLimits:
         motion = self._motion_off(before[0]) if before else self._motions.new
         return checks_for(PRIMARY, instance, motion.primary)
 
-    def _mirror_checks(self, instance: Instance, before: Nodes, after: Nodes) -> Sequence[Check]:
+    def _mirror_checks(self, instance: Instance, before: Nodes, after: Nodes) -> tuple[Check, ...]:
         """What is tested on the new secondary of a move or of a new instance."""
         if after[1] in before[:1]:
             return self._motions.old_primary_checks(instance, self._state.cluster.nodes[after[1]])
@@ -148,3 +177,9 @@ class MoveLimits:
             self._version = version
             self._kernel = ScalarKernel(self._state, self._scope, self._fixed)
         return self._kernel
+
+
+def _told(instance: Instance, index: int, failing: Failing) -> Refusal:
+    """What is said of a limit that fails on node `index`."""
+    check, now, then = failing
+    return Refusal(check.reason, check.numbers(now, then, instance), index)

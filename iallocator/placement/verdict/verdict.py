@@ -100,6 +100,19 @@ class Verdicts:
         left = [index for index in nodes if index not in found]
         return found | self._limits.primary_refusals(instance, before, left)
 
+    def mirror_refusals(
+        self, instance: Instance, before: Nodes, primary: int, nodes: Sequence[int]
+    ) -> dict[int, Refusal]:
+        """Those of `nodes` that refuse the mirror of `instance`, whose primary will be `primary`.
+
+        As `arrival_refusal` would, if nothing speaks against the primary.
+        """
+        found = {i: why for i in nodes if (why := self._mirror_bar(instance, before, (-1, i)))}
+        if not before or self._working.cluster.nodes[before[0]].group is not self.group:
+            found |= group_refusals(self._working.cluster, self.group, instance, nodes)
+        left = [index for index in nodes if index not in found]
+        return found | self._limits.mirror_refusals(instance, before, primary, left)
+
     def _group_refusal(self, instance: Instance, before: Nodes, after: Nodes) -> Refusal | None:
         cluster = self._working.cluster
         if before and cluster.nodes[before[0]].group is self.group:

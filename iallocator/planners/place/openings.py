@@ -153,12 +153,18 @@ class Openings:
         where nothing may come: that is no reason to stop what runs, or not to fail over.
         """
         nodes = self.context.cluster.nodes
+        group = nodes[primary].group
+        usable = [
+            index
+            for index in _of([group], self._restricted(place.instance), nodes)
+            if index != primary and self.facts.usable[index]
+        ]
+        evaluator = self._evaluator(group, unhurried)
+        refused = evaluator.mirror_refusals(place.instance, place.before, primary, usable)
         found = [
             index
-            for index in _of([nodes[primary].group], self._restricted(place.instance), nodes)
-            if index != primary
-            and self.facts.usable[index]
-            and self.refusal(place, (primary, index), unhurried) is None
+            for index in usable
+            if index not in refused or self._told(place, (primary, index), refused[index]) is None
         ]
         return found or self._dead_mirror(place, primary)
 
