@@ -350,8 +350,8 @@ class Evaluator:
         """The same for each of `nodes` as the primary alone; those that refuse."""
         return self._verdicts.arrival_refusals(instance, before, nodes)
 
-    def mirror_refusals(
+    def mirror_arrival_refusals(
         self, instance: Instance, before: Nodes, primary: int, nodes: Sequence[int]
     ) -> dict[int, Refusal]:
         """The same for each of `nodes` as the secondary, if `primary` does not refuse it."""
-        return self._verdicts.mirror_refusals(instance, before, primary, nodes)
+        return self._verdicts.mirror_arrival_refusals(instance, before, primary, nodes)

@@ -59,7 +59,7 @@ def test_arrivals_asked_at_once_are_refused_as_one_by_one(seed: int) -> None:
             free = [index for index in group.nodes if index not in once]
             for primary in free[:2] if moved.required_nodes == 2 else ():
                 others = [index for index in group.nodes if index != primary]
-                pairs = kept[group].mirror_refusals(moved, moved.nodes, primary, others)
+                pairs = kept[group].mirror_arrival_refusals(moved, moved.nodes, primary, others)
                 told = {index: str(refusal) for index, refusal in pairs.items()}
                 assert told == mirrors_one_by_one(context, group, moved, primary)
         state.place(moved, where if len(where) > 1 else (rng.randrange(len(cluster.nodes)),))

@@ -100,7 +100,7 @@ class Verdicts:
         left = [index for index in nodes if index not in found]
         return found | self._limits.primary_refusals(instance, before, left)
 
-    def mirror_refusals(
+    def mirror_arrival_refusals(
         self, instance: Instance, before: Nodes, primary: int, nodes: Sequence[int]
     ) -> dict[int, Refusal]:
         """Those of `nodes` that refuse the mirror of `instance`, whose primary will be `primary`.

@@ -160,7 +160,7 @@ class Openings:
             if index != primary and self.facts.usable[index]
         ]
         evaluator = self._evaluator(group, unhurried)
-        refused = evaluator.mirror_refusals(place.instance, place.before, primary, usable)
+        refused = evaluator.mirror_arrival_refusals(place.instance, place.before, primary, usable)
         found = [
             index
             for index in usable
