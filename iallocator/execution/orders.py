@@ -38,8 +38,8 @@ class Orders:
         Of every opcode, -20 to 19; None for Ganeti's own default.
     first_group:
         Submit only what waits for nothing.
-    say:
-        Takes a line about what happens.
+    say, complain:
+        Take a line about what happens, and about what is wrong.
     stopping:
         Whether nothing more is to be begun.
     confirmed:
@@ -54,6 +54,7 @@ class Orders:
     priority: int | None = None
     first_group: bool = False
     say: Callable[[str], None] = _silent
+    complain: Callable[[str], None] = _silent
     stopping: Callable[[], bool] = _never
     confirmed: Callable[[Job], bool] = _unconfirmed
     pause: Callable[[float], None] = sleep

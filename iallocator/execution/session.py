@@ -83,7 +83,7 @@ class Session:
             except LiveError as error:
                 if isinstance(error, ServerError) and error.status < 500:
                     raise ExecutionError(str(error)) from None
-                self.orders.say(f"{error}; again in {seconds} s")
+                self.orders.complain(f"{error}; again in {seconds} s")
                 self.orders.pause(seconds)
         try:
             return ask()

@@ -92,7 +92,7 @@ class Waves:
         found = session.patiently(lambda: session.ground.look(wave, under_way, not under_way))
         for number, why in found.items():
             session.event("refused", job=number, why=why)
-            session.orders.say(f"not done: {describe(records.jobs[number])}: {why}")
+            session.orders.complain(f"not done: {describe(records.jobs[number])}: {why}")
         blocked = records.blocked()
         return [job for job in wave if job.number not in found and job.number not in blocked]
 
@@ -108,7 +108,7 @@ class Waves:
             self._unanswered += 1
             if self._unanswered >= MOST_UNANSWERED:
                 raise ExecutionError(f"{error}, {MOST_UNANSWERED} times") from None
-            self._session.orders.say(f"{error}: looking for the jobs in the queue")
+            self._session.orders.complain(f"{error}: looking for the jobs in the queue")
             self.find_again()
         except ServerError as error:
             self._session.event("absent", jobs=numbers)

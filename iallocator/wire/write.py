@@ -8,12 +8,19 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from iallocator.reply import Reply
 
-__all__ = ["encode", "pretty"]
+__all__ = ["encode", "on_one_line", "pretty"]
 
 
 def encode(reply: Reply) -> bytes:
     """The response document: compact JSON, one line."""
     return _escaped(dumps(reply.document())).encode("utf-8") + b"\n"
+
+
+def on_one_line(document: object) -> str:
+    """`document` for people, on one line; errors as of `pretty`."""
+    import json
+
+    return _escaped(json.dumps(document, ensure_ascii=False, allow_nan=False))
 
 
 def pretty(document: object) -> str:

@@ -107,6 +107,28 @@ def test_dry_run_shows_the_jobs_and_submits_none(tmp_path: Path, capsys: Capture
     assert not (tmp_path / "journal").exists()
 
 
+def test_name_that_steers_terminals_is_shown_as_its_code(tmp_path: Path, capsys: Capture) -> None:
+    """Neither the jobs of a dry run nor the report turn writing around."""
+    answers = shared_cluster()
+    for one in answers["instances"]:
+        one["name"] = f"\u202e{one['name']}"
+    with running(tmp_path, answers) as world:
+        main(["balance", f"-L{world.path}", "-X", "--dry-run"])
+        carried_out(tmp_path, world)
+    said = capsys.readouterr()
+    assert "\\u202e" in said.out
+    assert "\u202e" not in said.out + said.err
+
+
+def test_quiet_execution_says_nothing_where_nothing_is_wrong(
+    tmp_path: Path, capsys: Capture
+) -> None:
+    """Where the journal is is no complaint."""
+    with running(tmp_path, shared_cluster()) as world:
+        assert carried_out(tmp_path, world, "--quiet") == 0
+    assert capsys.readouterr().err == ""
+
+
 def test_first_job_group_leaves_what_waits(tmp_path: Path, capsys: Capture) -> None:
     """The rest is done when the journal is resumed."""
     with running(tmp_path, shared_cluster()) as world:

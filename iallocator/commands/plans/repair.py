@@ -8,7 +8,6 @@ hand; 1: something is: a repair failed, is not allowed, or has no place.
 
 from __future__ import annotations
 
-import json
 from contextlib import nullcontext
 from functools import partial
 
@@ -144,11 +143,13 @@ def _jobs(settings: Settings) -> tuple[RepairJobs | None, str]:
 
 def _lines(document: Json, details: bool) -> Iterator[str]:
     """What is done, and harep's table of states; `details`: jobs and tags, too."""
+    from iallocator.wire.write import on_one_line
+
     for one in document["instances"]:
         yield f"{one['instance']}: {one['note'] or one['state']}"
         if details:
             tags = one.get("tags", {})
-            yield from (f"  {json.dumps(c, ensure_ascii=False)}" for c in one.get("opcodes", ()))
+            yield from (f"  {on_one_line(c)}" for c in one.get("opcodes", ()))
             yield from (f"  adds the tag {tag}" for tag in tags.get("add", ()))
             yield from (f"  removes the tag {tag}" for tag in tags.get("remove", ()))
     yield from (LINE, "Instance status count", LINE)

@@ -6,12 +6,12 @@ something was not, the report says what; 128 and the number of the signal: inter
 
 from __future__ import annotations
 
-import json
 import sys
 from contextlib import suppress
 
 from iallocator.commands.shared.interrupts import Interrupts
-from iallocator.errors import IallocatorError, UsageError, one_line
+from iallocator.commands.shared.plan_output import print_json
+from iallocator.errors import IallocatorError, UsageError, one_line, shown, tell
 from iallocator.execution.errors import ExecutionError
 from iallocator.execution.ground import ClusterGround, expectations, places_of
 from iallocator.execution.jobs import describe, jobs_of
@@ -24,6 +24,7 @@ from iallocator.execution.report import complete, execution_document, report_lin
 from iallocator.execution.runner import carry_out
 from iallocator.execution.session import Session
 from iallocator.execution.waves import ready
+from iallocator.wire.write import on_one_line
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -105,7 +106,7 @@ def begin(
     with ClusterLock(name):
         path = settings.journal or default_path(command, head["run"])
         journal = Journal.create(path, head)
-        print(f"journal: {path}", file=sys.stderr)
+        _say(f"journal: {path}")
         return _carry_out(execution, journal, load, followed)
 
 
@@ -225,7 +226,8 @@ def _orders(execution: _Execution, interrupts: Interrupts) -> Orders:
         reason=settings.reason or execution.head["reason"],
         priority=_first_given(settings.priority, execution.head["priority"]),
         first_group=settings.first_job_group,
-        say=_complain,
+        say=_say,
+        complain=_complain,
         stopping=lambda: interrupts.came,
         confirmed=_Confirmation(execution.records, settings.done_by_hand),
     )
@@ -276,14 +278,15 @@ def _show(job: Job, records: Records) -> None:
     """One job that would be submitted."""
     waits = sorted(n for n in job.after if records.of[n].state != DONE)
     told = f" after {', '.join(map(str, waits))}" if waits else ""
-    print(f"job {job.number}{told}: {describe(job)}{' (by hand)' if job.by_hand else ''}")
+    by_hand = " (by hand)" if job.by_hand else ""
+    print(shown(f"job {job.number}{told}: {describe(job)}{by_hand}"))
     for opcode in job.opcodes:
-        print(f"  {json.dumps(opcode, ensure_ascii=False)}")
+        print(f"  {on_one_line(opcode)}")
 
 
 def _print(found: Json, settings: ExecutionSettings) -> None:
     if settings.json:
-        print(json.dumps({"execution": found}, ensure_ascii=False, indent=2))
+        print_json({"execution": found})
         return
     show_report(found, settings)
 
@@ -292,10 +295,14 @@ def show_report(found: Json, settings: ExecutionSettings) -> None:
     """What came of an execution, for people."""
     if not settings.dry_run:
         for line in report_lines(found):
-            print(line)
+            print(shown(line))
 
 
 def _complain(line: str) -> None:
-    if sys.stderr is not None:
-        with suppress(OSError):  # that nobody reads it is no reason to leave jobs alone
-            print(f"iallocator: {one_line(line)}", file=sys.stderr, flush=True)
+    """Say what is wrong, quiet or not."""
+    _say(f"iallocator: {one_line(line)}")
+
+
+def _say(line: str) -> None:
+    with suppress(OSError):  # that nobody reads it is no reason to leave jobs alone
+        tell(line)
