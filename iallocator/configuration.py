@@ -159,7 +159,7 @@ def apply(settings: Settings, found: Found) -> None:
         setattr(settings, target, value)
     settings.origins = {target: origin for target, (_, origin) in found.items()}
     if "n1" not in found and not settings.chosen & {"n1", "n1_off"}:
-        settings.n1 = settings.ways.n1_mode
+        settings.n1 = settings.behaviour.n1_mode
 
 
 def _not_overridden(

@@ -55,7 +55,7 @@ MISSING_DISK = 1024
 def reading_for(settings: Settings) -> Reading:
     """How `settings` want documents to be read."""
     return Reading(
-        ways=settings.ways,
+        behaviour=settings.behaviour,
         static_kvm_memory=settings.static_kvm_node_memory,
         ignore_load=settings.ignore_dynu,
         exclusion=settings.exclusion_tags,
@@ -151,7 +151,7 @@ def _decided(
 def _with_remarks(reply: Reply, remarks: list[str], settings: Settings) -> Reply:
     """`reply` with `remarks` for stderr; and with the warnings among them in ``info``."""
     reply.remarks = remarks
-    if remarks and settings.ways.warns_in_info:
+    if remarks and settings.behaviour.warns_in_info:
         reply.info = "; ".join([reply.info, *warnings_beyond(reply.info, remarks)])
     return reply
 
@@ -172,7 +172,7 @@ def effective_settings(
     `NotFoundError`.  What completes settings loads only where there is anything; see
     `iallocator.settings`.
     """
-    if settings.restrict_allocation_to and settings.ways.looks_names_up:
+    if settings.restrict_allocation_to and settings.behaviour.looks_names_up:
         settings = _with_whole_names(cluster, settings, settings.restrict_allocation_to)
     prefix = settings.tag_prefix
     owners = [cluster.tags, *[group.tags for group in cluster.groups]]
@@ -180,7 +180,7 @@ def effective_settings(
         from iallocator.settings import effective
 
         settings = effective(settings, cluster, asked, remarks)
-    if settings.ways.reads_settings and (settings.strategy != "score" or settings.by_group):
+    if settings.behaviour.reads_settings and (settings.strategy != "score" or settings.by_group):
         _advertise(cluster, settings)
     return settings
 

@@ -39,7 +39,7 @@ def effective(
     ``--compat hail`` neither is looked at.  Without any such key or tag, `settings`
     itself is returned; finding that out takes a look at each tag of cluster and groups.
     """
-    if not settings.ways.reads_settings:
+    if not settings.behaviour.reads_settings:
         return settings
     prefix = settings.tag_prefix
     of_cluster = _ours(cluster.tags, prefix)

@@ -1,16 +1,16 @@
 """What ``--compat`` changes: each deviation has a name, and whoever deviates asks for it.
 
-`Ways` are our own. A program that we can answer like has ways of its own, which say in
-what it differs; `ways_of` chooses by the value of the option.
+`Behaviour` is our own. A program that we can answer like has a behaviour of its own, which says
+in what it differs; `behaviour_of` chooses by the value of the option.
 """
 
 from __future__ import annotations
 
-__all__ = ["IN_ORDER", "OURS", "Ways", "ways_of"]
+__all__ = ["IN_ORDER", "OURS", "Behaviour", "behaviour_of"]
 
 
-class Ways:
-    """How requests are answered where programs differ; these are our ways."""
+class Behaviour:
+    """How requests are answered, and plans made, where programs differ; this is our own way."""
 
     # What of a document and its tags counts
 
@@ -140,10 +140,10 @@ class Ways:
     """How N+1 is judged if nothing else is asked for."""
 
 
-OURS = Ways()
+OURS = Behaviour()
 
 
-class _InOrder(Ways):
+class _InOrder(Behaviour):
     """Ours, but for the order, which is that of the document."""
 
     orders_by_name = False
@@ -153,11 +153,11 @@ IN_ORDER = _InOrder()
 """For those who write a cluster down as it was told."""
 
 
-def ways_of(compat: str) -> Ways:
-    """The ways that ``--compat`` with this value asks for; "" for our own."""
+def behaviour_of(compat: str) -> Behaviour:
+    """What ``--compat`` with this value asks for; "" for our own."""
     if not compat:
         return OURS
     from importlib import import_module
 
-    ways: Ways = import_module(f"iallocator.compat.{compat}").WAYS
-    return ways
+    behaviour: Behaviour = import_module(f"iallocator.compat.{compat}").BEHAVIOUR
+    return behaviour

@@ -1,14 +1,14 @@
-"""The ways of hail, Ganeti's own allocator, and of its fellow planners: ``--compat hail``."""
+"""The behaviour of hail, Ganeti's own allocator, and of its fellow planners: ``--compat hail``."""
 
 from __future__ import annotations
 
-from iallocator.compat import Ways
+from iallocator.compat import Behaviour
 
-__all__ = ["WAYS", "HailWays"]
+__all__ = ["BEHAVIOUR", "HailBehaviour"]
 
 
-class HailWays(Ways):
-    """Those of hail, hbal, hspace, hsqueeze and hcheck 3.0."""
+class HailBehaviour(Behaviour):
+    """That of hail, hbal, hspace, hsqueeze and hcheck 3.0."""
 
     orders_by_name = False
     reads_cpu_speed = False
@@ -51,4 +51,4 @@ class HailWays(Ways):
     n1_mode = "strict"
 
 
-WAYS = HailWays()
+BEHAVIOUR = HailBehaviour()

@@ -27,7 +27,7 @@ def step_reports(
     context: Context, instance: Instance, steps: Sequence[ElementaryMove]
 ) -> list[StepReport]:
     """The steps of a move, in words."""
-    opcodes = job(context.cluster, instance, steps, context.settings.ways.migrates_stopped)
+    opcodes = job(context.cluster, instance, steps, context.settings.behaviour.migrates_stopped)
     names = context.cluster.node_names([target for _, target in steps])
     return [
         StepReport(kind, name, WORDS[opcode["OP_ID"]].format(name))

@@ -25,7 +25,7 @@ def allocate(context: Context, request: Allocate) -> Reply:
     wish = wish_for(context, request)
     if wish is None:
         return Reply(False, f"Group {request.group_name} does not exist", [], [])
-    if request.recreated is not None and context.settings.ways.recreates_in_place:
+    if request.recreated is not None and context.settings.behaviour.recreates_in_place:
         context.leaving = request.recreated
         context.state.remove(request.recreated, request.recreated.nodes)
     offers = collect_offers(context, wish)
@@ -67,7 +67,7 @@ def wish_for(context: Context, request: Allocate) -> AllocationRequest | None:
         groups = [group for group in groups if group.name == request.group_name]
         if not groups:
             return None
-    elif request.recreated is not None and context.settings.ways.recreates_in_place:
+    elif request.recreated is not None and context.settings.behaviour.recreates_in_place:
         groups = [context.cluster.group_of(request.recreated)]
     else:
         return AllocationRequest(request.instance, groups, allowed=allowed)

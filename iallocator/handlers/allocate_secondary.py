@@ -26,13 +26,13 @@ def allocate_secondary(context: Context, request: AllocateSecondary) -> Reply:
     mirrored = instance.as_template("drbd")
     judged = mirrored
     if (
-        context.settings.ways.judges_by_old_template
+        context.settings.behaviour.judges_by_old_template
     ):  # its N+1 still takes the instance for what it was
         judged = instance.as_template("drbd")
         judged.template = instance.template
     state.remove(instance, instance.nodes)
     evaluator = context.evaluator(group, context.all_nodes())
-    every = context.settings.ways.offers_offline_secondaries
+    every = context.settings.behaviour.offers_offline_secondaries
     nodes = group.nodes if every else evaluator.online_nodes()
     others = [index for index in nodes if index != primary]
     offer = GroupSolution(group.name, group.uuid, group.alloc_policy)

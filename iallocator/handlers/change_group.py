@@ -99,7 +99,7 @@ def move_to_group(
     if offers.best is None:
         why = offers.line or "no groups for evacuation: they have no nodes"
         return _nowhere(context, wish, offers, why) if told else MoveResult(message=why)
-    usable = offers.usable if context.settings.ways.tries_other_groups else offers.usable[:1]
+    usable = offers.usable if context.settings.behaviour.tries_other_groups else offers.usable[:1]
     outcomes = (_move_into(context, instance, groups, offer.uuid) for offer in usable)
     first = next(outcomes)
     found = first if first.best else next((o for o in outcomes if o.best), first)
@@ -135,5 +135,5 @@ def _move_into(
 def mover_into(context: Context, group: Group) -> Evaluator:
     """What decides on moves into `group`; hail ignores soft errors when it chooses that only."""
     evaluator = context.evaluator(group)
-    spares = context.settings.ways.spares_soft_limits_after_group
+    spares = context.settings.behaviour.spares_soft_limits_after_group
     return evaluator if spares else evaluator.heeding_soft_limits()

@@ -38,7 +38,7 @@ class MoveReport:
         names = cluster.node_names(move.nodes)
         group = cluster.nodes[move.nodes[0]].group.name
         self._moved.append([instance.name, group, names])
-        migrates_stopped = self._context.settings.ways.migrates_stopped
+        migrates_stopped = self._context.settings.behaviour.migrates_stopped
         self._jobs.append(job(cluster, instance, move.steps, migrates_stopped))
         self._made.append((instance, move))
         self._solutions.append(entry)
@@ -59,7 +59,7 @@ class MoveReport:
         `note` is added to ``info``.
         """
         transition = None
-        if self._made and self._context.settings.ways.tells_transition:
+        if self._made and self._context.settings.behaviour.tells_transition:
             transition = self._transition()
         info = (
             f"{len(self._failed)} instances failed to move and "

@@ -35,7 +35,7 @@ def multi_allocate(context: Context, request: MultiAllocate) -> Reply:
     if context.settings.optimal:
         batch, note = _best(context, request, batch, note)
     _tell_unmet_orders(context, batch)
-    return batch.reply(note, whole=context.settings.ways.fails_batch_whole)
+    return batch.reply(note, whole=context.settings.behaviour.fails_batch_whole)
 
 
 class _Batch:
@@ -97,7 +97,7 @@ def _place_in_turn(context: Context, wanted: Sequence[Allocate], batch: _Batch) 
             _fail(batch, wanted[position], why, [])
         else:
             _place(context, wish, wanted[position], batch)
-        if batch.failed and context.settings.ways.fails_batch_whole:
+        if batch.failed and context.settings.behaviour.fails_batch_whole:
             break
     _drop_dependents(context, batch)
 
@@ -129,7 +129,7 @@ def _tell_unmet_orders(context: Context, batch: _Batch) -> None:
 
 def _place(context: Context, wish: AllocationRequest, wanted: Allocate, batch: _Batch) -> None:
     """Place one instance on the state."""
-    stays = context.settings.ways.keeps_batch_in_first_group
+    stays = context.settings.behaviour.keeps_batch_in_first_group
     if stays and batch.entries and ranked_by_losses(context, wish):
         # where lost allocations decide, hail knows only the first instance's group from then on
         first = batch.entries[0]["group"]

@@ -199,7 +199,7 @@ def _elsewhere(context: Context, unit: Sequence[Instance]) -> dict[str, MoveResu
             instance = unit[position]
             local = context.cluster.group_of(instance)
             others = [g for g in context.cluster.groups if g is not local and g.nodes]
-            if not (instance.mirrored and others and context.settings.ways.tries_other_groups):
+            if not (instance.mirrored and others and context.settings.behaviour.tries_other_groups):
                 continue
             outcome = move_to_group(context, instance, others, told=False)
             if outcome.best is not None:

@@ -170,6 +170,6 @@ def _read(option: Option, name: str, value: str) -> Any:
 
 
 def _adopt_compat(settings: Settings) -> None:
-    """N+1 is judged as goes with the ways of answering, unless something else is asked for."""
+    """N+1 is judged as goes with the behaviour asked for, unless a mode is chosen."""
     if not settings.chosen & {"n1", "n1_off"}:
-        settings.n1 = settings.ways.n1_mode
+        settings.n1 = settings.behaviour.n1_mode

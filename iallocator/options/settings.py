@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import os
 
-from iallocator.compat import ways_of
+from iallocator.compat import behaviour_of
 from iallocator.files import LIMIT
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from iallocator.compat import Ways
+    from iallocator.compat import Behaviour
 
 __all__ = ["CONFIGURATION", "NAMED_BY", "Settings", "configuration_path"]
 
@@ -96,9 +96,9 @@ class Settings:
         return not (self.chosen | self.origins.keys()).isdisjoint(targets)
 
     @property
-    def ways(self) -> Ways:
+    def behaviour(self) -> Behaviour:
         """How to answer where programs differ."""
-        return ways_of(self.compat)
+        return behaviour_of(self.compat)
 
     @property
     def measures(self) -> bool:
@@ -121,7 +121,7 @@ class Settings:
     @property
     def searches(self) -> bool:
         """Whether an exact search may follow where placing greedily failed."""
-        return self.exact_search == "yes" and self.ways.searches
+        return self.exact_search == "yes" and self.behaviour.searches
 
     @property
     def search_seconds(self) -> float:

@@ -103,7 +103,7 @@ class Context:
 
     def _bonds(self) -> NoAffinity:
         """The bonds between instances; hail knows none."""
-        if not self.settings.ways.knows_affinity:
+        if not self.settings.behaviour.knows_affinity:
             return NoAffinity()
         return bonds_for(self.state, self.coming, self.settings.tag_prefix, self._fits)
 
@@ -113,7 +113,7 @@ class Context:
         With placement keys, which customers set, only of those instances' own.
         """
         settings = self.settings
-        if not settings.ways.knows_affinity:
+        if not settings.behaviour.knows_affinity:
             return []
         found = findings_for(
             self.cluster, instances, settings.tag_prefix, self.bonds.relations,

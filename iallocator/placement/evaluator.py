@@ -177,7 +177,7 @@ class Evaluator:
         kernel, limits = self.scope.kernel, motion.secondary
         out = self._working.bonds.refused_mirrors(instance, nodes)
         self._tell("mirror", instance, present, present[:1], nodes, {}, out, motion)
-        if self.settings.ways.tests_primary_again:
+        if self.settings.behaviour.tests_primary_again:
             return kernel.pairs(instance, present[:1], nodes, {}, FORCED_LIMITS, limits)
         found = kernel.secondaries(instance, present[0], _but(nodes, out), limits)
         return _counting(found, present[:1], out)
@@ -282,7 +282,7 @@ class Evaluator:
         refusals = mirrors | refusals
         checker = self._working.kernels.checker(state)
         left = self.motions.old_primary_checks(instance, self._working.cluster.nodes[old])
-        if self.settings.ways.tests_primary_again:
+        if self.settings.behaviour.tests_primary_again:
             again = checks_for(PRIMARY, instance, FORCED_LIMITS)
             reason = checker.primary_refusal(instance, old, again)
             if reason is not None:

@@ -30,7 +30,7 @@ def collect_offers(context: Context, wish: AllocationRequest) -> RankedGroups:
         for group in wish.groups
     ]
     order = _order_of_best(context, wish, offers)
-    ranked = RankedGroups(offers, wish.named, context.settings.ways.prefers_last_group, order)
+    ranked = RankedGroups(offers, wish.named, context.settings.behaviour.prefers_last_group, order)
     if context.trace is not None:
         context.trace.compared(wish, ranked)
     return ranked
@@ -62,7 +62,7 @@ def ranked_by_losses(context: Context, wish: AllocationRequest) -> list[Group]:
     if not wish.new:
         return []
     dedicated = context.cluster.dedicated
-    if context.settings.ways.ranks_losses_per_group:
+    if context.settings.behaviour.ranks_losses_per_group:
         return [g for g in wish.groups if g.exclusive and dedicated(g)]
     usable = [g for g in wish.groups if wish.named or g.alloc_policy != "unallocable"]
     return list(wish.groups) if all(dedicated(g, online=False) for g in usable) else []
@@ -134,7 +134,7 @@ def _obstacle(context: Context, wish: AllocationRequest, group: Group, nodes: in
     if pools:
         return f"group {group.name} does not reach {pools} of instance {wish.instance.name}"
     unallocable = group.alloc_policy == "unallocable"
-    if unallocable and not wish.named and context.settings.ways.names_unallocable:
+    if unallocable and not wish.named and context.settings.behaviour.names_unallocable:
         return f"Group {group.name} (unallocable): not used, its allocation policy is unallocable"
     if nodes < wish.instance.required_nodes:
         pair = wish.instance.required_nodes == 2

@@ -113,13 +113,13 @@ ALL_FORCED = Motions(FORCED_MOVE, FORCED_MOVE)
 def motions_for(settings: Settings) -> Motions:
     """Those of a group with these `settings`."""
     if settings.ignore_soft_errors:
-        return LENIENT if settings.ways.spares_soft_limits_of_secondaries else HAIL_LENIENT
+        return LENIENT if settings.behaviour.spares_soft_limits_of_secondaries else HAIL_LENIENT
     return heeding(settings)
 
 
 def heeding(settings: Settings) -> Motions:
     """Those where soft limits count."""
-    return HEEDING if settings.ways.holds_moves_to_n1 else HAIL_HEEDING
+    return HEEDING if settings.behaviour.holds_moves_to_n1 else HAIL_HEEDING
 
 
 def motions_of_plan(ignore_soft: bool, leaving: Collection[int] = ()) -> Motions:

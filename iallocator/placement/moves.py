@@ -180,7 +180,7 @@ def _no_pair(why: str, failures: dict[str, int]) -> MoveResult:
 
 def _may_take_over(context: Context, node: int) -> bool:
     """Whether Ganeti would let an instance fail over to the node; hail does not ask."""
-    return context.cluster.nodes[node].online or context.settings.ways.fails_over_to_offline
+    return context.cluster.nodes[node].online or context.settings.behaviour.fails_over_to_offline
 
 
 def _outcome(

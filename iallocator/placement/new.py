@@ -61,7 +61,7 @@ def place_new(
     else:
         candidates, scores = context.bonds.with_soft_costs(instance, candidates)
     accepts: Accepts = evaluator.keeps_n1
-    if by_losses and not settings.ways.asks_n1_by_losses:
+    if by_losses and not settings.behaviour.asks_n1_by_losses:
         accepts = _anything
     best: list[Placement] = []
     failures = dict(candidates.failures)

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
     from typing import TypeVar
 
-    from iallocator.compat import Ways
+    from iallocator.compat import Behaviour
     from iallocator.model.cluster import Cluster, Group
     from iallocator.model.instance import Instance
     from iallocator.model.state import State
@@ -77,7 +77,7 @@ def movable(
     selected: Collection[str] | None = None,
     excluded: Collection[str] = (),
     unbalanced: bool = False,
-    ways: Ways = OURS,
+    behaviour: Behaviour = OURS,
 ) -> list[Instance]:
     """The instances of `group` that a planner may move, in the order in which ties are broken.
 
@@ -94,17 +94,17 @@ def movable(
         and all(cluster.nodes[index].group is group for index in i.nodes)
         and (selected is None or i.name in selected)
         and i.name not in excluded
-        and (ways.plans_for_diskless or i.template != "diskless")
+        and (behaviour.plans_for_diskless or i.template != "diskless")
     ]
-    return in_order(chosen, ways)
+    return in_order(chosen, behaviour)
 
 
-def in_order(things: Sequence[Thing], ways: Ways) -> list[Thing]:
+def in_order(things: Sequence[Thing], behaviour: Behaviour) -> list[Thing]:
     """Nodes or instances so that of equals the first wins.
 
     As read for hail's ways they stand backwards; hbal takes the first of the document.
     """
-    return list(things)[::-1] if ways.plans_by_document else list(things)
+    return list(things)[::-1] if behaviour.plans_by_document else list(things)
 
 
 def worst_first(state: State) -> list[Group]:

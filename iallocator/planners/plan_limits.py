@@ -72,6 +72,6 @@ class PlanLimits:
         nodes = state.cluster.nodes
         if self.of(nodes[target].group).ignore_soft_errors:
             return True
-        if not (self.settings.ways.frees_online_nodes or self.leaving.isdisjoint(before)):
+        if not (self.settings.behaviour.frees_online_nodes or self.leaving.isdisjoint(before)):
             return True  # hsqueeze takes nodes that it frees for dead
         return any(not nodes[index].online for index in before)

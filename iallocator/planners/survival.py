@@ -29,7 +29,7 @@ LENIENT = ("no-new", "no-worse")
 
 def mode_of(settings: Settings, group: Group) -> str:
     """How a plan for `group` is judged; hbal and hsqueeze know no global N+1."""
-    if not settings.ways.plans_keep_n1 and not settings.says("n1"):
+    if not settings.behaviour.plans_keep_n1 and not settings.says("n1"):
         return "off"
     return settings.by_group.get(group.index, settings).n1
 

@@ -66,7 +66,7 @@ def simulate(specs: Sequence[str], reading: Reading) -> TextCluster:
         groups.append(group)
         nodes += members
     master = nodes[0].name if nodes else ""
-    if not reading.ways.orders_by_name:
+    if not reading.behaviour.orders_by_name:
         nodes.reverse()
     else:
         nodes.sort(key=lambda node: node.name)

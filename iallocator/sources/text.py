@@ -100,14 +100,14 @@ def read_text(raw: bytes, path: str, reading: Reading) -> TextCluster:
 
 
 def _ordered(lines: Sequence[Line], what: str, reading: Reading) -> list[Line]:
-    """The lines in the order in which ties are broken, see `Ways.orders_by_name`."""
+    """The lines in the order in which ties are broken, see `Behaviour.orders_by_name`."""
     seen: set[str] = set()
     for line in lines:
         name = line.name(0, what)
         if name in seen:
             line.fail(what, f"expected each name once, got {describe(name)} again")
         seen.add(name)
-    if not reading.ways.orders_by_name:
+    if not reading.behaviour.orders_by_name:
         return list(lines)[::-1]
     return sorted(lines, key=lambda line: line.text(0))
 
@@ -124,7 +124,7 @@ def _groups(
         names.add(name)
         by_uuid[uuid] = line
     order = list(by_uuid)
-    if reading.ways.orders_by_name:
+    if reading.behaviour.orders_by_name:
         order.sort(key=lambda uuid: (by_uuid[uuid].text(0), uuid))
     return {uuid: _group(by_uuid[uuid], index, policies) for index, uuid in enumerate(order)}
 
@@ -189,7 +189,7 @@ def _instance(line: Line, index: dict[str, int], reading: Reading) -> Instance:
         [] if diskless else [disk],
         template,
         spindles=_spindles(line),
-        spindles_anywhere=reading.ways.counts_spindles_anywhere,
+        spindles_anywhere=reading.behaviour.counts_spindles_anywhere,
         spindle_use=line.integer(10, "spindle use", 1),
         admin_state=STATUS[line.one_of(4, "status", tuple(STATUS), "")],
         forthcoming=line.flag(12, "forthcoming", False),

@@ -66,7 +66,7 @@ def read_cluster(document: Raw, reading: Reading) -> Cluster:
         At the first field that is missing, mistyped, out of range, or that names
         something the document does not have.
     """
-    if reading.ways.doubts_documents:
+    if reading.behaviour.doubts_documents:
         for error in doubts(document):
             raise error
     tags = strings(document, "cluster_tags", [])
@@ -96,7 +96,7 @@ def read_cluster(document: Raw, reading: Reading) -> Cluster:
     if "placement_keys" in document:
         cluster.placement_keys = keys_of(document, "cluster")
     interpret_tags(cluster, reading.exclusion)
-    if reading.ways.reads_pools:
+    if reading.behaviour.reads_pools:
         _read_pools(document, cluster)
     return cluster
 

@@ -33,7 +33,7 @@ def new_instance(raw: Raw, reading: Reading, cluster: Cluster) -> Instance:
     instance = read_instance(text(raw, "name"), raw, reading, new=True)
     reading.place(instance, cluster)
     instance.asked = raw
-    if reading.ways.reads_pools and (cluster.storage or instance_speaks_of_pools(raw)):
+    if reading.behaviour.reads_pools and (cluster.storage or instance_speaks_of_pools(raw)):
         from iallocator.wire.pools import settle_pools
 
         settle_pools(instance, raw, cluster)
@@ -51,7 +51,7 @@ def read_instance(name: str, raw: Raw, reading: Reading, new: bool = False) -> I
         sizes,
         one_of(raw, "disk_template", ALL_TEMPLATES),
         spindles=spindles,
-        spindles_anywhere=reading.ways.counts_spindles_anywhere,
+        spindles_anywhere=reading.behaviour.counts_spindles_anywhere,
         spindle_use=integer(raw, "spindle_use", 1),
         admin_state="up" if new else _admin_state(raw),
         forthcoming=False if new else boolean(raw, "forthcoming", False),

@@ -10,7 +10,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from iallocator.compat import Ways
+    from iallocator.compat import Behaviour
     from iallocator.model.cluster import Cluster
     from iallocator.model.instance import Instance
     from iallocator.wire.fields import Raw
@@ -23,7 +23,7 @@ class Reading:
 
     Attributes
     ----------
-    ways:
+    behaviour:
         What of it counts, and how ties are broken.
     static_kvm_memory:
         MiB that a node itself takes where the first hypervisor is kvm; 0: as reported.
@@ -36,27 +36,27 @@ class Reading:
     """
 
     __slots__ = (
+        "behaviour",
         "exclusion",
         "ignore_load",
         "reads_auto_balance",
         "reads_cpu_speed",
         "static_kvm_memory",
-        "ways",
     )
 
     def __init__(
         self,
-        ways: Ways = OURS,
+        behaviour: Behaviour = OURS,
         static_kvm_memory: int = 4096,
         ignore_load: bool = False,
         exclusion: Sequence[str] = (),
     ) -> None:
-        self.ways = ways
+        self.behaviour = behaviour
         self.static_kvm_memory = static_kvm_memory
         self.ignore_load = ignore_load
         self.exclusion = exclusion
-        self.reads_auto_balance = ways.reads_auto_balance
-        self.reads_cpu_speed = ways.reads_cpu_speed
+        self.reads_auto_balance = behaviour.reads_auto_balance
+        self.reads_cpu_speed = behaviour.reads_cpu_speed
 
     @property
     def load(self) -> tuple[float, float, float, float]:
@@ -65,13 +65,13 @@ class Reading:
 
     def ordered(self, raw: dict[str, Raw]) -> list[tuple[str, Raw]]:
         """The members of `raw`, those that win ties first."""
-        if not self.ways.orders_by_name:
+        if not self.behaviour.orders_by_name:
             return list(raw.items())[::-1]
         return sorted(raw.items())
 
     def groups(self, raw: dict[str, Raw]) -> list[tuple[str, Raw]]:
         """The groups in `raw`: as they stand there, or by name."""
-        if not self.ways.orders_by_name:
+        if not self.behaviour.orders_by_name:
             return list(raw.items())
         return sorted(raw.items(), key=lambda item: (str(item[1].get("name")), item[0]))
 
@@ -79,7 +79,7 @@ class Reading:
         """Give a new instance its place in the order, and the meaning of its tags."""
         from bisect import bisect
 
-        if not self.ways.orders_by_name:
+        if not self.behaviour.orders_by_name:
             instance.order = -1
         else:
             names = [other.name for other in cluster.instances]

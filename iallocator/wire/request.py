@@ -43,7 +43,7 @@ def read_request(document: Raw, cluster: Cluster, reading: Reading) -> Request:
     try:
         kind = one_of(raw, "type", tuple(READERS))
         request = READERS[kind](raw, cluster, reading)
-        if reading.ways.reads_settings and not SETTINGS.isdisjoint(raw):
+        if reading.behaviour.reads_settings and not SETTINGS.isdisjoint(raw):
             request.asked = _settings(raw)
         if "placement_keys" in raw and kind != "allocate":
             _ask_keys(raw, request, cluster)
@@ -106,9 +106,9 @@ def _multi_allocate(raw: Raw, cluster: Cluster, reading: Reading) -> MultiAlloca
         except RequestError as error:
             raise error.below(f"instances/{position}") from None
         seen.add(name)
-        if not reading.ways.orders_by_name:
+        if not reading.behaviour.orders_by_name:
             one.instance.order = -1 - position
-        if not reading.ways.reads_groups_of_batch:
+        if not reading.behaviour.reads_groups_of_batch:
             one.group_name = one.restrict_to = None
         wanted.append(one)
     return MultiAllocate(wanted)

@@ -1,19 +1,19 @@
-"""What ``--compat`` changes is asked of named ways, never of the name of a program."""
+"""What ``--compat`` changes is asked of named facts, never of the name of a program."""
 
 from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
 
-from iallocator.compat import OURS, Ways
-from iallocator.compat.hail import HailWays
+from iallocator.compat import OURS, Behaviour
+from iallocator.compat.hail import HailBehaviour
 
 from .imports import sources
 
 READS_OPTION = {
     "iallocator.compat": "is about it",
     "iallocator.explain.explain": "writes the settings down",
-    "iallocator.options.settings": "gives the ways",
+    "iallocator.options.settings": "gives the behaviour",
     "iallocator.commands.clusters.check": "its machine-readable form is hcheck's",
     "iallocator.commands.requests.config": "says where a value comes from",
 }
@@ -32,7 +32,7 @@ def _names(tree: ast.AST) -> Iterator[str]:
 
 
 def test_compat_is_read_by_those_who_may_alone() -> None:
-    """Whoever deviates asks for one way: no ``like_hail``, no value of the option."""
+    """Whoever deviates asks for one fact: no ``like_hail``, no value of the option."""
     wrong = {
         f"{module}: {name}"
         for module, path in sources().items()
@@ -42,7 +42,7 @@ def test_compat_is_read_by_those_who_may_alone() -> None:
     assert not wrong, "\n".join(sorted(wrong))
 
 
-def test_every_way_is_asked_for_somewhere() -> None:
+def test_every_deviation_is_asked_for_somewhere() -> None:
     """A deviation that nobody asks for does nothing."""
     asked = {
         name
@@ -50,11 +50,11 @@ def test_every_way_is_asked_for_somewhere() -> None:
         if not module.startswith("iallocator.compat")
         for name in _names(ast.parse(path.read_text()))
     }
-    assert {way for way in vars(Ways) if not way.startswith("_")} <= asked
+    assert {name for name in vars(Behaviour) if not name.startswith("_")} <= asked
 
 
-def test_ways_of_hail_differ_in_all_that_they_say() -> None:
+def test_behaviour_of_hail_differs_in_all_that_it_says() -> None:
     """What is the same needs no word."""
-    said = {way: value for way, value in vars(HailWays).items() if not way.startswith("_")}
+    said = {name: value for name, value in vars(HailBehaviour).items() if not name.startswith("_")}
     assert said
-    assert all(getattr(OURS, way) != value for way, value in said.items())
+    assert all(getattr(OURS, name) != value for name, value in said.items())

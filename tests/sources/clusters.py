@@ -7,7 +7,7 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-from iallocator.compat import ways_of
+from iallocator.compat import behaviour_of
 from iallocator.model.cluster import Cluster
 from iallocator.model.columns import MEMORY
 from iallocator.model.node_view import capacities
@@ -21,7 +21,7 @@ from tests.conformance.documents import document
 Json = dict[str, Any]
 
 READING = Reading(static_kvm_memory=0)
-LIKE_HAIL = Reading(ways_of("hail"), static_kvm_memory=0)
+LIKE_HAIL = Reading(behaviour_of("hail"), static_kvm_memory=0)
 
 SMALL = """\
 default|uuid-default|preferred||

@@ -51,7 +51,7 @@ def test_cluster_written_and_read_is_in_the_same_state(
     """Document to cluster to text to cluster: the same state, the same score in every group."""
     cluster = generated(seed, kind, reading)
     state = State(cluster)
-    text = write_text(cluster, state, backwards=not reading.ways.orders_by_name)
+    text = write_text(cluster, state, backwards=not reading.behaviour.orders_by_name)
     again = State(read(text, reading).cluster)
     same_state(state, again)
     for group in cluster.groups:

@@ -173,7 +173,7 @@ def _wants(
         min_disk=settings.min_disk,
         limit=settings.max_length,
         ignore_soft=tagged.ignore_soft_errors,
-        ways=settings.ways,
+        behaviour=settings.behaviour,
         seconds=settings.planning_seconds,
         tag_prefix=settings.tag_prefix,
         n1_of={i: own.n1 for i, own in tagged.by_group.items() if "n1" in own.origins},

@@ -161,7 +161,7 @@ def _checkup(done: GroupPlans, settings: Settings, whole: Alarm) -> Checkup:
     from iallocator.planners.check.health import examine
     from iallocator.render.checkup import Checkup
 
-    known = settings.ways.knows_affinity
+    known = settings.behaviour.knows_affinity
     cluster, prefix = done.cluster, settings.tag_prefix
     relations = relations_of(cluster, (), prefix) if known else None
     tags = findings_for(cluster, cluster.instances, prefix, relations) if known else ()
@@ -189,7 +189,7 @@ def _failures(state: State, settings: Settings, whole: Alarm) -> FailuresFound |
     from iallocator.constraints.affinity_factory import relations_of
     from iallocator.planners.check.joint_failures import examine_failures
 
-    known = settings.ways.knows_affinity
+    known = settings.behaviour.knows_affinity
     relations = relations_of(state.cluster, (), settings.tag_prefix) if known else None
     alarm = Alarm(max(GRACE, whole.left or 0.0)) if whole.left is not None else whole
     return examine_failures(

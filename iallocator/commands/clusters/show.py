@@ -51,7 +51,7 @@ def _json(source: Source, settings: Settings) -> str:
     from iallocator.render.overview import overview
     from iallocator.wire.write import pretty
 
-    backwards = not settings.ways.orders_by_name
+    backwards = not settings.behaviour.orders_by_name
     return pretty(overview(source, settings.print_nodes, backwards)) + "\n"
 
 
@@ -62,8 +62,8 @@ def _page(source: Source, settings: Settings) -> str:
     from iallocator.render.states.before_after import lists_of
     from iallocator.render.table import wants_colour
 
-    document = overview(source, settings.print_nodes, not settings.ways.orders_by_name)
-    lists = lists_of(State(source.cluster), settings, not settings.ways.orders_by_name)
+    document = overview(source, settings.print_nodes, not settings.behaviour.orders_by_name)
+    lists = lists_of(State(source.cluster), settings, not settings.behaviour.orders_by_name)
     return overview_page(document, wants_colour(sys.stdout)) + "".join(
         f"\n{text}\n" for text in lists
     )

@@ -110,7 +110,7 @@ def balance_options_of(
         restricted=settings.restricted_migration,
         evacuate_only=settings.evac_mode,
         ignore_soft=settings.ignore_soft_errors,
-        ways=settings.ways,
+        behaviour=settings.behaviour,
     )
     return BalanceOptions(
         limits,

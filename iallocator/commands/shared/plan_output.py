@@ -119,7 +119,7 @@ def show_state_of(
             state,
             policy=source.policy,
             master=master or source.master,
-            backwards=not settings.ways.orders_by_name,
+            backwards=not settings.behaviour.orders_by_name,
         )
         write_file(f"{settings.save_cluster}.{suffix}", text)
 

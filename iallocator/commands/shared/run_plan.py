@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
     from typing import Any
 
-    from iallocator.compat import Ways
+    from iallocator.compat import Behaviour
     from iallocator.model.cluster import Cluster
     from iallocator.planners.plan_limits import PlanLimits
     from iallocator.planners.result import PlanResult
@@ -220,7 +220,7 @@ def _limits(done: PlanResult, settings: options.Settings, min_disk: float) -> Pl
     from iallocator.planners.plan_limits import PlanLimits
 
     relations = None
-    if settings.ways.knows_affinity:
+    if settings.behaviour.knows_affinity:
         relations = relations_of(done.cluster, done.new_instances, settings.tag_prefix)
     return PlanLimits(
         settings,
@@ -274,7 +274,7 @@ def _write(done: PlanResult, planner: Planner, settings: Settings, plan: Json) -
             *(planner.lines(plan) or plan_lines(plan, group_of)),
             *([WELL] if settings.verify_plan else ()),
         ),
-        lambda: _commands(done, done.transition, settings.ways),
+        lambda: _commands(done, done.transition, settings.behaviour),
     )
     write_graph(settings.graph, plan["transition"])
 
@@ -305,11 +305,11 @@ def _carry_out(
     return status
 
 
-def _commands(done: PlanResult, transition: Transition, ways: Ways) -> list[str]:
+def _commands(done: PlanResult, transition: Transition, behaviour: Behaviour) -> list[str]:
     """Lines for a shell that carry the plan out; where hbal is followed, in its job sets."""
     from iallocator.ganeti.commands import job_sets_of_moves, job_sets_of_steps, script
 
-    if ways.runs_in_job_sets and done.in_turn and not (done.leaving or done.coming):
+    if behaviour.runs_in_job_sets and done.in_turn and not (done.leaving or done.coming):
         moves = [(move.instance.name, len(move.steps)) for move in done.moves]
         return script(done.cluster, job_sets_of_moves(transition, moves, done.job_sets()))
     return script(done.cluster, job_sets_of_steps(transition))

@@ -75,7 +75,7 @@ def _new(request: Allocate, noted: Recorder, taken: Taken | None, notes: list[st
         found = nowhere(cluster, request.instance, notes, left_out)
         found.reason = why
         return found
-    if request.recreated is not None and settings.ways.recreates_in_place:
+    if request.recreated is not None and settings.behaviour.recreates_in_place:
         notes.append("The instance exists: what it uses now is free for it.")
     if taken is None:
         return choice_of(cluster, choices[0], notes, {})

@@ -217,7 +217,7 @@ class Moves:
         others = [group for group in cluster.groups if group is not local and group.nodes]
         if not instance.mirrored or not others:
             return
-        if not context.settings.ways.tries_other_groups:
+        if not context.settings.behaviour.tries_other_groups:
             decision.notes.append("With --compat hail other groups are not asked.")
             return
         left_out = {local.uuid: "its own group, which cannot take it"}

@@ -52,7 +52,7 @@ class Survey:
         """
         seats = self._seats
         asked = {*seats.primaries, *(seats.secondaries or ()), *seats.out_as_mirrors}
-        if self._kind == "mirror" and not self._context.settings.ways.tests_primary_again:
+        if self._kind == "mirror" and not self._context.settings.behaviour.tests_primary_again:
             asked -= set(self._seats.primaries)
         before = {node.name: node for node in earlier.nodes} if earlier else {}
         excluded = {

@@ -78,7 +78,7 @@ def _told(context: Context, misses: Callable[[], Iterator[tuple[str, Miss]]]) ->
 
     Where no resource would help, the rule that is in the way.
     """
-    if context.misses_told >= MOST or not context.settings.ways.tells_nearest:
+    if context.misses_told >= MOST or not context.settings.behaviour.tells_nearest:
         return ""
     context.misses_told += 1
     try:

@@ -98,7 +98,7 @@ class _Reader:
     def roles(self) -> RolesTested:
         """What is tested of whom."""
         asked, motion, on_primary = self._question, self._question.motion, PRIMARY
-        if asked.kind == "mirror" and self._context.settings.ways.tests_primary_again:
+        if asked.kind == "mirror" and self._context.settings.behaviour.tests_primary_again:
             motion = Motion("mirror", FORCED_LIMITS, motion.secondary)
         elif asked.kind == "mirror":
             on_primary = ()

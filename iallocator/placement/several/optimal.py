@@ -123,7 +123,7 @@ def _describe(greedy: Optimum, best: Optimum, budget: Budget) -> str:
 
 def _obstacle(context: Context, groups: Iterable[Group]) -> str:
     """What to add to ``info`` where there is no score to lower; else ""."""
-    if not context.settings.ways.searches:
+    if not context.settings.behaviour.searches:
         return "; no optimum: hail looks for none"
     for group in groups:
         strategy = context.settings_of(group).strategy

@@ -188,7 +188,9 @@ def _groups(state: State, wishes: BalanceOptions) -> list[Group]:
 def relations_for(cluster: Cluster, wishes: BalanceOptions) -> Relations | None:
     """What relates the instances of the cluster to each other; hbal knows no such thing."""
     return (
-        relations_of(cluster, (), wishes.tag_prefix) if wishes.rules.ways.knows_affinity else None
+        relations_of(cluster, (), wishes.tag_prefix)
+        if wishes.rules.behaviour.knows_affinity
+        else None
     )
 
 
@@ -197,10 +199,12 @@ def _arena(
 ) -> BalanceProblem:
     cluster = state.cluster
     fixed = [capacities(node, wishes.min_disk) for node in cluster.nodes]
-    instances = movable(cluster, group, wishes.selected, wishes.excluded, ways=wishes.rules.ways)
+    instances = movable(
+        cluster, group, wishes.selected, wishes.excluded, behaviour=wishes.rules.behaviour
+    )
     if relations is not None and relations.stuck:
         instances = [i for i in instances if i.name not in relations.stuck]
-    scope = in_order(group.nodes, wishes.rules.ways)
+    scope = in_order(group.nodes, wishes.rules.behaviour)
     mode = wishes.n1_of(group)
     survival = None if mode == "off" else Survival(state, group, mode, relations)
     rules = wishes.rules_for(group)

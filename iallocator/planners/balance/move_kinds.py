@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection
     from typing import Any
 
-    from iallocator.compat import Ways
+    from iallocator.compat import Behaviour
     from iallocator.model.moves import ElementaryMove
     from iallocator.placement.motions import Motions
 
@@ -95,13 +95,18 @@ class MoveRules:
     leaving:
         Nodes that are to be powered down: no targets any more, and to be left, but what
         leaves them is moved while they are online, within all limits.
-    ways:
+    behaviour:
         Where the planners of other programs differ.
     """
 
     __slots__ = (
-        "disk_moves", "evacuate_only", "ignore_soft", "instance_moves", "leaving", "restricted",
-        "ways",
+        "behaviour",
+        "disk_moves",
+        "evacuate_only",
+        "ignore_soft",
+        "instance_moves",
+        "leaving",
+        "restricted",
     )  # fmt: skip
 
     def __init__(
@@ -113,7 +118,7 @@ class MoveRules:
         evacuate_only: bool = False,
         ignore_soft: bool = False,
         leaving: Collection[int] = (),
-        ways: Ways = OURS,
+        behaviour: Behaviour = OURS,
     ) -> None:
         self.disk_moves = disk_moves
         self.instance_moves = instance_moves
@@ -121,7 +126,7 @@ class MoveRules:
         self.evacuate_only = evacuate_only
         self.ignore_soft = ignore_soft
         self.leaving = frozenset(leaving)
-        self.ways = ways
+        self.behaviour = behaviour
 
     def without_soft_limits(self) -> MoveRules:
         """The same rules for somebody who does not mind soft limits."""
@@ -137,7 +142,7 @@ class MoveRules:
 
     def while_leaving(self, nodes: Collection[int]) -> MoveRules:
         """The same rules where `nodes` are to be powered down; hbal takes them for dead."""
-        return self._with(leaving=nodes if self.ways.frees_online_nodes else ())
+        return self._with(leaving=nodes if self.behaviour.frees_online_nodes else ())
 
     @property
     def motions(self) -> Motions:

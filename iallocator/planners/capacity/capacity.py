@@ -19,7 +19,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
 
-    from iallocator.compat import Ways
+    from iallocator.compat import Behaviour
     from iallocator.model.cluster import Cluster, Group
     from iallocator.model.instance import Instance
     from iallocator.planners.capacity.forecast import Forecast
@@ -50,7 +50,7 @@ class CapacityOptions:
         Instances at most, each way; None: any number.
     seconds:
         For both ways together, half of them for the tiers at most; None: any time.
-    ways:
+    behaviour:
         Where hspace differs.
     tag_prefix:
         What this program's own tags begin with.
@@ -75,7 +75,7 @@ class CapacityOptions:
         min_disk: float = 0.0,
         limit: int | None = None,
         ignore_soft: bool = False,
-        ways: Ways = OURS,
+        behaviour: Behaviour = OURS,
         seconds: float | None = None,
         tag_prefix: str = "iallocator:",
         n1_of: Mapping[int, str] | None = None,
@@ -97,7 +97,7 @@ class CapacityOptions:
         self.min_disk = min_disk
         self.limit = limit
         self.ignore_soft = ignore_soft
-        self.ways = ways
+        self.behaviour = behaviour
         self.seconds = seconds
 
 
@@ -182,7 +182,7 @@ class _Work:
         self._cluster = cluster
         self._wants = wants
         self._progress = progress
-        known = wants.ways.knows_affinity
+        known = wants.behaviour.knows_affinity
         relations = relations_of(cluster, (), wants.tag_prefix) if known else None
         self._units = None if relations is None else relations.units()
         locations = None if relations is None else relations.locations
@@ -283,7 +283,7 @@ class _Work:
             state, usable, self._kernels,
             {group.index: rules[wants.n1_of.get(group.index, wants.n1)] for group in groups},
             {index: HARD_LIMITS if spared else ALL_LIMITS for index, spared in soft.items()},
-            wants.ways,
+            wants.behaviour,
         )  # fmt: skip
 
     def _allows(self, index: int) -> bool:

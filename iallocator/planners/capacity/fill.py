@@ -16,7 +16,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from iallocator.compat import Ways
+    from iallocator.compat import Behaviour
     from iallocator.limits.node import LimitSet
     from iallocator.model.cluster import Group
     from iallocator.model.state import State
@@ -91,7 +91,7 @@ class CapacityState:
         Index of a group -> which N+1 is kept where an instance comes to it.
     limits_of:
         Index of a group -> which limits of its nodes count.
-    ways:
+    behaviour:
         Where hspace differs: the newest instances are the first to leave a node that
         fails, and a diskless instance has a disk for the policy.
     """
@@ -103,12 +103,12 @@ class CapacityState:
         kernels: Kernels,
         rules_of: Mapping[int, CapacityRules],
         limits_of: Mapping[int, LimitSet],
-        ways: Ways,
+        behaviour: Behaviour,
     ) -> None:
         self.state = state
         self.kernels = kernels
         self._limits_of = limits_of
-        self._ways = ways
+        self._behaviour = behaviour
         self.groups = groups
         self._scope = range(len(state.cluster.nodes))
         self._kernel: Kernel | None = None
@@ -210,7 +210,7 @@ class CapacityState:
 
     def _refused(self, group: Group, instance: Instance) -> dict[int, str]:
         """Where the policy of `group` refuses `instance`; to hspace a diskless one has a disk."""
-        if instance.template == "diskless" and not self._ways.plans_for_diskless:
+        if instance.template == "diskless" and not self._behaviour.plans_for_diskless:
             return self._refused_with_a_disk(group, _with_a_disk(instance))
         return refused_by_policy(self.state.cluster, group, instance)
 
@@ -257,9 +257,9 @@ class CapacityState:
 
     def newcomer(self, size: Size, number: int, name: str) -> Instance:
         """New instance number `number`."""
-        instance = size.instance(name, self._ways.counts_spindles_anywhere)
+        instance = size.instance(name, self._behaviour.counts_spindles_anywhere)
         held = len(self.state.cluster.instances)
-        instance.order = -1 - number if self._ways.recalls_newest_first else held + number
+        instance.order = -1 - number if self._behaviour.recalls_newest_first else held + number
         return instance
 
 

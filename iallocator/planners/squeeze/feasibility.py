@@ -22,7 +22,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
-    from iallocator.compat import Ways
+    from iallocator.compat import Behaviour
     from iallocator.constraints.relations import Relations
     from iallocator.model.cluster import Cluster
     from iallocator.model.instance import Instance
@@ -103,7 +103,7 @@ class Feasibility:
         *,
         evacuate: bool,
         ignore_soft: bool = False,
-        ways: Ways = OURS,
+        behaviour: Behaviour = OURS,
         progress: Callable[[Plan], None] = lambda plan: None,
         relations: Relations | None = None,
         budget: Budget | None = None,
@@ -120,10 +120,12 @@ class Feasibility:
         self.progress = progress
         self._amounts = Amounts(cluster, scope, reserve, survival)
         self._effort = EFFORT
-        self._packs = ways is OURS and evacuate and (relations is None or not relations.binding)
+        self._packs = (
+            behaviour is OURS and evacuate and (relations is None or not relations.binding)
+        )
         self._cheap = all(instance.shared for instance in lighter)
-        self._whole = MoveRules(ignore_soft=ignore_soft, ways=ways)
-        self._first = MoveRules(evacuate_only=True, ignore_soft=ignore_soft, ways=ways)
+        self._whole = MoveRules(ignore_soft=ignore_soft, behaviour=behaviour)
+        self._first = MoveRules(evacuate_only=True, ignore_soft=ignore_soft, behaviour=behaviour)
 
     def find(
         self,

@@ -8,7 +8,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from iallocator.compat import Ways
+    from iallocator.compat import Behaviour
     from iallocator.deadline import Alarm
     from iallocator.model.cluster import Group
     from iallocator.options.settings import Settings
@@ -80,9 +80,9 @@ class SqueezeOptions:
         self.group = group
 
     @property
-    def ways(self) -> Ways:
+    def behaviour(self) -> Behaviour:
         """Where the planners of other programs differ."""
-        return self.settings.ways
+        return self.settings.behaviour
 
     def n1_of(self, group: Group) -> str:
         """How global N+1 is judged in `group`."""

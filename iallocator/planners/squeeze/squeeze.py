@@ -91,7 +91,7 @@ class _Work:
         self.moved = Moved()
         seconds = wanted.exact_seconds
         self._budget = Budget(seconds, None, wanted.alarm) if seconds else None
-        known = wanted.ways.knows_affinity
+        known = wanted.behaviour.knows_affinity
         self.relations = relations_of(cluster, (), wanted.tag_prefix) if known else None
 
     def reserve(self, group: Group, factor: float) -> Headroom:
@@ -101,7 +101,7 @@ class _Work:
 
     def _movable(self, group: Group) -> list[Instance]:
         unbalanced = self.wanted.kinds == ALL
-        found = movable(self.cluster, group, unbalanced=unbalanced, ways=self.wanted.ways)
+        found = movable(self.cluster, group, unbalanced=unbalanced, behaviour=self.wanted.behaviour)
         stuck = self.relations.stuck if self.relations else ()
         return [instance for instance in found if instance.name not in stuck]
 
@@ -109,7 +109,7 @@ class _Work:
         wanted, instances = self.wanted, self._movable(group)
         return Feasibility(
             self.cluster,
-            in_order(group.nodes, wanted.ways),
+            in_order(group.nodes, wanted.behaviour),
             instances,
             [i for i in instances if i.shared] if wanted.kinds == SHARED else instances,
             self.reserve(group, factor),
@@ -117,7 +117,7 @@ class _Work:
             Survival(State(self.cluster), group, wanted.n1_of(group), self.relations),
             evacuate=evacuate,
             ignore_soft=wanted.ignores_soft(group),
-            ways=wanted.ways,
+            behaviour=wanted.behaviour,
             progress=self._progress,
             relations=self.relations,
             budget=self._budget,
@@ -157,7 +157,7 @@ class _Work:
         found = []
         state = State(self.cluster)
         movable_names = {instance.name for instance in self._movable(group)}
-        for index in in_order(group.nodes, self.wanted.ways):
+        for index in in_order(group.nodes, self.wanted.behaviour):
             if self.cluster.nodes[index].online:
                 reason = self._unfit(state, index, movable_names)
                 if reason:
@@ -229,7 +229,7 @@ class _Work:
 
     def _standby(self, group: Group, done: SqueezeResult) -> list[int]:
         """The standby nodes of the group, in the order in which to power them on."""
-        nodes = [self.cluster.nodes[i] for i in in_order(group.nodes, self.wanted.ways)]
+        nodes = [self.cluster.nodes[i] for i in in_order(group.nodes, self.wanted.behaviour)]
         found = [node for node in nodes if is_standby(node)]
         for node in found:
             model = size_like(node, [other for other in nodes if other.online])

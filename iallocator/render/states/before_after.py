@@ -63,7 +63,7 @@ def show_state(state: State, settings: Settings, moment: str, group: str = "") -
 
     `group`: of this one only, given by its name or uuid.
     """
-    backwards = not settings.ways.orders_by_name
+    backwards = not settings.behaviour.orders_by_name
     shown = "".join(
         f"\n{moment} {title}:\n{text}" for title, text in _lists(state, settings, backwards, group)
     )
@@ -101,7 +101,9 @@ def _save(state: State, settings: Settings, moment: str, suffix: str) -> None:
     from iallocator.sources.writer import write_text
 
     path = f"{settings.save_cluster}.{suffix}"
-    write_file(path, write_text(state.cluster, state, backwards=not settings.ways.orders_by_name))
+    write_file(
+        path, write_text(state.cluster, state, backwards=not settings.behaviour.orders_by_name)
+    )
     tell(f"The cluster state {moment} iallocator run has been written to file '{path}'")
 
 

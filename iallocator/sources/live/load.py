@@ -48,7 +48,7 @@ def understood(
     """What `answers` say, as a model and as a document; errors name where they come from."""
     own = copy(reading)
     own.reads_auto_balance = True
-    own.reads_cpu_speed = through_luxi or reading.ways.reads_cpu_speed_by_rapi
+    own.reads_cpu_speed = through_luxi or reading.behaviour.reads_cpu_speed_by_rapi
     try:
         document = captured(answers)
         cluster = read_cluster(document, own)

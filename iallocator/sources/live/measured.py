@@ -58,8 +58,8 @@ def add_measured(cluster: Cluster, settings: Settings) -> list[str]:
         return []
     if settings.ignore_dynu:
         raise UsageError("--ignore-dynu and --mond exclude each other")
-    ways = settings.ways
-    asked = [node for node in cluster.nodes if not node.offline or ways.asks_offline_daemons]
+    behaviour = settings.behaviour
+    asked = [node for node in cluster.nodes if not node.offline or behaviour.asks_offline_daemons]
     kind = OF_INSTANCES if settings.mond_xen else OF_NODES
     reports = _reports([node.name for node in asked], kind, settings)
     apply = _apply_to_instances if settings.mond_xen else _apply_to_nodes

@@ -261,7 +261,7 @@ class Block:
     def _replace_secondary(self) -> MoveEffects:
         after = self._as_secondary(self._at_n, self.n, self.p)
         forbidden = self._forbidden(SECONDARY, self._off_secondary, self._at_n, after)
-        if self._rules.ways.tests_primary_again:
+        if self._rules.behaviour.tests_primary_again:
             forbidden = forbidden | self._forbidden(PRIMARY, FORCED_LIMITS, self._p0, self._at_p)
         shifts = [self._s0_shift, self._shift(after, self.n), self._shared(self.p, self.n)]
         return MoveEffects(forbidden, [self._s0_stack, self._mirror_stack], shifts)
