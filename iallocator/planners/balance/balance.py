@@ -187,11 +187,9 @@ def _groups(state: State, wishes: BalanceOptions) -> list[Group]:
 
 def relations_for(cluster: Cluster, wishes: BalanceOptions) -> Relations | None:
     """What relates the instances of the cluster to each other; hbal knows no such thing."""
-    return (
-        relations_of(cluster, (), wishes.tag_prefix)
-        if wishes.rules.behaviour.knows_affinity
-        else None
-    )
+    if not wishes.rules.behaviour.knows_affinity:
+        return None
+    return relations_of(cluster, (), wishes.tag_prefix)
 
 
 def _arena(
