@@ -16,12 +16,14 @@ if TYPE_CHECKING:
     from types import FrameType
     from typing import Any
 
-__all__ = ["GRACE", "TIME_IS_UP", "Alarm", "TimeIsUp", "why_stopped"]
+__all__ = ["BROKEN_OFF", "GRACE", "TIME_IS_UP", "Alarm", "TimeIsUp", "why_stopped"]
 
 GRACE = 0.5
 """Seconds by which a convenient moment may come too late."""
 
 TIME_IS_UP = "time is up"
+
+BROKEN_OFF = "interrupted"
 
 SOON = 0.02
 """Seconds."""
@@ -36,7 +38,7 @@ class TimeIsUp(KeyboardInterrupt):
 
 def why_stopped(stop: KeyboardInterrupt) -> str:
     """The reason why a plan ends, in words."""
-    return TIME_IS_UP if isinstance(stop, TimeIsUp) else "interrupted"
+    return TIME_IS_UP if isinstance(stop, TimeIsUp) else BROKEN_OFF
 
 
 class Alarm:

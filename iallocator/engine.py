@@ -144,7 +144,7 @@ def _decided(
         context.remarks.append(f"Warning: {text}")
     if context.effort.undecided:
         reply.info += f"; {_undecided(context)}"
-    reply.interrupted = context.interrupted
+    reply.interrupted |= context.interrupted
     return _with_remarks(reply, remarks + context.remarks, settings)
 
 

@@ -59,6 +59,9 @@ def _places(page: Page, plan: Json) -> None:
         return
     count = len(plan["instances"])
     page.heading(f"Strategy {plan['strategy']}: {count} instances, in the order they chose")
+    if count and {one["why"] for one in plan["instances"]} == {plan.get("reason")}:
+        page.say(f"nobody has chosen: {plan['reason']}; everybody stays as it is")
+        return
     table = Table(Column("instance"), Column("from"), Column("to"), Column("why"))
     for one in plan["instances"]:
         before = ":".join(one["from"]) + ("" if one["runs"] else " (not running)")

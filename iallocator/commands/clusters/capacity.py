@@ -15,10 +15,10 @@ from iallocator.commands.shared.plan_output import (
     check_html,
     check_saving,
     print_json,
-    say_progress,
     show_state_of,
     write_html,
 )
+from iallocator.commands.shared.progress import progress_line, say_progress
 from iallocator.errors import RequestError, UsageError, tell
 from iallocator.files import WholeOutput, read_file
 from iallocator.model.policy import ALL_TEMPLATES
@@ -41,7 +41,6 @@ __all__ = ["OPTIONS", "USAGE", "Settings", "run"]
 
 USAGE = "[OPTIONS] [FILE]"
 
-EVERY = 0.1
 """Seconds between two lines of progress."""
 
 
@@ -121,15 +120,12 @@ def run(settings: Settings, positional: Sequence[str]) -> int:
     tagged = effective_settings(source.cluster, {}, settings, remarks)
     tell(*remarks)
     try:
-        found = study(
-            source.cluster,
-            _wants(settings, tagged, source.policy, reading_for(settings).load),
-            _progress(),
-        )
+        wants = _wants(settings, tagged, source.policy, reading_for(settings).load)
+        with progress_line("filling"):
+            found = study(source.cluster, wants, _say_filling)
     except KeyboardInterrupt:
         return INTERRUPTED
     with WholeOutput():
-        say_progress("")
         _show_states(found, source, settings)
         _write(found, settings)
     if found.nowhere:
@@ -205,20 +201,8 @@ def _past(settings: Settings) -> list[Instance]:
     return found
 
 
-def _progress() -> Callable[[str, FillResult], None]:
-    """Tells on a terminal how many instances there are."""
-    if sys.stderr is None or not sys.stderr.isatty():
-        return lambda kind, filling: None
-    from time import monotonic
-
-    last = [0.0]
-
-    def tell(kind: str, filling: FillResult) -> None:
-        if monotonic() - last[0] >= EVERY:
-            last[0] = monotonic()
-            say_progress(f"{kind}: {len(filling.placed)} instances")
-
-    return tell
+def _say_filling(kind: str, filling: FillResult) -> None:
+    say_progress(f"{kind}: {len(filling.placed)} instances")
 
 
 def _show_states(found: CapacityReport, source: Source, settings: Settings) -> None:

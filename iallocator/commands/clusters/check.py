@@ -15,12 +15,11 @@ from iallocator.commands.shared.plan_output import (
     check_html,
     check_saving,
     print_json,
-    progress,
-    say_progress,
     show_state_of,
     write_html,
 )
-from iallocator.deadline import GRACE, TIME_IS_UP, Alarm
+from iallocator.commands.shared.progress import progress_line, say_plan
+from iallocator.deadline import BROKEN_OFF, GRACE, TIME_IS_UP, Alarm
 from iallocator.errors import UsageError, tell
 from iallocator.files import WholeOutput
 from iallocator.options.table import Option
@@ -99,22 +98,23 @@ def run(settings: Settings, positional: Sequence[str]) -> int:
     measure(source, settings)
     seconds = settings.planning_seconds
     whole = Alarm(seconds)
-    with Alarm(seconds * BALANCING) as alarm:
+    with progress_line("balancing"), Alarm(seconds * BALANCING) as alarm:
         wanted = balance_options.balance_options_of(settings, settled(settings, source), alarm)
         longest = wanted.limits.max_length
         if settings.no_simulation or settings.machine_readable:
             wanted.limits.max_length = 0
-        done = balance_cluster(source.cluster, wanted, progress())
+        done = balance_cluster(source.cluster, wanted, say_plan)
         if _to_balance_after_all(done, settings, whole):
             wanted.limits.max_length = longest
-            done = balance_cluster(source.cluster, wanted, progress())
-    if TIME_IS_UP in (done.plan.reason, *(one.plan.reason for one in done.plans)):
-        tell(f"iallocator: {TIME_IS_UP} before balancing was at its end")
+            done = balance_cluster(source.cluster, wanted, say_plan)
+    for why in (TIME_IS_UP, BROKEN_OFF):
+        if why in (done.plan.reason, *(one.plan.reason for one in done.plans)):
+            tell(f"iallocator: {why} before balancing was at its end")
     with WholeOutput():
-        say_progress("")
-        found = _checkup(done, settings, whole)
-        found.tried = not settings.no_simulation
-        found.failures = _failures(done.before, settings, whole)
+        with progress_line("checking"):
+            found = _checkup(done, settings, whole)
+            found.tried = not settings.no_simulation
+            found.failures = _failures(done.before, settings, whole)
         show_state_of(done.before, source, settings, "Initial", "original")
         after = done.after() if found.moves else done.before
         show_state_of(after, source, settings, "Final", "balanced")

@@ -7,7 +7,7 @@ until then is printed; 1: the plan did not stand the test, see `run_plan`.
 from __future__ import annotations
 
 from iallocator.commands.shared import balance_options, run_plan
-from iallocator.commands.shared.plan_output import progress
+from iallocator.commands.shared.progress import say_plan
 from iallocator.options.table import Option
 
 TYPE_CHECKING = False
@@ -53,7 +53,7 @@ class _Balancing(run_plan.Planner):
         from iallocator.planners.balance.balance import balance_cluster
 
         wishes = balance_options.balance_options_of(self._settings, settings, alarm)
-        return balance_cluster(source.cluster, wishes, progress())
+        return balance_cluster(source.cluster, wishes, say_plan)
 
     def group(self) -> str:
         """As ``--group`` says."""

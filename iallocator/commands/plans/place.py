@@ -7,6 +7,7 @@ see `run_plan`.
 from __future__ import annotations
 
 from iallocator.commands.shared import run_plan
+from iallocator.commands.shared.progress import say_share
 from iallocator.errors import UsageError
 
 TYPE_CHECKING = False
@@ -61,7 +62,8 @@ class _Placing(run_plan.Planner):
             )
         names = None if source.document is None else list(source.document["instances"])
         instances = in_document_order(cluster, names)
-        return place_anew(cluster, settings, strategy, instances, _wanted(self._request))
+        wanted = _wanted(self._request)
+        return place_anew(cluster, settings, strategy, instances, wanted, say_share("instances"))
 
 
 def run(settings: Settings, positional: Sequence[str]) -> int:

@@ -8,6 +8,7 @@ node is in a group; 1: some are in none, stderr says why; or the plan did not st
 from __future__ import annotations
 
 from iallocator.commands.shared import run_plan
+from iallocator.commands.shared.progress import say_share
 from iallocator.errors import UsageError, shown
 from iallocator.options.table import Option
 from iallocator.options.values import name_list
@@ -87,7 +88,7 @@ class _Rebooting(run_plan.Planner):
         from iallocator.planners.reboot.reboot import plan_reboots
 
         wanted = _wanted(self._settings, self.master(source))
-        return plan_reboots(source.cluster, settings, wanted, alarm)
+        return plan_reboots(source.cluster, settings, wanted, alarm, say_share("nodes"))
 
     def master(self, source: Source) -> str:
         """The master node; "": unknown."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from iallocator.commands.shared import run_plan
 from iallocator.commands.shared.balance_options import DYNU_OPTION, adjust
-from iallocator.commands.shared.plan_output import progress
+from iallocator.commands.shared.progress import say_plan
 from iallocator.errors import tell
 from iallocator.options.table import Option
 from iallocator.options.values import amount, name_list
@@ -77,7 +77,7 @@ class _Squeezing(run_plan.Planner):
         from iallocator.planners.squeeze.squeeze import squeeze_cluster
 
         wanted = _wanted(self._settings, source, settings, alarm)
-        done = squeeze_cluster(source.cluster, source.policy, wanted, progress())
+        done = squeeze_cluster(source.cluster, source.policy, wanted, say_plan)
         done.remarks = _doubts(wanted, done.remarks, done.action)
         return done
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from iallocator.commands.shared import run_plan
-from iallocator.commands.shared.plan_output import say_progress
+from iallocator.commands.shared.progress import say_progress
 from iallocator.deadline import Alarm
 from iallocator.options.table import Option
 

@@ -1,10 +1,8 @@
-"""What the commands that plan have in common: options, progress, and how a plan is written."""
+"""What the commands that plan have in common: options, and how a plan is written."""
 
 from __future__ import annotations
 
-import sys
-
-from iallocator.errors import UsageError, Voice, shown
+from iallocator.errors import UsageError
 from iallocator.files import check_writable
 from iallocator.options.table import Option
 
@@ -15,7 +13,6 @@ if TYPE_CHECKING:
 
     from iallocator.model.state import State
     from iallocator.options.settings import Settings
-    from iallocator.planners.plan import Plan
     from iallocator.render.page.view import PageView
     from iallocator.sources import Source
 
@@ -30,7 +27,7 @@ if TYPE_CHECKING:
 __all__ = [
     "COMMANDS_OPTION", "GRAPH_OPTION", "HTML_OPTION", "INTERRUPTED", "JSON_OPTION",
     "VERIFY_OPTION", "check_graph", "check_html", "check_saving", "print_json",
-    "progress", "say_progress", "show_state_of", "write_graph", "write_html", "write_plan",
+    "show_state_of", "write_graph", "write_html", "write_plan",
 ]  # fmt: skip
 
 PICTURES = frozenset(
@@ -58,19 +55,6 @@ VERIFY_OPTION = Option(
     "verify_plan",
     "try other orders of the steps on the model, too, and say that all is well",
 )
-
-
-def progress() -> Callable[[Plan], None]:
-    """Tells on a terminal how far the plan is."""
-    if sys.stderr is None or not sys.stderr.isatty():
-        return lambda plan: None
-    return lambda plan: say_progress(f"{len(plan.moves)} moves, score {plan.after:.8f}")
-
-
-def say_progress(text: str) -> None:
-    """Write over the last line on the terminal, if there is one."""
-    if sys.stderr is not None and sys.stderr.isatty() and not Voice.quiet:
-        print(f"\r\x1b[K{shown(text)}", end="", file=sys.stderr, flush=True)
 
 
 def check_saving(settings: Settings, *suffixes: str) -> None:

@@ -25,12 +25,12 @@ from iallocator.commands.shared.plan_output import (
     check_graph,
     check_html,
     check_saving,
-    say_progress,
     show_state_of,
     write_graph,
     write_html,
     write_plan,
 )
+from iallocator.commands.shared.progress import progress_line
 from iallocator.commands.shared.source import load_source, measure
 from iallocator.deadline import TIME_IS_UP, Alarm, TimeIsUp
 from iallocator.errors import tell
@@ -143,13 +143,14 @@ def run_planner(settings: Settings, positional: Sequence[str], planner: Planner)
 
         return resume(settings, load)
     try:
-        source = load_source(settings, positional)
+        with progress_line("reading the cluster"):
+            source = load_source(settings, positional)
         planner.adjust(source)
         measure(source, settings)
         doubts: list[str] = []
         effective = effective_settings(source.cluster, planner.asked(source), settings, doubts)
         tell(*doubts)
-        with Alarm(effective.planning_seconds) as alarm:
+        with progress_line("planning"), Alarm(effective.planning_seconds) as alarm:
             done = planner.plan(source, effective, alarm)
     except TimeIsUp:
         tell(f"iallocator: {TIME_IS_UP} before there was a plan")
@@ -177,7 +178,6 @@ def _show(
     """
     from iallocator.planners.plan import note_broken
 
-    say_progress("")
     planner.warn(done)
     master = planner.master(source)
     show_state_of(done.before, source, settings, "Initial", "original", master, planner.group())
@@ -185,7 +185,8 @@ def _show(
     if done.in_turn:
         note_broken(done.before, done.moves, limits.relations)
     plan = None
-    problems, sound = _verified(done, limits, ROUNDS if settings.verify_plan else 0)
+    with progress_line("checking the plan"):
+        problems, sound = _verified(done, limits, ROUNDS if settings.verify_plan else 0)
     promises = planner.broken_promises(source, effective, done) if sound and not problems else []
     if promises or not sound:
         problems += promises

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from iallocator.deadline import why_stopped
 from iallocator.ganeti.document import transition_document
 from iallocator.model.state import State
 from iallocator.placement.context import Context
@@ -57,8 +58,13 @@ class RoomMade(PlanResult):
         if not self.moves:
             what = "1 move" if most == 1 else f"{most} moves"
             known = "" if self.proved else " that was found"
-            return f"room is not made by {what} of others{known}"
-        return f"would fit after {_count(self.moves)}: {', '.join(map(self._words, self.moves))}"
+            return f"room is not made by {what} of others{known}{self._stopped()}"
+        moves = ", ".join(map(self._words, self.moves))
+        return f"would fit after {_count(self.moves)}: {moves}{self._stopped()}"
+
+    def _stopped(self) -> str:
+        """What ended the search before its time."""
+        return f" ({why_stopped(self.plan.stop)})" if self.plan.stop else ""
 
     def _words(self, move: PlannedMove) -> str:
         before, after = ("/".join(self.cluster.node_names(n)) for n in (move.before, move.after))
@@ -79,7 +85,10 @@ def make_room(
     coming: Sequence[Instance] = (),
     most: int = 1,
 ) -> RoomMade:
-    """Find at most `most` moves after which `request`, with the new instances `coming`, fits."""
+    """Find at most `most` moves after which `request`, with the new instances `coming`, fits.
+
+    A KeyboardInterrupt ends the search; what was found until then is the plan.
+    """
     context = Context(cluster, settings, _candidates(cluster), coming, alarm=alarm)
     goal = Goal(context, request)
     done = RoomMade(context, not goal.reached())
@@ -96,8 +105,12 @@ def make_room(
         return not verify_transition(trial.before, trial.transition, limits)
 
     search = RoomSearch(context, goal, most, cost, stands)
-    search.run()
-    done.proved = search.proved
+    try:
+        search.run()
+        done.proved = search.proved
+    except KeyboardInterrupt as stop:
+        done.proved = False
+        done.plan.end(stop)
     done.add(search.found or ())
     return done
 
@@ -126,6 +139,7 @@ def add_room(
         return
     done = make_room(cluster, request, settings, alarm, coming, settings.make_room)
     reply.info += f"; {done.told(settings.make_room)}"
+    reply.interrupted |= done.interrupted
     if done.moves:
         reply.solutions = [*reply.solutions, {"make_room": _document(done)}]
 

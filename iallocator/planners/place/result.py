@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from iallocator.deadline import GRACE, TIME_IS_UP, Alarm, TimeIsUp
+from iallocator.deadline import GRACE, TIME_IS_UP, Alarm, why_stopped
 from iallocator.ganeti.jobs import chains
 from iallocator.model.moves import FAILOVER, FAILOVER_TO, REPLACE_SECONDARY, apply_steps
 from iallocator.model.state import State
@@ -16,7 +16,7 @@ from iallocator.transition.assemble import plan_transition
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Callable, Collection, Sequence
     from typing import Any
 
     from iallocator.model.cluster import Cluster
@@ -135,10 +135,12 @@ def place_anew(
     strategy: str,
     instances: Sequence[Instance],
     wanted: Sequence[Allocate],
+    tell: Callable[[int, int], None] = lambda done, total: None,
 ) -> PlaceResult:
     """Place `instances` and then the new ones in `wanted` by one of Pacemaker's strategies.
 
-    If time is up before there is an answer, everybody stays where they are.
+    If it is interrupted before there is an answer, or time is up, everybody stays where they
+    are: half an answer may not fit.  `tell` hears how many of how many have chosen.
     """
     new = [one.instance for one in wanted]
     alarm = Alarm(settings.planning_seconds + GRACE)  # when the one around it all rings
@@ -147,12 +149,15 @@ def place_anew(
     names = [i.name for i in (*instances, *new)]
     demands = context.bonds.demands()
     try:
-        places = _chosen(context, strategy, instances, wanted)
+        places = _chosen(context, strategy, instances, wanted, tell)
         done = PlaceResult(strategy, before, places, names, new, demands)
-    except TimeIsUp:
-        places = [_staying(before, instance) for instance in (*instances, *new)]
+    except KeyboardInterrupt as stop:
+        why = why_stopped(stop)
+        places = [_staying(before, instance, why) for instance in (*instances, *new)]
         done = PlaceResult(strategy, before, places, names, new, demands)
-    done.plan.reason = TIME_IS_UP if context.alarm.over() else ""
+        done.plan.end(stop)
+    if context.alarm.over():
+        done.plan.reason = TIME_IS_UP
     done.remarks = context.remarks
     return done
 
@@ -162,20 +167,21 @@ def _chosen(
     strategy: str,
     instances: Sequence[Instance],
     wanted: Sequence[Allocate],
+    tell: Callable[[int, int], None],
 ) -> list[PlannedPlace]:
     """The places, and what is broken there; that is not known of what came late."""
-    places = place_cluster(context, strategy, instances, wanted)
+    places = place_cluster(context, strategy, instances, wanted, tell)
     for place in places:
         if place.node is not None and not context.alarm.over():
             place.broken = context.bonds.broken(place.instance, place.node)
     return places
 
 
-def _staying(before: State, instance: Instance) -> PlannedPlace:
-    """An instance that stays as it is, because there is no time to place it."""
+def _staying(before: State, instance: Instance, why: str) -> PlannedPlace:
+    """An instance that stays as it is, because placing was ended."""
     nodes = before.where.get(instance.name, ())
     place = PlannedPlace(instance, nodes, bool(nodes) and runs(before, instance))
-    place.nodes, place.why = nodes or None, TIME_IS_UP
+    place.nodes, place.why = nodes or None, why
     return place
 
 

@@ -21,7 +21,7 @@ from iallocator.transition.planning.unstoppable import stays_for_good
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
     from iallocator.model.instance import Instance
     from iallocator.placement.context import Context
@@ -67,10 +67,12 @@ class SchedulingPass:
         wanted: Sequence[Allocate],
         kept: Collection[str] = (),
         stopped: Mapping[str, str] | None = None,
+        tell: Callable[[int, int], None] = lambda done, total: None,
     ) -> None:
         cluster, state = context.cluster, context.state
         self.context = context
         self._kept = kept
+        self._tell = tell
         self._stopped = stopped or {}
         self._left_disks: set[str] = set()
         self._dropped: set[str] = set()
@@ -113,9 +115,10 @@ class SchedulingPass:
         TimeIsUp
             If time is up before all had it.
         """
-        for unit in self.units:
+        for done, unit in enumerate(self.units):
             if self.context.alarm.over():
                 raise TimeIsUp
+            self._tell(done, len(self.units))
             for position in range(len(unit.members)):
                 self._member(unit, position)
 

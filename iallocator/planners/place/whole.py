@@ -24,6 +24,7 @@ def place_cluster(
     strategy: str,
     instances: Sequence[Instance],
     wanted: Sequence[Allocate],
+    tell: Callable[[int, int], None] = lambda done, total: None,
 ) -> list[PlannedPlace]:
     """Place `instances` of the cluster, in their order, and then the new ones in `wanted`.
 
@@ -32,6 +33,7 @@ def place_cluster(
     left out stay where they are: all choose again until these are counted.  What is tagged
     to keep running is never left out; where it would be, it stays where it is, and the
     others have to do with the rest.  Once time is up, the state may be anything.
+    `tell` hears how many of how many have chosen.
 
     Raises
     ------
@@ -42,7 +44,7 @@ def place_cluster(
     def tried(kept: Collection[str]) -> SchedulingPass:
         stopped: dict[str, str] = {}
         while True:
-            one = SchedulingPass(context, strategy, instances, wanted, kept, stopped)
+            one = SchedulingPass(context, strategy, instances, wanted, kept, stopped, tell)
             one.run()
             drop_followers(one)
             if not one.uncounted:

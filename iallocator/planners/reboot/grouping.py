@@ -14,7 +14,7 @@ from iallocator.solver.colouring import colour
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from iallocator.model.cluster import Cluster
     from iallocator.planners.reboot.absence import Absence
@@ -69,7 +69,13 @@ class Grouping:
         What ended the search for fewer groups before its time; None if nothing did.
     """
 
-    def __init__(self, cluster: Cluster, absence: Absence) -> None:
+    def __init__(
+        self,
+        cluster: Cluster,
+        absence: Absence,
+        tell: Callable[[int, int], None] = lambda done, total: None,
+    ) -> None:
+        self._tell = tell
         self.groups: list[Group] = []
         self.left: dict[int, str] = {}
         self.bound = 0
@@ -102,7 +108,8 @@ class Grouping:
             self.left |= {n: why_stopped(stop) for n in nodes if n not in known}
 
     def _run(self, nodes: Sequence[int]) -> None:
-        for index in nodes:
+        for done, index in enumerate(nodes):
+            self._tell(done, len(nodes))
             reason = self.away((index,)).reason
             if reason:
                 self.left[index] = reason
@@ -128,6 +135,7 @@ class Grouping:
                 for one in way:
                     for part in self._parts(one):
                         found.append(part)
+                        self._tell(sum(map(len, found)), len(nodes))
             except KeyboardInterrupt:
                 self.groups = best or self._completed(found, nodes)
                 raise

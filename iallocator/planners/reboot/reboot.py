@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from iallocator.deadline import why_stopped
 from iallocator.errors import NotFoundError
 from iallocator.planners.reboot.absence import Absence
 from iallocator.planners.reboot.context import RebootContext
@@ -11,7 +12,7 @@ from iallocator.planners.reboot.result import RebootResult
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from iallocator.deadline import Alarm
     from iallocator.model.cluster import Cluster, Node
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
     from iallocator.planners.reboot.options import RebootOptions
 
 __all__ = ["plan_reboots"]
+
+SHOWN = 5
+"""How many nodes are named of those that were not looked at."""
 
 UNKNOWN_MASTER = "the master node is unknown: name it with --master, or --force"
 
@@ -28,11 +32,13 @@ def plan_reboots(
     settings: Settings,
     wanted: RebootOptions,
     alarm: Alarm | None = None,
+    tell: Callable[[int, int], None] = lambda done, total: None,
 ) -> RebootResult:
     """Groups of nodes that can be rebooted together, and what moves around each.
 
     An interruption leaves the groups found until then.  Larger groups come first; that of the
-    master node last, with the master as its last node.
+    master node last, with the master as its last node.  `tell` hears how many of how many
+    nodes have been looked at.
 
     Raises
     ------
@@ -42,7 +48,7 @@ def plan_reboots(
     nodes = _eligible(cluster, wanted)
     known = bool(wanted.master) or wanted.force
     context = RebootContext(cluster, settings, alarm)
-    grouping = Grouping(cluster, Absence(context, wanted))
+    grouping = Grouping(cluster, Absence(context, wanted), tell)
     grouping.run([node.index for node in nodes] if known else [])
     master = _master(cluster, wanted.master)
     done = RebootResult(context, master)
@@ -56,11 +62,24 @@ def plan_reboots(
     if not known:
         done.plan.reason, done.complete = UNKNOWN_MASTER, False
         done.remarks.append(f"iallocator: {UNKNOWN_MASTER}")
-    done.remarks += [
-        f"iallocator: {cluster.nodes[index].name} is not rebooted: {reason}"
-        for index, reason in grouping.left.items()
-    ]
+    done.remarks += _left_out(cluster, grouping)
     return done
+
+
+def _left_out(cluster: Cluster, grouping: Grouping) -> list[str]:
+    """What to say of the nodes in no group: those that an end came before, in one line."""
+    reason = "" if grouping.stop is None else why_stopped(grouping.stop)
+    cut_off = [index for index, why in grouping.left.items() if why == reason]
+    lines = [
+        f"iallocator: {cluster.nodes[index].name} is not rebooted: {why}"
+        for index, why in grouping.left.items()
+        if why != reason
+    ]
+    if cut_off:
+        some = ", ".join(cluster.node_names(cut_off[:SHOWN])) + ", ..." * (len(cut_off) > SHOWN)
+        nodes = "1 node is" if len(cut_off) == 1 else f"{len(cut_off)} nodes are"
+        lines.append(f"iallocator: {nodes} not rebooted: {reason} ({some})")
+    return lines
 
 
 def _eligible(cluster: Cluster, wanted: RebootOptions) -> list[Node]:

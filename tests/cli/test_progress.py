@@ -1,0 +1,145 @@
+"""A line on the terminal says how far a long command is; nothing of it goes anywhere else."""
+
+from __future__ import annotations
+
+import io
+import os
+import pty
+import select
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import redirect_stderr
+from pathlib import Path
+from typing import TextIO
+
+import pytest
+
+from iallocator.commands.shared import progress
+from tests.cli.test_signals import COMMAND, ROOT
+from tests.planners.test_balance_interrupted import crowded
+
+
+class Terminal:
+    """A terminal, and what was written to it until now."""
+
+    def __init__(self, ours: int, stream: TextIO | None = None) -> None:
+        self.ours = ours
+        self.stream = stream
+        self.seen = ""
+
+    def wait_for(self, text: str) -> None:
+        """Read until `text` was written; the end of everything is no such text."""
+        while text not in self.seen:
+            assert select.select([self.ours], [], [], 10)[0], f"no {text!r} in {self.seen!r}"
+            self.seen += os.read(self.ours, 65536).decode(errors="replace")
+
+    def rest(self) -> str:
+        """All that was written until the last one has closed it."""
+        try:
+            while more := os.read(self.ours, 65536):
+                self.seen += more.decode(errors="replace")
+        except OSError:  # so Linux says it
+            pass
+        return self.seen
+
+
+@pytest.fixture
+def terminal(monkeypatch: pytest.MonkeyPatch) -> Iterator[Terminal]:
+    """Have a terminal on which progress is shown at once, if stderr is that."""
+    ours, theirs = pty.openpty()
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setattr(progress, "SOON", 0.0)
+    with open(theirs, "w") as stderr:
+        yield Terminal(ours, stderr)
+    os.close(ours)
+
+
+@pytest.mark.parametrize("library", [True, False])
+def test_progress_on_a_terminal_is_one_line_that_goes_away(
+    library: bool, terminal: Terminal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was said last stands there while it is done; with rich or without."""
+    if library:
+        pytest.importorskip("rich", reason="rich is not installed")
+    else:
+        monkeypatch.setitem(sys.modules, "rich.progress", None)
+    with redirect_stderr(terminal.stream), progress.progress_line("planning"):
+        terminal.wait_for("planning")
+        progress.say_share("nodes")(3, 12)
+        terminal.wait_for("3 of 12 nodes")
+        progress.say_progress("evil \x1b[31m name")
+        terminal.wait_for("evil \\x1b[31m name")
+    assert terminal.stream
+    print("done", file=terminal.stream, flush=True)
+    terminal.wait_for("done")
+    assert "\x1b[2K" in terminal.seen or "\x1b[K" in terminal.seen
+    assert "\x1b[?25l" not in terminal.seen, "a cursor that is hidden stays so after kill -9"
+    assert not progress._lines
+    assert not any(thread.name == "progress" for thread in threading.enumerate())
+
+
+def test_progress_into_a_pipe_and_for_the_quiet_is_nothing(
+    terminal: Terminal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No thread is started for nobody."""
+    monkeypatch.setattr("iallocator.errors.Voice.quiet", True)
+    with redirect_stderr(terminal.stream), progress.progress_line("planning"):
+        assert not progress._lines
+    monkeypatch.setattr("iallocator.errors.Voice.quiet", False)
+    with redirect_stderr(io.StringIO()), progress.progress_line("planning"):
+        assert not progress._lines
+
+
+def test_progress_of_what_is_soon_done_loads_nothing() -> None:
+    """The library takes longer to load than most plans to make."""
+    script = (
+        "import sys; from iallocator.cli import main; "
+        "main(['balance', '--simulate', 'preferred,3,10g,8g,4']); "
+        "print('rich' in sys.modules, file=sys.stdout)"
+    )
+    ours, theirs = pty.openpty()
+    done = subprocess.run(
+        [sys.executable, "-c", script], cwd=ROOT, stdout=subprocess.PIPE, stderr=theirs,
+        check=True,
+    )  # fmt: skip
+    os.close(theirs)
+    assert Terminal(ours).rest() == ""
+    assert done.stdout.endswith(b"False\n")
+    os.close(ours)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "balance -t", "capacity -t", "reboot --force -t",
+        "place --strategy=pacemaker-balanced -t", "check -t",
+    ],
+)  # fmt: skip
+def test_ctrl_c_on_a_terminal_prints_what_was_found(words: str, tmp_path: Path) -> None:
+    """Once the line is there Ctrl-C ends the work; the answer so far comes, the line goes."""
+    arguments = [*COMMAND, *words.split(), crowded(tmp_path, 40, 1500)]
+    ours, theirs = pty.openpty()
+    running = subprocess.Popen(
+        arguments, cwd=ROOT, stdin=theirs, stderr=theirs, stdout=subprocess.PIPE,
+        start_new_session=True, env=os.environ | {"TERM": "xterm"},
+    )  # fmt: skip
+    os.close(theirs)
+    screen = Terminal(ours)
+    screen.wait_for("Ctrl-C" if _has_rich() else "...")
+    running.send_signal(2)
+    out, _ = running.communicate(timeout=120)
+    told = screen.rest()
+    os.close(ours)
+    assert running.returncode == 130, told
+    assert "Traceback" not in told
+    assert b"interrupted" in out or "interrupted" in told
+
+
+def _has_rich() -> bool:
+    try:
+        import rich.progress  # noqa: F401
+    except ImportError:
+        return False
+    return True
