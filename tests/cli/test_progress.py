@@ -96,6 +96,7 @@ def test_progress_of_what_is_soon_done_loads_nothing() -> None:
     """The library takes longer to load than most plans to make."""
     script = (
         "import sys; from iallocator.cli import main; "
+        "from iallocator.commands.shared import progress; progress.SOON = 3600; "
         "main(['balance', '--simulate', 'preferred,3,10g,8g,4']); "
         "print('rich' in sys.modules, file=sys.stdout)"
     )
