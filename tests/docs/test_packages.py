@@ -1,0 +1,49 @@
+"""The source package has all that is in the repository; the wheel what the program reads."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+BY_ITSELF = {"LICENSE", "bin", "iallocator", "pyproject.toml", "setup.cfg"}
+"""What setuptools takes along unasked."""
+
+NOT_NEEDED = {".gitignore"}
+
+
+def tracked() -> set[str]:
+    """The files and folders at the top of the repository."""
+    if not (ROOT / ".git").exists():
+        pytest.skip("not in a repository")
+    listed = subprocess.run(
+        ["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True
+    ).stdout
+    return {line.partition("/")[0] for line in listed.splitlines()}
+
+
+def test_source_package_takes_everything_along() -> None:
+    """Whatever stands at the top is named in MANIFEST.in."""
+    words = {word for line in (ROOT / "MANIFEST.in").read_text().splitlines()
+             if not line.startswith("#") for word in line.split()[1:]}  # fmt: skip
+    taken = {
+        name
+        for name in tracked()
+        if name in words or any(Path(name).match(word) for word in words if word.startswith("*."))
+    }
+    assert tracked() - taken - BY_ITSELF - NOT_NEEDED == {"MANIFEST.in"} & tracked()
+
+
+def test_every_extra_is_in_the_one_for_all() -> None:
+    """Who installs ``.[all]`` misses nothing; who develops has it, too."""
+    import tomllib
+
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"][
+        "optional-dependencies"
+    ]
+    every = {one for name, needs in extras.items() if name not in ("all", "dev") for one in needs}
+    assert set(extras["all"]) == every
+    assert every <= set(extras["dev"])
