@@ -22,7 +22,7 @@ demo: $(STAMP) ## run a real captured request: the answer, and why
 	@tools/demo
 
 test: $(STAMP) ## run the tests (with the oracles, where they are installed)
-	$(BIN)/python -m pytest -n $(JOBS)
+	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal
 
 test-pythons: ## the tests of documents and answers under each Python from 3.11 to 3.13 that is here
 	tools/test-pythons
@@ -36,8 +36,8 @@ lint: $(STAMP) ## ruff
 types: $(STAMP) ## mypy --strict
 	$(BIN)/mypy --strict
 
-conformance: $(STAMP) ## the slow tests; hail's answers to SEEDS generated documents of each kind
-	$(BIN)/python -m pytest -n $(JOBS) -m slow
+conformance: $(STAMP) ## every test on all its worlds; hail's answers to SEEDS generated documents of each kind
+	IALLOCATOR_THOROUGH=1 $(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m "slow or not slow"
 	$(BIN)/python -m tests.conformance --seeds $(SEEDS) -j $(JOBS)
 
 fuzz: $(STAMP) ## damaged input of every kind: CASES cases from number START on

@@ -8,7 +8,9 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
-__all__ = ["PACKAGE", "Import", "imports", "module_name", "room_of", "sources"]
+__all__ = [
+    "PACKAGE", "Import", "imports", "module_name", "nodes", "room_of", "sources", "tree",
+]  # fmt: skip
 
 PACKAGE = Path(__file__).resolve().parents[2] / "iallocator"
 
@@ -40,6 +42,18 @@ def sources() -> dict[str, Path]:
     return {module_name(path): path for path in sorted(PACKAGE.rglob("*.py"))}
 
 
+@cache
+def tree(module: str) -> ast.Module:
+    """The syntax of a module."""
+    return ast.parse(sources()[module].read_text())
+
+
+@cache
+def nodes() -> tuple[tuple[str, ast.AST], ...]:
+    """Every node of the syntax of every module, with the module's name."""
+    return tuple((module, node) for module in sources() for node in ast.walk(tree(module)))
+
+
 def module_name(path: Path) -> str:
     """The dotted name of the module in the file at `path`."""
     parts = path.relative_to(PACKAGE.parent).with_suffix("").parts
@@ -55,18 +69,14 @@ def room_of(module: str) -> str:
 @cache
 def imports() -> tuple[Import, ...]:
     """All imports of the package, those inside functions too."""
-    return tuple(
-        found
-        for module, path in sources().items()
-        for found in _found(ast.parse(path.read_text()), module)
-    )
+    return tuple(found for module in sources() for found in _found(tree(module), module))
 
 
 def _found(
-    tree: ast.AST, module: str, typing: bool = False, late: bool = False
+    above: ast.AST, module: str, typing: bool = False, late: bool = False
 ) -> Iterator[Import]:
-    """The imports below `tree`, which is for the type checker only, or inside a function."""
-    for node in ast.iter_child_nodes(tree):
+    """The imports below `above`, which is for the type checker only, or inside a function."""
+    for node in ast.iter_child_nodes(above):
         if isinstance(node, ast.Import):
             for alias in node.names:
                 yield Import(module, alias.name, node.lineno, typing, late)

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from iallocator.compat import OURS, Behaviour
 from iallocator.compat.hail import HailBehaviour
 
-from .imports import sources
+from .imports import nodes
 
 READS_OPTION = {
     "iallocator.compat": "is about it",
@@ -20,23 +20,22 @@ READS_OPTION = {
 """Modules that may see the value of the option."""
 
 
-def _names(tree: ast.AST) -> Iterator[str]:
-    """Every name, attribute, argument and keyword."""
-    for node in ast.walk(tree):
+def _names() -> Iterator[tuple[str, str]]:
+    """Module, and every name, attribute, argument and keyword in it."""
+    for module, node in nodes():
         if isinstance(node, ast.Name):
-            yield node.id
+            yield module, node.id
         elif isinstance(node, ast.Attribute):
-            yield node.attr
+            yield module, node.attr
         elif isinstance(node, (ast.arg, ast.keyword)):
-            yield node.arg or ""
+            yield module, node.arg or ""
 
 
 def test_compat_is_read_by_those_who_may_alone() -> None:
     """Whoever deviates asks for one fact: no ``like_hail``, no value of the option."""
     wrong = {
         f"{module}: {name}"
-        for module, path in sources().items()
-        for name in _names(ast.parse(path.read_text()))
+        for module, name in _names()
         if name.startswith("like_h") or (name == "compat" and module not in READS_OPTION)
     }
     assert not wrong, "\n".join(sorted(wrong))
@@ -44,12 +43,7 @@ def test_compat_is_read_by_those_who_may_alone() -> None:
 
 def test_every_deviation_is_asked_for_somewhere() -> None:
     """A deviation that nobody asks for does nothing."""
-    asked = {
-        name
-        for module, path in sources().items()
-        if not module.startswith("iallocator.compat")
-        for name in _names(ast.parse(path.read_text()))
-    }
+    asked = {name for module, name in _names() if not module.startswith("iallocator.compat")}
     assert {name for name in vars(Behaviour) if not name.startswith("_")} <= asked
 
 

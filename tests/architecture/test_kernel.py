@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from .imports import sources
+from .imports import nodes
 
 QUESTIONS = {
     "singles", "pairs", "secondaries", "mirror_refusals", "checker", "primary_refusal",
@@ -29,13 +29,12 @@ MAY_ASK = {
 
 def _asks() -> Iterator[tuple[str, int]]:
     """Module and line of every question to a kernel, and of everything that makes one."""
-    for module, path in sources().items():
-        for node in ast.walk(ast.parse(path.read_text())):
-            if not isinstance(node, ast.Call):
-                continue
-            named = isinstance(node.func, ast.Name) and node.func.id in MAKERS
-            if named or (isinstance(node.func, ast.Attribute) and node.func.attr in QUESTIONS):
-                yield module.removeprefix("iallocator."), node.lineno
+    for module, node in nodes():
+        if not isinstance(node, ast.Call):
+            continue
+        named = isinstance(node.func, ast.Name) and node.func.id in MAKERS
+        if named or (isinstance(node.func, ast.Attribute) and node.func.attr in QUESTIONS):
+            yield module.removeprefix("iallocator."), node.lineno
 
 
 def _entry(module: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import cache
 
 import pytest
 
@@ -22,11 +23,16 @@ OF_COMMANDS = sorted(
 )
 
 
+@cache
+def papers() -> str:
+    """README and docs, in one."""
+    root = PACKAGE.parent
+    return "\n".join(path.read_text() for path in (root / "README.md", *root.glob("docs/*.md")))
+
+
 def named(word: str) -> bool:
     """Whether `word` stands in some paper, on its own and not as the start of another."""
-    root = PACKAGE.parent
-    text = "\n".join(path.read_text() for path in (root / "README.md", *root.glob("docs/*.md")))
-    return re.search(rf"(?<![\w-]){re.escape(word)}(?![\w-])", text) is not None
+    return re.search(rf"(?<![\w-]){re.escape(word)}(?![\w-])", papers()) is not None
 
 
 @pytest.mark.parametrize("command", sorted(COMMANDS))

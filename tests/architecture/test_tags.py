@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from .imports import sources
+from .imports import nodes
 
 MAY_READ = {
     "tags": "what this program's own tags mean",
@@ -35,10 +35,9 @@ MAY_READ = {
 
 def _reads() -> Iterator[tuple[str, int]]:
     """Module and line of every attribute ``tags`` in the package."""
-    for module, path in sources().items():
-        for node in ast.walk(ast.parse(path.read_text())):
-            if isinstance(node, ast.Attribute) and node.attr == "tags":
-                yield module.removeprefix("iallocator."), node.lineno
+    for module, node in nodes():
+        if isinstance(node, ast.Attribute) and node.attr == "tags":
+            yield module.removeprefix("iallocator."), node.lineno
 
 
 def _reader(module: str) -> str:

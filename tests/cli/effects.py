@@ -250,6 +250,9 @@ def planned(document: Json, *words: str) -> dict[str, Effect]:
     }  # fmt: skip
 
 
+QUICKLY = ("--tiered-alloc=10g,1g,1", "-l3")
+"""For `capacity`: from the largest size that a policy without bounds allows it is a long way."""
+
 LOADED = measuring(CROWDED, "--print-instances")
 """What counts in planners that look at how busy instances are."""
 
@@ -496,8 +499,8 @@ _add("repair", REPAIRS)
 _add("reboot", planned(CROWDED, "--force"))
 _add("make-room", planned(ROOMY, "--n1=off") | measuring(ROOMY, *WITH_SCORES) | MAKING_ROOM)
 _add("place", planned(CROWDED, "--strategy=pacemaker-balanced"))
-for command in ("check", "capacity"):
-    plain = planned(CROWDED)
+for command, short in (("check", ()), ("capacity", QUICKLY)):
+    plain = planned(CROWDED, *short)
     for name in ("--print-commands", "--graph"):
         del plain[name]
     _add(command, plain)
@@ -508,6 +511,7 @@ for command, effect in EXCLUDING.items():
         _add(command, {"--exclusion-tags": effect})
 for command in ("", *COMMANDS):
     _add(command, {"--max-input": Effect(NEW, "--max-input=9")})
+_add("capacity", {"--max-input": Effect(NEW, "--max-input=9", QUICKLY)})
 _add("ask", {"--max-input": asking("--max-input=9", *PLAIN)})
 _add("replay", {"--max-input": Effect(None, "--max-input=9", ("{folder}",), ONE_CASE)})
 _add("place", {"--max-input": Effect(NEW, "--max-input=9", ("--strategy=pacemaker-minimal",))})

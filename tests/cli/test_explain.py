@@ -6,24 +6,19 @@ import json
 import os
 import pty
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests import command
 from tests.builders import allocate, as_bytes, cluster, instance
-
-ROOT = Path(__file__).parents[2]
-COMMAND = [sys.executable, "-m", "iallocator", "explain"]
 
 
 def run(request: Any, *options: str) -> subprocess.CompletedProcess[str]:
-    """Run the real command on `request`, which it reads from standard input."""
+    """Run the command on `request`, which it reads from standard input."""
     raw = request if isinstance(request, bytes) else as_bytes(request)
-    done = subprocess.run(
-        [*COMMAND, *options], input=raw, capture_output=True, cwd=ROOT, check=False
-    )
+    done = command.run("explain", *options, stdin=raw)
     return subprocess.CompletedProcess(
         done.args, done.returncode, done.stdout.decode(), done.stderr.decode()
     )
@@ -42,9 +37,9 @@ def on_terminal(request: dict[str, Any], path: Path, **environment: str) -> str:
     master, slave = pty.openpty()
     variables = {k: v for k, v in os.environ.items() if k != "NO_COLOR"}
     process = subprocess.Popen(
-        [*COMMAND, str(path)],
+        [*command.COMMAND, "explain", str(path)],
         stdout=slave,
-        cwd=ROOT,
+        cwd=command.ROOT,
         env={**variables, "TERM": "xterm", **environment},
     )
     os.close(slave)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -54,6 +55,18 @@ def said_by(
     return status, out, err, written
 
 
+WITHOUT: dict[str, Said] = {}
+"""What was said without any option; many options of a command act on the same."""
+
+
+def said_without(command: str, effect: Effect, folder: Path, capsys: Capture) -> Said:
+    """The same of the words that are given anyway, run once for all options that share them."""
+    asked = json.dumps([command, effect.document, effect.words, effect.files])
+    if asked not in WITHOUT:
+        WITHOUT[asked] = said_by(command, effect, effect.words, folder, capsys)
+    return WITHOUT[asked]
+
+
 @pytest.mark.parametrize(("command", "option"), sorted(EFFECTS), ids=lambda word: word or "request")
 def test_option_that_is_accepted_changes_what_is_said(
     command: str, option: str, tmp_path: Path, capsys: Capture
@@ -63,7 +76,7 @@ def test_option_that_is_accepted_changes_what_is_said(
         pytest.importorskip("jinja2", reason="the template library is not installed")
     effect = EFFECTS[command, option]
     assert effect.option.startswith(option)
-    plain = said_by(command, effect, effect.words, tmp_path / "plain", capsys)
+    plain = said_without(command, effect, tmp_path / "plain", capsys)
     changed = said_by(command, effect, (*effect.words, effect.option), tmp_path / "with", capsys)
     assert {plain[0], changed[0]} <= ANSWERED | ({2} if option in REFUSES else set())
     assert plain != changed

@@ -17,6 +17,7 @@ import pytest
 from iallocator.commands import COMMANDS
 from tests.builders import allocate, as_bytes, cluster
 from tests.planners.test_balance_interrupted import crowded
+from tests.seeds import seeds
 
 ROOT = Path(__file__).parents[2]
 COMMAND = [sys.executable, "-m", "iallocator"]
@@ -48,13 +49,28 @@ def started(*arguments: str) -> subprocess.Popen[bytes]:
     )
 
 
+def heeding(folder: Path, *arguments: str) -> tuple[subprocess.Popen[bytes], Path]:
+    """Start the program; the file is there once signals find it ready."""
+    ready = folder / "ready"
+    command = [sys.executable, "-c", SCRIPT.format(str(ready)), *arguments]
+    pipe = subprocess.PIPE
+    return subprocess.Popen(command, cwd=ROOT, stdout=pipe, stderr=pipe), ready
+
+
+def wait_for(file: Path) -> None:
+    """Return when `file` exists."""
+    while not file.exists():
+        time.sleep(0.001)
+
+
 @pytest.mark.parametrize("number", STATUS)
 def test_signal_while_planning_prints_what_was_found(
     number: signal.Signals, tmp_path: Path
 ) -> None:
     """A balance that takes minutes ends with the moves until then, as one whole document."""
-    running = started("balance", "--json", "-t", crowded(tmp_path, 40, 1500))
-    time.sleep(3)
+    running, ready = heeding(tmp_path, "balance", "--json", "-t", crowded(tmp_path, 40, 1500))
+    wait_for(ready)
+    time.sleep(1)
     running.send_signal(number)
     out, err = running.communicate(timeout=60)
     assert (running.returncode, err) == (STATUS[number], b"")
@@ -71,14 +87,8 @@ def test_signal_at_any_moment_shows_no_traceback(
 
     The interpreter's own start comes before anything of ours: that is waited for.
     """
-    ready = tmp_path / "ready"
-    script = SCRIPT.format(str(ready))
-    running = subprocess.Popen(
-        [sys.executable, "-c", script, "balance", "--json", "-t", crowded(tmp_path)],
-        cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-    )  # fmt: skip
-    while not ready.exists():
-        time.sleep(0.001)
+    running, ready = heeding(tmp_path, "balance", "--json", "-t", crowded(tmp_path))
+    wait_for(ready)
     time.sleep(milliseconds / 1000)
     running.send_signal(number)
     out, err = running.communicate(timeout=60)
@@ -207,21 +217,18 @@ def test_signal_somewhen_leaves_a_whole_answer_or_none(command: str, tmp_path: P
     files = {"crowded": crowded(tmp_path, 12, 60), "doc": str(tmp_path / "doc")}
     Path(files["doc"]).write_bytes(as_bytes(allocate(cluster(99))))
     arguments = [files.get(word, word) for word in SOMEWHEN[command].split()]
-    rng = Random(command)
-    for number, status in STATUS.items():
-        ready = tmp_path / f"ready{number}"
-        running = subprocess.Popen(
-            [sys.executable, "-c", SCRIPT.format(str(ready)), *arguments],
-            cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-        )  # fmt: skip
-        while not ready.exists():
-            time.sleep(0.001)
+    for seed in seeds(1, 4):
+        rng = Random(f"{command}{seed}")
+        number = rng.choice(list(STATUS))
+        running, ready = heeding(tmp_path, *arguments)
+        wait_for(ready)
         time.sleep(rng.random() * 0.4)
         running.send_signal(number)
         out, err = running.communicate(timeout=60)
-        assert running.returncode in (status, 0, 1), err
+        assert running.returncode in (STATUS[number], 0, 1), err
         assert b"Traceback" not in err
         if out and command == "report":
             assert out.endswith(b"</html>\n")
         elif out and command != "replay":
             json.loads(out)
+        ready.unlink()

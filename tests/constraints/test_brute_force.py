@@ -13,13 +13,14 @@ import pytest
 from iallocator.cli import answer
 from tests import builders
 from tests.constraints.worlds import broken_musts, random_tags
+from tests.seeds import seeds
 
 pytest.importorskip("highspy")
 
 Json = dict[str, Any]
 Homes = dict[str, str]
 
-CASES = 520
+CASES = len(seeds(60, 520))
 
 
 def _cluster(chances: random.Random, instances: Mapping[str, Json]) -> Json:

@@ -21,8 +21,9 @@ from iallocator.render.words import STATISTICS as WORDS
 from iallocator.scoring.metrics import STATISTICS
 from tests.builders import allocate, as_bytes, cluster, instance, policy, spec
 from tests.conformance.documents import document
+from tests.seeds import seeds
 
-SEEDS = range(60)
+SEEDS = seeds(16, 60)
 OPTIONS = ((), ("--n1", "strict"), ("--compat", "hail"), ("--ignore-soft-errors", "--top", "3"))
 
 

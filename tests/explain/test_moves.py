@@ -18,6 +18,7 @@ from iallocator.options.table import COMMON
 from iallocator.render.explanation.text import render
 from tests.builders import Json, allocate, as_bytes, cluster, instance
 from tests.conformance.documents import document
+from tests.seeds import seeds
 
 MOVES = ("relocate", "node-evacuate", "change-group")
 KINDS = ("multi-allocate", "allocate-secondary", *MOVES)
@@ -27,7 +28,7 @@ OPTIONS = (
     ("--inter-group", "yes", "--n1", "strict"),
     ("--ignore-soft-errors", "--top", "3"),
 )
-SEEDS = range(25)
+SEEDS = seeds(8, 25)
 
 
 def explained(request: Json, *options: str) -> Explanation:

@@ -11,12 +11,13 @@ import pytest
 
 from iallocator.cli import answer
 from tests.conformance.documents import KINDS, document
+from tests.seeds import seeds
 
 Json = dict[str, Any]
 
 VALIDATOR = Path(__file__).parents[1] / "e2e" / "validate.py"
 INTERPRETER = Path("/usr/bin/python3")
-SEEDS = range(60)
+SEEDS = seeds(20, 60)
 MOVES = ("node-evacuate", "change-group")
 
 

@@ -10,6 +10,7 @@ import pytest
 from iallocator.limits.node import FORCED_LIMITS
 from iallocator.model.instance import Instance
 from iallocator.n1.headroom import Headroom
+from tests.seeds import seeds
 
 from .tight import Case, survives, tight
 
@@ -48,7 +49,7 @@ def headroom_of(case: Case) -> Headroom:
 def test_headroom_verdict_on_a_placement_is_that_of_the_simulation(mode: str) -> None:
     """Every failure is survived where it says yes, and some failure is not where it says no."""
     counts: Counter[bool | None] = Counter()
-    for seed in range(700):
+    for seed in seeds(250, 700):
         case = tight(seed, mode)
         if case.new.required_nodes > 1:
             continue
@@ -61,7 +62,7 @@ def test_headroom_verdict_on_a_placement_is_that_of_the_simulation(mode: str) ->
             with case.state.trial():
                 case.state.place(case.new, (node,))
                 assert all(survives(case, i) for i in watched(case)) is found, (seed, node)
-    assert min(counts[True], counts[False]) > 50
+    assert min(counts[True], counts[False]) > 10
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -71,7 +72,7 @@ def test_headroom_for_so_many_holds_wherever_they_go(mode: str) -> None:
     What it knows by having heard of each of them is what it would find from the start.
     """
     promised = 0
-    for seed in range(700):
+    for seed in seeds(250, 700):
         case, chance = tight(seed, mode), Random(seed)
         if case.new.required_nodes > 1:
             continue
@@ -91,4 +92,4 @@ def test_headroom_for_so_many_holds_wherever_they_go(mode: str) -> None:
         assert headroom.count(case.new, groups) == again.count(case.new, groups), seed
         for node in fitting(case, case.new):
             assert headroom.accepts(case.new, node) is again.accepts(case.new, node), seed
-    assert promised > 200
+    assert promised > 60

@@ -11,11 +11,12 @@ from iallocator.n1 import simulation
 from iallocator.n1.bounds import demand_of, verdict
 from iallocator.n1.verdicts import LOST, SAFE, UNKNOWN
 from tests.conformance.documents import document
+from tests.seeds import seeds
 
 from .tight import Case, context_of, survives, tight
 
 MODES = ("strict", "no-new")
-CHUNKS = [range(start, start + 250) for start in range(0, 1500, 250)]
+CHUNKS = [range(start, start + 250) for start in seeds(500, 1500)[::250]]
 
 
 def cheap(case: Case, node: int) -> int:
@@ -51,16 +52,16 @@ def test_cheap_verdict_on_tight_clusters_is_that_of_the_simulation(mode: str, se
 def test_cheap_verdict_on_generated_documents_is_that_of_the_simulation(mode: str) -> None:
     """The same on clusters of the usual sizes, where hardly anything remains unknown."""
     counts = verdicts(
-        (f"{mode} {seed}", context_of(document(seed, "allocate"), mode)) for seed in range(150)
+        (f"{mode} {seed}", context_of(document(seed, "allocate"), mode)) for seed in seeds(50, 150)
     )
-    assert min(counts[SAFE], counts[LOST]) > 20
+    assert min(counts[SAFE], counts[LOST]) > 3
 
 
 @pytest.mark.parametrize("mode", MODES)
 def test_spare_memory_of_a_safe_failure_may_vanish(mode: str) -> None:
     """As much as is called spare can be taken from any one node without losing what moves."""
     taken = 0
-    for seed in range(400):
+    for seed in seeds(150, 400):
         case = tight(seed, mode)
         memory = case.state.columns[0]
         for node in range(len(case.cluster.nodes)):
@@ -77,7 +78,7 @@ def test_spare_memory_of_a_safe_failure_may_vanish(mode: str) -> None:
                 assert survives(case, node), f"{mode} {seed}: {node} with less on {target}"
                 memory[target] += spare
                 taken += 1
-    assert taken > 100
+    assert taken > 60
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -87,10 +88,10 @@ def test_failures_played_through_at_once_end_as_one_by_one(
     """The array form of the simulation loses the same failures."""
     monkeypatch.setattr(simulation, "WORTH_ARRAYS", -1)
     lost = 0
-    for seed in range(500):
+    for seed in seeds(150, 500):
         case = tight(seed, mode)
         for group in case.cluster.groups:
             one_by_one = [node for node in group.nodes if not survives(case, node)]
             assert sorted(case.simulation.lost(group.nodes)) == one_by_one, f"{mode} {seed}"
             lost += len(one_by_one)
-    assert lost > 100
+    assert lost > 60

@@ -12,6 +12,7 @@ import pytest
 from iallocator.cli import main
 from tests.conformance.documents import document
 from tests.conformance.fairness import incomparable
+from tests.seeds import seeds
 
 from .hbal import as_text, hbal, installed
 
@@ -115,10 +116,10 @@ def compare(
 def test_balance_of_generated_clusters_scores_as_hbal(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """On over a hundred generated groups every step has hbal's score."""
-    groups, wrong = compare(range(80), tmp_path, capsys)
+    """On dozens of generated groups every step has hbal's score."""
+    groups, wrong = compare(seeds(24, 80), tmp_path, capsys)
     assert not wrong, "\n".join(wrong)
-    assert groups >= 100
+    assert groups >= 30
 
 
 @pytest.mark.slow
@@ -137,7 +138,7 @@ def test_balance_with_an_offline_node_scores_as_hbal(
 ) -> None:
     """Nodes given by -O are left, as hbal leaves them."""
     wrong, count = [], 0
-    for seed in range(200, 230):
+    for seed in seeds(12, 30, 200):
         raw = document(seed, "relocate")
         if not comparable(raw):
             continue
@@ -150,7 +151,7 @@ def test_balance_with_an_offline_node_scores_as_hbal(
             found = difference(ours(capsys, str(tmp_path / "document.json"), *options), peer)
             wrong += [f"seed {seed}: {found}"] if found else []
     assert not wrong, "\n".join(wrong)
-    assert count > 10
+    assert count > 4
 
 
 def test_balance_with_chosen_instances_scores_as_hbal(
@@ -158,7 +159,7 @@ def test_balance_with_chosen_instances_scores_as_hbal(
 ) -> None:
     """--select-instances and --exclude-instances choose what hbal chooses."""
     wrong = []
-    for seed in range(230, 245):
+    for seed in seeds(6, 15, 230):
         raw = document(seed, "relocate")
         if not comparable(raw) or len(raw["instances"]) < 4:
             continue
@@ -180,7 +181,7 @@ def test_balance_with_utilisation_scores_as_hbal(
 ) -> None:
     """-U weighs instances as hbal weighs them."""
     wrong = []
-    for seed in range(245, 260):
+    for seed in seeds(8, 15, 245):
         raw = document(seed, "relocate")
         if not comparable(raw):
             continue

@@ -12,6 +12,7 @@ import pytest
 from iallocator.cli import main
 from tests.builders import cluster, instance
 from tests.conformance.documents import document
+from tests.seeds import seeds
 
 from .hbal import as_text, hbal, installed
 from .test_balance_against_hbal import comparable
@@ -49,7 +50,7 @@ def test_balance_commands_on_generated_clusters_are_those_of_hbal(
 ) -> None:
     """-C prints the same gnt-instance commands in the same job sets, tie or not."""
     compared = 0
-    for path, group in worlds(range(270, 290), tmp_path):
+    for path, group in worlds(seeds(14, 20, 270), tmp_path):
         peer = hbal(path, "-C", "-G", group)
         if peer is None or not peer.moves:
             continue
@@ -59,7 +60,7 @@ def test_balance_commands_on_generated_clusters_are_those_of_hbal(
         if ours == [(name, notation) for name, _, notation in peer.moves]:
             assert commands(mine) == commands(peer.output), path
             compared += 1
-    assert compared >= 5
+    assert compared >= 3
 
 
 def test_balance_saved_cluster_is_read_by_hbal_to_the_same_score(
@@ -67,7 +68,7 @@ def test_balance_saved_cluster_is_read_by_hbal_to_the_same_score(
 ) -> None:
     """-S writes both states; hbal finds the score of the plan in either file."""
     compared = 0
-    for path, group in worlds(range(290, 305), tmp_path):
+    for path, group in worlds(seeds(6, 15, 290), tmp_path):
         options = ["balance", "--compat=hail", "--json", "-t", str(path), "-G", group]
         main([*options, "-S", str(tmp_path / "saved")])
         scores = json.loads(capsys.readouterr().out)["scores"]
@@ -76,7 +77,7 @@ def test_balance_saved_cluster_is_read_by_hbal_to_the_same_score(
             if peer is not None:
                 assert peer.before == pytest.approx(scores[moment], abs=TOLERANCE), path
                 compared += 1
-    assert compared >= 10
+    assert compared >= 6
 
 
 def test_balance_print_nodes_and_instances_shows_both_moments(
@@ -102,7 +103,7 @@ def test_balance_of_a_super_cluster_takes_the_worst_group_that_improves(
 ) -> None:
     """Groups by falling score; the first with a move is the one that is balanced."""
     compared = 0
-    for seed in range(305, 335):
+    for seed in seeds(14, 30, 305):
         raw = document(seed, "relocate")
         if len(raw["nodegroups"]) < 2:
             continue
@@ -117,7 +118,7 @@ def test_balance_of_a_super_cluster_takes_the_worst_group_that_improves(
         expected = improving[0] if improving else groups[0]
         assert [group["group"] for group in chosen] == [expected["group"]], seed
         compared += bool(improving)
-    assert compared >= 5
+    assert compared >= 3
 
 
 def test_balance_of_a_group_without_online_nodes_plans_nothing(

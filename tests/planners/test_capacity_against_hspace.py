@@ -10,6 +10,7 @@ import pytest
 
 from iallocator.cli import main
 from tests.planners.capacities import cluster, options
+from tests.seeds import seeds
 
 pytestmark = pytest.mark.skipif(not shutil.which("hspace"), reason="hspace is not installed")
 
@@ -27,7 +28,7 @@ def ours(capsys: pytest.CaptureFixture[str], *words: str) -> list[str]:
     return capsys.readouterr().out.splitlines()
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", seeds(12, 40))
 def test_capacity_of_a_cluster_is_the_one_of_hspace(
     seed: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

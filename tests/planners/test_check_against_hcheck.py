@@ -11,6 +11,7 @@ import pytest
 
 from iallocator.cli import main
 from tests.conformance.documents import document
+from tests.seeds import seeds
 
 from .hbal import as_text
 from .hbal import installed as peers_installed
@@ -69,11 +70,12 @@ def test_check_of_generated_clusters_is_that_of_hcheck(
 ) -> None:
     """Every line and the exit status, whatever the options."""
     found = [
-        different(seed, tmp_path, capsys, *OPTIONS[seed % len(OPTIONS)]) for seed in range(600, 648)
+        different(seed, tmp_path, capsys, *OPTIONS[seed % len(OPTIONS)])
+        for seed in seeds(16, 48, 600)
     ]
     compared = [one for one in found if one is not None]
     assert not any(compared), "\n".join(filter(None, compared))
-    assert len(compared) >= 30
+    assert len(compared) >= 10
 
 
 def test_check_with_an_offline_node_is_that_of_hcheck(

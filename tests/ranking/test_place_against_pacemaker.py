@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from iallocator.commands import run_command
+from tests.seeds import seeds
 
 from .pacemaker import KINDS, TOOL, document, problem, scheduled
 
@@ -22,10 +23,10 @@ Free = dict[str, Counter[str]]
 
 INFINITY = 1_000_000
 
-PER_KIND = 42
+PER_KIND = len(seeds(12, 42))
 """Problems for each strategy; twice as many and more have been compared by hand."""
 
-LEAST = 120
+LEAST = len(seeds(30, 120))
 """How many of all must be without a circle: enough to mean something."""
 
 

@@ -11,6 +11,7 @@ from iallocator.cli import answer
 from iallocator.placement import context
 from tests import builders
 from tests.builders import Json
+from tests.seeds import seeds
 
 pytest.importorskip("highspy")
 
@@ -49,7 +50,7 @@ def test_batch_without_effort_left_places_no_fewer_than_greedy(
 ) -> None:
     """Where a search's end cannot be judged again, what greedy placing had stands."""
     undecided = 0
-    for seed in range(12):
+    for seed in seeds(5, 12):
         raw = json.dumps(crowded_batch(seed)).encode()
         for effort in EVENLY:
             monkeypatch.setattr(context, "WORK", effort / 600)

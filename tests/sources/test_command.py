@@ -18,10 +18,11 @@ from iallocator.render.states.instances import instance_list
 from iallocator.sources.writer import write_text
 from tests.architecture.test_startup import loaded as modules_loaded
 from tests.builders import allocate, as_bytes, cluster, instance
+from tests.command import Done, complaint, run
 from tests.conformance.documents import KINDS, document
 from tests.conformance.fairness import incomparable
 from tests.conformance.oracle import HAIL
-from tests.wire.command import Done, complaint, run
+from tests.seeds import seeds
 
 from .clusters import LIKE_HAIL, SMALL, generated, read
 
@@ -141,7 +142,7 @@ def _essence(kind: str, response: dict[str, Any]) -> Any:
 def test_request_with_another_cluster_is_answered_as_hail_does(kind: str, tmp_path: Path) -> None:
     """Document and text in a pair, ``--compat hail``: the same instances on the same nodes."""
     path, saved, compared = tmp_path / "request.json", tmp_path / "saved", 0
-    for seed in range(12):
+    for seed in seeds(8, 12):
         found = document(seed, kind)
         if incomparable(found, like_hail=True) or _diskless_moves(found, kind):
             continue
@@ -166,7 +167,7 @@ def _diskless_moves(found: dict[str, Any], kind: str) -> bool:
 def test_node_list_is_that_of_hail(kind: str, tmp_path: Path) -> None:
     """The same lines, before and after, for the same answer."""
     path, compared = tmp_path / "request.json", 0
-    for seed in range(24):
+    for seed in seeds(8, 24):
         path.write_text(json.dumps(document(seed, kind)))
         theirs, ours = _hail(str(path), "-p"), run(str(path), "-p", "--compat=hail")
         answers = [json.loads(done.stdout) for done in (theirs, ours)]
@@ -189,7 +190,7 @@ def _table(text: str) -> list[str]:
 def test_instance_list_is_that_of_hbal(tmp_path: Path) -> None:
     """The same lines for the same cluster of one group."""
     path, compared = tmp_path / "cluster.data", 0
-    for seed in range(30):
+    for seed in seeds(20, 30):
         cluster = generated(seed, "allocate", LIKE_HAIL)
         if len(cluster.groups) > 1 or not cluster.instances:
             continue
@@ -209,7 +210,7 @@ def test_saved_states_are_those_of_hail(kind: str, tmp_path: Path) -> None:
     """Before, the same text; after, the same but for free memory, which hail leaves as it was."""
     path, compared = tmp_path / "request.json", 0
     ours, theirs = tmp_path / "ours", tmp_path / "theirs"
-    for seed in range(15):
+    for seed in seeds(8, 15):
         path.write_text(json.dumps(document(seed, kind)))
         answers = [
             json.loads(_hail(str(path), "-S", str(theirs)).stdout),

@@ -10,10 +10,11 @@ from random import Random
 import pytest
 
 from tests.builders import Json, allocate
+from tests.seeds import seeds
 
 from .worlds import POOLS, answered, of_instance, reaching, super_cluster
 
-SEEDS = [range(start, start + 40) for start in range(0, 160, 40)]
+SEEDS = [range(start, start + 40) for start in seeds(40, 160)[::40]]
 
 
 def new(rng: Random, document: Json) -> Json:
@@ -95,7 +96,7 @@ def ends_in(solutions: list[Json]) -> list[list[str]]:
 def test_potential_secondaries_stand_in_the_order_of_their_scores() -> None:
     """The nodes that an instance could fail over to are ranked as the placements are."""
     compared = 0
-    for seed in range(40):
+    for seed in seeds(15, 40):
         rng = Random(seed)
         request = new(rng, super_cluster(rng))
         for solution in answered(request, "--top=99", "--n1=off")["solutions"]:
@@ -103,7 +104,7 @@ def test_potential_secondaries_stand_in_the_order_of_their_scores() -> None:
                 ranked = [one["nodes"][0] for one in solution["placements"]]
                 assert ranked == [*solution["nodes"], *solution["secondaries"]]
                 compared += len(ranked)
-    assert compared > 60
+    assert compared > 30
 
 
 @pytest.mark.parametrize("forms", ["scalar", "arrays"])

@@ -14,6 +14,7 @@ from iallocator.n1.bounds import demand_of, verdict
 from iallocator.n1.verdicts import LOST, SAFE, UNKNOWN
 from tests.builders import Json, allocate, cluster, instance
 from tests.n1.tight import Case, context_of, survives
+from tests.seeds import seeds
 
 from .worlds import external, internal
 
@@ -162,7 +163,7 @@ def test_cheap_verdict_on_shares_is_that_of_the_simulation(mode: str) -> None:
     """What is called safe is survived, what is called lost is not; little remains unknown."""
     counts: Counter[int] = Counter()
     restricted = 0
-    for name, case in cases(mode, range(350)):
+    for name, case in cases(mode, seeds(120, 350)):
         for node, group in enumerate(n.group for n in case.cluster.nodes):
             demand = demand_of(case.state, node, case.rules)
             targets = case.rules.targets(case.cluster, group)
@@ -195,7 +196,7 @@ def test_failures_played_through_at_once_respect_pools(
     """The array form of the simulation loses the same failures as one by one."""
     monkeypatch.setattr(simulation, "WORTH_ARRAYS", -1)
     lost = 0
-    for seed in range(150):
+    for seed in seeds(50, 150):
         case = context_of(tight(Random(f"pools/{seed}")), mode)
         nodes = case.cluster.groups[0].nodes
         one_by_one = [node for node in nodes if not survives(case, node)]

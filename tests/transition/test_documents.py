@@ -23,10 +23,11 @@ from iallocator.wire.reading import Reading
 from iallocator.wire.validation.schemas import directory
 from tests.builders import as_bytes, cluster, instance
 from tests.conformance.documents import document
+from tests.seeds import seeds
 
 Json = dict[str, Any]
 MOVES = ("node-evacuate", "change-group")
-SEEDS = range(25)
+SEEDS = seeds(8, 25)
 
 
 def response(request: Json, *options: str) -> Json:

@@ -13,6 +13,7 @@ from iallocator.transition.assemble import plan_transition
 from iallocator.transition.resources import room
 from iallocator.transition.transition import Transition
 from iallocator.transition.verify import check, linear, side_by_side
+from tests.seeds import seeds
 
 from .worlds import World, world
 
@@ -23,7 +24,7 @@ KINDS: tuple[dict[str, float], ...] = (
     {"tight": 0.95},
     {"large": True, "tight": 0.6},
 )
-SEEDS = range(25)
+SEEDS = seeds(10, 25)
 
 
 def planned(one: World) -> Transition:
@@ -54,7 +55,7 @@ def test_steps_lead_to_what_is_wanted(seed: int, options: dict[str, float]) -> N
         assert where[name] == (one.state.where[name] if name in left else wanted)
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", seeds(20, 60))
 def test_shared_storage_leaves_nothing(seed: int) -> None:
     """Where instances may be stopped, memory alone never makes a wish impossible."""
     assert planned(world(seed, tight=0.95)).left == []

@@ -15,6 +15,7 @@ from iallocator.transition.requirements import Demands
 from iallocator.transition.resources import Place, room
 from iallocator.transition.separations import Separations
 from iallocator.transition.transition import Transition
+from tests.seeds import seeds
 
 from .worlds import Nodes, machine, make_cluster
 
@@ -111,7 +112,7 @@ def _homes(place: Place | None) -> set[int]:
     return {place.nodes[0]} if place is not None and place.running else set()
 
 
-CASES = [(seed, drbd) for drbd in (False, True) for seed in range(60)]
+CASES = [(seed, drbd) for drbd in (False, True) for seed in seeds(20, 60)]
 
 
 @pytest.mark.parametrize(("seed", "drbd"), CASES)
@@ -127,7 +128,7 @@ def test_planned_transition_lets_nobody_meet_at_any_moment(seed: int, drbd: bool
 def test_peaceful_cases_are_many_and_some_of_them_need_waits() -> None:
     """The test above is about something: without the demands some do meet."""
     cases = [case for case in (Case(*one) for one in CASES) if case.peaceful]
-    assert len(cases) > 40
+    assert len(cases) > 12
     met = 0
     for case in cases:
         for one in case.state.cluster.instances:
@@ -137,7 +138,7 @@ def test_peaceful_cases_are_many_and_some_of_them_need_waits() -> None:
     assert met > 10
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", seeds(20, 60))
 def test_moves_that_are_legal_in_turn_meet_nobody_side_by_side(seed: int) -> None:
     """Moves made in an order in which nobody meets wait for each other where they would."""
     case = Case(seed)

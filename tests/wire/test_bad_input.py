@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 
 from tests.builders import allocate, cluster, instance
+from tests.command import complaint, run, run_process
 
-from .command import complaint, good, refusal, run
 from .corpus import as_raw, base
+from .refusals import good, refusal
 
 LARGE = 500_000
 """Bytes of padding that make a document large enough for the parser of large documents."""
@@ -138,7 +139,7 @@ def test_command_document_of_five_megabytes_is_answered(tmp_path: Path) -> None:
     request = tmp_path / "request.json"
     request.write_bytes(large(17_000))
     assert request.stat().st_size > 5_000_000
-    done = run(str(request))
+    done = run_process(str(request))
     assert (done.returncode, done.stderr) == (0, b"")
     assert set(json.loads(done.stdout)) >= {"success", "info", "result"}
 
@@ -186,4 +187,4 @@ def test_command_forbidden_file_is_refused(tmp_path: Path) -> None:
 @pytest.mark.skipif(not os.path.exists("/proc/self/mem"), reason="Linux")
 def test_command_unreadable_file_is_refused() -> None:
     """A file that opens, and then cannot be read, is named."""
-    assert complaint(run("/proc/self/mem")) == "/proc/self/mem: Input/output error"
+    assert complaint(run_process("/proc/self/mem")) == "/proc/self/mem: Input/output error"

@@ -9,8 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from .command import COMMAND, ENVIRONMENT, complaint, good, run
+from tests.command import COMMAND, ENVIRONMENT, complaint, run, run_process
+
 from .corpus import DAMAGES, as_raw, base
+from .refusals import good
 
 
 @pytest.mark.parametrize("arguments", [(), ("--validate",), ("--help",), ("--version",)])
@@ -20,7 +22,7 @@ def test_command_nobody_reads_stdout_is_said(arguments: tuple[str, ...], tmp_pat
     request.write_bytes(good())
     reader, writer = os.pipe()
     os.close(reader)
-    done = run(str(request), *arguments, stdout=writer)
+    done = run_process(str(request), *arguments, stdout=writer)
     os.close(writer)
     assert complaint(done, status=1) == "standard output: Broken pipe"
 
@@ -32,7 +34,7 @@ def test_command_stdout_is_full_is_said(arguments: tuple[str, ...], tmp_path: Pa
     request = tmp_path / "request.json"
     request.write_bytes(good())
     with open("/dev/full", "wb") as full:
-        done = run(str(request), *arguments, stdout=full)
+        done = run_process(str(request), *arguments, stdout=full)
     assert complaint(done, status=1) == "standard output: No space left on device"
 
 
@@ -59,7 +61,9 @@ def test_command_stdin_is_read_with_dash_and_without(tmp_path: Path) -> None:
     """A file, - and nothing give the same answer."""
     request = tmp_path / "request.json"
     request.write_bytes(good())
-    answers = {run(*arguments, stdin=good()).stdout for arguments in [(), ("-",), (str(request),)]}
+    answers = {
+        run_process(*arguments, stdin=good()).stdout for arguments in [(), ("-",), (str(request),)]
+    }
     assert len(answers) == 1
     assert json.loads(answers.pop())["success"] is True
 

@@ -18,6 +18,7 @@ from iallocator.scoring.arrays import ArrayKernel, capacity_matrix
 from iallocator.wire.document import read_cluster
 from iallocator.wire.reading import Reading
 from tests.builders import cluster
+from tests.seeds import seeds
 
 from .worlds import Capture, Json, on_shared, plan_of, random_super_cluster
 
@@ -30,7 +31,7 @@ def mover_on(document: Json, arrays: bool = False) -> Mover:
 
 
 @pytest.mark.parametrize("arrays", [False, True])
-@pytest.mark.parametrize("seed", range(30))
+@pytest.mark.parametrize("seed", seeds(10, 30))
 def test_relocation_is_the_best_offer_of_an_allocation(seed: int, arrays: bool) -> None:
     """Group and nodes are those of the standard procedure, after every move anew."""
     mover = mover_on(random_super_cluster(seed), arrays)

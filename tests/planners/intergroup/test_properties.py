@@ -15,10 +15,11 @@ from iallocator.planners.intergroup.load_score import Loads
 from iallocator.planners.intergroup.moving import Mover
 from iallocator.wire.document import read_cluster
 from iallocator.wire.reading import Reading
+from tests.seeds import seeds
 
 from .worlds import Capture, Json, by_group, plan_of, random_super_cluster
 
-SEEDS = range(24)
+SEEDS = seeds(10, 24)
 COMMANDS = ("redistribute", "compress", "balance-groups")
 
 
@@ -124,7 +125,7 @@ def test_compress_empties_the_chosen_group(seed: int, tmp_path: Path, capsys: Ca
     assert plan["chosen"] == plan["evacuable"][0]
 
 
-@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("seed", seeds(5, 10))
 def test_loads_after_a_move_are_those_of_the_model(seed: int) -> None:
     """The score that a move is judged by is what comes out if the loads are counted anew."""
     mover = mover_on(random_super_cluster(seed))

@@ -1,0 +1,72 @@
+"""The command, run as a person or Ganeti runs it: in this process, or in one of its own.
+
+Starting an interpreter and loading the array library takes longer than most answers: what
+does not need a process of its own is run in this one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import iallocator
+from iallocator.cli import main
+
+__all__ = ["COMMAND", "ENVIRONMENT", "ROOT", "Done", "complaint", "run", "run_process"]
+
+ROOT = Path(iallocator.__file__).parents[1]
+COMMAND = [sys.executable, "-m", "iallocator"]
+ENVIRONMENT = {"PYTHONPATH": str(ROOT)}
+
+Done = subprocess.CompletedProcess[bytes]
+
+
+def run(*arguments: str, stdin: bytes = b"", cwd: Path = ROOT) -> Done:
+    """Run the program in this process, in the folder `cwd`, without a terminal."""
+    with _streams(stdin) as (out, err), contextlib.chdir(cwd):
+        status = main(arguments)
+        out.flush()
+        err.flush()
+        return Done(arguments, status, out.buffer.getvalue(), err.buffer.getvalue())
+
+
+@contextlib.contextmanager
+def _streams(stdin: bytes) -> Iterator[tuple[Any, Any]]:
+    """Let the standard streams be in memory; those that are written."""
+    read = io.TextIOWrapper(io.BytesIO(stdin))
+    out, err = (
+        io.TextIOWrapper(io.BytesIO(), encoding="utf-8", errors="backslashreplace") for _ in "oe"
+    )
+    with (
+        mock.patch.object(sys, "stdin", read),
+        mock.patch.object(sys, "stdout", out),
+        mock.patch.object(sys, "stderr", err),
+    ):
+        yield out, err
+
+
+def run_process(*arguments: str, stdin: bytes | None = None, **options: Any) -> Done:
+    """Run the program as Ganeti does: no environment, no terminal, anywhere.
+
+    `options` are for `subprocess.run`.
+    """
+    source: dict[str, Any] = {"stdin": subprocess.DEVNULL} if stdin is None else {"input": stdin}
+    streams = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    settings = {"env": ENVIRONMENT, "cwd": "/", "timeout": 120, **streams, **source, **options}
+    return subprocess.run([*COMMAND, *arguments], check=False, **settings)
+
+
+def complaint(done: Done, status: int = 2) -> str:
+    """What the only line on stderr says; nothing is on stdout."""
+    assert done.returncode == status, done
+    assert not done.stdout, done
+    lines = done.stderr.decode().splitlines()
+    assert len(lines) == 1, done
+    assert lines[0].startswith("iallocator: "), done
+    return lines[0].removeprefix("iallocator: ")
