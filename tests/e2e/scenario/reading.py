@@ -18,7 +18,7 @@ _MEASURED = f"{NODE_STATE}/measured.json"
 
 _VARIANTS = {
     "exclusion tags": ("--exclusion-tags=own",),
-    "measured load": (f"--mond-data={_MEASURED}",),
+    "measured load": ("--mond=yes", f"--mond-data={_MEASURED}"),
     "one move": ("--max-length=1",),
     "no disk moves": ("--no-disk-moves",),
 }
