@@ -38,7 +38,8 @@ def through_luxi(answers: Json, folder: Path, capsys: Capture, *words: str) -> t
         ("balance", *LISTS), ("check", "--json"), ("capacity", "--json"),
         ("squeeze", *LISTS), ("redistribute", *LISTS), ("compress", *LISTS),
         ("balance-groups", *LISTS), ("place", "--strategy=balanced", *LISTS),
-        ("constraints", "--json"),
+        ("constraints", "--json"), ("reboot", *LISTS), ("repair", "--json"), ("show", "--json"),
+        ("report",), ("snapshot", "--form=text"), ("ask", "evacuate", "node1", "--json"),
     ],
     ids=lambda words: words[0],
 )  # fmt: skip
