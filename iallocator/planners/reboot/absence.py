@@ -21,6 +21,7 @@ from iallocator.planners.reboot.away import Away
 from iallocator.planners.reboot.context import Gone
 from iallocator.planners.reboot.options import IGNORED
 from iallocator.planners.reboot.remaining import Remaining
+from iallocator.planners.reboot.room import Room
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -62,6 +63,7 @@ class Absence:
         self._returns: dict[str, str] = {}
         self._manner = Manner(False, False)
         self._remaining = Remaining(context, wanted)
+        self._room = Room(context, self._leaves_disks)
 
     def of(self, gone: Collection[int]) -> Away:
         """What comes of taking the nodes `gone` away together.
@@ -74,6 +76,10 @@ class Absence:
         if self._context.alarm.over():
             raise TimeIsUp
         gone = frozenset(gone)
+        if len(gone) > 1 and self._room.lacks(gone):
+            away = Away()
+            away.reason = "the nodes that stay have less memory than what leaves"
+            return away
         away = self._tried(gone, Manner(False, False))
         for manner in (Manner(True, False), Manner(False, True), Manner(True, True)):
             if manner.careful and len(away.moves) > FEW:
@@ -82,6 +88,10 @@ class Absence:
                 away = self._tried(gone, manner)
         away.reason = away.reason or away.short
         return away
+
+    def fewest(self, nodes: Collection[int]) -> int:
+        """All of `nodes` can be away in no fewer sets than this, one after the other."""
+        return self._room.fewest(nodes)
 
     def _tried(self, gone: frozenset[int], manner: Manner) -> Away:
         away = Away()
@@ -115,6 +125,10 @@ class Absence:
         if self._context.state.where[instance.name][0] != index:
             return False
         return instance.template == "drbd" or self._wanted.single != IGNORED
+
+    def _leaves_disks(self, instance: Instance, index: int) -> bool:
+        """Whether `instance` leaves its node `index` for one of which nothing is known yet."""
+        return instance.template != "drbd" and self._leaves(instance, index)
 
     def _units(self, leaving: Sequence[Instance]) -> Iterator[list[Instance]]:
         """`leaving`, those that must be on one node together where the first of them stands."""
@@ -263,7 +277,7 @@ class Absence:
             left.remove(move.nodes[-1])
             short = self._short_after(instance, move.steps, gone) if self._manner.careful else ""
             if not short:
-                fitting.append((self._room(move.nodes[-1]), move))
+                fitting.append((self._left(move.nodes[-1]), move))
                 if not self._manner.tight:
                     break
         if fitting:
@@ -271,7 +285,7 @@ class Absence:
         away.homeless = True
         return [], short or f"has no other place: {ask(list(targets)).message}"
 
-    def _room(self, index: int) -> float:
+    def _left(self, index: int) -> float:
         """MiB of memory that a node has left beyond what it reserves."""
         state = self._context.state
         return state.columns[MEMORY][index] - state.reserved[index]

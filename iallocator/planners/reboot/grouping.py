@@ -120,7 +120,7 @@ class Grouping:
             return
         self._apart = conflicts(self._cluster, nodes)
         classes, proved = _classes(self._apart)
-        self.bound = len(classes) if proved else 1
+        self.bound = max(len(classes) if proved else 1, self._absence.fewest(nodes))
         self.groups = self._first_that_does(classes, nodes)
         self._dissolve()
         if len(nodes) <= SMALL:
