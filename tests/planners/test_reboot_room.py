@@ -47,7 +47,7 @@ def test_set_that_sums_refuse_is_refused_when_it_is_tried() -> None:
                     refused += 1
                     absence._room.lacks = lambda gone: False  # type: ignore[method-assign]
                     assert absence.of(gone).reason
-                    del absence._room.lacks  # type: ignore[method-assign]
+                    del absence._room.lacks
     assert refused > 20
 
 
