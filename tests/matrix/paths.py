@@ -197,6 +197,23 @@ PLANNERS = [
         judged=True,
     ),
     Path(
+        "repair of mirrors",
+        (MIRROR,),
+        False,
+        planners.repair,
+        planners.ask_repair,
+        planners.read_repair,
+    ),  # fmt: skip
+    Path(
+        "repair anew",
+        (PLAIN,),
+        False,
+        planners.repair,
+        planners.ask_repair,
+        planners.read_repair,
+        judged=True,
+    ),  # fmt: skip
+    Path(
         "redistribute",
         (SHARED,),
         True,

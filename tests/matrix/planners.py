@@ -49,7 +49,8 @@ def run(command: str, document: Json, *options: str) -> str:
         status = main([command, *options, file.name])
     if status == 2 or "the plan is refused" in complained.getvalue():
         raise RefusedError(complained.getvalue())
-    assert status == 0 or " is not rebooted: " in complained.getvalue(), complained.getvalue()
+    left = command == "repair" or " is not rebooted: " in complained.getvalue()
+    assert status == 0 or left, complained.getvalue()
     said.seek(0)
     return said.read()
 
@@ -133,6 +134,27 @@ def ask_reboot(scene: Scene) -> Json:
     """The plan up to the reboot."""
     plan = asking("reboot")(scene)
     return plan | {"moves": plan["moves"][: len(plan["moves"]) // 2]}
+
+
+def repair(kind: str, split: bool) -> Scene:
+    """The node of the subject is offline."""
+    scene = moving_world(kind, split)
+    del scene.document["instances"]["at-source"]
+    scene.node(SOURCE)["offline"] = True
+    scene.tag(scene.subject, "ganeti:watcher:autorepair:reinstall")
+    return scene
+
+
+def ask_repair(scene: Scene) -> Json:
+    """What is repaired."""
+    found: Json = json.loads(run("repair", scene.finished(), "--json", *scene.options))
+    return found
+
+
+def read_repair(scene: Scene, found: Json) -> list[str]:
+    """Where the subject is repaired, primary first; [] if nowhere."""
+    ends = [one.get("to", []) for one in found["instances"] if one["instance"] == "subject"]
+    return list(ends[0]) if ends else []
 
 
 # Between groups.

@@ -90,6 +90,12 @@ RULES: list[Rule] = [
         UNJUDGED & MOVES,
         "somebody asked for the move: as with hail, N+1 of the single node is all that counts",
     ),
+    (NODE_N1, _paths("repair of mirrors"), "who has lost a mirror has to get another one"),
+    (
+        ("pools", "migration tags", "not running"),
+        _paths("repair anew"),
+        "what has its disks on one node has no pool, comes from nowhere, and is started if it ran",
+    ),
     (
         (*NODE_N1, "unallocable group"),
         _paths("detours"),
