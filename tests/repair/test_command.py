@@ -232,6 +232,7 @@ def test_reinstallation_is_carried_out_in_order(tmp_path: Path, capsys: Capture)
             main(["repair", f"-L{world.path}", "-X", "--json", f"--journal={tmp_path / 'j'}"]) == 0
         )
         found = json.loads(capsys.readouterr().out)
+        assert "tags" not in found["instances"][0]
         (job,) = found["execution"]["jobs"]
         assert job["what"].startswith("stop, recreate-disks, reinstall, start a (node2 -> ")
         assert found["execution"]["instances"][0]["state"] == "as planned"

@@ -227,7 +227,7 @@ class RepairRound:
                 "to": self._cluster.node_names(one.repair.nodes),
                 "opcodes": [code for step in one.steps for code in step["opcodes"]],
             }
-        if one.added:
+        if one.added and not (self._execute and one.steps):  # which follow the jobs, and name them
             found["tags"] = {"add": one.added, "remove": one.removed}
         return found
 
