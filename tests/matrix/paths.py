@@ -203,7 +203,7 @@ PLANNERS = [
         planners.repair,
         planners.ask_repair,
         planners.read_repair,
-    ),  # fmt: skip
+    ),
     Path(
         "repair anew",
         (PLAIN,),
@@ -212,7 +212,7 @@ PLANNERS = [
         planners.ask_repair,
         planners.read_repair,
         judged=True,
-    ),  # fmt: skip
+    ),
     Path(
         "redistribute",
         (SHARED,),
