@@ -34,37 +34,37 @@ _NODE_WORDS = {
 }
 
 
-def step_command(task: Step, cluster: Cluster) -> str:
+def step_command(step: Step, cluster: Cluster) -> str:
     """The command that carries out one step; where it takes a hand, one that waits for that.
 
     So it does for a name that cannot be shown in one line: no Ganeti has such names.
     """
-    line = _command_of(task, cluster)
+    line = _command_of(step, cluster)
     return line if line.isprintable() else _by_hand(line)
 
 
-def _command_of(task: Step, cluster: Cluster) -> str:
-    if task.node is not None:
-        name = cluster.nodes[task.node].name
-        if not opcodes_of(cluster, task):
-            return _by_hand(f"{task.kind} {name}")
-        return _command(f"gnt-node {_NODE_WORDS[task.kind]}", [name, *task.tags])
-    if task.kind == kinds.CREATE:
-        assert task.after is not None
-        nodes = ":".join(cluster.node_names(task.after.nodes))
-        return _by_hand(f"gnt-instance add ... -n {nodes} {task.name}")
-    if task.kind == kinds.START:
-        return _command("gnt-instance startup", [task.name])
-    if task.kind == kinds.STOP:
-        return _command("gnt-instance shutdown", [task.name])
-    assert task.move is not None
-    kind, target = task.move
-    words = "replace-disks" if kind == REPLACE_SECONDARY else f"{task.kind} -f"
-    if any(code.get("ignore_consistency") for code in opcodes_of(cluster, task)):
+def _command_of(step: Step, cluster: Cluster) -> str:
+    if step.node is not None:
+        name = cluster.nodes[step.node].name
+        if not opcodes_of(cluster, step):
+            return _by_hand(f"{step.kind} {name}")
+        return _command(f"gnt-node {_NODE_WORDS[step.kind]}", [name, *step.tags])
+    if step.kind == kinds.CREATE:
+        assert step.after is not None
+        nodes = ":".join(cluster.node_names(step.after.nodes))
+        return _by_hand(f"gnt-instance add ... -n {nodes} {step.name}")
+    if step.kind == kinds.START:
+        return _command("gnt-instance startup", [step.name])
+    if step.kind == kinds.STOP:
+        return _command("gnt-instance shutdown", [step.name])
+    assert step.move is not None
+    kind, target = step.move
+    words = "replace-disks" if kind == REPLACE_SECONDARY else f"{step.kind} -f"
+    if any(code.get("ignore_consistency") for code in opcodes_of(cluster, step)):
         words += " --ignore-consistency"
     if kind != FAILOVER:
         words += f" -n {_line([cluster.nodes[target].name])}"
-    return _command(f"gnt-instance {words}", [task.name])
+    return _command(f"gnt-instance {words}", [step.name])
 
 
 def _by_hand(what: str) -> str:

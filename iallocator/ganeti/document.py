@@ -31,20 +31,20 @@ def transition_document(transition: Transition) -> Json:
 
 
 def _step(step: ScheduledStep, cluster: Cluster) -> Json:
-    task = step.action
-    entry: Json = {"number": step.number, "kind": task.kind}
-    if task.instance is not None:
-        entry["instance"] = task.instance.name
-        entry["from"] = _names(cluster, task.before)
-        entry["to"] = _names(cluster, task.after)
-    if task.node is not None:
-        entry["node"] = cluster.nodes[task.node].name
-    if task.tags:
-        entry["tags"] = list(task.tags)
+    action = step.action
+    entry: Json = {"number": step.number, "kind": action.kind}
+    if action.instance is not None:
+        entry["instance"] = action.instance.name
+        entry["from"] = _names(cluster, action.before)
+        entry["to"] = _names(cluster, action.after)
+    if action.node is not None:
+        entry["node"] = cluster.nodes[action.node].name
+    if action.tags:
+        entry["tags"] = list(action.tags)
     return entry | {
         "after": step.after,
         "because": step.because,
-        "opcodes": opcodes_of(cluster, task),
+        "opcodes": opcodes_of(cluster, action),
     }
 
 

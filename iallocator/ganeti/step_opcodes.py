@@ -27,27 +27,27 @@ _FLAGS = {
 }
 
 
-def opcodes_of(cluster: Cluster, task: Step) -> list[Opcode]:
+def opcodes_of(cluster: Cluster, step: Step) -> list[Opcode]:
     """The opcodes that carry out one step.
 
     Empty where someone must do it by hand: reboots; power of a node that is known to have no
     program for that, and fencing of one that is not known to have it.  A new instance has the
     members that placement decides; of the rest what the request says.
     """
-    instance = task.instance
+    instance = step.instance
     if instance is None:
-        return _of_node(cluster, task)
-    if task.kind == kinds.START:
+        return _of_node(cluster, step)
+    if step.kind == kinds.START:
         return [{"OP_ID": "OP_INSTANCE_STARTUP", "instance_name": instance.name, "force": False}]
-    if task.kind == kinds.STOP:
+    if step.kind == kinds.STOP:
         return [{"OP_ID": "OP_INSTANCE_SHUTDOWN", "instance_name": instance.name, "force": False}]
-    if task.kind == kinds.CREATE:
-        assert task.after is not None
-        return [_creation(cluster, instance, task.after.nodes)]
-    assert task.move is not None
-    made = opcode(cluster, instance, task.move, task.kind == kinds.MIGRATE)
+    if step.kind == kinds.CREATE:
+        assert step.after is not None
+        return [_creation(cluster, instance, step.after.nodes)]
+    assert step.move is not None
+    made = opcode(cluster, instance, step.move, step.kind == kinds.MIGRATE)
     if made["OP_ID"] == "OP_INSTANCE_FAILOVER" and any(
-        before.kind == kinds.FENCE for before in task.needs
+        before.kind == kinds.FENCE for before in step.needs
     ):
         made["ignore_consistency"] = True  # the other side cannot be asked
     return [made]
@@ -88,24 +88,24 @@ def _nic(nic: Mapping[str, Any]) -> dict[str, str]:
     return {name: nic[name] for name in names if isinstance(nic.get(name), str)}
 
 
-def _of_node(cluster: Cluster, task: Step) -> list[Opcode]:
-    assert task.node is not None
-    node = cluster.nodes[task.node]
-    if task.kind == kinds.REBOOT:
+def _of_node(cluster: Cluster, step: Step) -> list[Opcode]:
+    assert step.node is not None
+    node = cluster.nodes[step.node]
+    if step.kind == kinds.REBOOT:
         return []  # nobody but a person knows when it is up again
-    if task.kind in _FLAGS:
-        flags = _FLAGS[task.kind]
+    if step.kind in _FLAGS:
+        flags = _FLAGS[step.kind]
         return [{"OP_ID": "OP_NODE_SET_PARAMS", "node_name": node.name, **flags}]
-    if task.kind in _TAGS:
-        tags = list(task.tags)
-        return [{"OP_ID": _TAGS[task.kind], "kind": "node", "name": node.name, "tags": tags}]
-    if not node.oob_program and (task.kind == kinds.FENCE or node.oob_program is not None):
+    if step.kind in _TAGS:
+        tags = list(step.tags)
+        return [{"OP_ID": _TAGS[step.kind], "kind": "node", "name": node.name, "tags": tags}]
+    if not node.oob_program and (step.kind == kinds.FENCE or node.oob_program is not None):
         return []
     return [
         {
             "OP_ID": "OP_OOB_COMMAND",
             "node_names": [node.name],
-            "command": _POWER[task.kind],
-            "ignore_status": task.kind == kinds.FENCE,
+            "command": _POWER[step.kind],
+            "ignore_status": step.kind == kinds.FENCE,
         }
     ]

@@ -73,18 +73,18 @@ class _Moments:
 
     def __init__(self, state: State, transition: Transition, limits: PlanLimits) -> None:
         self._state = state
-        self._tasks = {step.number: step.action for step in transition.steps}
+        self._steps = {step.number: step.action for step in transition.steps}
         self._shares = transition.shares
         self._relations = limits.relations
-        movers = {t.name: t.instance for t in self._tasks.values() if t.instance is not None}
+        movers = {t.name: t.instance for t in self._steps.values() if t.instance is not None}
         idle = {name for name in limits.left_out if name not in movers}
         self._tags = {name: one.exclusion for name, one in movers.items() if one.exclusion}
         self._first = self._homes(movers, idle)
         last = {name: set(homes) for name, homes in self._first.items()}
-        for number in sorted(self._tasks):
-            task = self._tasks[number]
-            if task.instance is not None:
-                last[task.name] = _running(task.after, task.instance)
+        for number in sorted(self._steps):
+            step = self._steps[number]
+            if step.instance is not None:
+                last[step.name] = _running(step.after, step.instance)
         self._most = self._counted(self._first) | self._counted(last)
         self._ends = (self._first, last)
         self._leaders = self._musts()
@@ -116,7 +116,7 @@ class _Moments:
         relations = self._relations
         if relations is None:
             return {}
-        starts = {task.name for task in self._tasks.values() if self._starts(task)}
+        starts = {step.name for step in self._steps.values() if self._starts(step)}
         bonds = [b for name in sorted(starts) for b in relations.of(name, ORDER) if b.must]
         orders = [(bond.other, bond.instance, bond.strength) for bond in bonds]
         orders = [order for order in orders if order[0] in starts]
@@ -130,52 +130,52 @@ class _Moments:
     def walk(self, events: Iterable[tuple[int, bool]]) -> Iterator[str]:
         """What is wrong at some moment of the walk."""
         at = {name: set(homes) for name, homes in self._first.items()}
-        pending = Counter(task.name for task in self._tasks.values() if self._starts(task))
+        pending = Counter(step.name for step in self._steps.values() if self._starts(step))
         for number, begins in events:
-            task = self._tasks[number]
-            if task.instance is None:
+            step = self._steps[number]
+            if step.instance is None:
                 continue
-            name = task.name
+            name = step.name
             if begins:
-                if self._starts(task):
+                if self._starts(step):
                     for leader in self._leaders.get(name, ()):
                         if pending[leader]:
                             yield f"step {number}: {name} starts, and must start after {leader}"
-                new = _running(task.after, task.instance) - at.get(name, set())
+                new = _running(step.after, step.instance) - at.get(name, set())
                 at[name] = at.get(name, set()) | new
                 for node in new:
-                    yield from self._met(number, task, node, at)
+                    yield from self._met(number, step, node, at)
             else:
-                at[name] = _running(task.after, task.instance)
-                pending[name] -= self._starts(task)
+                at[name] = _running(step.after, step.instance)
+                pending[name] -= self._starts(step)
 
-    def _starts(self, task: Step) -> bool:
+    def _starts(self, step: Step) -> bool:
         """Whether the instance does not run before the step, and does after it."""
-        if task.after is None or not task.after.running:
+        if step.after is None or not step.after.running:
             return False
         nodes = self._state.cluster.nodes
-        dead = task.before is not None and nodes[task.before.nodes[0]].offline
-        return task.kind in (CREATE, START) or (task.kind == FAILOVER and dead)
+        dead = step.before is not None and nodes[step.before.nodes[0]].offline
+        return step.kind in (CREATE, START) or (step.kind == FAILOVER and dead)
 
-    def _met(self, number: int, task: Step, node: int, at: dict[str, set[int]]) -> Iterator[str]:
+    def _met(self, number: int, step: Step, node: int, at: dict[str, set[int]]) -> Iterator[str]:
         """Whom an instance meets that may be on `node` from now on, and must not."""
-        if (task.name, node) in self._shares:  # and whoever meets it there is not asked either
+        if (step.name, node) in self._shares:  # and whoever meets it there is not asked either
             return
         where = self._state.cluster.nodes[node].name
-        for tag in self._tags.get(task.name, ()):
+        for tag in self._tags.get(step.name, ()):
             count = sum(
                 node in homes and tag in self._tags.get(n, ()) and (n, node) not in self._shares
                 for n, homes in at.items()
             )
             if count > max(1, self._most[node, tag]):
-                told = f"{task.name} meets another with exclusion tag {tag} on {where}"
+                told = f"{step.name} meets another with exclusion tag {tag} on {where}"
                 yield f"step {number}: {told}"
-        for bond in self._apart(task.name):
+        for bond in self._apart(step.name):
             other = bond[1].instance
             homes = {home for home in at.get(other, ()) if (other, home) not in self._shares}
             if any(self._breaks(bond, node, home) for home in homes) and not self._always(bond):
                 text = bond_between(*bond).text
-                yield f"step {number}: {task.name}: must be {text}, and meets it on {where}"
+                yield f"step {number}: {step.name}: must be {text}, and meets it on {where}"
 
     def _apart(self, name: str) -> Iterable[Pair]:
         return () if self._relations is None else self._relations.apart_musts(name)

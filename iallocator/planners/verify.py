@@ -175,9 +175,9 @@ def verify_transition(
     return problems
 
 
-def _concerned(task: Step) -> tuple[int, ...]:
+def _concerned(action: Step) -> tuple[int, ...]:
     """The nodes that a step changes for N+1: none where it starts or stops something in place."""
-    before, after = _nodes(task.before), _nodes(task.after)
+    before, after = _nodes(action.before), _nodes(action.after)
     return () if before == after else (*before, *after)
 
 
@@ -189,15 +189,15 @@ def _stopped(state: State, steps: Sequence[ScheduledStep], relations: Relations)
     """Steps that stop what must keep running, or that move what cannot be stopped."""
     fenced: set[int | None] = set()
     for step in steps:
-        task, instance = step.action, step.action.instance
-        if task.kind == FENCE:
-            fenced.add(task.node)
-        if instance is None or not _runs(task.before):
+        action, instance = step.action, step.action.instance
+        if action.kind == FENCE:
+            fenced.add(action.node)
+        if instance is None or not _runs(action.before):
             continue
-        if task.kind == STOP and instance.name in relations.keep_running:
+        if action.kind == STOP and instance.name in relations.keep_running:
             yield f"step {step.number}: {instance.name}: is to keep running, and is stopped"
-        home = _nodes(task.before)[0]
-        leaves = task.after is None or task.after.nodes[0] != home or task.kind == STOP
+        home = _nodes(action.before)[0]
+        leaves = action.after is None or action.after.nodes[0] != home or action.kind == STOP
         if instance.name in relations.stuck and leaves and home not in fenced:
             yield f"step {step.number}: {instance.name}: {STUCK}"
 

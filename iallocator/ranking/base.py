@@ -2,7 +2,7 @@
 
 A strategy is a module of this package with a function
 
-    order(task: RankQuery, nodes: Sequence[int]) -> NodeRanking
+    order(query: RankQuery, nodes: Sequence[int]) -> NodeRanking
 
 `nodes` are indices of nodes that every limit left as possible, over all groups that
 are asked.  It ranks them; what is possible it does not decide, except that it may
@@ -63,7 +63,7 @@ if TYPE_CHECKING:
     class Strategy(Protocol):
         """A module that ranks nodes."""
 
-        def order(self, task: RankQuery, nodes: Sequence[int]) -> NodeRanking:
+        def order(self, query: RankQuery, nodes: Sequence[int]) -> NodeRanking:
             """Rank `nodes`, best first."""
 
 

@@ -51,9 +51,9 @@ class OrderedCandidates(Candidates):
     """
 
     def __init__(
-        self, task: RankQuery, strategy: Strategy, candidates: Candidates, fixed: bool
+        self, query: RankQuery, strategy: Strategy, candidates: Candidates, fixed: bool
     ) -> None:
-        self._task = task
+        self._query = query
         self._strategy = strategy
         self._fixed = fixed
         self._seconds: dict[int, list[int]] = {}
@@ -81,11 +81,11 @@ class OrderedCandidates(Candidates):
     @property
     def name(self) -> str:
         """The name of the strategy."""
-        return self._task.strategy
+        return self._query.strategy
 
     def _order_of_primaries(self, nodes: Sequence[int]) -> NodeRanking | None:
         """The order of the first nodes; none where that node is given."""
-        return None if self._fixed or not nodes else self._strategy.order(self._task, nodes)
+        return None if self._fixed or not nodes else self._strategy.order(self._query, nodes)
 
     def _ranked_primaries(self) -> list[int]:
         return list(self._seconds) if self.first is None else self.first.ranked
@@ -95,7 +95,7 @@ class OrderedCandidates(Candidates):
         nodes = sorted(set().union(*self._seconds.values()))
         if not nodes:
             return set()
-        order = self._strategy.order(self._task.second(), nodes)
+        order = self._strategy.order(self._query.second(), nodes)
         return set(nodes) - set(order.ranked)
 
     def _acceptable(self, primary: int) -> bool:
@@ -132,7 +132,7 @@ class OrderedCandidates(Candidates):
             nodes = sorted(
                 index for index in self._seconds[primary] if index not in self._refused_seconds
             )
-            order = self._strategy.order(self._task.second(primary), nodes)
+            order = self._strategy.order(self._query.second(primary), nodes)
             self._second_orders[primary] = order
         return order
 
@@ -177,5 +177,5 @@ def order_candidates(
     given, only secondaries are to be ranked.  Cost: a look at every placement, and one
     call of the strategy for each role and for each primary that is looked at closely.
     """
-    task = RankQuery(name, context, instance, present)
-    return OrderedCandidates(task, strategy_module(name), candidates, fixed)
+    query = RankQuery(name, context, instance, present)
+    return OrderedCandidates(query, strategy_module(name), candidates, fixed)

@@ -118,8 +118,8 @@ def transition_of_moves(
         left = left | separations.room
     if around is not None:
         made = node_steps(cluster, around, sequence)
-        first = [task for task in made if task.kind in BEFORE_MOVES]
-        sequence = [*first, *sequence, *(task for task in made if task not in first)]
+        first = [action for action in made if action.kind in BEFORE_MOVES]
+        sequence = [*first, *sequence, *(action for action in made if action not in first)]
     if fence_offline:
         sequence = [*fences(cluster, sequence), *sequence]
     transition = number(cluster, sequence, left)

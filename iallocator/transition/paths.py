@@ -94,7 +94,7 @@ def chain(
     cluster: Cluster,
     live: bool = True,
 ) -> list[Step]:
-    """The tasks that carry out `steps` one after the other, from `place` on.
+    """The actions that carry out `steps` one after the other, from `place` on.
 
     Running instances migrate if `live`, but not off a node that is offline: nobody is
     there to send the memory.  Those on local disks are stopped, copied and started again.
@@ -109,22 +109,22 @@ def chain(
         else:
             reachable = not cluster.nodes[place.nodes[0]].offline
             kind = MIGRATE if place.running and live and reachable else FAILOVER
-        task = Step(kind, instance=instance, before=place, after=after, move=step)
+        action = Step(kind, instance=instance, before=place, after=after, move=step)
         if made:
-            task.needs[made[-1]] = "the step before"
-        made.append(task)
+            action.needs[made[-1]] = "the step before"
+        made.append(action)
         place = after
     return made
 
 
 def creation(instance: Instance, nodes: Nodes) -> list[Step]:
-    """The task that makes a new instance."""
+    """The action that makes a new instance."""
     place = Place(nodes, instance.uses_memory)
     return [Step(CREATE, instance=instance, after=place)]
 
 
 def stopping(instance: Instance, place: Place) -> list[Step]:
-    """The task that stops a running instance where it is; none if it does not run."""
+    """The action that stops a running instance where it is; none if it does not run."""
     if not place.running:
         return []
     return [Step(STOP, instance=instance, before=place, after=Place(place.nodes, False))]

@@ -93,16 +93,16 @@ class Separations:
             return {}
         return dict.fromkeys(self._of(instance.name, place.nodes[0]), 1)
 
-    def charge(self, tasks: Iterable[Step]) -> None:
-        """Let `tasks`, which do not know of it yet, take and give back what they need of it."""
+    def charge(self, steps: Iterable[Step]) -> None:
+        """Let `steps`, which do not know of it yet, take and give back what they need of it."""
         if not self._wishes:
             return
-        for task in tasks:
-            if task.instance is not None:
-                before = self.held(task.instance, task.before)
-                after = self.held(task.instance, task.after)
-                task.takes |= {key: 1 for key in after if key not in before}
-                task.frees |= {key: 1 for key in before if key not in after}
+        for step in steps:
+            if step.instance is not None:
+                before = self.held(step.instance, step.before)
+                after = self.held(step.instance, step.after)
+                step.takes |= {key: 1 for key in after if key not in before}
+                step.frees |= {key: 1 for key in before if key not in after}
 
     def yield_to(self, sequence: Sequence[Step]) -> list[str]:
         """Make more room where `sequence`, which others made, needs it; what for, in words.
@@ -112,16 +112,16 @@ class Separations:
         """
         left, told = dict(self.room), []
         shares: set[tuple[str, int]] = set()
-        for task in sequence:
-            for key in (key for key in task.takes if key in left):
+        for step in sequence:
+            for key in (key for key in step.takes if key in left):
                 if left[key] < 1:
                     self.room[key] += 1 - left[key]
                     left[key] = 1
-                    shares.add((task.name, _home(task)))
+                    shares.add((step.name, _home(step)))
                     node = self._state.cluster.nodes[key[0]].name
-                    told.append(f"{task.name} shares {node} for a while: {key[1]}")
+                    told.append(f"{step.name} shares {node} for a while: {key[1]}")
                 left[key] -= 1
-            for key in (key for key in task.frees if key in left):
+            for key in (key for key in step.frees if key in left):
                 left[key] += 1
         self.shares |= shares
         return told
@@ -168,9 +168,9 @@ def _wishes(
     return found
 
 
-def _home(task: Step) -> int:
-    assert task.after is not None
-    return task.after.nodes[0]
+def _home(step: Step) -> int:
+    assert step.after is not None
+    return step.after.nodes[0]
 
 
 def _add(amounts: Amounts, keys: Iterable[Key]) -> None:

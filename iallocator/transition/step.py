@@ -60,7 +60,7 @@ class Step:
     takes, frees:
         Amounts; see `iallocator.transition.resources`.
     needs:
-        What must be done before it, whatever the amounts: task -> why.
+        What must be done before it, whatever the amounts: step -> why.
     """
 
     __slots__ = (
@@ -107,7 +107,7 @@ class Step:
 
     @property
     def identity(self) -> tuple[str, str, Place | None, Place | None, int | None]:
-        """The same for tasks of two attempts that do the same."""
+        """The same for steps of two attempts that do the same."""
         return self.kind, self.name, self.before, self.after, self.node
 
     @property

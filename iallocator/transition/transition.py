@@ -37,8 +37,8 @@ class ScheduledStep:
 
     __slots__ = ("action", "after", "because", "level", "number", "position")
 
-    def __init__(self, task: Step, position: int, level: int) -> None:
-        self.action = task
+    def __init__(self, action: Step, position: int, level: int) -> None:
+        self.action = action
         self.position = position
         self.level = level
         self.number = 0
@@ -90,16 +90,16 @@ class Transition:
 
 
 def number(cluster: Cluster, sequence: Sequence[Step], room: Amounts) -> Transition:
-    """The transition of the tasks in a legal `sequence`, given `room` at first.
+    """The transition of the steps in a legal `sequence`, given `room` at first.
 
     Steps are numbered by levels: those that wait for nothing come first; within a level
     as in the sequence.
     """
     found = find_waits(cluster, sequence, room)
     steps: list[ScheduledStep] = []
-    for position, (task, needs) in enumerate(zip(sequence, found.needs)):
+    for position, (action, needs) in enumerate(zip(sequence, found.needs)):
         level = 1 + max((steps[source].level for source in needs), default=0)
-        steps.append(ScheduledStep(task, position, level))
+        steps.append(ScheduledStep(action, position, level))
     ordered = sorted(steps, key=lambda step: (step.level, step.position))
     for value, step in enumerate(ordered, start=1):
         step.number = value

@@ -59,21 +59,21 @@ def side_by_side(left: Amounts, transition: Transition, rng: object) -> list[str
     while waiting or running:
         ready = sorted(number for number, after in waiting.items() if not after)
         chosen = rng.choice([*ready, *running])  # type: ignore[attr-defined]
-        task = by_number[chosen].action
+        action = by_number[chosen].action
         if chosen in waiting:
             del waiting[chosen]
             running.append(chosen)
-            for key, more in task.takes.items():
+            for key, more in action.takes.items():
                 if key not in left:
                     continue
                 left[key] -= more
                 if left[key] < 0:
                     node = transition.cluster.nodes[key[0]].name
                     lacking = describe_amount(key[1], -left[key])
-                    problems.append(f"step {chosen}: {task.name} lacks {lacking} on {node}")
+                    problems.append(f"step {chosen}: {action.name} lacks {lacking} on {node}")
             continue
         running.remove(chosen)
-        for key, less in task.frees.items():
+        for key, less in action.frees.items():
             if key in left:
                 left[key] += less
         for after in waiting.values():

@@ -187,17 +187,17 @@ def _staying(before: State, instance: Instance, why: str) -> PlannedPlace:
 
 def _moves(done: PlaceResult) -> list[PlannedMove]:
     """The ways of the instances that change their nodes, cut where they wait for others."""
-    steps = {step.number: step.action for step in done.transition.steps}
+    actions = {step.number: step.action for step in done.transition.steps}
     broken = {place.instance.name: place.broken for place in done.places}
     state, names = State(done.cluster), done.cluster.nodes
     kernels: dict[int, ScalarKernel] = {}  # one per group, renewed move by move
     moves = []
     for chain in chains(done.transition.steps):
-        tasks = [steps[number] for number in chain if steps[number].move is not None]
-        if not tasks or tasks[0].instance is None or tasks[0].before is None:
+        steps = [actions[number] for number in chain if actions[number].move is not None]
+        if not steps or steps[0].instance is None or steps[0].before is None:
             continue
-        instance, before = tasks[0].instance, tasks[0].before.nodes
-        made = [task.move for task in tasks if task.move is not None]
+        instance, before = steps[0].instance, steps[0].before.nodes
+        made = [step.move for step in steps if step.move is not None]
         group = names[before[0]].group
         if group.index not in kernels:
             kernels[group.index] = kernel_of(state, group.nodes)

@@ -40,20 +40,20 @@ Tie = tuple[bytes, int]
 BROKEN = "cost of what it should not do"
 
 
-def order(task: RankQuery, nodes: Sequence[int]) -> NodeRanking:
+def order(query: RankQuery, nodes: Sequence[int]) -> NodeRanking:
     """Rank `nodes` by round, customer affinity and name; refuse those that reach no round.
 
     Cost: the keys of every node once per request, those of nodes that changed again;
     then a few microseconds per node, one for those asked for the same instance again.
     """
-    kept = task.context.kept
+    kept = query.context.kept
     ledger = kept.get("affinity")
     if ledger is None:
-        ledger = kept["affinity"] = Ledger(task.context)
+        ledger = kept["affinity"] = Ledger(query.context)
     rules = kept.get("affinity rules")
-    if rules is None or rules.instance is not task.instance:
-        rules = kept["affinity rules"] = _Rules(ledger, task)
-    return _KeyOrder(rules, task, nodes)
+    if rules is None or rules.instance is not query.instance:
+        rules = kept["affinity rules"] = _Rules(ledger, query)
+    return _KeyOrder(rules, query, nodes)
 
 
 class _Standing:
@@ -76,11 +76,11 @@ class _Rules:
 
     __slots__ = ("_context", "_known", "_limits", "instance", "ledger", "subject")
 
-    def __init__(self, ledger: Ledger, task: RankQuery) -> None:
+    def __init__(self, ledger: Ledger, query: RankQuery) -> None:
         self.ledger = ledger
-        self.instance = task.instance
-        self.subject: Compiled = ledger.subject(task.instance)
-        self._context = task.context
+        self.instance = query.instance
+        self.subject: Compiled = ledger.subject(query.instance)
+        self._context = query.context
         self._limits: dict[int, tuple[float, Sequence[float]]] = {}
         self._known: dict[int, _Standing] = {}
 
@@ -120,13 +120,13 @@ class _Rules:
 class _KeyOrder(NodeRanking):
     """The order of nodes by placement keys."""
 
-    __slots__ = ("_costs", "_rules", "_standings", "_task", "_ties")
+    __slots__ = ("_costs", "_query", "_rules", "_standings", "_ties")
 
-    def __init__(self, rules: _Rules, task: RankQuery, nodes: Sequence[int]) -> None:
+    def __init__(self, rules: _Rules, query: RankQuery, nodes: Sequence[int]) -> None:
         self._rules = rules
-        self._task = task
+        self._query = query
         self._ties: dict[int, Tie] = {}
-        self._costs = task.costs(nodes)
+        self._costs = query.costs(nodes)
         standings = {index: rules.standing(index) for index in nodes}
         self._standings = standings
         passed = [index for index, found in standings.items() if found.round is not None]
@@ -148,13 +148,13 @@ class _KeyOrder(NodeRanking):
         if index not in self._ties:
             from hashlib import blake2b
 
-            name = self._task.context.cluster.nodes[index].name
-            text = f"{seed}\n{self._task.instance.name}\n{self._task.role}\n{name}"
+            name = self._query.context.cluster.nodes[index].name
+            text = f"{seed}\n{self._query.instance.name}\n{self._query.role}\n{name}"
             self._ties[index] = blake2b(text.encode(), digest_size=8).digest(), index
         return self._ties[index]
 
     def _seed(self, index: int) -> int | None:
-        context = self._task.context
+        context = self._query.context
         return context.settings_of(context.cluster.nodes[index].group).seed
 
     def criteria(self, index: int) -> list[tuple[str, str]]:
@@ -196,7 +196,7 @@ class _KeyOrder(NodeRanking):
 
     def extra(self, index: int) -> dict[str, Any]:
         """The sticky keys of the node that the instance will run on."""
-        home = self._task.beside[0] if self._task.beside else index
+        home = self._query.beside[0] if self._query.beside else index
         return {"sticky_keys": list(self._rules.ledger.sticky(home))}
 
 

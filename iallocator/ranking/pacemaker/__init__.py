@@ -42,25 +42,25 @@ def facts_of(context: WorkingSet) -> PacemakerTags:
     return facts
 
 
-def order(task: RankQuery, nodes: Sequence[int]) -> Choice:
-    """The order of `nodes` for the instance of `task`; all other instances count."""
-    context = task.context
+def order(query: RankQuery, nodes: Sequence[int]) -> Choice:
+    """The order of `nodes` for the instance of `query`; all other instances count."""
+    context = query.context
     facts = facts_of(context)
     weigher = NodeScores(facts, context.settings.stickiness)
-    unit, position = ColocationSet([task.instance], [weigher.of(task.instance)], None), 0
+    unit, position = ColocationSet([query.instance], [weigher.of(query.instance)], None), 0
     turn = context.turn
-    lacks = {index: memory_lack(context.state, index, task.instance) for index in nodes}
+    lacks = {index: memory_lack(context.state, index, query.instance) for index in nodes}
     poor = {index: why for index, why in lacks.items() if why}
     allowed = [index for index in nodes if index not in poor]
-    if turn is not None and turn.instance is task.instance and task.role == "primary":
+    if turn is not None and turn.instance is query.instance and query.role == "primary":
         unit, position = turn.unit, turn.position
         if turn.after is not None:
             allowed = [index for index in allowed if index == turn.node]
     ledger = Ledger(facts, context.state, nodes)
-    kind = kind_of(task.strategy)
+    kind = kind_of(query.strategy)
     choice = choose_for(
         kind, context.cluster, facts, weigher, ledger, unit, position, allowed, None,
-        task.costs(allowed),
+        query.costs(allowed),
     )  # fmt: skip
     refused = dict(choice.refused)
     for index in nodes:

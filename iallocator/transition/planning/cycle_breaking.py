@@ -61,7 +61,7 @@ class BetterDetour:
     def __init__(self, ways: list[Detour], found: ScheduleResult) -> None:
         self.ways = ways
         self.order = found.order
-        self.behind = len({task.name for task in found.left} - {""})
+        self.behind = len({step.name for step in found.left} - {""})
 
 
 class CycleBreaker:
@@ -70,7 +70,7 @@ class CycleBreaker:
     def __init__(self, planning: PlanningState, found: ScheduleResult) -> None:
         self._planning = planning
         self._found = found
-        self._names = sorted({task.name for task in found.left} - {""})
+        self._names = sorted({step.name for step in found.left} - {""})
         size = len(found.order) + len(found.left)
         self._trials = max(PAIRED, min(TRIALS, EFFORT // max(size, 1)))
         self._soft_room = room(planning.state, SOFT)
@@ -130,8 +130,8 @@ class CycleBreaker:
         left = self._found.left
         asked = {
             key
-            for task in left
-            for key, amount in task.takes.items()
+            for step in left
+            for key, amount in step.takes.items()
             if key in room and room[key] < amount
         }
         routes = self._planning.routes
@@ -140,7 +140,7 @@ class CycleBreaker:
             route = routes[name]
             if route.present is None or route.wanted is None or route.fenced or not route.steps:
                 continue
-            gives = {key for task in left if task.name == name for key in task.frees}
+            gives = {key for step in left if step.name == name for key in step.frees}
             if gives & asked:
                 members.append(name)
         members.sort(key=lambda name: (self._cost(routes[name]), name))
@@ -177,7 +177,7 @@ class CycleBreaker:
         groups = {cluster.nodes[index].group.index for index in (*present.nodes, *wanted)}
         storage = cluster.storage
         reaching = storage.nodes_for(route.instance) if storage is not None else None
-        pending = {key for task in self._found.left for key in task.takes}
+        pending = {key for step in self._found.left for key in step.takes}
         found = []
         for node in cluster.nodes:
             index = node.index

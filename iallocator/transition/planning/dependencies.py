@@ -28,17 +28,17 @@ PRUNED = 400
 
 
 class Waits:
-    """The waits of a sequence of tasks, by position.
+    """The waits of a sequence of steps, by position.
 
     Attributes
     ----------
     needs:
-        Per task: position of what it waits for -> why, in words.  Nothing that follows
+        Per step: position of what it waits for -> why, in words.  Nothing that follows
         from other waits.
     known:
-        Per task, everything that is done before it, as bits by position.
+        Per step, everything that is done before it, as bits by position.
     overdrawn:
-        Positions of tasks for which there is not enough room even in this sequence.
+        Positions of steps for which there is not enough room even in this sequence.
     """
 
     __slots__ = ("known", "needs", "overdrawn")
@@ -49,12 +49,12 @@ class Waits:
         self.overdrawn = overdrawn
 
 
-def find_waits(cluster: Cluster, tasks: Sequence[Step], room: Amounts) -> Waits:
-    """The waits of `tasks`, which stand in a sequence that is legal, given `room` at first."""
-    ledger = _Ledger(tasks, room)
-    for k in range(len(tasks)):
+def find_waits(cluster: Cluster, steps: Sequence[Step], room: Amounts) -> Waits:
+    """The waits of `steps`, which stand in a sequence that is legal, given `room` at first."""
+    ledger = _Ledger(steps, room)
+    for k in range(len(steps)):
         ledger.enter(k)
-    if len(tasks) <= PRUNED:
+    if len(steps) <= PRUNED:
         ledger.prune()
     needs: list[dict[int, str]] = []
     for k, known in enumerate(ledger.firm):
@@ -80,22 +80,22 @@ class _Ledger:
     Attributes
     ----------
     firm, rooms:
-        Per task, what it waits for in any case (position -> why), and for room
+        Per step, what it waits for in any case (position -> why), and for room
         (position -> the keys).
     known:
-        Per task, everything that is done before it, as bits.
+        Per step, everything that is done before it, as bits.
     depth:
-        Per task, how many steps come one after the other up to it.
+        Per step, how many steps come one after the other up to it.
     free:
         Per scarce key, (position of the departure or -1, amount) not promised yet.
     """
 
-    def __init__(self, tasks: Sequence[Step], room: Amounts) -> None:
-        self.tasks = tasks
-        self.position = {task: k for k, task in enumerate(tasks)}
+    def __init__(self, steps: Sequence[Step], room: Amounts) -> None:
+        self.steps = steps
+        self.position = {step: k for k, step in enumerate(steps)}
         asked: Amounts = {}
-        for task in tasks:
-            for key, amount in task.takes.items():
+        for step in steps:
+            for key, amount in step.takes.items():
                 if key in room:
                     asked[key] = asked.get(key, 0) + amount
         self.scarce = {key for key, amount in asked.items() if amount > room[key]}
@@ -112,12 +112,12 @@ class _Ledger:
         self.overdrawn: list[int] = []
 
     def enter(self, k: int) -> None:
-        """Give task `k`, next in the sequence, the room that it takes."""
-        task = self.tasks[k]
-        self.firm.append({self.position[before]: why for before, why in task.needs.items()})
+        """Give step `k`, next in the sequence, the room that it takes."""
+        step = self.steps[k]
+        self.firm.append({self.position[before]: why for before, why in step.needs.items()})
         self.rooms.append({})
         self.known.append(0)
-        wanted = {key: more for key, more in task.takes.items() if key in self.scarce}
+        wanted = {key: more for key, more in step.takes.items() if key in self.scarce}
         for key in wanted:
             if key in self.debt:
                 self._pay(key)
@@ -129,14 +129,14 @@ class _Ledger:
             self.overdrawn.append(k)
             chosen = sorted({s for key in wanted for s, _ in self.free[key] if s >= 0})
         for source in chosen:
-            keys = [key for key in sorted(wanted) if self.tasks[source].frees.get(key)]
+            keys = [key for key in sorted(wanted) if self.steps[source].frees.get(key)]
             self.rooms[k].setdefault(source, []).extend(keys)
         self._learn(k)
         before = (*self.firm[k], *self.rooms[k])
         self.depth.append(1 + max((self.depth[source] for source in before), default=0))
         for key in sorted(wanted):
             self._consume(key, wanted[key], self.known[k])
-        for key, less in task.frees.items():
+        for key, less in step.frees.items():
             if key in self.scarce:
                 self.free[key].append((k, less))
 
@@ -165,7 +165,7 @@ class _Ledger:
             self.free[key] = [(s, a - paid if s == source else a) for s, a in self.free[key]]
 
     def _choose(self, k: int, wanted: Amounts) -> list[int] | None:
-        """The departures that task `k` must wait for besides; None if all are too few."""
+        """The departures that step `k` must wait for besides; None if all are too few."""
         known = self.known[k]
         lacking: Amounts = {}
         for key, amount in wanted.items():
@@ -242,20 +242,20 @@ class _Ledger:
 
         if self.overdrawn:
             return
-        handing = RoomFlow(self.tasks, self.room, self.payers)
+        handing = RoomFlow(self.steps, self.room, self.payers)
         fixed = {(k, s) for k, rooms in enumerate(self.rooms) for s in rooms if s in self.firm[k]}
         waits = [(k, s) for k, rooms in enumerate(self.rooms) for s in rooms]
         waits.sort(key=lambda wait: (-self.depth[wait[1]], wait))
         for k, source in waits:
             if (k, source) in fixed:
                 continue
-            if any(source in self.payers.get(key, ()) for key in self.tasks[k].takes):
+            if any(source in self.payers.get(key, ()) for key in self.steps[k].takes):
                 continue
             keys = self.rooms[k].pop(source)
             before = list(self.known)
-            for later in range(k, len(self.tasks)):
+            for later in range(k, len(self.steps)):
                 self._learn(later)
-            changed = [j for j in range(k, len(self.tasks)) if before[j] != self.known[j]]
+            changed = [j for j in range(k, len(self.steps)) if before[j] != self.known[j]]
             if not handing.possible(self.known, changed):
                 self.rooms[k][source] = keys
                 self.known = before

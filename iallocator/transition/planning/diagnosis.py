@@ -18,10 +18,10 @@ def reasons(cluster: Cluster, found: ScheduleResult) -> dict[str, str]:
     """By instance that is left, what its first step lacks, and who holds that."""
     waiting = set(found.left)
     heads: dict[str, Step] = {}
-    for task in found.left:
-        if task.name and task.name not in heads and not waiting & task.needs.keys():
-            heads[task.name] = task
-    lacking = {name: _lacks(found, task) for name, task in heads.items()}
+    for step in found.left:
+        if step.name and step.name not in heads and not waiting & step.needs.keys():
+            heads[step.name] = step
+    lacking = {name: _lacks(found, step) for name, step in heads.items()}
     holders_of = _holders(found)
     holders = {
         name: {holder for key in keys for holder in holders_of.get(key, ())} - {name}
@@ -42,24 +42,24 @@ def reasons(cluster: Cluster, found: ScheduleResult) -> dict[str, str]:
         elif holders[name]:
             text += f"; {', '.join(sorted(holders[name]))} would have to leave before"
         told_of[name] = text
-    for task in found.left:
-        if task.name and task.name not in told_of:
-            names = sorted({one.name or one.kind for one in task.needs if one in waiting})
-            told_of[task.name] = f"waits for {', '.join(names)}, which cannot be done"
+    for step in found.left:
+        if step.name and step.name not in told_of:
+            names = sorted({one.name or one.kind for one in step.needs if one in waiting})
+            told_of[step.name] = f"waits for {', '.join(names)}, which cannot be done"
     return told_of
 
 
-def _lacks(found: ScheduleResult, task: Step) -> list[Key]:
+def _lacks(found: ScheduleResult, step: Step) -> list[Key]:
     room = found.room
-    return sorted(key for key, more in task.takes.items() if key in room and room[key] < more)
+    return sorted(key for key, more in step.takes.items() if key in room and room[key] < more)
 
 
 def _holders(found: ScheduleResult) -> dict[Key, set[str]]:
     """What is held -> who of those left would free it."""
     holders: dict[Key, set[str]] = {}
-    for task in found.left:
-        for key in task.frees:
-            holders.setdefault(key, set()).add(task.name)
+    for step in found.left:
+        for key in step.frees:
+            holders.setdefault(key, set()).add(step.name)
     return holders
 
 

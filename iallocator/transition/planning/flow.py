@@ -22,7 +22,7 @@ class RoomFlow:
     """
 
     def __init__(
-        self, tasks: Sequence[Step], room: Amounts, payers: Mapping[Key, Mapping[int, float]]
+        self, steps: Sequence[Step], room: Amounts, payers: Mapping[Key, Mapping[int, float]]
     ) -> None:
         self._gives: dict[Key, dict[int, float]] = {}
         self._takes: dict[Key, dict[int, float]] = {}
@@ -30,18 +30,18 @@ class RoomFlow:
         for key, free in room.items():
             self._gives[key] = {-1: max(free, 0)}
             self._takes[key] = {}
-        for k, task in enumerate(tasks):
-            self._keys.append([key for key in task.takes if key in room])
-            for key, less in task.frees.items():
+        for k, step in enumerate(steps):
+            self._keys.append([key for key in step.takes if key in room])
+            for key, less in step.frees.items():
                 if key in room:
                     self._gives[key][k] = less - payers.get(key, {}).get(k, 0)
             for key in self._keys[-1]:
-                self._takes[key][k] = task.takes[key]
+                self._takes[key][k] = step.takes[key]
 
     def possible(self, known: Sequence[int], changed: Sequence[int]) -> bool:
-        """Whether all arrivals are provided for; only the tasks in `changed` know less than before.
+        """Whether all arrivals are provided for; only the steps in `changed` know less than before.
 
-        `known`: per task the bits of what is done before it.
+        `known`: per step the bits of what is done before it.
         """
         keys = sorted({key for k in changed for key in self._keys[k]})
         return all(self._provided(key, known) for key in keys)

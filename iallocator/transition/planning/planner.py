@@ -8,7 +8,7 @@ from iallocator.transition.planning.diagnosis import reasons
 from iallocator.transition.planning.order_graph import circular, without_circles
 from iallocator.transition.planning.planning_state import PlanningState
 from iallocator.transition.planning.routes import Route
-from iallocator.transition.planning.schedule import TASTES, schedule
+from iallocator.transition.planning.schedule import TIE_BREAKS, schedule
 from iallocator.transition.planning.unstoppable import fence_for_stuck
 from iallocator.transition.requirements import MUST
 from iallocator.transition.resources import Place
@@ -73,12 +73,11 @@ class TransitionPlanner(PlanningState):
 
     def _others(self) -> Iterator[list[Step]]:
         """More sequences on the same ways, in which other steps go first."""
-        tasks = len(self._best)
-        if tasks > MANY:
+        if len(self._best) > MANY:
             return
-        for taste in range(len(TASTES)):
+        for taste in range(len(TIE_BREAKS)):
             for turned in (False, True):
-                built = self.tasks(self.routes, self.orders)
+                built = self.built(self.routes, self.orders)
                 found = schedule(built[::-1] if turned else built, self.room, taste=taste)
                 if not found.left:
                     yield found.order
@@ -165,7 +164,7 @@ class TransitionPlanner(PlanningState):
 
     def _give_up(self, found: ScheduleResult) -> dict[str, Route]:
         """Leave what cannot be done as it is."""
-        names = sorted({task.name for task in found.left} - {""})
+        names = sorted({step.name for step in found.left} - {""})
         if not names:
             raise AssertionError("steps of nodes wait for each other")
         why = reasons(self.state.cluster, found)

@@ -90,7 +90,7 @@ class PlanningState:
             if first == name and strength == MUST and after and after.present is None:
                 self.drop(second, f"must start after {name}, which does not start")
 
-    def tasks(self, routes: Mapping[str, Route], orders: Orders) -> list[Step]:
+    def built(self, routes: Mapping[str, Route], orders: Orders) -> list[Step]:
         """All steps on these ways, with what each needs."""
         made = build(self.state.cluster, routes, self.demands, orders)
         self.separations.charge(made)
@@ -105,11 +105,11 @@ class PlanningState:
     ) -> ScheduleResult:
         """The longest sequence on these ways; `begin`: one that did not come to its end."""
         chosen = self.orders if orders is None else orders
-        tasks = self.tasks(routes, chosen)
-        found = schedule(tasks, self.room, branches)
+        steps = self.built(routes, chosen)
+        found = schedule(steps, self.room, branches)
         self.looks += found.looks
         if found.left and begin:
-            other = schedule(tasks, self.room, branches, begin)
+            other = schedule(steps, self.room, branches, begin)
             self.looks += other.looks
             if len(other.left) < len(found.left):
                 return other

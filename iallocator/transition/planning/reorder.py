@@ -72,7 +72,7 @@ def arrange(
     if separations is not None:
         for made in chains:
             separations.charge(made)
-        remarks += separations.yield_to([task for made in chains for task in made])
+        remarks += separations.yield_to([step for made in chains for step in made])
         left = left | separations.room
     while True:
         found = _sequence(moves, chains, left, kept)
@@ -111,13 +111,13 @@ def _sequence(
 def _after(chained: Sequence[Step], room: Amounts) -> Amounts | None:
     """What is free after the steps; None if one does not fit."""
     free = dict(room)
-    for task in chained:
-        for key, amount in task.takes.items():
+    for step in chained:
+        for key, amount in step.takes.items():
             if key in free:
                 if amount > free[key]:
                     return None
                 free[key] -= amount
-        for key, amount in task.frees.items():
+        for key, amount in step.frees.items():
             if key in free:
                 free[key] += amount
     return free

@@ -1,4 +1,4 @@
-"""Which way every instance takes, and the tasks of all of them tied together."""
+"""Which way every instance takes, and the steps of all of them tied together."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class Route:
         """The same, another way."""
         return Route(self.instance, self.present, self.wanted, steps, stopped, self.fenced)
 
-    def tasks(self, cluster: Cluster) -> list[Step]:
+    def chained(self, cluster: Cluster) -> list[Step]:
         """Its steps, each after the one before."""
         if self.present is None:
             return creation(self.instance, self.wanted) if self.wanted else []
@@ -77,19 +77,19 @@ def build(
     demands: Demands,
     orders: Sequence[tuple[str, str, str]],
 ) -> list[Step]:
-    """All tasks of all `routes`, by name, with what each needs whatever the amounts."""
-    chains = {name: routes[name].tasks(cluster) for name in sorted(routes)}
-    tasks = [task for chained in chains.values() for task in chained]
+    """All steps of all `routes`, by name, with what each needs whatever the amounts."""
+    chains = {name: routes[name].chained(cluster) for name in sorted(routes)}
+    steps = [step for chained in chains.values() for step in chained]
     tie_orders(chains, orders)
     extra: list[Step] = []
     if demands.fence_offline:
-        extra += fences(cluster, tasks)
+        extra += fences(cluster, steps)
     by_node: dict[int, list[str]] = {}
     for name, route in sorted(routes.items()):
         if route.fenced and route.present is not None:
             by_node.setdefault(route.present.nodes[0], []).append(name)
-    extra += (fence_stuck(cluster, node, names, tasks) for node, names in sorted(by_node.items()))
-    return [*extra, *node_steps(cluster, demands, tasks), *tasks]
+    extra += (fence_stuck(cluster, node, names, steps) for node, names in sorted(by_node.items()))
+    return [*extra, *node_steps(cluster, demands, steps), *steps]
 
 
 def tie_orders(
@@ -97,8 +97,8 @@ def tie_orders(
 ) -> None:
     """Let what comes second start after the first, and stop before it."""
     for first, second, strength in orders:
-        before = [task for task in chains.get(first, ()) if task.arrives]
-        after = [task for task in chains.get(second, ()) if task.arrives]
+        before = [step for step in chains.get(first, ()) if step.arrives]
+        after = [step for step in chains.get(second, ()) if step.arrives]
         why = f"{second} {strength} start after {first}"
         if before and after:
             after[0].needs.setdefault(before[-1], why)

@@ -9,12 +9,12 @@ if TYPE_CHECKING:
     from iallocator.transition.resources import Amounts, Key
     from iallocator.transition.step import Step
 
-__all__ = ["TASTES", "ScheduleResult", "schedule"]
+__all__ = ["TIE_BREAKS", "ScheduleResult", "schedule"]
 
 BRANCHES = 400
 """How often a search chooses between steps that compete, before it gives up."""
 
-TASTES = ((True, 1), (True, -1), (False, 1), (False, -1))
+TIE_BREAKS = ((True, 1), (True, -1), (False, 1), (False, -1))
 """Of steps that compete, whether those go first that free what others lack; then the
 smallest (1) or the largest (-1)."""
 
@@ -27,7 +27,7 @@ class ScheduleResult:
     order:
         The longest legal sequence found.
     left:
-        The tasks that are not in it; none if all can be done.
+        The steps that are not in it; none if all can be done.
     room:
         What every node has left after it.
     looks:
@@ -69,40 +69,40 @@ class _Moment:
 class _Search:
     """Depth first over the order of steps that compete for room; all others go at once."""
 
-    def __init__(self, tasks: Sequence[Step], taste: int) -> None:
-        self.tasks = tasks
+    def __init__(self, steps: Sequence[Step], taste: int) -> None:
+        self.steps = steps
         self.looks = 0
-        self.weight = TASTES[taste % len(TASTES)]
-        position = {task: k for k, task in enumerate(tasks)}
-        self.followers: list[list[int]] = [[] for _ in tasks]
+        self.weight = TIE_BREAKS[taste % len(TIE_BREAKS)]
+        position = {step: k for k, step in enumerate(steps)}
+        self.followers: list[list[int]] = [[] for _ in steps]
         self.takers: dict[Key, list[int]] = {}
-        for k, task in enumerate(tasks):
-            for before in task.needs:
+        for k, step in enumerate(steps):
+            for before in step.needs:
                 self.followers[position[before]].append(k)
-            for key in task.takes:
+            for key in step.takes:
                 self.takers.setdefault(key, []).append(k)
 
     def start(self, room: Amounts) -> _Moment:
         """Before the first step."""
         asked: Amounts = {}
-        for task in self.tasks:
-            for key, amount in task.takes.items():
+        for step in self.steps:
+            for key, amount in step.takes.items():
                 if key in room:
                     asked[key] = asked.get(key, 0) + amount
-        blockers = [len(task.needs) for task in self.tasks]
+        blockers = [len(step.needs) for step in self.steps]
         ready = {k for k, count in enumerate(blockers) if not count}
         return _Moment([], 0, ready, blockers, dict(room), asked)
 
     def fits(self, moment: _Moment, k: int) -> bool:
         room = moment.room
-        return all(room[key] >= more for key, more in self.tasks[k].takes.items() if key in room)
+        return all(room[key] >= more for key, more in self.steps[k].takes.items() if key in room)
 
     def harmless(self, moment: _Moment, k: int) -> bool:
         """Whether all that is still asked of its nodes fits beside it."""
         room, asked = moment.room, moment.asked
         return all(
             not more or asked[key] <= room[key]
-            for key, more in self.tasks[k].takes.items()
+            for key, more in self.steps[k].takes.items()
             if key in room
         )
 
@@ -114,7 +114,7 @@ class _Search:
     def begin(self, moment: _Moment, k: int) -> None:
         """Take the room of a step."""
         room = moment.room
-        for key, more in self.tasks[k].takes.items():
+        for key, more in self.steps[k].takes.items():
             if key in room:
                 room[key] -= more
                 moment.asked[key] -= more
@@ -129,7 +129,7 @@ class _Search:
         """
         room = moment.room
         waited = set(self.followers[k])
-        for key, less in self.tasks[k].frees.items():
+        for key, less in self.steps[k].frees.items():
             if key in room:
                 room[key] += less
                 waited.update(self.takers.get(key, ()))
@@ -157,9 +157,9 @@ class _Search:
 
     def repeat(self, moment: _Moment, former: Sequence[Step]) -> None:
         """Carry out steps like the `former`, in that order, where that can be."""
-        alike = {task.identity: k for k, task in enumerate(self.tasks)}
-        for task in former:
-            k = alike.get(task.identity)
+        alike = {step.identity: k for k, step in enumerate(self.steps)}
+        for step in former:
+            k = alike.get(step.identity)
             if k is not None and k in moment.ready:
                 self.looks += 1
                 if self.fits(moment, k):
@@ -172,36 +172,36 @@ class _Search:
         helpful, weight = self.weight
 
         def rank(k: int) -> tuple[int, float, int]:
-            task = self.tasks[k]
-            helps = sum(key in scarce for key in task.frees)
-            return -helps if helpful else 0, weight * sum(task.takes.values()), k
+            step = self.steps[k]
+            helps = sum(key in scarce for key in step.frees)
+            return -helps if helpful else 0, weight * sum(step.takes.values()), k
 
         self.looks += len(moment.ready)
         return sorted((k for k in moment.ready if self.fits(moment, k)), key=rank)
 
 
 def schedule(
-    tasks: Sequence[Step],
+    steps: Sequence[Step],
     room: Amounts,
     branches: int = BRANCHES,
     begin: Sequence[Step] = (),
     taste: int = 0,
 ) -> ScheduleResult:
-    """A sequence of `tasks` in which each fits when it begins; ties go to the first of the list.
+    """A sequence of `steps` in which each fits when it begins; ties go to the first of the list.
 
-    A step holds what it leaves until it is done.  If no sequence of all tasks is found
-    within so many `branches`, the longest that was found.  `begin`: tasks of an earlier
+    A step holds what it leaves until it is done.  If no sequence of all steps is found
+    within so many `branches`, the longest that was found.  `begin`: steps of an earlier
     attempt; those like them are done first, in that order, where that can be.  `taste`:
-    which of the steps that compete is tried first, see `TASTES`.
+    which of the steps that compete is tried first, see `TIE_BREAKS`.
     """
-    search = _Search(tasks, taste)
+    search = _Search(steps, taste)
     moment = search.start(room)
     search.repeat(moment, begin)
-    search.advance(moment, range(len(tasks)))
+    search.advance(moment, range(len(steps)))
     best = moment
     seen = {moment.done}
     stack: list[tuple[_Moment, Iterator[int]]] = [(moment, iter(search.choices(moment)))]
-    while stack and len(best.order) < len(tasks) and branches > 0:
+    while stack and len(best.order) < len(steps) and branches > 0:
         here, choices = stack[-1]
         choice = next(choices, None)
         if choice is None:
@@ -217,5 +217,5 @@ def schedule(
             best = moment
         stack.append((moment, iter(search.choices(moment))))
     done = set(best.order)
-    left = [task for k, task in enumerate(tasks) if k not in done]
-    return ScheduleResult([tasks[k] for k in best.order], left, best.room, search.looks)
+    left = [step for k, step in enumerate(steps) if k not in done]
+    return ScheduleResult([steps[k] for k in best.order], left, best.room, search.looks)
