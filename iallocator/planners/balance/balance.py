@@ -138,9 +138,9 @@ def _balance_groups(
     state = State(before.cluster)
     relations = relations_for(before.cluster, wishes)
     for group in _groups(before, wishes):
-        arena = _arena(state, group, wishes, relations)
-        plan = balance(arena, wishes.limits, progress)
-        _hold_to(arena, plan)
+        problem = _problem_of(state, group, wishes, relations)
+        plan = balance(problem, wishes.limits, progress)
+        _hold_to(problem, plan)
         found = GroupPlan(group, plan)
         if wishes.all_groups:
             plans.append(found)
@@ -151,19 +151,19 @@ def _balance_groups(
         replay(state, plan.moves)
 
 
-def _hold_to(arena: BalanceProblem, plan: Plan) -> None:
+def _hold_to(problem: BalanceProblem, plan: Plan) -> None:
     """Take the last moves of `plan` back until every failure can be survived that must be."""
-    survival, state = arena.survival, arena.state
+    survival, state = problem.survival, problem.state
     if survival is None:
         return
     with state.trial():
         replay(state, plan.moves)
-        problem = survival.problem(state)
+        reason = survival.problem(state)
         while plan.moves and survival.lost(state):
             move = plan.moves.pop()
             state.remove(move.instance, move.after)
             state.place(move.instance, move.before)
-            plan.reason = problem
+            plan.reason = reason
 
 
 def _name(cluster: Cluster, wishes: BalanceOptions) -> None:
@@ -192,7 +192,7 @@ def relations_for(cluster: Cluster, wishes: BalanceOptions) -> Relations | None:
     return relations_of(cluster, (), wishes.tag_prefix)
 
 
-def _arena(
+def _problem_of(
     state: State, group: Group, wishes: BalanceOptions, relations: Relations | None
 ) -> BalanceProblem:
     cluster = state.cluster

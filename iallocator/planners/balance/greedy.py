@@ -46,15 +46,15 @@ class GreedyBalancer:
 
     def __init__(
         self,
-        arena: BalanceProblem,
+        problem: BalanceProblem,
         limits: StopCriteria,
         progress: Progress,
         guard: FailureGuard | None = None,
     ) -> None:
-        self._making = PlanInMaking(arena, limits, progress, guard)
-        self._units = _unit_moves(arena, guard)
+        self._making = PlanInMaking(problem, limits, progress, guard)
+        self._units = _unit_moves(problem, guard)
         self._exchanges = Exchanges(self._making, self._units)
-        self._floor = limits.min_score + lowest_score(arena.state, arena.scope)
+        self._floor = limits.min_score + lowest_score(problem.state, problem.scope)
 
     @property
     def plan(self) -> Plan:
@@ -153,31 +153,33 @@ class GreedyBalancer:
 
 
 def balance(
-    arena: BalanceProblem, limits: StopCriteria, progress: Progress = lambda plan: None
+    problem: BalanceProblem, limits: StopCriteria, progress: Progress = lambda plan: None
 ) -> Plan:
-    """The best plan for `arena`, whose state it leaves as it was."""
+    """The best plan for `problem`, whose state it leaves as it was."""
     plans: list[Plan] = []
     for by_value in (False,) if limits.cost is None else (False, True):
-        plans.append(_plan(arena, limits, progress, by_value))
+        plans.append(_plan(problem, limits, progress, by_value))
         if plans[-1].stop:
             break
     mended = max(plan.mended for plan in plans)
     return min((p for p in plans if p.mended == mended), key=lambda plan: plan.after)
 
 
-def _plan(arena: BalanceProblem, limits: StopCriteria, progress: Progress, by_value: bool) -> Plan:
+def _plan(
+    problem: BalanceProblem, limits: StopCriteria, progress: Progress, by_value: bool
+) -> Plan:
     """One plan; where its end does not keep global N+1, one each of whose steps does."""
-    state, survival = arena.state, arena.survival
+    state, survival = problem.state, problem.survival
     with state.trial():
-        plan = _attempt(arena, limits, progress, by_value)
+        plan = _attempt(problem, limits, progress, by_value)
         if survival is None or plan.stop or not survival.lost(state):
             return plan
     with state.trial():
-        return _attempt(arena, limits, progress, by_value, FailureGuard(survival, state))
+        return _attempt(problem, limits, progress, by_value, FailureGuard(survival, state))
 
 
 def _attempt(
-    arena: BalanceProblem,
+    problem: BalanceProblem,
     limits: StopCriteria,
     progress: Progress,
     by_value: bool,
@@ -188,13 +190,13 @@ def _attempt(
     Where no move may be made none is looked for: a scan is instances × nodes.
     """
     if limits.max_length == 0:
-        plan = Plan("balance", score_of(arena.state, arena.scope))
+        plan = Plan("balance", score_of(problem.state, problem.scope))
         plan.reason = LONGEST
         return plan
     try:
-        return GreedyBalancer(arena, limits, progress, guard).run(by_value)
+        return GreedyBalancer(problem, limits, progress, guard).run(by_value)
     except KeyboardInterrupt as stop:
-        plan = Plan("balance", score_of(arena.state, arena.scope))
+        plan = Plan("balance", score_of(problem.state, problem.scope))
         plan.stop_at_best(stop)
         return plan
 
