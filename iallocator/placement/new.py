@@ -51,38 +51,22 @@ def place_new(
         if ranks_nodes(settings.strategy):
             return _place_in_order(context, evaluator, instance, candidates, primary_given, judged)
         by_losses = True
-    scores: dict[tuple[int, ...], float] = {}
-    if by_losses:
-        from iallocator.ranking import lost_allocations
-
-        candidates, scores = lost_allocations.rank(
-            context.state, evaluator.group, instance, candidates, context.bonds
-        )
-    else:
-        candidates, scores = context.bonds.with_soft_costs(instance, candidates)
+    candidates, scores = _scored(context, evaluator, instance, candidates, by_losses)
     accepts: Accepts = evaluator.keeps_n1
     if by_losses and not settings.behaviour.asks_n1_by_losses:
         accepts = _anything
-    best: list[Placement] = []
-    failures = dict(candidates.failures)
-    not_redundant = 0
-    refused: Placement | None = None
     rows: Iterable[Iterator[Placement]] = map(candidates.row, range(candidates.rows()))
-    for row in rows if counted else (candidates.ranked(),):
-        for placement in row:
-            if accepts(judged, placement[1]):
-                best.append(placement)
-                break
-            not_redundant += 1
-            refused = refused or placement
+    ranked = rows if counted else (candidates.ranked(),)
+    best, refused, lost = _keeping_n1(ranked, accepts, judged)
+    failures = dict(candidates.failures)
     best.sort(key=_score)
-    if not_redundant:
-        failures["FailN1"] = not_redundant
+    if lost:
+        failures["FailN1"] = lost
     if settings.top > 1 and best:
         best = list(_top(candidates, accepts, judged, settings.top))
     found = GroupPlacements(
         best,
-        candidates.feasible - not_redundant,
+        candidates.feasible - lost,
         failures,
         refused,
         scores,
@@ -93,6 +77,40 @@ def place_new(
     if context.trace is not None:
         context.trace.placed(evaluator, judged, candidates, accepts, found)
     return found
+
+
+def _scored(
+    context: Context,
+    evaluator: Evaluator,
+    instance: Instance,
+    candidates: Candidates,
+    by_losses: bool,
+) -> tuple[Candidates, dict[tuple[int, ...], float]]:
+    """`candidates` by what they lose, or by score and prices; scores where these are others."""
+    if not by_losses:
+        return context.bonds.with_soft_costs(instance, candidates)
+    from iallocator.ranking import lost_allocations
+
+    return lost_allocations.rank(
+        context.state, evaluator.group, instance, candidates, context.bonds
+    )
+
+
+def _keeping_n1(
+    rows: Iterable[Iterator[Placement]], accepts: Accepts, judged: Instance
+) -> tuple[list[Placement], Placement | None, int]:
+    """The first of every row that `accepts` takes `judged` for; the first refused, how many."""
+    best: list[Placement] = []
+    refused: Placement | None = None
+    lost = 0
+    for row in rows:
+        for placement in row:
+            if accepts(judged, placement[1]):
+                best.append(placement)
+                break
+            lost += 1
+            refused = refused or placement
+    return best, refused, lost
 
 
 def _place_in_order(

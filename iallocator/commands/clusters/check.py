@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from iallocator.planners.result import GroupPlans
     from iallocator.render.checkup import Checkup
     from iallocator.render.page.view import PageView
+    from iallocator.sources import Source
 
 __all__ = ["OPTIONS", "USAGE", "Settings", "run"]
 
@@ -79,34 +80,15 @@ OPTIONS = (
 
 def run(settings: Settings, positional: Sequence[str]) -> int:
     """Check the cluster in the file (- or none: stdin), print what is wrong."""
-    from iallocator.commands.shared.source import load_source, measure, settled
-    from iallocator.planners.balance.balance import balance_cluster
-
     _refuse_contradictions(settings)
     if settings.machine_readable:
         _follow_hcheck(settings)
     check_html(settings.html)
     check_saving(settings, "original", "balanced")
     settings.all_groups = True
-    source = load_source(settings, positional)
-    if settings.racks and not any(node.locations for node in source.cluster.nodes):
-        raise UsageError(
-            "--racks: no node is in a failure domain (cluster tag htools:nlocation:PREFIX, "
-            "node tag PREFIX:NAME)"
-        )
-    balance_options.adjust(source.cluster, settings)
-    measure(source, settings)
-    seconds = settings.planning_seconds
-    whole = Alarm(seconds)
-    with progress_line("balancing"), Alarm(seconds * BALANCING) as alarm:
-        wanted = balance_options.balance_options_of(settings, settled(settings, source), alarm)
-        longest = wanted.limits.max_length
-        if settings.no_simulation or settings.machine_readable:
-            wanted.limits.max_length = 0
-        done = balance_cluster(source.cluster, wanted, say_plan)
-        if _to_balance_after_all(done, settings, whole):
-            wanted.limits.max_length = longest
-            done = balance_cluster(source.cluster, wanted, say_plan)
+    source = _source(settings, positional)
+    whole = Alarm(settings.planning_seconds)
+    done = _balanced(source, settings, whole)
     for why in (TIME_IS_UP, BROKEN_OFF):
         if why in (done.plan.reason, *(one.plan.reason for one in done.plans)):
             tell(f"iallocator: {why} before balancing was at its end")
@@ -125,6 +107,39 @@ def run(settings: Settings, positional: Sequence[str]) -> int:
     if settings.machine_readable:
         return int(found.hcheck_needs and not settings.no_simulation)
     return int(not found.healthy)
+
+
+def _source(settings: Settings, positional: Sequence[str]) -> Source:
+    """The cluster, with what options say of its instances."""
+    from iallocator.commands.shared.source import load_source, measure
+
+    source = load_source(settings, positional)
+    if settings.racks and not any(node.locations for node in source.cluster.nodes):
+        raise UsageError(
+            "--racks: no node is in a failure domain (cluster tag htools:nlocation:PREFIX, "
+            "node tag PREFIX:NAME)"
+        )
+    balance_options.adjust(source.cluster, settings)
+    measure(source, settings)
+    return source
+
+
+def _balanced(source: Source, settings: Settings, whole: Alarm) -> GroupPlans:
+    """What balancing every group would do, for a share of the time; nothing if not tried."""
+    from iallocator.commands.shared.source import settled
+    from iallocator.planners.balance.balance import balance_cluster
+
+    seconds = settings.planning_seconds * BALANCING
+    with progress_line("balancing"), Alarm(seconds) as alarm:
+        wanted = balance_options.balance_options_of(settings, settled(settings, source), alarm)
+        longest = wanted.limits.max_length
+        if settings.no_simulation or settings.machine_readable:
+            wanted.limits.max_length = 0
+        done = balance_cluster(source.cluster, wanted, say_plan)
+        if _to_balance_after_all(done, settings, whole):
+            wanted.limits.max_length = longest
+            done = balance_cluster(source.cluster, wanted, say_plan)
+    return done
 
 
 def _refuse_contradictions(settings: Settings) -> None:

@@ -15,10 +15,12 @@ from iallocator.options.values import choice
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
+    from iallocator.constraints.relations import Relations
     from iallocator.model.constraints.constraint import SharedConstraint
     from iallocator.model.constraints.tag_finding import TagFinding
+    from iallocator.model.instance import Instance
 
     Listed = Sequence[Constraint | SharedConstraint]
 
@@ -78,23 +80,33 @@ def run(settings: Settings, positional: Sequence[str]) -> int:
         settings.instance = whole_name(settings.instance, known, "--instance", "instance")
     everything = bool(settings.all or settings.instance or settings.kind)
     every = list(constraints_of(source.cluster, wanted, relations, whole, problems, everything))
-    found = [
-        c
-        for c in every
-        if (not settings.instance or c.binds(settings.instance))
-        and settings.strength in ("", c.strength)
-        and settings.kind in ("", c.kind)
-    ]
-    unusable = [*(relations.unusable if relations else ())]
-    if relations is not None:
-        chains = relations.unsupported([one.name for one in new])
-        unusable += (f"{name}: {chain}" for name, chain in chains.items())
-    unusable += [p.removeprefix("Warning: ") for p in problems if "priority:" not in p]
+    found = [one for one in every if _asked(one, settings)]
+    unusable = _unusable(relations, new, problems)
     named = [*source.cluster.instances, *new]
     doubts = findings_for(source.cluster, named, settings.tag_prefix, relations)
     with WholeOutput():
         (_write_json if settings.json else _write_table)(found, unusable, doubts)
     return 0
+
+
+def _asked(one: Constraint | SharedConstraint, settings: Settings) -> bool:
+    """Whether options ask for this constraint."""
+    return (
+        (not settings.instance or one.binds(settings.instance))
+        and settings.strength in ("", one.strength)
+        and settings.kind in ("", one.kind)
+    )
+
+
+def _unusable(
+    relations: Relations | None, new: Sequence[Instance], problems: Iterable[str]
+) -> list[str]:
+    """Tags that cannot be used, chains of musts that cannot be kept, and other problems."""
+    found: list[str] = []
+    if relations is not None:
+        chains = relations.unsupported([one.name for one in new])
+        found += [*relations.unusable, *(f"{name}: {chain}" for name, chain in chains.items())]
+    return [*found, *(p.removeprefix("Warning: ") for p in problems if "priority:" not in p)]
 
 
 def _write_json(found: Listed, unusable: Sequence[str], doubts: Sequence[TagFinding]) -> None:
