@@ -41,7 +41,8 @@ conformance: $(STAMP) ## every test on all its worlds; hail's answers to SEEDS g
 	$(BIN)/python -m tests.conformance --seeds $(SEEDS) -j $(JOBS)
 
 fuzz: $(STAMP) ## damaged input of every kind: CASES cases from number START on
-	$(BIN)/python -m tests.fuzz --cases $(CASES) --start $(START) -j $(JOBS)
+	$(BIN)/python -m tests.fuzz --damager values --cases $(CASES) --start $(START) -j $(JOBS)
+	$(BIN)/python -m tests.fuzz --damager grammar --cases $(CASES) --start $(START) -j $(JOBS)
 
 e2e: ## a virtual Ganeti cluster that uses the plugin (root; Debian packages)
 	tests/e2e/make-e2e

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from iallocator.calls.layout import CALL, REQUEST, file_of, numbered
 from iallocator.errors import IallocatorError, UsageError
 from iallocator.files import read_file
+from iallocator.wire.c_json import dumps
 from iallocator.wire.read import decode
 
 TYPE_CHECKING = False
@@ -21,6 +22,9 @@ OUTCOMES = ("success", "failed", "error", "crash", "interrupted", "no answer")
 of this program; a signal; nothing, for it still runs or was killed."""
 
 INTERRUPTED = 130
+
+LATEST = 253_402_300_799
+"""The last second that calendars of four digits know."""
 
 
 @dataclass(slots=True)
@@ -93,7 +97,8 @@ def _entry(folder: str, number: int) -> Entry | None:
         return None
     facts = _facts(file_of(folder, number, CALL))
     time = facts.get("time")
-    return Entry(number, request, time if isinstance(time, (int, float)) else came, facts)
+    known = isinstance(time, (int, float)) and 0 <= time <= LATEST
+    return Entry(number, request, time if known else came, facts)
 
 
 def _facts(path: str) -> dict[str, Any]:
@@ -101,6 +106,8 @@ def _facts(path: str) -> dict[str, Any]:
     if not os.path.exists(path):
         return {}
     try:
-        return decode(read_file(path))
-    except IallocatorError:
+        facts = decode(read_file(path))
+        dumps(facts)  # numbers that are too large to be written again
+    except (IallocatorError, ValueError):
         return {}
+    return facts

@@ -96,6 +96,9 @@ class Behaviour:
     tests_primary_again = False
     """A new secondary is refused, too, if the primary breaks a limit that no move may break."""
 
+    judges_where_movers_were = False
+    """``strict`` N+1 takes an instance that moves for where it was when its new node fails."""
+
     judges_by_old_template = False
     """N+1 takes an instance that gets a secondary for one of its old template."""
 

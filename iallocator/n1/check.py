@@ -190,11 +190,11 @@ class N1Check:
         return self._worse
 
     def _try_out(self, instance: Instance, nodes: tuple[int, ...]) -> None:
-        """Place the candidate; hail still takes one that moves for where it was."""
+        """Place the candidate; by some rules one that moves is still taken for where it was."""
         where = self._state.where
         present = where.get(instance.name)
         self._state.place(instance, nodes)
-        if self._rules.strict and present is not None:
+        if self._rules.movers_stay and present is not None:
             where[instance.name] = present
 
     def _lost(self, failing: Sequence[int]) -> list[int]:

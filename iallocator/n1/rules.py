@@ -28,18 +28,21 @@ class Rules:
     already no more of it may be; what the simulation calls lost is searched exactly, and only
     what finds no place in any order is lost.  ``off``: nothing is required.
 
+    `movers_stay`: an instance that moves is taken for where it was; hail does so, by accident.
     `units`: instance -> all that must be on its node, itself among them, by name; see
     `iallocator.n1.units`.  `effort`: what simulations may cost; None: anything.
     """
 
-    __slots__ = ("_targets", "effort", "exact", "mode", "strict", "units")
+    __slots__ = ("_targets", "effort", "exact", "mode", "movers_stay", "strict", "units")
 
     def __init__(
         self,
         mode: str,
         units: Mapping[str, Sequence[str]] | None = None,
         effort: Effort | None = None,
+        movers_stay: bool = False,
     ) -> None:
+        self.movers_stay = movers_stay
         self.effort = effort or Effort()
         self.mode = mode
         self.units = units or {}

@@ -166,7 +166,8 @@ class Context:
         if found is None:
             relations = self.bonds.relations
             units = None if relations is None else relations.units()
-            found = self._rules[mode] = Rules(mode, units, self.effort)
+            stay = mode == "strict" and self.settings.ways.judges_where_movers_were
+            found = self._rules[mode] = Rules(mode, units, self.effort, stay)
         return found
 
     def budget(self, interrupts: Interrupts) -> Budget:

@@ -46,7 +46,7 @@ def decode_any(raw: bytes) -> Any:
 def _small(raw: bytes) -> Any:
     try:
         document = raw.decode("utf-8")
-        value = loads(document, unique)
+        value = _parsed(document)
         if "\\ud" in document or "\\uD" in document:
             dumps(value).encode("utf-8")  # halves of surrogate pairs
     except UnicodeEncodeError:
@@ -55,16 +55,21 @@ def _small(raw: bytes) -> Any:
         raise RequestError("", not_utf8(error)) from None
     except RecursionError:
         raise RequestError("", "nested too deeply") from None
-    except TwiceError:
-        from iallocator.wire.validation.misread import judge_doubles
-
-        judge_doubles(document)
-        value = loads(document)
     except ValueError as error:
         from iallocator.wire.validation.misread import looks_like
 
         raise RequestError("", looks_like(raw) or f"invalid JSON: {error}") from None
     return value
+
+
+def _parsed(document: str) -> Any:
+    try:
+        return loads(document, unique)
+    except TwiceError:
+        from iallocator.wire.validation.misread import judge_doubles
+
+        judge_doubles(document)
+        return loads(document)
 
 
 def not_utf8(error: UnicodeError) -> str:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from iallocator.commands.requests.explain import Settings
+from iallocator.deadline import Alarm
 from iallocator.explain.explain import explain
 from iallocator.explain.explanation import Decision, Explanation
 from iallocator.explain.record.limits import counted
@@ -307,6 +308,18 @@ def test_evacuate_local_group_full_tells_the_offer_of_another(answer: str, goes:
     assert decision.elsewhere.answer.nodes == ["node2"]
     assert (decision.answer is not None) is goes
     assert any("--inter-group=yes" in note for note in decision.notes)
+
+
+def test_elsewhere_without_time_says_that_nobody_was_asked(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Where time is up before other groups are asked, the explanation tells of that."""
+    monkeypatch.setattr(Alarm, "over", lambda alarm: True)
+    held = {"a": instance("node1", disk_template="rbd")}
+    document = cluster({"east": 1, "west": 2}, instances=held)
+    decision = only(evacuate(document, "primary-only", "a"))
+    assert decision.answer is None
+    assert "Other groups were not asked: time was up." in decision.notes
 
 
 def test_evacuate_several_each_on_the_state_before() -> None:

@@ -8,30 +8,39 @@ failure there, as a file for `tests/fuzz/corpus`.
 from __future__ import annotations
 
 import argparse
+import gc
 import re
 import sys
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
+from itertools import repeat
 from pathlib import Path
 
 from .case import Case, run
+from .grammar import cases as grammar
 from .make import make
 from .oracles import complaints
 from .relations import broken_relations
 
-CHUNK = 200
+CHUNK, PROGRESS = 200, 2_000
+"""Cases that a process takes at a time; that are told of while more come."""
+
+DAMAGERS: dict[str, Callable[[int], Case]] = {"values": make, "grammar": grammar.make}
+"""Name -> what makes a case of a number: any value in any place; or what the parts mean."""
 
 
-def examine(number: int) -> list[str]:
-    """What is wrong with case `number`."""
-    case = make(number)
+def examine(number: int, damager: str = "values") -> list[str]:
+    """What is wrong with case `number` of a damager."""
+    case = DAMAGERS[damager](number)
     done = run(case)
     return complaints(case, done) or broken_relations(case, done, number)
 
 
-def _chunk(numbers: range) -> list[tuple[int, list[str]]]:
-    return [(number, wrong) for number in numbers if (wrong := examine(number))]
+def _chunk(numbers: range, damager: str) -> list[tuple[int, list[str]]]:
+    found = [(number, wrong) for number in numbers if (wrong := examine(number, damager))]
+    gc.collect()  # a run of the program leaves that to the end of its process
+    return found
 
 
 def shown(case: Case) -> str:
@@ -44,13 +53,13 @@ def _kind(complaint: str) -> str:
     return re.sub(r"\d+|'[^']*'|\"[^\"]*\"", "_", complaint)[:100]
 
 
-def _results(cases: range, jobs: int) -> Iterator[list[tuple[int, list[str]]]]:
+def _results(cases: range, damager: str, jobs: int) -> Iterator[list[tuple[int, list[str]]]]:
     chunks = [cases[k : k + CHUNK] for k in range(0, len(cases), CHUNK)]
     if jobs == 1:
-        yield from map(_chunk, chunks)
+        yield from map(_chunk, chunks, repeat(damager))
         return
     with ProcessPoolExecutor(jobs, max_tasks_per_child=20) as pool:
-        yield from pool.map(_chunk, chunks)
+        yield from pool.map(_chunk, chunks, repeat(damager))
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -59,27 +68,33 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--cases", type=int, default=5000)
     parser.add_argument("--start", type=int, default=0)
     parser.add_argument("-j", "--jobs", type=int, default=1)
+    parser.add_argument("--damager", choices=DAMAGERS, default="values")
     parser.add_argument("--show", type=int)
     parser.add_argument("--keep", type=Path)
     options = parser.parse_args(argv)
+    make_case = DAMAGERS[options.damager]
     if options.show is not None:
-        case = make(options.show)
+        case = make_case(options.show)
         print(*case.arguments)
         for raw in case.files.values():
             sys.stdout.buffer.write(raw + b"\n")
         return 0
     kinds: Counter[str] = Counter()
-    for failures in _results(range(options.start, options.start + options.cases), options.jobs):
+    numbers, count = range(options.start, options.start + options.cases), 0
+    for failures in _results(numbers, options.damager, options.jobs):
         for number, wrong in failures:
             kind = _kind(wrong[0])
             kinds[kind] += 1
             if kinds[kind] == 1:
-                print(f"case {number}: {shown(make(number))}", *wrong, sep="\n  ", flush=True)
+                print(f"case {number}: {shown(make_case(number))}", *wrong, sep="\n  ", flush=True)
                 if options.keep:
                     options.keep.mkdir(exist_ok=True)
-                    (options.keep / f"{number}.json").write_text(make(number).dump())
-    for kind, count in kinds.most_common():
-        print(f"{count:6} {kind}")
+                    (options.keep / f"{number}.json").write_text(make_case(number).dump())
+        count += min(CHUNK, options.cases - count)
+        if count % PROGRESS == 0:
+            print(f"{count} cases, {sum(kinds.values())} failed", flush=True)
+    for kind, times in kinds.most_common():
+        print(f"{times:6} {kind}")
     print(f"{options.cases} cases, {sum(kinds.values())} failed")
     return 1 if kinds else 0
 

@@ -46,12 +46,16 @@ class Case(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """What came of a case; ``crash`` is the traceback of what it raised, or ""."""
+    """What came of a case; ``crash`` is the traceback of what it raised, or "".
+
+    ``seconds`` passed on the clock; ``work`` is what the process itself had of them.
+    """
 
     status: int
     out: bytes
     err: str
     seconds: float
+    work: float
     crash: str
 
 
@@ -59,7 +63,7 @@ def run(case: Case) -> Outcome:
     """Run the program in this process, in a folder of its own with the files of `case`."""
     with _folder(case.files):
         out, err = io.TextIOWrapper(io.BytesIO(), encoding="utf-8"), io.StringIO()
-        start, crash, status = time.perf_counter(), "", -1
+        start, started, crash, status = time.perf_counter(), time.process_time(), "", -1
         saved = sys.stdout, sys.stderr
         sys.stdout, sys.stderr = out, err
         try:
@@ -68,15 +72,16 @@ def run(case: Case) -> Outcome:
             crash = traceback.format_exc()
         finally:
             sys.stdout, sys.stderr = saved
-        seconds = time.perf_counter() - start
+        seconds, work = time.perf_counter() - start, time.process_time() - started
         out.flush()
-        return Outcome(status, out.buffer.getvalue(), err.getvalue(), seconds, crash)
+        return Outcome(status, out.buffer.getvalue(), err.getvalue(), seconds, work, crash)
 
 
 @contextlib.contextmanager
 def _folder(files: dict[str, bytes]) -> Iterator[None]:
     with tempfile.TemporaryDirectory(dir="/dev/shm" if Path("/dev/shm").is_dir() else None) as path:
         for name, raw in files.items():
+            (Path(path) / name).parent.mkdir(exist_ok=True)
             (Path(path) / name).write_bytes(raw)
         before = Path.cwd()
         os.chdir(path)

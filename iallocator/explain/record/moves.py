@@ -220,6 +220,9 @@ class Moves:
         if not context.settings.behaviour.tries_other_groups:
             decision.notes.append("With --compat hail other groups are not asked.")
             return
+        if not self._noted.choices.get(instance.name):
+            decision.notes.append("Other groups were not asked: time was up.")
+            return
         left_out = {local.uuid: "its own group, which cannot take it"}
         then = self._then.get(instance.name)
         choice = self._choice(instance, left_out)

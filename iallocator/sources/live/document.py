@@ -104,7 +104,7 @@ def _group_of_network(entry: Any, uuids: dict[Any, Any]) -> str:
     """UUID of the group in an `entry` of a network: ``[name, mode, link, vlan]``, or text."""
     first = entry[0] if isinstance(entry, list) and entry else entry
     name = first.partition(" (")[0] if isinstance(first, str) else first
-    uuid = uuids.get(name)
+    uuid = uuids.get(name) if isinstance(name, str) else None
     if not isinstance(uuid, str):
         raise RequestError("networks", f"expected a group of the cluster, got {describe(name)}")
     return uuid

@@ -10,6 +10,7 @@ from copy import copy
 
 from iallocator.errors import RequestError
 from iallocator.live.errors import LiveError
+from iallocator.sources.live.answers import check_kinds
 from iallocator.sources.live.document import captured, master_of
 from iallocator.wire.document import read_cluster
 from iallocator.wire.policy import cluster_policy
@@ -67,7 +68,7 @@ def ask(settings: Settings) -> Answers:
     from iallocator.sources.live.rapi import FILE, StoredAnswers, ask_rapi
 
     if settings.rapi.startswith(FILE):
-        return _consistent(lambda: ask_rapi(StoredAnswers(settings.rapi)), 0)
+        return _consistent(lambda: ask_rapi(StoredAnswers(settings.rapi, settings.max_input)), 0)
     from iallocator.live.rapi import RapiClient
 
     client = RapiClient(
@@ -82,9 +83,11 @@ def ask(settings: Settings) -> Answers:
 def _consistent(question: Callable[[], Answers], again: int) -> Answers:
     for _ in range(again):
         answers = question()
+        check_kinds(answers)
         if next(_contradictions(answers), None) is None:
             return answers
     answers = question()
+    check_kinds(answers)
     for problem in _contradictions(answers):
         asked = f", asked {again + 1} times: it changes, or is damaged" if again else ""
         raise LiveError(answers.where, f"the answers contradict each other{asked}: {problem}")

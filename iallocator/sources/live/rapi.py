@@ -40,8 +40,9 @@ class StoredAnswers:
     They are read where they are asked for, so that a damaged one is named.
     """
 
-    def __init__(self, address: str) -> None:
+    def __init__(self, address: str, limit: int) -> None:
         self.base = address
+        self._limit = limit
         self._folder = address.removeprefix(FILE)
 
     def get(self, path: str) -> Any:
@@ -54,7 +55,7 @@ class StoredAnswers:
             if not os.path.exists(file):
                 return []
         try:
-            return decode_any(read_file(file))
+            return decode_any(read_file(file, self._limit))
         except RequestError as error:
             raise UsageError(f"{file}: {error}") from None
 

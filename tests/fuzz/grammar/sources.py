@@ -1,0 +1,229 @@
+"""Clusters from elsewhere, and files beside them: as they are written, then broken."""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from iallocator.commands import COMMANDS
+
+from .breaking import broken
+from .encoding import damaged, packed, written
+from .wording import table, value_of
+from .world import Json, world
+
+__all__ = ["beside", "captured", "configuration", "document", "live", "simulated", "text"]
+
+TESTS = Path(__file__).parents[2]
+
+Files = dict[str, bytes]
+
+
+def document(rng: Random, most: int = 3) -> bytes:
+    """A request document, broken in up to `most` ways."""
+    whole = world(rng)
+    broken(rng, whole, most)
+    return _carried(rng, written(whole))
+
+
+def _carried(rng: Random, raw: bytes) -> bytes:
+    """`raw` as it arrives: mostly as it is."""
+    drawn = rng.random()
+    if drawn < 0.06:
+        return damaged(rng, raw)
+    return packed(rng, raw) if drawn < 0.09 else raw
+
+
+@cache
+def _recorded(name: str) -> str:
+    return (TESTS / "live" / "recorded" / name).read_text()
+
+
+def live(rng: Random) -> tuple[list[str], Files]:
+    """The answers of a running cluster's RAPI in a folder, and what its daemons measured."""
+    files = {}
+    spoilt = rng.choice(ANSWERS)
+    for name in ANSWERS:
+        answer = json.loads(_recorded(name))
+        if name == spoilt or rng.random() < 0.1:
+            answer = _spoilt(rng, answer)
+        files[f"rapi/{name}"] = _carried(rng, written(answer))
+    words = ["--rapi=file://rapi"]
+    if rng.random() < 0.4:
+        files["mond"] = written(_spoilt(rng, json.loads(_recorded("mond.json"))))
+        words += ["--mond-data=mond", *rng.sample(MEASURED, rng.randint(0, 2))]
+    return words, files
+
+
+ANSWERS = ("groups.json", "info.json", "instances.json", "networks.json", "nodes.json")
+
+MEASURED = ("--mond", "--mond-xen", "--exit-on-missing-mond-data")
+
+
+def _spoilt(rng: Random, answer: Any) -> Any:
+    """An answer broken where it matters, whatever it is on the outside."""
+    held: Json = {"answer": answer}
+    broken(rng, held)
+    return held.get("answer")
+
+
+def text(rng: Random) -> tuple[list[str], Files]:
+    """The text format of htools: sections, lines and fields exchanged, numbers that are none."""
+    parts = [part.split("\n") for part in _sample(rng).split("\n\n")]
+    for _ in range(rng.choice((0, 1, 1, 2, 3))):
+        _disturb(rng, parts)
+    raw = "\n\n".join("\n".join(lines) for lines in parts).encode("utf-8", "surrogatepass")
+    return ["--text-data=data"], {"data": _carried(rng, raw)}
+
+
+@cache
+def _samples() -> tuple[str, ...]:
+    found = sorted(TESTS.parent.glob("fixtures/*/*/cluster.data"))
+    return tuple(path.read_text() for path in found if path.stat().st_size < 4000)
+
+
+def _sample(rng: Random) -> str:
+    return rng.choice(_samples())
+
+
+FIELDS = (
+    "", "-1", "0", "1.5", "1e3", "9" * 30, "nan", "Y", "N", "S", "M", "X", "drbd", "plain",
+    "running", "ADMIN_down", "ERROR_up", "a,b", ",", "|", "1;2", "1,1,1", "\ud800",
+    "\x00", "x" * 2000, " ",
+    "preferred", "node1", "group1", "rbd,rbd", "1,2,3,4,5,6;7", "٣",
+)  # fmt: skip
+
+
+def _disturb(rng: Random, parts: list[list[str]]) -> None:
+    kind = rng.randrange(7)
+    if kind == 0:
+        rng.shuffle(parts)
+    elif kind == 1:
+        parts.insert(rng.randrange(len(parts) + 1), list(rng.choice(parts)))
+    elif kind == 2 and len(parts) > 1:
+        del parts[rng.randrange(len(parts))]
+    else:
+        lines = rng.choice(parts)
+        at = rng.randrange(len(lines))
+        fields = lines[at].split("|")
+        one, two = rng.randrange(len(fields)), rng.randrange(len(fields))
+        if kind == 3:
+            fields[one], fields[two] = fields[two], fields[one]
+        elif kind == 4:
+            fields[one] = rng.choice(rng.choice(rng.choice(parts)).split("|"))
+        elif kind == 5:
+            fields = [*fields[:one], *fields[two:]]
+        else:
+            fields[one] = rng.choice(FIELDS)
+        lines[at] = "|".join(fields)
+
+
+def simulated(rng: Random) -> tuple[list[str], Files]:
+    """Clusters without instances, from a line of numbers."""
+    words = []
+    for _ in range(rng.choice((1, 1, 2, 3))):
+        fields = [
+            rng.choice(("preferred", "p", "last_resort", "unallocable", "", "x")),
+            rng.choice(("0", "1", "3", "8", "-1", "x")), rng.choice(SIZES), rng.choice(SIZES),
+            rng.choice(("0", "1", "8", "9007199254740993")), rng.choice(("0", "1", "x")),
+        ]  # fmt: skip
+        words.append("--simulate=" + ",".join(fields[: rng.choice((5, 5, 6, 6, 4))]))
+    return words, {}
+
+
+SIZES = (
+    "100g",
+    "4096",
+    "0",
+    "1",
+    "8t",
+    "9007199254740992",
+    "9" * 20,
+    "1.5g",
+    "4 G",
+    "-1",
+    "gg",
+    "16G",
+)
+
+
+def beside(rng: Random, command: str) -> tuple[list[str], Files]:
+    """Files that `command` reads beside the cluster."""
+    if command in ("balance", "check", "squeeze", "balance-groups") and rng.random() < 0.3:
+        rows = [" ".join([rng.choice(("i0", "i1", "gone", "")), *rng.choices(LOADS, k=k)])
+                for k in rng.choices((4, 4, 4, 3, 5, 0), k=rng.randint(0, 4))]  # fmt: skip
+        raw = rng.choice(("\n", "\n", "\r\n", "\r")).join(rows).encode("utf-8", "surrogatepass")
+        return ["--dynu-file=loads"], {"loads": _carried(rng, raw)}
+    if command == "capacity" and rng.random() < 0.4:
+        words, files = captured(rng)
+        return [f"--replay={words[-1]}"], files
+    return [], {}
+
+
+LOADS = (
+    "0",
+    "1",
+    "0.5",
+    "1e6",
+    "1e15",
+    "9007199254740993",
+    "1e308",
+    "-1",
+    "nan",
+    "inf",
+    "x",
+    "1e-300",
+)
+
+
+def captured(rng: Random) -> tuple[list[str], Files]:
+    """A folder of calls as they are kept, some half-written or broken."""
+    files: Files = {}
+    for number in range(1, rng.randint(1, 4)):
+        path = f"calls/{number:06}"
+        whole = {
+            "request.json.gz": packed(rng, document(rng, 2)),
+            "response.json.gz": packed(rng, b'{"success":true,"info":"i","result":["n0"]}'),
+            "call.json": written(_spoilt(rng, dict(CALL) | {"number": number})),
+            "args": rng.choice((b"", b"--top=2\n", b"\xff", b"--gone", b"--n1=off\n--optimal\n")),
+            "conf": configuration(rng)[1]["conf"],
+        }
+        for kind, raw in whole.items():
+            if rng.random() < 0.85:
+                files[f"{path}.{kind}"] = raw
+    files.setdefault("calls/other", b"")
+    return ["calls"], files
+
+
+CALL = {
+    "time": "2025-01-01T00:00:00.000Z", "started": 1735689600.0, "seconds": 0.1, "status": 0,
+    "type": "allocate", "outcome": "success", "names": ["new"], "version": "1", "pid": 1,
+}  # fmt: skip
+
+
+def configuration(rng: Random) -> tuple[list[str], Files]:
+    """Settings in a file: TOML that is right, nearly right, or none."""
+    lines = []
+    for section in ("", *rng.sample(list(COMMANDS), 2)):
+        lines += [f"[{section}]"] if section else []
+        lines += [_setting(rng, section) for _ in range(rng.randint(0, 2))]
+    raw = "\n".join(lines).encode("utf-8", "surrogatepass")
+    return ["--config=conf"], {"conf": damaged(rng, raw) if rng.random() < 0.1 else raw}
+
+
+def _setting(rng: Random, section: str) -> str:
+    option = rng.choice(table(section))
+    name = option.names[0].removeprefix("--")
+    fitting = "true" if option.read is None else f'"{value_of(rng, option)}"'
+    value = fitting if rng.random() < 0.6 else rng.choice(VALUES)
+    return f"{name} {'=' if rng.random() < 0.95 else rng.choice((' ', '.a ='))} {value}"
+
+
+VALUES = (
+    "true", "false", "1", "3", "-1", "0.5", "1e400", "nan", "inf", '"yes"', '"no"', '"n0"', "[]",
+    '["n0", "n1"]', "[1, 2]", "{}", "2020-01-01", '"""a\nb"""', "'strict'", '"off"', '""', "0x7f",
+)  # fmt: skip
+"""What TOML has for values."""
