@@ -97,8 +97,9 @@ def _entry(folder: str, number: int) -> Entry | None:
         return None
     facts = _facts(file_of(folder, number, CALL))
     time = facts.get("time")
-    known = isinstance(time, (int, float)) and 0 <= time <= LATEST
-    return Entry(number, request, time if known else came, facts)
+    if not isinstance(time, (int, float)) or not 0 <= time <= LATEST:
+        time = came
+    return Entry(number, request, time, facts)
 
 
 def _facts(path: str) -> dict[str, Any]:
