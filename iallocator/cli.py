@@ -67,21 +67,19 @@ def _run(arguments: list[str]) -> int:
         return run_command(command, arguments)
     check_command(arguments)
     settings = Settings()
-    positional = parse(arguments, settings)
+    try:
+        files = _files(arguments, settings)
+    except UsageError:
+        from iallocator.calls.misuse import logged
+
+        with logged(arguments, settings, COMMANDS):
+            raise
     if settings.help:
         print(_usage(), end="")
         return 0
     if settings.version:
         print(f"iallocator {__version__}")
         return 0
-    if file := configuration_path(settings):
-        from iallocator.configuration import configure
-
-        configure(settings, file, COMMANDS, positional)
-    Voice.quiet = settings.quiet
-    files = [*positional, *([settings.ialloc_src] if settings.ialloc_src else [])]
-    if len(files) > 1:
-        raise UsageError(f"one request file at most, got {' '.join(files)}")
     if not files and sys.stdin is not None and sys.stdin.isatty():
         tell(*_usage().splitlines())
         return 2
@@ -91,13 +89,36 @@ def _run(arguments: list[str]) -> int:
         from iallocator.wire.validation.validate import NEEDED
 
         return validate(settings, files, NEEDED)
-    _refuse_idle(settings)
     if settings.log or settings.capture:
         return _traced(path, settings)
     reply = _reply(read_file(path, settings.max_input), settings)
     with WholeOutput():
         _say(reply, _encoded(reply))
     return INTERRUPTED if reply.interrupted else 0
+
+
+def _files(arguments: Sequence[str], settings: Settings) -> list[str]:
+    """Complete `settings` from `arguments` and a file; return the files that are requests.
+
+    Raises
+    ------
+    UsageError
+        If they cannot be understood, or do not go together.
+    """
+    positional = parse(arguments, settings)
+    if settings.help or settings.version:
+        return []
+    if file := configuration_path(settings):
+        from iallocator.configuration import configure
+
+        configure(settings, file, COMMANDS, positional)
+    Voice.quiet = settings.quiet
+    files = [*positional, *([settings.ialloc_src] if settings.ialloc_src else [])]
+    if len(files) > 1:
+        raise UsageError(f"one request file at most, got {' '.join(files)}")
+    if not settings.validate:
+        _refuse_idle(settings)
+    return files
 
 
 def _refuse_idle(settings: Settings) -> None:

@@ -74,6 +74,11 @@ class Configuration:
         for name in sorted(self._tables.keys() - commands):
             raise UsageError(f"{path}: [{name}]: no such command{_meant(name, commands)}")
 
+    def text(self, key: str) -> str:
+        """What stands at the top under `key`, whatever else is wrong; "" if that is no text."""
+        value = self._top.get(key)
+        return value if isinstance(value, str) else ""
+
     @property
     def commands(self) -> Collection[str]:
         """The commands that have a table."""

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from iallocator.options.settings import Settings
     from iallocator.options.table import Option
 
-__all__ = ["parse", "positional_words", "unknown", "words_of"]
+__all__ = ["last_value", "parse", "positional_words", "unknown", "words_of"]
 
 
 def unknown(name: str, table: Sequence[Option] | None = None, program: str = "iallocator") -> str:
@@ -95,6 +95,16 @@ def words_of(settings: Settings, targets: Collection[str], table: Sequence[Optio
 def positional_words(arguments: Sequence[str], table: Sequence[Option] | None = None) -> list[str]:
     """What is not an option, nor the value of one in `table`; nothing is complained about."""
     return [value or "" for _, name, value in _words(arguments, table) if not name]
+
+
+def last_value(arguments: Sequence[str], target: str) -> str | None:
+    """What the last option for `target` is given, however wrong others are; None: there is none."""
+    values = [
+        value or ""
+        for option, _, value in _words(arguments, None)
+        if option is not None and option.target == target
+    ]
+    return values[-1] if values else None
 
 
 def _words(

@@ -260,6 +260,41 @@ def test_log_of_the_system_is_told(
     )
 
 
+MISUSED = {
+    "--n1=wrong": "--n1: expected one of",
+    "--wish": "unknown option --wish",
+    "--capture-keep=3": "it goes with --capture FOLDER",
+    "second.json": "one request file at most",
+}
+"""What cannot be understood among the options -> what is said of it."""
+
+
+@pytest.mark.parametrize("known", ["before", "after", "file", "damaged file"])
+@pytest.mark.parametrize("word", MISUSED)
+def test_options_that_are_not_understood_are_logged(
+    word: str, known: str, plugin: Plugin, tmp_path: Path, capsys: Capture
+) -> None:
+    """Wherever the place to log to is known from: what Ganeti was told stands there, too."""
+    file = tmp_path / "conf"
+    damage = "wish = 1" if known == "damaged file" else ""
+    file.write_text(f'log = "{plugin.log}"\n{damage}\n')
+    where = {"before": [f"--log={plugin.log}"], "after": []}.get(known, [f"--config={file}"])
+    words = [*where, word, "doc.json", *([f"--log={plugin.log}"] if known == "after" else [])]
+    assert main(words) == 2
+    said = capsys.readouterr().err
+    assert "exit status 2: " + said.removeprefix("iallocator: ") in plugin.log.read_text()
+    assert MISUSED[word] in said or known == "damaged file"
+
+
+def test_options_that_are_not_understood_are_logged_nowhere_if_nobody_says_where(
+    plugin: Plugin, capsys: Capture
+) -> None:
+    """A file that is no longer to count says nothing of the log, either."""
+    assert main(["--n1=wrong", "--no-config", "doc.json"]) == 2
+    assert capsys.readouterr().err.startswith("iallocator: --n1: expected one of")
+    assert not plugin.log.exists()
+
+
 def test_how_long_calls_are_kept_is_refused_where_none_is(capsys: Capture) -> None:
     """An option that does nothing is no option."""
     assert main(["--capture-keep=3", "-"]) == 2
