@@ -38,7 +38,7 @@ MAY_IMPORT = {
     "settings": "options model requests",  # settings from tags and requests
     "wire": "errors compat model requests reply ranking",  # bytes to model, reply to bytes
     "live": "errors files wire",  # a running cluster, asked and told through its two doors
-    "calls": "__init__ errors files options model requests reply wire",
+    "calls": "__init__ errors files options configuration model requests reply wire",
     # ^ what was asked and answered, noted and read again
     "sources": "errors files options model wire live calls",
     # ^ other places where a cluster may come from
