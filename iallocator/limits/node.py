@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from iallocator.model.node_view import NodeView, Quantity
 
 __all__ = [
-    "ABANDONED", "ALL_LIMITS", "FORCED_LIMITS", "HARD_LIMITS", "POOLS", "PRIMARY", "REASONS",
-    "SECONDARY", "Check", "LimitSet", "checks_for",
+    "ABANDONED", "ALL_LIMITS", "FORCED_LIMITS", "HARD_LIMITS", "NO_WORSE_LIMITS", "POOLS",
+    "PRIMARY", "REASONS", "SECONDARY", "Check", "LimitSet", "checks_for",
 ]  # fmt: skip
 
 REASONS = (
@@ -80,12 +80,14 @@ class Check:
         Whether it is about the free disk that the node reports.
     pools:
         Whether it is about storage pools: only for instances that may not go everywhere.
+    no_worse:
+        Whether it counts only where what a failure loses must not grow.
     lacks:
         What a node lacks that breaks it.
     """
 
-    __slots__ = ("fails", "forced", "lacks", "later", "local", "numbers", "pools", "reason",
-                 "soft", "space")  # fmt: skip
+    __slots__ = ("fails", "forced", "lacks", "later", "local", "no_worse", "numbers", "pools",
+                 "reason", "soft", "space")  # fmt: skip
 
     def __init__(
         self,
@@ -100,7 +102,9 @@ class Check:
         forced: bool = True,
         space: bool = False,
         pools: bool = False,
+        no_worse: bool = False,
     ) -> None:
+        self.no_worse = no_worse
         self.reason = reason
         self.fails = fails
         self.numbers = numbers
@@ -262,9 +266,15 @@ def _disk_later(soft: bool) -> tuple[Check, ...]:
     )  # fmt: skip
 
 
-_N1 = Check("FailMem", lambda b, a, i: a.fails_n1 > b.fails_n1, _n1,
-            Lack(_MEMORY, "memory", lambda b, a, i: a.reserved - a.memory + 1, _WITH_RESERVE),
-            soft=True)  # fmt: skip
+_TO_FAIL_OVER = Lack(_MEMORY, "memory", lambda b, a, i: a.reserved - a.memory + 1, _WITH_RESERVE)
+
+_N1 = (
+    Check("FailMem", lambda b, a, i: a.fails_n1 > b.fails_n1, _n1, _TO_FAIL_OVER, soft=True),
+    Check("FailMem",
+          lambda b, a, i: a.fails_n1 * (a.reserved - a.memory > b.reserved - b.memory) > 0,
+          _n1, _TO_FAIL_OVER, soft=True, no_worse=True),
+)  # fmt: skip
+"""A node that fails already may lack more, but where nothing may become worse."""
 
 PRIMARY = (
     POOLS,
@@ -272,7 +282,7 @@ PRIMARY = (
           Lack(_MEMORY, "memory", lambda b, a, i: 1 - a.memory)),
     *_DISK,
     _shared_spindles(soft=True),
-    _N1,
+    *_N1,
     Check("FailCPU", lambda b, a, i: a.cpus / a.total_cpus > a.vcpu_ratio, _cpus,
           Lack(_VCPUS, "vcpus", lambda b, a, i: a.cpus - a.vcpu_ratio * a.total_cpus), soft=True),
     Check("FailTags", lambda b, a, i: a.conflicts > b.conflicts, _tags,
@@ -295,7 +305,7 @@ SECONDARY = (
           Lack(_MEMORY, "takeover_memory", lambda b, a, i: i.takeover_memory - b.memory + 1,
                _TO_TAKE_OVER),
           soft=True),
-    _N1,
+    *_N1,
     *_disk_later(soft=False),
     Check("FailMem", lambda b, a, i: i.takeover_memory >= b.memory_later, _failover_later,
           Lack(_MEMORY, "takeover_memory", lambda b, a, i: i.takeover_memory - b.memory_later + 1,
@@ -310,21 +320,35 @@ ABANDONED = tuple(check for check in SECONDARY if check.reason != "FailDisk")
 
 
 class LimitSet:
-    """Which limits count; there are three of them, below."""
+    """Which limits count; those that there are stand below."""
 
-    __slots__ = ("name", "spares_soft", "spares_unforced")
+    __slots__ = ("name", "no_worse", "spares_soft", "spares_unforced")
 
-    def __init__(self, name: str, spares_soft: bool = False, spares_unforced: bool = False) -> None:
+    def __init__(
+        self,
+        name: str,
+        spares_soft: bool = False,
+        spares_unforced: bool = False,
+        no_worse: bool = False,
+    ) -> None:
         self.name = name
+        self.no_worse = no_worse
         self.spares_soft = spares_soft
         self.spares_unforced = spares_unforced
 
     def __repr__(self) -> str:
         return f"{self.name} limits"
 
-    def holds(self, soft: bool, forced: bool) -> bool:
-        """Whether a limit counts that is `soft`, or that counts for `forced` moves."""
-        return not (self.spares_soft and soft) and (forced or not self.spares_unforced)
+    @property
+    def spares(self) -> bool:
+        """Whether there are limits that do not count."""
+        return self.spares_soft or self.spares_unforced
+
+    def holds(self, check: Check) -> bool:
+        """Whether `check` counts."""
+        if check.no_worse and not self.no_worse:
+            return False
+        return not (self.spares_soft and check.soft) and (check.forced or not self.spares_unforced)
 
 
 ALL_LIMITS = LimitSet("all")
@@ -335,6 +359,9 @@ HARD_LIMITS = LimitSet("hard", spares_soft=True)
 
 FORCED_LIMITS = LimitSet("forced", spares_unforced=True)
 """For moves when a node fails, off nodes that are not online, or that ignore soft limits."""
+
+NO_WORSE_LIMITS = LimitSet("all, and no-worse", no_worse=True)
+"""For moves with ``--n1 no-worse``: failovers that lack memory must not lack more."""
 
 
 def checks_for(
@@ -347,6 +374,6 @@ def checks_for(
         if (instance.local or not check.local)
         and (instance.restricted or not check.pools)
         and (instance.counts_disk or not check.space)
-        and limits.holds(check.soft, check.forced)
+        and limits.holds(check)
         and (check.later or check.pools or not instance.forthcoming)
     )

@@ -166,7 +166,7 @@ class Context:
         if found is None:
             relations = self.bonds.relations
             units = None if relations is None else relations.units()
-            stay = mode == "strict" and self.settings.ways.judges_where_movers_were
+            stay = mode == "strict" and self.settings.behaviour.judges_where_movers_were
             found = self._rules[mode] = Rules(mode, units, self.effort, stay)
         return found
 

@@ -7,6 +7,7 @@ from iallocator.limits.node import (
     ALL_LIMITS,
     FORCED_LIMITS,
     HARD_LIMITS,
+    NO_WORSE_LIMITS,
     SECONDARY,
     checks_for,
 )
@@ -104,6 +105,9 @@ class Motions:
 
 
 HEEDING = Motions(NEW, MOVE)
+NO_WORSE = Motions(NEW, Motion("move", NO_WORSE_LIMITS, NO_WORSE_LIMITS))
+"""New instances take no memory that could save anybody, as global N+1 judges."""
+
 LENIENT = Motions(LENIENT_NEW, LENIENT_MOVE)
 HAIL_HEEDING = Motions(NEW, HAIL_MOVE)
 HAIL_LENIENT = Motions(HAIL_LENIENT_NEW, FORCED_MOVE)
@@ -119,7 +123,9 @@ def motions_for(settings: Settings) -> Motions:
 
 def heeding(settings: Settings) -> Motions:
     """Those where soft limits count."""
-    return HEEDING if settings.behaviour.holds_moves_to_n1 else HAIL_HEEDING
+    if not settings.behaviour.holds_moves_to_n1:
+        return HAIL_HEEDING
+    return NO_WORSE if settings.n1 == "no-worse" else HEEDING
 
 
 def motions_of_plan(ignore_soft: bool, leaving: Collection[int] = ()) -> Motions:

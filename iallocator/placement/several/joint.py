@@ -8,7 +8,6 @@ rules that count for any placement.
 
 from __future__ import annotations
 
-from iallocator.limits.node import ALL_LIMITS
 from iallocator.model.columns import MEMORY
 from iallocator.model.constraints.constraint import ORDER, TOGETHER
 from iallocator.placement.groups import collect_offers, may_offer, offer_of
@@ -110,7 +109,7 @@ def _lenient(context: Context) -> set[int]:
     return {
         index
         for group in context.cluster.groups
-        if context.evaluator(group).motions.new.primary is not ALL_LIMITS
+        if context.evaluator(group).motions.new.primary.spares
         for index in group.nodes
     }
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 
-from iallocator.limits.node import ALL_LIMITS
 from iallocator.model.constraints.constraint import TOGETHER
 from iallocator.model.moves import apply_steps
 from iallocator.placement.results import POLICY_RANK, RELUCTANCE
@@ -231,7 +230,7 @@ def _lenient(context: Context, tasks: Sequence[MoveTask]) -> Collection[int]:
         index
         for group in context.cluster.groups
         for motions in (context.evaluator(group).motions,)
-        if any(motions.off(source).primary is not ALL_LIMITS for source in sources)
+        if any(motions.off(source).primary.spares for source in sources)
         for index in group.nodes
     }
 

@@ -8,7 +8,6 @@ into an order in which each is allowed when it is made.
 
 from __future__ import annotations
 
-from iallocator.limits.node import FORCED_LIMITS
 from iallocator.model.moves import FAILOVER_TO, apply_steps
 from iallocator.model.node_view import capacities
 from iallocator.model.state import State
@@ -130,7 +129,7 @@ class Arrangement:
         for instance in flexible:
             state.remove(instance, instance.nodes)
         motions, nodes = self._rules.motions, self._cluster.nodes
-        forced = any(motions.off(nodes[i.nodes[0]]).primary is FORCED_LIMITS for i in flexible)
+        forced = any(motions.off(nodes[i.nodes[0]]).primary.spares_unforced for i in flexible)
         limits = MoveLimits(state, self._fixed, motions, self._scope)
         places = PlacementProblem(state, self._scope if forced else ())
         whole = sum(instance.memory for instance in flexible) + 1
