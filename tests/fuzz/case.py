@@ -13,7 +13,7 @@ import traceback
 from base64 import b64decode, b64encode
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from iallocator.cli import main
 
@@ -24,7 +24,7 @@ class Case(NamedTuple):
     """What the program is given.
 
     ``arguments`` name files of ``files`` as they stand there; ``name`` says where the
-    case comes from.
+    case comes from.  Files in `LUXI` are what a running cluster's daemons answer.
     """
 
     name: str
@@ -61,7 +61,7 @@ class Outcome(NamedTuple):
 
 def run(case: Case) -> Outcome:
     """Run the program in this process, in a folder of its own with the files of `case`."""
-    with _folder(case.files):
+    with _folder(case.files), _daemons(case.files):
         out, err = io.TextIOWrapper(io.BytesIO(), encoding="utf-8"), io.StringIO()
         start, started, crash, status = time.perf_counter(), time.process_time(), "", -1
         saved = sys.stdout, sys.stderr
@@ -89,3 +89,23 @@ def _folder(files: dict[str, bytes]) -> Iterator[None]:
             yield
         finally:
             os.chdir(before)
+
+
+LUXI = "luxi/"
+"""Folder of the answers to ``QueryClusterInfo``, and to a ``Query`` of each kind of thing."""
+
+
+@contextlib.contextmanager
+def _daemons(files: dict[str, bytes]) -> Iterator[None]:
+    """Daemons that answer at a socket in the working folder, if there are answers."""
+    if not any(name.startswith(LUXI) for name in files):
+        yield
+        return
+    from tests.live.fakes import fake_luxi
+
+    def answer(method: str, arguments: list[Any]) -> bytes:
+        name = arguments[0] if method == "Query" else method
+        return b'{"success":true,"result":%s}\x03' % files.get(f"{LUXI}{name}", b"null")
+
+    with fake_luxi(Path(), answer):
+        yield

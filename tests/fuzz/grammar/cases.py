@@ -15,7 +15,7 @@ __all__ = ["make"]
 PLANNING = tuple(sorted(COMMANDS.keys() - {"replay", "history", "explain", "ask", "config"}))
 """Commands that take a cluster from anywhere."""
 
-PLACES = (sources.text, sources.live, sources.simulated)
+PLACES = (sources.text, sources.live, sources.simulated, sources.through_luxi)
 
 
 def make(number: int) -> Case:

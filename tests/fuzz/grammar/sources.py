@@ -9,13 +9,17 @@ from random import Random
 from typing import Any
 
 from iallocator.commands import COMMANDS
+from iallocator.sources.live.luxi import FIELDS as FIELDS_OF
 
+from ..case import LUXI
 from .breaking import broken
 from .encoding import damaged, packed, written
 from .wording import table, value_of
 from .world import Json, world
 
-__all__ = ["beside", "captured", "configuration", "document", "live", "simulated", "text"]
+__all__ = [
+    "beside", "captured", "configuration", "document", "live", "simulated", "text", "through_luxi",
+]  # fmt: skip
 
 TESTS = Path(__file__).parents[2]
 
@@ -56,6 +60,31 @@ def live(rng: Random) -> tuple[list[str], Files]:
         files["mond"] = written(_spoilt(rng, json.loads(_recorded("mond.json"))))
         words += ["--mond-data=mond", *rng.sample(MEASURED, rng.randint(0, 2))]
     return words, files
+
+
+def through_luxi(rng: Random) -> tuple[list[str], Files]:
+    """What the daemons of a running cluster answer, a few fields of it broken."""
+    spoilt = rng.choice(("QueryClusterInfo", *FIELDS_OF))
+    files = {}
+    for what, answer in _answers_of_daemons().items():
+        said = json.loads(json.dumps(answer))
+        if what == spoilt or rng.random() < 0.1:
+            said = _spoilt(rng, said)
+        files[f"{LUXI}{what}"] = written(said)
+    return ["--luxi=luxi.sock"], files
+
+
+@cache
+def _answers_of_daemons() -> Json:
+    """As recorded, in the fields that are asked for."""
+    said = json.loads(_recorded("luxi.json"))
+    found: Json = {"QueryClusterInfo": said["QueryClusterInfo"]}
+    for what, fields in FIELDS_OF.items():
+        names = [field["name"] for field in said[what]["fields"]]
+        where = [names.index(field) for field in fields.split()]
+        rows = [[row[at] for at in where] for row in said[what]["data"]]
+        found[what] = {"fields": [], "data": rows}
+    return found
 
 
 ANSWERS = ("groups.json", "info.json", "instances.json", "networks.json", "nodes.json")
