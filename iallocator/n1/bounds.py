@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 
     from iallocator.model.instance import Instance
     from iallocator.model.state import State
+    from iallocator.n1.pools.share import Share
     from iallocator.n1.rules import Rules
-    from iallocator.n1.share import Share
 
 __all__ = ["Demand", "Room", "demand_of", "verdict"]
 
@@ -160,7 +160,7 @@ def _split(state: State, node: int, demand: Demand) -> None:
     ]
     if not any(i.restricted for i in movers):
         return
-    from iallocator.n1.pool_bounds import shares_of
+    from iallocator.n1.pools.bounds import shares_of
 
     demand.shares = shares_of(state.cluster, movers)
     demand.intricate |= demand.shares is None
@@ -253,7 +253,7 @@ def verdict(
             return UNKNOWN, 0
         targets = [t for t in targets if t not in refused]
     if demand.shares is not None:
-        from iallocator.n1.pool_bounds import judge_shares
+        from iallocator.n1.pools.bounds import judge_shares
 
         others = [t for t in targets if t != node]
         return judge_shares(state, demand.shares, failovers, others)

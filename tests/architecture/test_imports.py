@@ -94,6 +94,7 @@ ONLY_IN = {
     "urllib3": {"live"},  # needed for RAPI
     "jinja2": {"render"},  # needed for --html
     "jsonschema": {"wire"},  # needed for --validate
+    "rich": {"commands"},  # needed for a bar on the terminal
 }
 """Third-party package, slow to load -> the rooms that may load it."""
 

@@ -1,0 +1,142 @@
+"""Who is bound: by which rules between many, to which nodes, and together with whom."""
+
+from __future__ import annotations
+
+from iallocator.constraints.census import Census, LiveCensus
+from iallocator.constraints.domains import Domains
+from iallocator.constraints.ties import units_of
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Iterator, Mapping
+
+    from iallocator.constraints.locations import Locations
+    from iallocator.model.cluster import Cluster
+    from iallocator.model.constraints.constraint import Constraint
+    from iallocator.model.constraints.rule import Member, Rule
+    from iallocator.model.state import State
+    from iallocator.tags.affinity import Parsed
+
+    Where = Mapping[str, tuple[int, ...]]
+    """Instance name -> its nodes, primary first."""
+
+__all__ = ["Memberships"]
+
+
+class Memberships:
+    """Who is bound by what; nothing here asks whether it holds.
+
+    Attributes
+    ----------
+    rules:
+        Who must or should be together, or apart.
+    constraints:
+        The others: orders, priorities, what must not be stopped.
+    members_of:
+        Instance -> rule -> its memberships there.
+    keep_running, stuck:
+        Instances that are never stopped to make room; that cannot be stopped, and must not
+        be by force.
+    locations:
+        The nodes that are out, or None.
+    """
+
+    __slots__ = (
+        "_bound",
+        "_named", "_units", "_wide", "cluster", "constraints", "domains", "keep_running",
+        "locations", "members_of", "priorities", "rules", "stuck", "unusable",
+    )  # fmt: skip
+
+    def __init__(
+        self, cluster: Cluster, parsed: Parsed, locations: Locations | None = None
+    ) -> None:
+        self.cluster = cluster
+        self.domains = Domains(cluster.nodes)
+        self.locations = locations
+        self.keep_running = parsed.keep_running
+        self.stuck = parsed.stuck
+        self.constraints = parsed.constraints
+        self.priorities = parsed.priorities
+        self.unusable = [*parsed.unusable, *parsed.lonely]
+        self.rules = parsed.rules
+        self._units: dict[str, tuple[str, ...]] | None = None
+        self._wide: dict[str, tuple[str, ...]] | None = None
+        self._named: set[str] | None = None
+        self._bound: dict[str, list[Constraint]] = {}
+        for constraint in parsed.constraints:
+            self._bound.setdefault(constraint.instance, []).append(constraint)
+        self.members_of: dict[str, dict[Rule, list[Member]]] = {}
+        for rule in parsed.rules:
+            for member in rule.members:
+                of_rule = self.members_of.setdefault(member.instance, {})
+                of_rule.setdefault(rule, []).append(member)
+
+    def census(self, where: Where) -> Census:
+        """Who is where, as a mapping says now."""
+        return Census(self.members_of, where)
+
+    def live(self, state: State) -> LiveCensus:
+        """Who is where on `state`, whenever one asks."""
+        return LiveCensus(self.members_of, state)
+
+    def of(self, instance: str, kind: str = "") -> list[Constraint]:
+        """The constraints that bind `instance` alone or to one other, of one kind or all."""
+        found = self._bound.get(instance, [])
+        return [c for c in found if c.kind == kind] if kind else found
+
+    @property
+    def bound(self) -> Collection[str]:
+        """The instances that constraints other than rules bind."""
+        return self._bound.keys()
+
+    def memberships(self, instance: str) -> Iterator[Member]:
+        """The rules that bind `instance`, by each of its tags."""
+        for members in self.members_of.get(instance, {}).values():
+            yield from members
+
+    @property
+    def binding(self) -> bool:
+        """Whether anything binds the places of instances."""
+        return bool(self.rules or self.locations)
+
+    def binds(self, instance: str) -> bool:
+        """Whether rules or nodes bind the place of `instance`."""
+        forbidden = instance in self.members_of or self.forbidden(instance)
+        return bool(forbidden) or self.stays(instance)
+
+    def forbidden(self, instance: str) -> Collection[int]:
+        """The nodes of the cluster that `instance` must not come to, in either role."""
+        return () if self.locations is None else self.locations.forbidden(instance)
+
+    def stays(self, instance: str) -> bool:
+        """Whether the primary of `instance` must stay where it is."""
+        return self.locations is not None and self.locations.pin(instance) is not None
+
+    def sites_of(self, node: int) -> frozenset[str]:
+        """All failure domains that rules name and `node` is in."""
+        if self._named is None:
+            every = {member.domain for rule in self.rules for member in rule.members}
+            self._named = {self.domains.known(domain) for domain in every if domain}
+        return frozenset(
+            site for domain in self._named for site in self.domains.sites(node, domain)
+        )
+
+    def units(self) -> dict[str, tuple[str, ...]]:
+        """Instance -> all that must be on its node, itself among them, where there are others."""
+        if self._units is None:
+            self._units = units_of(self.rules)
+        return self._units
+
+    def wide_units(self) -> dict[str, tuple[str, ...]]:
+        """The same, or in its failure domain."""
+        if self._wide is None:
+            self._wide = units_of(self.rules, domains=True)
+        return self._wide
+
+    def group_of(self, instance: str, among: Iterable[str]) -> list[str]:
+        """Those of `among` that must be on one node with `instance`, itself among them.
+
+        In the order of `among`; bonds of bonds count, bonds to failure domains do not.
+        """
+        colour = {instance, *self.units().get(instance, ())}
+        return [name for name in among if name in colour]
