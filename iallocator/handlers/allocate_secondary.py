@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from iallocator.placement.groups import shown
+from iallocator.placement.groups import fill_offer
 from iallocator.placement.new import place_new
 from iallocator.reply import GroupSolution, Reply
 
@@ -25,9 +25,7 @@ def allocate_secondary(context: Context, request: AllocateSecondary) -> Reply:
     primary = instance.nodes[0]
     mirrored = instance.as_template("drbd")
     judged = mirrored
-    if (
-        context.settings.behaviour.judges_by_old_template
-    ):  # its N+1 still takes the instance for what it was
+    if context.settings.behaviour.judges_by_old_template:  # N+1 takes it for what it was
         judged = instance.as_template("drbd")
         judged.template = instance.template
     state.remove(instance, instance.nodes)
@@ -43,15 +41,7 @@ def allocate_secondary(context: Context, request: AllocateSecondary) -> Reply:
         context, evaluator, mirrored, [primary], secondaries=others, judged=judged,
         primary_given=True,
     )  # fmt: skip
-    offer.placements = [
-        (found.score(placed), cluster.node_names(placed[1])) for placed in found.best
-    ]
-    offer.successes, offer.failures = found.successes, found.failures
-    settings = evaluator.settings
-    offer.top = settings.top
-    if settings.strategy != "score":
-        offer.extra = {"strategy": settings.strategy}
-    offer.shown_score = shown(found.score(found.best[0])) if found.best else ""
+    fill_offer(offer, context, evaluator, found)
     solutions = [offer.document(context.settings.top)]
     if not found.best:
         from iallocator.placement.nearest.miss import miss_of_mirror

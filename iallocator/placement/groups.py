@@ -15,10 +15,10 @@ if TYPE_CHECKING:
     from iallocator.model.cluster import Group
     from iallocator.placement.context import Context
     from iallocator.placement.evaluator import Evaluator
-    from iallocator.placement.results import AllocationRequest
+    from iallocator.placement.results import AllocationRequest, GroupPlacements
     from iallocator.ranking.base import NodeRanking
 
-__all__ = ["collect_offers", "may_offer", "offer_of", "ranked_by_losses", "shown"]
+__all__ = ["collect_offers", "fill_offer", "may_offer", "offer_of", "ranked_by_losses", "shown"]
 
 
 def collect_offers(context: Context, wish: AllocationRequest) -> RankedGroups:
@@ -91,30 +91,37 @@ def offer_of(
         secondaries=only[1:] or None,
         counted=wish.counted,
     )
+    fill_offer(offer, context, evaluator, found)
     offer.order = found.order
-    names = context.cluster.node_names
     offer.nodes = [placement[1] for placement in found.best]
-    offer.placements = [(found.score(placed), names(placed[1])) for placed in found.best]
     if found.others is not None:
         offer.secondaries = context.cluster.node_names(found.others)
-    offer.successes = found.successes
-    offer.failures = found.failures
     offer.refused = found.refused[1] if found.refused else None
-    settings = evaluator.settings
+    if found.best:
+        offer.key, best = found.best[0]
+        offer.ranked_by = found.ranked_by
+        broken = context.bonds.broken(instance, best[0])
+        if broken:
+            offer.extra["broken"] = broken
+        if found.order is None:
+            offer.shown_score = shown(offer.key)
+        else:
+            offer.extra |= found.order.extra(best)
+    return offer
+
+
+def fill_offer(
+    offer: GroupSolution, context: Context, evaluator: Evaluator, found: GroupPlacements
+) -> None:
+    """Write down in `offer` what was `found`: which placements, by what, what was refused."""
+    names, settings = context.cluster.node_names, evaluator.settings
+    offer.placements = [(found.score(placed), names(placed[1])) for placed in found.best]
+    offer.successes, offer.failures = found.successes, found.failures
     offer.top = settings.top
     if settings.strategy != "score":
         offer.extra = {"strategy": settings.strategy}
     if found.best:
-        offer.key = found.best[0][0]
-        offer.ranked_by = found.ranked_by
-        offer.shown_score = shown(offer.key)
-        broken = context.bonds.broken(instance, found.best[0][1][0])
-        if broken:
-            offer.extra["broken"] = broken
-        if found.order is not None:
-            offer.extra |= found.order.extra(found.best[0][1])
-            offer.shown_score = shown(found.score(found.best[0]))
-    return offer
+        offer.shown_score = shown(found.score(found.best[0]))
 
 
 def may_offer(context: Context, wish: AllocationRequest, group: Group, nodes: int) -> bool:
