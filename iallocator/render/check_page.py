@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from iallocator.planners.check.health import KINDS, OF_NODES
+from iallocator.planners.check.findings import KINDS, OF_NODES
 from iallocator.render.table import Column, Table
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from iallocator.planners.check.health import Finding, GroupHealth
+    from iallocator.planners.check.findings import Finding, GroupHealth
     from iallocator.render.checkup import Checkup
     from iallocator.render.table import Page
 

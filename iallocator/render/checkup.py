@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from iallocator.errors import shown
-from iallocator.planners.check.health import KINDS
+from iallocator.planners.check.findings import KINDS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from iallocator.model.constraints.tag_finding import TagFinding
-    from iallocator.planners.check.health import GroupHealth
+    from iallocator.planners.check.findings import GroupHealth
     from iallocator.planners.check.joint_failures import FailuresFound
 
 __all__ = ["Checkup"]

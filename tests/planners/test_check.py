@@ -12,7 +12,7 @@ import jsonschema
 import pytest
 
 from iallocator.cli import main
-from iallocator.planners.check.health import KINDS
+from iallocator.planners.check.findings import KINDS
 from iallocator.wire.validation.schemas import directory
 from tests import builders
 

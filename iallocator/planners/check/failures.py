@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from iallocator.model.cluster import Node
     from iallocator.model.instance import Instance
     from iallocator.model.state import State
-    from iallocator.planners.check.health import GroupHealth
+    from iallocator.planners.check.findings import GroupHealth
 
     Share = tuple[int, int]
     """How many instances, and the MiB of memory that they need."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from iallocator.errors import shown
-from iallocator.planners.check.health import KINDS
+from iallocator.planners.check.findings import KINDS
 from iallocator.render.check_page import verdict_of
 from iallocator.render.page.nodes import Moment, nodes_view
 from iallocator.render.page.plan_page import plan_page

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from iallocator.errors import shown
-from iallocator.planners.check.health import KINDS
+from iallocator.planners.check.findings import KINDS
 from iallocator.render.page.view import Bar, Cell, Column, Grid, decimals, gib, row_of, signed
 from iallocator.render.words import STATISTICS
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from iallocator.planners.check.failures import NodeFailure
-    from iallocator.planners.check.health import GroupHealth
+    from iallocator.planners.check.findings import GroupHealth
 
     Json = dict[str, Any]
 

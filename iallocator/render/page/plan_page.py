@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from iallocator.model.cluster import Cluster
-    from iallocator.planners.check.health import GroupHealth
+    from iallocator.planners.check.findings import GroupHealth
     from iallocator.planners.result import PlanResult
     from iallocator.render.page.standing import Judging, Standing
     from iallocator.render.page.view import Grid

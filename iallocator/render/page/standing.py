@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from iallocator.model.cluster import Cluster
     from iallocator.model.state import State
     from iallocator.planners.check.failures import NodeFailure
-    from iallocator.planners.check.health import GroupHealth
+    from iallocator.planners.check.findings import GroupHealth
 
     Json = dict[str, Any]
 
