@@ -12,8 +12,8 @@ from typing import Any
 Json = dict[str, Any]
 
 __all__ = [
-    "Shape", "allocate", "as_text", "change_group", "document", "multi_allocate", "node_evacuate",
-    "not_redundant",
+    "POLICY", "Shape", "allocate", "as_text", "change_group", "document", "group_entry",
+    "multi_allocate", "node_entry", "node_evacuate", "not_redundant",
 ]  # fmt: skip
 
 LOCAL = ("drbd", "plain")
@@ -80,12 +80,12 @@ SIZES = (0.5, 0.75, 1.0, 1.25, 1.5)
 def document(shape: Shape) -> Json:
     """The cluster of `shape`, without a request."""
     rng = random.Random(shape.seed)
-    groups = {f"uuid-{g:02}": _group(g) for g in range(shape.groups)}
+    groups = {f"uuid-{g:02}": group_entry(g) for g in range(shape.groups)}
     nodes: dict[str, Json] = {}
     instances: dict[str, Json] = {}
     for number, uuid in enumerate(groups):
         names = [f"node{number:02}-{n:04}.example.com" for n in range(shape.nodes)]
-        nodes |= {name: _node(uuid) for name in names}
+        nodes |= {name: node_entry(uuid) for name in names}
         for n in range(shape.nodes * shape.per_node):
             name = f"instance{number:02}-{n:06}.example.com"
             instances[name] = _instance(rng, shape, names, n)
@@ -102,7 +102,8 @@ def document(shape: Shape) -> Json:
     }
 
 
-def _group(number: int) -> Json:
+def group_entry(number: int) -> Json:
+    """A group as a document has it, for all who want a cluster."""
     return {
         "name": f"group{number:02}",
         "alloc_policy": "preferred",
@@ -112,17 +113,18 @@ def _group(number: int) -> Json:
     }
 
 
-def _node(uuid: str) -> Json:
+def node_entry(uuid: str, memory: int = MEMORY, disk: int = DISK, cpus: int = 32) -> Json:
+    """An empty node of a group as a document has it; MiB."""
     return {
         "group": uuid,
-        "total_memory": MEMORY,
+        "total_memory": memory,
         "reserved_memory": 1024,
-        "free_memory": MEMORY - 1024,
-        "total_disk": DISK,
-        "free_disk": DISK,
+        "free_memory": memory - 1024,
+        "total_disk": disk,
+        "free_disk": disk,
         "total_spindles": 0,
         "free_spindles": 0,
-        "total_cpus": 32,
+        "total_cpus": cpus,
         "reserved_cpus": 1,
         "i_pri_memory": 0,
         "i_pri_up_memory": 0,

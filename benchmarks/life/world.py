@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from benchmarks.clusters import POLICY
+from benchmarks.clusters import POLICY, group_entry, node_entry
 
 Json = dict[str, Any]
 
@@ -48,10 +48,10 @@ class World:
         self.names = [f"node{k:02}" for k in range(len(scenario.memory))]
         self.instances: dict[str, Json] = {}
         self.nodes = {
-            name: _node(f"uuid-{k % count}", memory)
+            name: node_entry(f"uuid-{k % count}", memory, DISK, cpus=64)
             for k, (name, memory) in enumerate(zip(self.names, scenario.memory))
         }
-        groups = {f"uuid-{g}": _group(g) for g in range(count)}
+        groups = {f"uuid-{g}": group_entry(g) for g in range(count)}
         self.document: Json = {
             "version": 2,
             "cluster_name": "life.example.com",
@@ -101,38 +101,6 @@ class World:
         primary["i_pri_up_memory"] += sign * one["memory"]
         for node in one["nodes"]:
             self.nodes[node]["free_disk"] -= sign * one["disk_space_total"]
-
-
-def _group(number: int) -> Json:
-    return {"name": f"group{number}", "alloc_policy": "preferred", "networks": [], "tags": [],
-            "ipolicy": POLICY}  # fmt: skip
-
-
-def _node(uuid: str, memory: int) -> Json:
-    return {
-        "group": uuid,
-        "total_memory": memory,
-        "reserved_memory": 1024,
-        "free_memory": memory - 1024,
-        "total_disk": DISK,
-        "free_disk": DISK,
-        "total_spindles": 0,
-        "free_spindles": 0,
-        "total_cpus": 64,
-        "reserved_cpus": 1,
-        "i_pri_memory": 0,
-        "i_pri_up_memory": 0,
-        "tags": [],
-        "primary_ip": "192.0.2.1",
-        "secondary_ip": "192.0.2.2",
-        "offline": False,
-        "drained": False,
-        "master_candidate": True,
-        "master_capable": True,
-        "vm_capable": True,
-        "ndparams": {"exclusive_storage": False, "spindle_count": 1, "cpu_speed": 1,
-                     "oob_program": "", "ssh_port": 22},
-    }  # fmt: skip
 
 
 def _described(memory: int, template: str) -> Json:
