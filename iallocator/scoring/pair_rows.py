@@ -18,10 +18,12 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from iallocator.limits.node import Check
+    from iallocator.model.node_view import NodeView
     from iallocator.scoring.candidates import Placement
     from iallocator.scoring.score_delta import Change, Totals
 
-__all__ = ["NOWHERE", "Mirrors", "RowCandidates", "Start"]
+__all__ = ["NOWHERE", "MirrorNode", "Mirrors", "RowCandidates", "Start"]
 
 NOWHERE = float("inf")
 """The score of a pair that is not feasible."""
@@ -99,6 +101,26 @@ class Start:
             return self.terms[k]
         variance: float = spread(self.sums[k] + added, self.squares[k] + square, self._counts[k])
         return statistic.weight * sqrt(variance)
+
+
+class MirrorNode:
+    """A node as the secondary: `after` with the instance, why not, and what changes."""
+
+    __slots__ = ("after", "change", "checks", "index", "reason")
+
+    def __init__(
+        self,
+        index: int,
+        after: NodeView,
+        reason: str | None,
+        change: Change,
+        checks: Sequence[Check],
+    ) -> None:
+        self.index = index
+        self.after = after
+        self.reason = reason
+        self.change = change
+        self.checks = checks
 
 
 class Mirrors:

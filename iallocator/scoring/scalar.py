@@ -11,7 +11,7 @@ from iallocator.limits.node import ALL_LIMITS, PRIMARY, SECONDARY, checks_for
 from iallocator.model.node_view import NodeView, OneSite
 from iallocator.scoring.candidates import DECIMALS, ListedCandidates
 from iallocator.scoring.metrics import STATISTICS
-from iallocator.scoring.pair_rows import NOWHERE, Mirrors, RowCandidates, Start
+from iallocator.scoring.pair_rows import NOWHERE, MirrorNode, Mirrors, RowCandidates, Start
 from iallocator.scoring.score_delta import (
     DOMAINS,
     LOCATION,
@@ -249,13 +249,13 @@ class ScalarKernel:
             rows.append(row)
         return RowCandidates(primaries, fitting, rows, failures)
 
-    def _mirror(self, instance: Instance, index: int, checks: Sequence[Check]) -> _Mirror:
+    def _mirror(self, instance: Instance, index: int, checks: Sequence[Check]) -> MirrorNode:
         """Node `index` as the secondary for a primary for which it reserves nothing yet."""
         before = self.view(index)
         after = after_secondary(before, instance, 0, max)
         reason = _refusal(checks, before, after, instance)
         change = self._change(index, after) if reason is None else _NO_CHANGE
-        return _Mirror(index, after, reason, change, checks)
+        return MirrorNode(index, after, reason, change, checks)
 
     def _heavy(
         self, instance: Instance, primaries: Mapping[int, Change], nodes: Sequence[int]
@@ -274,7 +274,7 @@ class ScalarKernel:
         return heavy
 
     def _with_more_reserved(
-        self, instance: Instance, mirror: _Mirror, amount: float, start: Start
+        self, instance: Instance, mirror: MirrorNode, amount: float, start: Start
     ) -> tuple[str | None, float]:
         """Why a secondary cannot reserve `amount` MiB, or what that adds to the score."""
         usual = mirror.after.reserved
@@ -345,26 +345,6 @@ class ScalarKernel:
             (new - old, new * new - old * old)
             for old, new in zip(before, values(after, self.totals.centres))
         ]
-
-
-class _Mirror:
-    """A node as the secondary: `after` with the instance, why not, and what changes."""
-
-    __slots__ = ("after", "change", "checks", "index", "reason")
-
-    def __init__(
-        self,
-        index: int,
-        after: NodeView,
-        reason: str | None,
-        change: Change,
-        checks: Sequence[Check],
-    ) -> None:
-        self.index = index
-        self.after = after
-        self.reason = reason
-        self.change = change
-        self.checks = checks
 
 
 _NO_CHANGE: Change = [(0.0, 0.0)] * len(STATISTICS)
