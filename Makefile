@@ -13,7 +13,7 @@ LIBDIR ?= /usr/lib/iallocator
 BINDIR ?= /usr/local/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check lint types conformance fuzz bench install-plugin manuals deb dist test-pythons e2e clean
+.PHONY: help demo test check lint types matrix conformance fuzz bench install-plugin manuals deb dist test-pythons e2e clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "%-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -35,6 +35,9 @@ lint: $(STAMP) ## ruff
 
 types: $(STAMP) ## mypy --strict
 	$(BIN)/mypy --strict
+
+matrix: $(STAMP) ## which features are tested on which paths, and why the others cannot meet
+	@$(BIN)/python -m tests.matrix
 
 conformance: $(STAMP) ## every test on all its worlds; hail's answers to SEEDS generated documents of each kind
 	IALLOCATOR_THOROUGH=1 $(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m "slow or not slow"

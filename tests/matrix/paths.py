@@ -6,12 +6,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from . import planners, requests
+from . import doors, planners, requests, rescues, running, shown
 from .worlds import MIRROR, PAIR, PLAIN, SHARED, Scene
 
 Json = dict[str, Any]
 
-__all__ = ["PATHS", "Path"]
+__all__ = ["PATHS", "STRATEGIES", "Path"]
 
 
 @dataclass(frozen=True)
@@ -38,6 +38,8 @@ class Path:
         For the command line.
     judged
         Whether global N+1 counts.
+    shown
+        Whether it decides nothing, and the feature is only to be seen in what it shows.
     forced
         Whether the subject need not go to `next`: there is no room, or it may as well stay.
     """
@@ -52,6 +54,7 @@ class Path:
     options: tuple[str, ...] = ()
     forced: bool = False
     judged: bool = False
+    shown: bool = False
 
     def homes(self, scene: Scene) -> list[str]:
         """Where it leaves the subject, primary first; [] if nowhere."""
@@ -264,6 +267,34 @@ PLANNERS = [
     Path("detours", (SHARED,), False, planners.detour, PLACING, planners.read_detour),
 ]
 
+DOORS = [
+    Path(name, (SHARED, PLAIN, PAIR), True, requests.allocate, ask, judged=True)
+    for name, ask in {
+        "ask": doors.ask,
+        "snapshot": doors.snapshot,
+        "--log and --capture": doors.captured,
+        "configuration file": doors.configured,
+    }.items()
+]
+
+RESCUES = [
+    Path("live execution", (SHARED, MIRROR), False, planners.balance, running.ask_executed,
+         running.read_executed, judged=True),
+    Path("make-room", (SHARED,), False, rescues.make_room, rescues.ask_make_room,
+         planners.read_moves, judged=True, forced=True),
+    Path("check --failures", (SHARED,), False, rescues.failures, rescues.ask_failures,
+         rescues.read_survived, forced=True),
+    Path("check --racks", (SHARED,), False, rescues.racks, rescues.ask_failures,
+         rescues.read_survived, forced=True),
+    Path("capacity --replay", (SHARED, PLAIN), False, rescues.forecast, rescues.ask_forecast,
+         rescues.read_forecast, forced=True),
+]  # fmt: skip
+
+SHOWN = [
+    Path("show", (SHARED, MIRROR), True, shown.cluster, shown.show, shown=True),
+    Path("report and --html", (SHARED, MIRROR), True, shown.cluster, shown.report, shown=True),
+]
+
 PATHS: dict[str, Path] = {
     path.name: path
     for path in [
@@ -271,6 +302,9 @@ PATHS: dict[str, Path] = {
         *[_under(path, name) for name in STRATEGIES for path in REQUESTS],
         *SEARCHES,
         *PLANNERS,
+        *DOORS,
+        *RESCUES,
+        *SHOWN,
     ]
 }
 """Name -> path, in the order of the table."""

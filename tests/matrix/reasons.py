@@ -6,12 +6,13 @@ A rule holds for every feature and path that it names; the first that holds is t
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
+from textwrap import wrap
 
 from .features import FEATURES
-from .paths import PATHS
+from .paths import PATHS, STRATEGIES
 from .worlds import MIRROR, SHARED
 
-__all__ = ["RULES", "reason"]
+__all__ = ["RULES", "reason", "table"]
 
 
 def _paths(*starts: str) -> frozenset[str]:
@@ -26,7 +27,11 @@ WITHIN = frozenset(name for name, path in PATHS.items() if not path.between)
 ALONE = frozenset(name for name, path in PATHS.items() if not path.batch)
 UNJUDGED = frozenset(name for name, path in PATHS.items() if not path.judged)
 RANKED = frozenset(name for name in PATHS if "," in name)
-NEW = _paths("allocate", "multi-allocate", "--optimal", "--top", "exact search")
+DOORS = _paths("ask", "snapshot", "--log and --capture", "configuration file")
+NEW = DOORS | _paths("allocate", "multi-allocate", "--optimal", "--top", "exact search")
+SIZES = _paths("capacity", "capacity --replay")
+FAILURES = _paths("check --failures", "check --racks")
+SHOWN = frozenset(name for name, path in PATHS.items() if path.shown)
 MOVES = _paths(
     "relocate", "evacuate primary-only", "evacuate secondary-only", "evacuate all",
     "change-group", "multi-evacuate", "exact search of moves",
@@ -41,6 +46,18 @@ NODE_N1 = ("N+1 no-new", "N+1 no-worse", "N+1 off", "N+1 strict", "group setting
 OF_TAGS = (
     "pools", "exclusion tags", "migration tags", "location tags", "together", "apart (node)",
     "apart (domain)", "should with a price", "hard location score",
+)  # fmt: skip
+
+BOUND = (
+    "together", "apart (node)", "apart (domain)", "hard location score", "hard node score",
+)  # fmt: skip
+
+NODE_TAGS = (
+    "maintenance tag", "pools", "location tags", "migration tags", "apart (domain)",
+    "hard node score",
+)  # fmt: skip
+PAGE_WITHOUT = (
+    "networks", "exclusion tags", "apart (node)", "should with a price", "hard location score",
 )  # fmt: skip
 
 Rule = tuple[Collection[str], Collection[str], str]
@@ -84,7 +101,7 @@ RULES: list[Rule] = [
         EVERYWHERE - NEW,
         "only a request for a new instance names nodes",
     ),
-    (("migration tags",), NEW | _paths("capacity"), "a new instance comes from nowhere"),
+    (("migration tags",), NEW | SIZES, "a new instance comes from nowhere"),
     (
         NODE_N1,
         UNJUDGED & MOVES,
@@ -104,7 +121,7 @@ RULES: list[Rule] = [
     (("group setting: strategy",), RANKED, "the command line wins over the tags of a group"),
     (
         ("group setting: strategy",),
-        {*BALANCE, *SQUEEZE, *_paths("capacity", "--optimal")},
+        {*BALANCE, *SQUEEZE, *_paths("capacity", "--optimal", "live execution")},
         "it lowers the score of the cluster, whatever ranks single requests",
     ),
     (("group setting: strategy",), _paths("place"), "the command line names the strategy"),
@@ -133,10 +150,93 @@ RULES: list[Rule] = [
         _paths("capacity"),
         "what only has a size has no tags and no networks",
     ),
+    (
+        ("exclusive storage",),
+        _paths("ask", "snapshot"),
+        "words of a question name no spindles of disks",
+    ),
+    (
+        ("restricted nodes",),
+        _paths("snapshot"),
+        "an option of the answer; what is written down is the cluster and the question",
+    ),
+    (
+        ("maintenance tag", "cpu ratio", "exclusion tags", "group setting: soft errors", *BOUND),
+        FAILURES,
+        "who would be rescued is asked by hard limits alone, as in global N+1",
+    ),
+    (
+        NODE_N1,
+        FAILURES,
+        "they say which failures are minded; `check` tells all",
+    ),
+    (
+        ("auto_balance off", "admin_state offline"),
+        FAILURES,
+        "the failure that the room on `best` is kept for is another one",
+    ),
+    (("not running",), FAILURES, "who is rescued is counted, not how"),
+    (
+        BOUND,
+        _paths("capacity --replay"),
+        "the past tells sizes: a copy is bound to nobody",
+    ),
+    (
+        (
+            "N+1 strict",
+            "N+1 no-new",
+            "N+1 no-worse",
+            "N+1 off",
+            "group setting: n1",
+            "group setting: soft errors",
+        ),
+        _paths("capacity --replay"),
+        "there is one place only, and nobody could take what is there",
+    ),
+    (
+        (
+            "location tags",
+            "should with a price",
+            "group setting: strategy",
+            "group setting: soft errors",
+        ),
+        _paths("make-room"),
+        "the fewest moves and the least traffic decide; nothing is ranked",
+    ),
+    (
+        NODE_TAGS,
+        SHOWN,
+        "what tags of nodes bind is told by `constraints`",
+    ),
+    (
+        ("policy",),
+        SHOWN,
+        "pictures and tables are of what is there; what fits is told by `capacity`",
+    ),
+    (
+        ("N+1 no-new", "N+1 no-worse", "N+1 off", "N+1 strict"),
+        _paths("show"),
+        "an option of those that decide; `config` shows it",
+    ),
+    (
+        ("N+1 strict", "group setting: n1"),
+        _paths("report and --html"),
+        "every failure is drawn, whichever are minded",
+    ),
+    (
+        (
+            *PAGE_WITHOUT,
+            "group setting: soft errors",
+            "setting of another group: soft errors",
+            "group setting: strategy",
+        ),
+        _paths("report and --html"),
+        "the page draws amounts and failures; what tags bind is told by `constraints`",
+    ),
     (("not running",), SECONDARIES, "a secondary is replaced whether its primary runs or not"),
     (("not running",), _paths("relocate"), "the answer is a node; Ganeti chooses the step"),
     (("not running",), _paths("redistribute"), "its node is offline, so that it fails over anyway"),
-    (("not running",), NEW | _paths("capacity"), "a new instance is to run"),
+    (("not running",), NEW | SIZES, "a new instance is to run"),
     (
         ("order after what fails",),
         MOVES,
@@ -176,7 +276,7 @@ RULES: list[Rule] = [
     ),
     (
         ("group setting: soft errors",),
-        BALANCE,
+        BALANCE | _paths("live execution"),
         "the score counts what exclude each other: nothing is won by one more",
     ),
     (("together",), _paths("reboot"), "who breaks a must at home could not come back"),
@@ -200,13 +300,28 @@ def reason(feature: str, path: str) -> str:
 
 
 def table() -> Iterator[str]:
-    """The matrix for people: what is a cell, and why the others are not."""
-    for feature in FEATURES:
-        cells = [path for path in PATHS if not reason(feature, path)]
-        yield f"{feature}: {', '.join(cells)}"
+    """The matrix for people: what each feature is, where it is tested, and why not elsewhere."""
+    for feature, row in FEATURES.items():
+        yield feature
+        yield from _wrapped(str(row.build.__doc__))
+        yield from _wrapped("tested: " + _listed([p for p in PATHS if not reason(feature, p)]))
         why: dict[str, list[str]] = {}
         for path in PATHS:
             if words := reason(feature, path):
                 why.setdefault(words, []).append(path)
         for words, paths in why.items():
-            yield f"    not {', '.join(paths)}: {words}"
+            yield from _wrapped(f"not {_listed(paths)}: {words}")
+
+
+def _listed(paths: Collection[str]) -> str:
+    """Names of paths; a request under every strategy once."""
+    plain = [p for p in paths if "," not in p]
+    whole = {p for p in plain if {f"{p}, {s}" for s in STRATEGIES} <= set(paths)}
+    ranked = {p for p in paths if "," in p and p.partition(",")[0] in whole}
+    return "; ".join(f"{p} (*)" if p in whole else p for p in paths if p not in ranked)
+
+
+def _wrapped(text: str) -> list[str]:
+    """Lines that fit 100 columns."""
+    return wrap(text, 100, initial_indent="    ", subsequent_indent="        ",
+                break_on_hyphens=False)  # fmt: skip

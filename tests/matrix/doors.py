@@ -1,0 +1,85 @@
+"""The same question by other doors: in words, of a live cluster, later, with options in a file."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from tests.builders import as_bytes
+from tests.command import run
+from tests.live.worlds import write_answers
+
+from .running import answers_of
+from .worlds import Scene
+
+Json = dict[str, Any]
+
+__all__ = ["ask", "captured", "configured", "snapshot"]
+
+
+def ask(scene: Scene) -> Json:
+    """What `ask` says of the cluster, without the request, to the question in words."""
+    cluster = {key: value for key, value in scene.finished().items() if key != "request"}
+    done = run("ask", *_words(scene.request), "--json", *scene.options, stdin=as_bytes(cluster))
+    return _response(done.stdout, done.stderr)
+
+
+def snapshot(scene: Scene) -> Json:
+    """The answer to what `snapshot` writes down of a running cluster, with the question."""
+    question = " ".join(_words(scene.request))
+    with tempfile.TemporaryDirectory() as folder:
+        address = write_answers(Path(folder) / "rapi", answers_of(scene.finished()))
+        taken = run("snapshot", "-m", address, "--form=json", "--request", question)
+    assert taken.returncode == 0, taken.stderr.decode()
+    scene.document["request"] = json.loads(taken.stdout)["request"]
+    return _plain(run("-", *scene.options, stdin=taken.stdout).stdout)
+
+
+def captured(scene: Scene) -> Json:
+    """What `explain` says of a call that was logged and kept, from what was kept alone."""
+    with tempfile.TemporaryDirectory() as folder:
+        (Path(folder) / "calls").mkdir()
+        noted = (f"--capture={folder}/calls", f"--log={folder}/log")
+        done = run("-", *noted, *scene.options, stdin=as_bytes(scene.finished()))
+        said = "success" if json.loads(done.stdout)["success"] else "failure"
+        assert f" {said}" in Path(f"{folder}/log").read_text()
+        again = run("explain", "--json", f"{folder}/calls#1")
+    response = _response(again.stdout, again.stderr)
+    assert response["result"] == json.loads(done.stdout)["result"]
+    return response
+
+
+def configured(scene: Scene) -> Json:
+    """The answer with the options in a file."""
+    with tempfile.TemporaryDirectory() as folder:
+        said = dict(option.removeprefix("--").split("=") for option in scene.options)
+        file = Path(folder) / "conf"
+        file.write_text("".join(f"{name} = {json.dumps(value)}\n" for name, value in said.items()))
+        done = run("-", f"--config={file}", stdin=as_bytes(scene.finished()))
+    assert done.returncode == 0, done.stderr.decode()
+    return _plain(done.stdout)
+
+
+def _words(request: Json) -> list[str]:
+    """A request for a new instance in the words of `ask`."""
+    words = ["allocate", f"--name={request['name']}", f"--memory={request['memory']}M"]
+    words += [f"--vcpus={request['vcpus']}", f"--template={request['disk_template']}"]
+    words += [f"--disk={disk['size']}M" for disk in request["disks"]]
+    words += [f"--spindle-use={request['spindle_use']}"]
+    words += [f"--network={nic['network']}" for nic in request["nics"] if nic.get("network")]
+    if request.get("restrict-to-nodes"):
+        words.append(f"--restrict-allocation-to={','.join(request['restrict-to-nodes'])}")
+    if request["tags"]:
+        words.append(f"--instance-tags={','.join(request['tags'])}")
+    return words
+
+
+def _response(raw: bytes, complained: bytes) -> Json:
+    assert raw, complained.decode()
+    return json.loads(raw)["response"]  # type: ignore[no-any-return]
+
+
+def _plain(raw: bytes) -> Json:
+    return json.loads(raw)  # type: ignore[no-any-return]

@@ -1,0 +1,112 @@
+"""The paths on which something else makes an instance move: room, failures, growth."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from tests.builders import as_bytes
+from tests.command import run
+
+from .requests import moving_world
+from .worlds import BEST, HELD, KEEPER, NEXT, SOURCE, SPARE, Scene, newcomer, world
+
+Json = dict[str, Any]
+
+__all__ = [
+    "ask_failures", "ask_forecast", "ask_make_room", "failures", "forecast",
+    "make_room", "racks", "read_forecast", "read_survived",
+]  # fmt: skip
+
+
+def make_room(kind: str, split: bool) -> Scene:
+    """A new instance fits on the node of the subject only, and only once that is gone."""
+    scene = moving_world(kind, split)
+    request = newcomer("shared", memory=2000) | {"name": "arrival", "restrict-to-nodes": [SOURCE]}
+    scene.document["request"] = request
+    return scene
+
+
+def failures(kind: str, split: bool) -> Scene:
+    """If the node of the subject fails, only `best` has room for it."""
+    scene = _only_best(moving_world(kind, split))
+    del scene.document["instances"]["at-source"]
+    scene.node(SOURCE)["total_memory"] = 20000
+    scene.subject["memory"] = 4000
+    return scene
+
+
+def racks(kind: str, split: bool) -> Scene:
+    """The node of the subject is a failure domain of its own."""
+    scene = failures(kind, split)
+    scene.tag(None, "htools:nlocation:rack")
+    for name, node in scene.document["nodes"].items():
+        scene.tag(node, "rack:a" if name == SOURCE else "rack:b")
+    scene.options.append("--racks")
+    return scene
+
+
+def _only_best(scene: Scene) -> Scene:
+    """Leave no room elsewhere."""
+    for name in (NEXT, SPARE):
+        if name in scene.document["nodes"]:
+            scene.node(name)["total_memory"] = HELD[name] + 300
+    return scene
+
+
+def ask_failures(scene: Scene) -> Json:
+    """What `check` says of single failures, and of domains."""
+    words = ("--json", "--no-simulation", "--failures=1", *scene.options)
+    done = run("check", *words, stdin=as_bytes(scene.finished()))
+    assert done.stdout, done.stderr.decode()
+    found: Json = json.loads(done.stdout)
+    return found
+
+
+def read_survived(scene: Scene, found: Json) -> list[str]:
+    """`best`, if that takes the subject in wherever it is asked."""
+    failed = found["failures"]
+    losing = [one for one in failed["nodes"]["losing"] if "subject" in one["lost"]]
+    fallen = [one for one in failed.get("domains", ()) if one["domain"] == "rack:a"]
+    if "--racks" in scene.options:
+        losing = [one for one in fallen if "subject" in one["lost"]]
+    return [] if losing else [BEST]
+
+
+def forecast(kind: str, split: bool) -> Scene:
+    """Instances like the subject were asked for before; only `best` has room for one more."""
+    scene = _only_best(Scene(world([BEST, NEXT, KEEPER]), kind))
+    scene.wanted = newcomer(kind)
+    scene.options.append("--n1=off")  # who else could take it from `best`?
+    return scene
+
+
+def ask_forecast(scene: Scene) -> Json:
+    """How many more like the subject fit, as the past goes on."""
+    assert scene.wanted is not None
+    document = scene.finished()
+    with tempfile.TemporaryDirectory() as folder:
+        past = Path(folder) / "1.json"
+        past.write_bytes(as_bytes(document | {"request": scene.wanted}))
+        words = ("--json", f"--replay={folder}", "-l1", *scene.options)
+        done = run("capacity", *words, stdin=as_bytes(document))
+    assert done.returncode == 0, done.stderr.decode()
+    found: Json = json.loads(done.stdout)
+    return found
+
+
+def read_forecast(scene: Scene, found: Json) -> list[str]:
+    """`best`, if one more fits."""
+    return [BEST] if found["forecast"]["highest"] else []
+
+
+def ask_make_room(scene: Scene) -> Json:
+    """The one move, or none, after which the new instance fits."""
+    words = ("--json", "--verify-plan", "--make-room=1", *scene.options)
+    done = run("make-room", *words, stdin=as_bytes(scene.finished()))
+    assert done.returncode in (0, 1), done.stderr.decode()
+    plan: Json = json.loads(done.stdout)
+    assert bool(plan["moves"]) == (done.returncode == 0)
+    return plan

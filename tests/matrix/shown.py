@@ -1,0 +1,39 @@
+"""The paths that decide nothing: what they show of a cluster, so that people see why."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from tests.builders import as_bytes
+from tests.command import run
+
+from .requests import between_world, moving_world
+from .worlds import Scene
+
+Json = dict[str, Any]
+
+__all__ = ["cluster", "report", "show"]
+
+
+def cluster(kind: str, split: bool) -> Scene:
+    """The subject at its source."""
+    return between_world(kind, split) if split else moving_world(kind, split)
+
+
+def show(scene: Scene) -> Json:
+    """All that `show` knows of the cluster."""
+    done = run("show", "--json", stdin=as_bytes(scene.finished()))
+    assert done.returncode == 0, done.stderr.decode()
+    return json.loads(done.stdout)  # type: ignore[no-any-return]
+
+
+def report(scene: Scene) -> Json:
+    """The page about the cluster."""
+    with tempfile.TemporaryDirectory() as folder:
+        page = Path(folder) / "page.html"
+        done = run("report", f"--html={page}", *scene.options, stdin=as_bytes(scene.finished()))
+        assert done.returncode == 0, done.stderr.decode()
+        return {"page": page.read_text()}
