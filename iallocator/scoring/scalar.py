@@ -107,6 +107,10 @@ class ScalarKernel:
             self._views[index] = view
         return view
 
+    def look_again(self) -> None:
+        """Take the nodes as they are now; only of use without a scope: scores are not renewed."""
+        self._views.clear()
+
     def score(self) -> float:
         """The score as things are."""
         return float(sum(terms(self.totals, (), sqrt)))

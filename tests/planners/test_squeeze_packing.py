@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import random
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +12,13 @@ import pytest
 
 from benchmarks.clusters import Shape, document
 from iallocator.cli import main
+from iallocator.model.state import State
 from iallocator.planners.balance.greedy import GreedyBalancer
-from iallocator.planners.plan import Plan
+from iallocator.planners.squeeze.feasibility import _Attempt
+from iallocator.planners.squeeze.headroom import Headroom
+from iallocator.planners.squeeze.packing import Rooms
+from iallocator.wire.document import read_cluster
+from iallocator.wire.reading import Reading
 
 Json = dict[str, Any]
 
@@ -52,14 +59,44 @@ def test_squeeze_balances_once_where_packing_answers(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Of all sets of nodes that are asked about only the last is balanced."""
-    runs: list[GreedyBalancer] = []
-    run = GreedyBalancer.run
+    runs: list[object] = []
+    follow = _Attempt.follow
 
-    def counted(self: GreedyBalancer, by_value: bool = False) -> Plan:
+    def counted(self: _Attempt, way: Sequence[Any]) -> None:
         runs.append(self)
-        return run(self, by_value)
+        follow(self, way)
 
-    monkeypatch.setattr(GreedyBalancer, "run", counted)
+    monkeypatch.setattr(_Attempt, "follow", counted)
     plan = _squeeze(Shape(10, "rbd"), tmp_path, capsys)
     assert len(plan["nodes"]) > 2
     assert len(runs) == 1
+
+
+def test_rooms_are_what_the_reserve_leaves_at_any_time() -> None:
+    """Instances come and go; the room that is kept is that of the plain sums, and the order."""
+    rng = random.Random(5)
+    cluster = read_cluster(document(Shape(6, "drbd", per_node=4, crowding=0.3)), Reading())
+    state, nodes = State(cluster), [node.index for node in cluster.nodes][1:]
+    reserve = Headroom(cluster.groups[0].policy.standard, 2.0, local=True)
+    rooms = Rooms(state, nodes, reserve)
+
+    def plain(index: int) -> float:
+        node = cluster.nodes[index]
+        memory, later, cpus = reserve.slack(state, index)
+        memory = min(memory - state.reserved[index], later)
+        return min(memory / node.total_memory, cpus / (node.vcpu_ratio * node.total_cpus))
+
+    for _ in range(40):
+        instance = rng.choice(cluster.instances)
+        before, after = state.where[instance.name], tuple(rng.sample(range(6), 2))
+        state.remove(instance, before)
+        peers = state.peers[after[1]].get(after[0], 0)
+        foreseen = (
+            rooms.of(after[0], instance.as_primary),
+            rooms.of(after[1], instance.as_secondary, peers + instance.memory),
+        )
+        state.place(instance, after)
+        rooms.renew([*before, *after])
+        assert foreseen == pytest.approx([plain(index) for index in after])
+        assert list(rooms.ranked()) == sorted(nodes, key=lambda index: -plain(index))
+        assert next(rooms.ranked()) == max(nodes, key=plain)

@@ -173,9 +173,11 @@ class MoveLimits:
 
     def _as_it_is(self) -> ScalarKernel:
         version = self._state.version
-        if self._kernel is None or version != self._version:
-            self._version = version
+        if self._kernel is None or (self._scope and version != self._version):
             self._kernel = ScalarKernel(self._state, self._scope, self._fixed)
+        elif version != self._version:
+            self._kernel.look_again()
+        self._version = version
         return self._kernel
 
 

@@ -14,6 +14,7 @@ from iallocator.planners.balance.move_kinds import MoveRules
 from iallocator.planners.balance.problem import BalanceProblem
 from iallocator.planners.power_state import Switched
 from iallocator.planners.squeeze.amounts import Amounts
+from iallocator.planners.squeeze.emptying import empty
 from iallocator.planners.squeeze.headroom_repair import repair
 from iallocator.planners.squeeze.packing import pack, scored
 from iallocator.scoring.state_score import score_of
@@ -233,10 +234,8 @@ class Feasibility:
         for instances in self._worlds:
             whole: Phase = (self._whole, instances)
             first: Phase = (self._first, instances)
-            if tidy:
-                yield [whole]
             yield [first, whole]
-            if not tidy and self._cheap:
+            if tidy or self._cheap:
                 yield [whole]
             largest_first = [(self._first, some) for some in self._by_size(instances, off)]
             if len(largest_first) > 1:
@@ -277,7 +276,10 @@ class _Attempt:
             self._arena = BalanceProblem(
                 self._state, relief.scope, self._fixed, instances, now, relief.relations
             )
-            plan = GreedyBalancer(self._arena, relief.limits, relief.progress).run()
+            if rules.evacuate_only:
+                plan = empty(self._arena, relief.limits, relief.progress)
+            else:
+                plan = GreedyBalancer(self._arena, relief.limits, relief.progress).run()
             if plan.stop:
                 raise plan.stop
             self.moves += plan.moves

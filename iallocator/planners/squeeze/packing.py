@@ -1,11 +1,15 @@
 """Emptying nodes at once: each instance, the largest first, to where most room is left.
 
 Whether a set of nodes can be freed is asked many times, and a balanced end is of use only once.
-Here no move is compared with all others, so that an answer costs instances × nodes.
+Here no move is compared with all others, so that an answer costs about as much as the moves.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_left, insort
+from itertools import islice
+
+from iallocator.model.columns import CPUS, MEMORY, MEMORY_LATER
 from iallocator.model.moves import apply_steps, places_after
 from iallocator.placement.verdict.move_limits import MoveLimits
 from iallocator.planners.balance.move_kinds import KINDS
@@ -14,7 +18,7 @@ from iallocator.scoring.state_score import score_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from iallocator.model.instance import Instance
     from iallocator.model.state import State
@@ -22,12 +26,17 @@ if TYPE_CHECKING:
     from iallocator.planners.balance.problem import BalanceProblem
     from iallocator.planners.squeeze.headroom import Headroom
 
-    Place = tuple[MoveKind, int]
+    Nodes = tuple[int, ...]
+    Place = tuple[MoveKind, int, Nodes]
+    """A move, its target, and the nodes after it."""
 
-__all__ = ["pack", "scored"]
+__all__ = ["Rooms", "pack", "scored"]
 
 TARGETS = 6
 """New secondaries of a drbd instance that are compared, those with most room."""
+
+NOTHING: Sequence[float] = (0,) * (max(CPUS, MEMORY, MEMORY_LATER) + 1)
+"""What does not change a node."""
 
 
 def pack(arena: BalanceProblem, off: frozenset[int], reserve: Headroom) -> list[PlannedMove]:
@@ -56,89 +65,117 @@ def scored(state: State, scope: Sequence[int], moves: Sequence[PlannedMove]) -> 
     return moves[-1].score if moves else score_of(state, scope)
 
 
+class Rooms:
+    """How much room nodes have: the share that is left beside the reserve, of what is scarcest.
+
+    Those of `nodes` are kept, in the order of most room; `renew` tells which nodes changed.
+    """
+
+    __slots__ = ("_entries", "_order", "_reserve", "_state")
+
+    def __init__(self, state: State, nodes: Sequence[int], reserve: Headroom) -> None:
+        self._state = state
+        self._reserve = reserve
+        self._entries = {index: (-self.of(index), k, index) for k, index in enumerate(nodes)}
+        self._order = sorted(self._entries.values())
+
+    def of(self, index: int, more: Sequence[float] = NOTHING, reserved: float = 0) -> float:
+        """The room of a node once `more` is added to it, and `reserved` MiB are reserved there."""
+        state, node = self._state, self._state.cluster.nodes[index]
+        columns, wanted = state.columns, self._reserve.instance
+        reserved = max(reserved, state.reserved[index])
+        memory = columns[MEMORY][index] + more[MEMORY] - reserved
+        memory = min(memory, columns[MEMORY_LATER][index] + more[MEMORY_LATER])
+        size = node.vcpu_ratio * node.total_cpus
+        cpus = size - columns[CPUS][index] - more[CPUS] - wanted.vcpus
+        return min((memory - wanted.memory - 1) / (node.total_memory or 1), cpus / (size or 1))
+
+    def renew(self, nodes: Iterable[int]) -> None:
+        """Look at `nodes` again, which have changed."""
+        for index in self._entries.keys() & nodes:
+            entry = self._entries[index]
+            del self._order[bisect_left(self._order, entry)]
+            entry = self._entries[index] = (-self.of(index), *entry[1:])
+            insort(self._order, entry)
+
+    def ranked(self) -> Iterator[int]:
+        """The nodes with most room first; of equals the first."""
+        return (index for _, _, index in self._order)
+
+
 class _Packing:
     """Finds the next move of one instance."""
 
     def __init__(self, arena: BalanceProblem, off: frozenset[int], reserve: Headroom) -> None:
         self._arena = arena
         self._state = arena.state
-        self._reserve = reserve
         self._off = off
         nodes = arena.state.cluster.nodes
-        self._online = [index for index in arena.scope if nodes[index].online]
+        online = [index for index in arena.scope if nodes[index].online]
         self._limits = MoveLimits(arena.state, arena.fixed, arena.rules.motions)
-        self._room = {index: self._room_of(index) for index in self._online}
+        self._rooms = Rooms(arena.state, online, reserve)
 
     def is_left(self, nodes: Sequence[int]) -> bool:
         """Whether one of `nodes` is to be left."""
         return not self._off.isdisjoint(nodes)
 
-    def _room_of(self, index: int) -> float:
-        """The share of a node that is left beside the reserve, of what is scarcest there."""
-        state, node = self._state, self._state.cluster.nodes[index]
-        memory, later, cpus = self._reserve.slack(state, index)
-        memory = min(memory - state.reserved[index], later)
-        size = node.vcpu_ratio * node.total_cpus
-        return min(memory / (node.total_memory or 1), cpus / (size or 1))
-
     def move(self, instance: Instance) -> PlannedMove | None:
         """Make the best move that leaves fewer nodes to be left; None if there is none."""
         before = self._state.where[instance.name]
-        order = sorted(self._online, key=lambda index: -self._room[index])
-        places = (
-            self._mirrored(instance, before, order)
-            if len(before) > 1
-            else [(KINDS[-1], index) for index in order]
-        )
-        for kind, target in places:
-            if self._allowed(instance, before, places_after(before, kind.steps(before, target))):
-                return self._made(instance, before, kind, target)
-        return None
+        with self._state.trial():
+            self._state.remove(instance, before)
+            place = self._first_allowed(instance, before)
+        if place is None:
+            return None
+        kind, target, after = place
+        self._state.remove(instance, before)
+        self._state.place(instance, after)
+        self._rooms.renew((*before, *after))
+        steps = kind.steps(before, target)
+        notation = kind.notation(self._state.cluster.nodes[target].name)
+        return PlannedMove(instance, before, steps, notation, 0.0, traffic(instance, kind.letters))
 
-    def _mirrored(
-        self, instance: Instance, before: tuple[int, ...], order: Sequence[int]
-    ) -> list[Place]:
+    def _first_allowed(self, instance: Instance, before: Nodes) -> Place | None:
+        """The best place that is allowed for an instance that is off the state."""
+        places = self._pairs(instance, before) if len(before) > 1 else self._singles()
+        allows = self._limits.allow
+        return next((place for place in places if allows(instance, before, place[2])), None)
+
+    def _singles(self) -> Iterator[Place]:
+        """The places of an instance on shared storage, those with most room first."""
+        return ((KINDS[-1], index, (index,)) for index in self._rooms.ranked())
+
+    def _pairs(self, instance: Instance, before: Nodes) -> Iterator[Place]:
         """The places of a drbd instance, those first that leave most room where they are least."""
         rules, nodes = self._arena.rules, self._state.cluster.nodes
         online = nodes[before[0]].online, nodes[before[1]].online
+        here = sum(index in self._off for index in before)
+        targets = self._targets(before)
         found: list[tuple[float, Place]] = []
         for kind in KINDS[:-1]:
             if not rules.allows(kind, *online):
                 continue
-            for target in self._targets(kind, before, order):
+            for target in targets if kind.targeted else ():
                 after = places_after(before, kind.steps(before, target))
-                if sum(n in self._off for n in after) < sum(n in self._off for n in before):
-                    found.append((self._left(instance, before, after), (kind, target)))
+                if sum(index in self._off for index in after) < here:
+                    found.append((self._left(instance, after), (kind, target, after)))
         found.sort(key=lambda one: -one[0])
-        return [place for _, place in found]
+        yield from (place for _, place in found)
 
-    @staticmethod
-    def _targets(kind: MoveKind, before: tuple[int, ...], order: Sequence[int]) -> Iterator[int]:
-        if not kind.targeted:
-            return
-        others = [index for index in order if index not in before]
-        yield from others[:TARGETS]
+    def _targets(self, before: Nodes) -> list[int]:
+        """The new secondaries that are compared."""
+        others = (index for index in self._rooms.ranked() if index not in before)
+        return list(islice(others, TARGETS))
 
-    def _left(self, instance: Instance, before: tuple[int, ...], after: tuple[int, ...]) -> float:
-        """The least room of the nodes `after` with the instance there."""
-        with self._state.trial():
-            self._state.remove(instance, before)
-            self._state.place(instance, after)
-            return min(self._room_of(index) for index in after if index not in self._off)
-
-    def _allowed(self, instance: Instance, before: tuple[int, ...], after: tuple[int, ...]) -> bool:
-        state = self._state
-        with state.trial():
-            state.remove(instance, before)
-            return self._limits.allow(instance, before, after)
-
-    def _made(
-        self, instance: Instance, before: tuple[int, ...], kind: MoveKind, target: int
-    ) -> PlannedMove:
-        """Carry out a move."""
-        steps = kind.steps(before, target)
-        after = apply_steps(self._state, instance, steps)
-        for index in {*before, *after}.intersection(self._room):
-            self._room[index] = self._room_of(index)
-        notation = kind.notation(self._state.cluster.nodes[target].name)
-        return PlannedMove(instance, before, steps, notation, 0.0, traffic(instance, kind.letters))
+    def _left(self, instance: Instance, after: Nodes) -> float:
+        """The least room of the nodes `after` that stay, with the instance there."""
+        primary, secondary = after
+        rooms = []
+        if primary not in self._off:
+            rooms.append(self._rooms.of(primary, instance.as_primary))
+        if secondary not in self._off:
+            reserved = 0.0
+            if instance.reserves:
+                reserved = self._state.peers[secondary].get(primary, 0) + instance.memory
+            rooms.append(self._rooms.of(secondary, instance.as_secondary, reserved))
+        return min(rooms)
