@@ -7,12 +7,12 @@ candidate in place; the simulation.
 
 from __future__ import annotations
 
-from iallocator.limits.migration import may_not_receive
 from iallocator.model.columns import MEMORY
-from iallocator.n1.bounds import Demand, Room, demand_of, verdict
+from iallocator.n1.bounds import demand_of, verdict
 from iallocator.n1.effort import UndecidedError
+from iallocator.n1.failure_watch import FailureWatch
 from iallocator.n1.simulation import Simulation
-from iallocator.n1.verdicts import INFINITE, LOST, SAFE, UNKNOWN
+from iallocator.n1.verdicts import LOST, UNKNOWN
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from iallocator.model.cluster import Group
     from iallocator.model.instance import Instance
     from iallocator.model.state import State
+    from iallocator.n1.failure_watch import Demands
     from iallocator.n1.loss.evacuation import Loss
     from iallocator.n1.loss.no_worse import NoWorse
     from iallocator.n1.rules import Rules
@@ -44,8 +45,8 @@ class N1Cache:
     __slots__ = ("demands", "watches")
 
     def __init__(self) -> None:
-        self.demands: dict[int, tuple[int, Demand | None]] = {}
-        self.watches: dict[int, _FailureWatch] = {}
+        self.demands: Demands = {}
+        self.watches: dict[int, FailureWatch] = {}
 
 
 class N1Check:
@@ -78,7 +79,7 @@ class N1Check:
         self._rules = rules
         self._scope = scope
         self._simulation = Simulation(state, kernels, rules, scope)
-        self._watches: dict[int, _FailureWatch] = {}
+        self._watches: dict[int, FailureWatch] = {}
         self._survived: dict[int, bool] = {} if survived is None else survived
 
     def accepts(self, instance: Instance, nodes: tuple[int, ...]) -> bool:
@@ -222,16 +223,17 @@ class N1Check:
         self._survived.update((node, node not in lost) for node in new)
         return [node for node in failing if self._survived[node]]
 
-    def _watch(self, group: Group) -> _FailureWatch:
+    def _watch(self, group: Group) -> FailureWatch:
         watch = self._watches.get(group.index)
         if watch is None:
             failing = self._rules.failing(self._state.cluster, group, self._scope)
             known = self._remembered.watches.get(group.index)
-            if known is not None and known.still_true(self._state, failing):
+            demands = self._remembered.demands
+            if known is not None and known.catch_up(self._state, self._rules, failing, demands):
                 watch = known
                 watch.refuter = None
             else:
-                watch = _FailureWatch(self._state, self._rules, failing, self._remembered.demands)
+                watch = FailureWatch(self._state, self._rules, failing, self._remembered.demands)
                 self._remembered.watches[group.index] = watch
             self._watches[group.index] = watch
         return watch
@@ -241,89 +243,3 @@ def _cheap(state: State, rules: Rules, node: int) -> tuple[int, float]:
     """The cheap verdict on a node's failure, as the state is now."""
     targets = rules.targets(state.cluster, state.cluster.nodes[node].group)
     return verdict(state, node, demand_of(state, node, rules), rules, targets)
-
-
-class _FailureWatch:
-    """What is known of the failures in a group before any candidate is placed.
-
-    Attributes
-    ----------
-    failing:
-        The nodes whose failure has to be survived.
-    movers:
-        (spare memory, node) of the failures where something needs a new node, the most
-        critical first; -1 where the cheap test does not tell.
-    refuter:
-        The node whose failure refuted the last candidate that was refused.
-    """
-
-    __slots__ = ("_demands", "_onto", "_revisions", "_state", "failing", "movers", "refuter")
-
-    def __init__(
-        self,
-        state: State,
-        rules: Rules,
-        failing: Sequence[int],
-        demands: dict[int, tuple[int, Demand | None]],
-    ) -> None:
-        self._state = state
-        self.failing = frozenset(failing)
-        self.refuter: int | None = None
-        self.movers: list[tuple[float, int]] = []
-        self._demands: dict[int, Demand] = {}
-        self._onto: dict[int, list[tuple[int, float]]] = {}
-        rooms: dict[int, Room] = {}
-        for node in failing:
-            group = state.cluster.nodes[node].group
-            targets = rules.targets(state.cluster, group)
-            if group.index not in rooms and targets:
-                rooms[group.index] = Room(state, targets)
-            revision, demand = demands.get(node, (-1, None))
-            if demand is None or revision != state.revisions[node]:
-                demand = demand_of(state, node, rules)
-                demands[node] = state.revisions[node], demand
-            self._demands[node] = demand
-            room = rooms.get(group.index)
-            kind, spare = verdict(state, node, demand, rules, targets, room)
-            if kind == LOST and not (rules.strict or rules.exact):
-                continue
-            if kind != SAFE:
-                spare = -1
-            if spare != INFINITE and (demand.movers or not rules.exact):
-                self.movers.append((spare, node))
-            for secondary, amount in demand.failovers.items():
-                self._onto.setdefault(secondary, []).append((node, amount))
-        concerned = self.failing.union(*(room.members for room in rooms.values()), self._onto)
-        self._revisions = {} if state.trying else {i: state.revisions[i] for i in concerned}
-        self.movers.sort()
-        for failovers in self._onto.values():
-            failovers.sort(key=_amount, reverse=True)
-
-    def still_true(self, state: State, failing: Sequence[int]) -> bool:
-        """Whether these failures would be found as they were."""
-        now = state.revisions
-        return (
-            state is self._state
-            and not state.trying
-            and bool(self._revisions)
-            and self.failing == frozenset(failing)
-            and all(now[index] == then for index, then in self._revisions.items())
-        )
-
-    def onto(self, node: int) -> list[tuple[int, float]]:
-        """(failing node, MiB that fail over from there to `node`), the most first."""
-        return self._onto.get(node, [])
-
-    def takes_over(self, rules: Rules, instance: Instance, nodes: tuple[int, ...]) -> bool:
-        """Whether the new primary's failure is plainly survived: only failovers, and room."""
-        demand = self._demands[nodes[0]]
-        if rules.strict or len(nodes) < 2 or demand.movers or demand.intricate or demand.single:
-            return False
-        if may_not_receive(self._state.cluster, nodes[0], nodes[1:]):
-            return False
-        amount = demand.failovers.get(nodes[1], 0) + instance.memory
-        return self._state.columns[MEMORY][nodes[1]] - amount > 0
-
-
-def _amount(failover: tuple[int, float]) -> float:
-    return failover[1]

@@ -12,9 +12,9 @@ from iallocator.planners.balance.greedy import GreedyBalancer
 from iallocator.planners.balance.move_kinds import MoveRules
 from iallocator.planners.balance.problem import BalanceProblem
 from iallocator.planners.plan import Plan
+from iallocator.planners.power_state import Switched
 from iallocator.planners.squeeze import emptying
 from iallocator.planners.squeeze.emptying import empty
-from iallocator.planners.squeeze.power_state import Switched
 from iallocator.planners.stop_criteria import StopCriteria
 from iallocator.wire.document import read_cluster
 from iallocator.wire.reading import Reading

@@ -184,7 +184,7 @@ class Mover:
             return None
         if instance.template != "drbd":
             return MoveOption(0.0, nodes, [(FAILOVER_TO, nodes[0])])
-        steps = context.evaluator(group).for_steps(_LentScope(context, self.ranking))
+        steps = context.evaluator(group).for_steps(_Unscored(context))
         return move_pair(context, steps, instance, nodes[:1], nodes[1:]).best
 
     def _limits_allow(self, instance: Instance, group: Group, nodes: Nodes) -> bool:
@@ -227,19 +227,19 @@ class Mover:
         return offers.line or "the other groups have no nodes"
 
 
-class _LentScope(ScoreScope):
-    """The kernel that the ranking keeps: nobody asks for the score of steps."""
+class _Unscored(ScoreScope):
+    """No nodes: of steps nobody asks for the score, so that what knows the limits will do."""
 
-    __slots__ = ("_ranking",)
+    __slots__ = ("_context",)
 
-    def __init__(self, context: Working, ranking: AcrossGroups) -> None:
+    def __init__(self, context: Working) -> None:
         super().__init__(context, ())
-        self._ranking = ranking
+        self._context = context
 
     @property
     def kernel(self) -> Kernel:
-        """As the ranking has it, with the instance where it is."""
-        return self._ranking.kernel
+        """As the state is now, with the instance where it is."""
+        return self._context.kernels.checker(self._context.state)
 
 
 class _Refusals:
