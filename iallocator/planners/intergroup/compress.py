@@ -16,6 +16,7 @@ from iallocator.planners.intergroup.moving import Mover
 from iallocator.planners.intergroup.partitions import Peers
 from iallocator.planners.intergroup.resources import KINDS, free_of, plus, total_of, used_by
 from iallocator.planners.intergroup.result import IntergroupResult, until_stopped
+from iallocator.planners.intergroup.verdicts import IMPOSSIBLE, NOTHING, unfinished
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -32,6 +33,8 @@ LARGE = 20_000
 """Instances × nodes from which on equal instances are placed by one ranking."""
 
 NEVER = "the plan ended before it was tried"
+
+BEGUN = "the plan ended while it was tried"
 
 
 def compress(context: Working) -> IntergroupResult:
@@ -63,6 +66,7 @@ class _Compression:
         self.held = {g.index: self._held(g) for g in groups}
         self.rooms: dict[int, float] = {}
         self.evacuable: list[Group] = []
+        self.verdicts: dict[int, str] = {}
 
     def _held(self, group: Group) -> list[Instance]:
         """The instances with a node in `group`, the largest first."""
@@ -87,11 +91,15 @@ class _Compression:
         done = self.done
         hindered = forbidden(self.context.settings)
         if hindered:
+            self.verdicts = {row.group.index: IMPOSSIBLE for row in done.groups}
             return hindered
         candidates = []
         for row in done.groups:
             row.reason = self._unfit(row.group)
-            if not row.reason:
+            if row.reason:
+                held = self.held[row.group.index]
+                self.verdicts[row.group.index] = IMPOSSIBLE if held else NOTHING
+            else:
                 row.reason = NEVER
                 candidates.append(row)
         candidates.sort(key=lambda row: -self.share(row.group))
@@ -159,9 +167,11 @@ class _Compression:
         """Try to empty one group; the state is as it was afterwards."""
         group, mover = row.group, self.mover
         instances = self.held[group.index]
+        row.reason = BEGUN
         for instance in instances:
             hindered = self.mover.immovable(instance)
             if hindered:
+                self.verdicts[group.index] = IMPOSSIBLE
                 row.reason = f"{instance.name} has to stay: {hindered}"
                 return
         mover.ranking.twins = len(instances) * len(self.context.cluster.nodes) > LARGE
@@ -169,6 +179,7 @@ class _Compression:
         mover.ranking.twins = False
         for move in reversed(done.moves):
             mover.put(move.instance, move.before)
+        self.verdicts[group.index] = done.verdict
         if done.failed is not None:
             row.reason = f"{done.failed.name} has no place: {done.reason}"
             return
@@ -201,6 +212,7 @@ class _Compression:
                 "free": dict(zip(KINDS, self.free[index])),
                 "share_free": self.share(row.group),
                 "evacuable": can,
+                "verdict": self.verdicts.get(index, unfinished(done.plan.interrupted)),
             }
             if not can:
                 row.reason = row.reason or done.plan.reason

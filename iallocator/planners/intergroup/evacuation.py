@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from iallocator.placement.several.move_task import MoveTask
 from iallocator.planners.intergroup.moving import planned
+from iallocator.planners.intergroup.verdicts import FOUND, IMPOSSIBLE, OUT_OF_TIME, UNDECIDED
 from iallocator.planners.plan import mark_units
-from iallocator.solver.problem import FOUND, IMPOSSIBLE
+from iallocator.solver.problem import FOUND as SOLVED
+from iallocator.solver.problem import IMPOSSIBLE as PROVED
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -21,6 +23,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Evacuation", "evacuate"]
 
+SEARCHED = 1_000_000
+"""Places of all instances together up to which an exact search has a chance to end in time."""
+
 
 class Evacuation:
     """What came of moving instances away.
@@ -33,14 +38,22 @@ class Evacuation:
         The instance that has no place; None if all have one.
     reason:
         Why it has none; or how places for all were found, if not one after the other.
+    verdict:
+        See `iallocator.planners.intergroup.verdicts`.
     """
 
-    __slots__ = ("failed", "moves", "reason")
+    __slots__ = ("failed", "moves", "reason", "verdict")
 
     def __init__(self) -> None:
         self.moves: list[PlannedMove] = []
         self.failed: Instance | None = None
         self.reason = ""
+        self.verdict = FOUND
+
+    def give_up(self, reason: str, verdict: str) -> None:
+        """Say why no more is tried, and what that proves."""
+        self.reason += reason
+        self.verdict = verdict
 
 
 def evacuate(
@@ -64,7 +77,7 @@ def evacuate(
         mover.context.keep_going()
         outcome = mover.relocate(instance, targets(instance))
         if outcome.best is None:
-            done.failed, done.reason = instance, outcome.message
+            done.failed, done.reason, done.verdict = instance, outcome.message, UNDECIDED
             break
         made.append((instance, state.where[instance.name], outcome.best))
         mover.apply(instance, outcome.best)
@@ -108,27 +121,36 @@ def _at_once(
     context, failed = mover.context, done.failed
     assert failed is not None
     if mover.immovable(failed):
+        done.verdict = IMPOSSIBLE
         return []
     if not taken or mover.relocate(failed, targets(failed)).best is None:
-        if not mover.hasty:
-            done.reason += "; it has no place even if it comes first"
+        if mover.hasty:
+            done.verdict = OUT_OF_TIME
+        else:
+            alone = IMPOSSIBLE if context.plain else UNDECIDED  # others may have to come first
+            done.give_up("; it has no place even if it comes first", alone)
         return []
     if not context.settings.searches:
-        done.reason += "; no exact search was made"
+        done.give_up("; no exact search was made", UNDECIDED)
+        return []
+    choices = sum(_choices(instance, targets(instance)) for instance in instances)
+    if choices > SEARCHED:
+        why = f"; {choices} places in question are too many for an exact search"
+        done.give_up(why, OUT_OF_TIME)
         return []
     found = _search(mover, instances, targets, failed)
     if found is None:
-        done.reason += "; nothing was left to spend on an exact search"
+        done.give_up("; nothing was left to spend on an exact search", OUT_OF_TIME)
         return []
     status, note, moves = found
-    if status != FOUND or len(moves) < len(instances):
-        done.reason += note
+    if status != SOLVED or len(moves) < len(instances):
+        done.give_up(note, IMPOSSIBLE if status == PROVED else OUT_OF_TIME)
         return []
     made = []
     for instance, move in moves:
         made.append((instance, context.state.where[instance.name], move))
         mover.apply(instance, move)
-    done.failed, done.reason = None, "placed together by exact search"
+    done.failed, done.reason, done.verdict = None, "placed together by exact search", FOUND
     return made
 
 
@@ -149,8 +171,13 @@ def _search(
     if hopeless:
         note = f"; {hopeless[0]} has no place even if it comes first"
     moves = [(instance, outcome.best) for instance, outcome in found.moves if outcome.best]
-    status = IMPOSSIBLE if found.hopeless else found.status
+    status = PROVED if found.hopeless else found.status
     return status, note, moves
+
+
+def _choices(instance: Instance, groups: Sequence[Group]) -> int:
+    """How many places an exact search would have to look at for one instance, at most."""
+    return sum(len(group.nodes) ** instance.required_nodes for group in groups)
 
 
 def _task(mover: Mover, instance: Instance, groups: Sequence[Group]) -> MoveTask:

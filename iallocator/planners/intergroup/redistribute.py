@@ -14,6 +14,7 @@ from iallocator.planners.intergroup.health import HEALTHY, Health, examine, stra
 from iallocator.planners.intergroup.moving import Mover
 from iallocator.planners.intergroup.partitions import Peers
 from iallocator.planners.intergroup.result import IntergroupResult, until_stopped
+from iallocator.planners.intergroup.verdicts import IMPOSSIBLE, NOTHING, UNDECIDED, unfinished
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -52,6 +53,7 @@ class _Redistribution:
         self.repaired: set[int] = set()
         self.healthy: list[Group] = []
         self.targets: dict[str, list[Group]] = {}
+        self.verdicts: dict[int, str] = {}
 
     def run(self) -> str:
         """Find out who is healthy, then repair the others; why it ends."""
@@ -89,8 +91,10 @@ class _Redistribution:
         taken, reason = self._taken(group)
         if reason:
             row.reason = reason
+            self.verdicts[group.index] = IMPOSSIBLE
             return
         done = evacuate(mover, taken, lambda i: self._targets(i, group))
+        self.verdicts[group.index] = done.verdict
         if done.failed is not None:
             row.reason = (
                 f"{len(taken)} instances would have to leave; "
@@ -101,6 +105,7 @@ class _Redistribution:
         if worse is not None or not self._is_healthy(group):
             for move in reversed(done.moves):
                 mover.put(move.instance, move.before)
+            self.verdicts[group.index] = UNDECIDED
             told = f"make group {worse.name} unhealthy" if worse else "not be enough"
             row.reason = f"moving {len(taken)} instances would {told}"
             return
@@ -201,10 +206,19 @@ class _Redistribution:
         for row in looked_at:
             health = self.health[row.group.index]
             repaired = row.group.index in self.repaired
-            row.members = {"state": health.state, "repaired": repaired}
+            verdict = self._verdict(row.group)
+            row.members = {"state": health.state, "repaired": repaired, "verdict": verdict}
             told = health.describe(nodes)
             stopped = "" if health.state == HEALTHY else self.done.plan.reason
             row.reason = ": ".join(filter(None, (told, row.reason or stopped)))
+
+    def _verdict(self, group: Group) -> str:
+        """What becomes of `group`; who is not tried has nowhere to go, or there was no time."""
+        if self.health[group.index].state == HEALTHY:
+            return NOTHING
+        plan = self.done.plan
+        untried = unfinished(plan.interrupted) if plan.stop else IMPOSSIBLE
+        return self.verdicts.get(group.index, untried)
 
 
 def _nothing_to_do(

@@ -121,6 +121,7 @@ def statistic_grid(before: Sequence[Json], after: Sequence[Json] | None) -> Grid
 
 
 GROUP_MEMBERS = {"state": "state", "repaired": "repaired", "evacuable": "could be emptied",
+                 "verdict": "verdict",
                  "moves": "moves", "out": "out", "in": "in"}  # fmt: skip
 """Members of what planners say of groups that are shown, with what they are called."""
 
