@@ -23,14 +23,14 @@ from iallocator.n1.verdicts import INFINITE, LOST, SAFE, UNKNOWN, share_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from iallocator.model.instance import Instance
     from iallocator.model.state import State
     from iallocator.n1.pools.share import Share
     from iallocator.n1.rules import Rules
 
-__all__ = ["Demand", "Room", "demand_of", "verdict"]
+__all__ = ["Demand", "Room", "demand_of", "takes_over", "verdict"]
 
 
 class Demand:
@@ -276,6 +276,12 @@ def verdict(
     return SAFE, -1 if demand.plain else spare
 
 
+def takes_over(state: State, demand: Demand, secondaries: Iterable[int]) -> bool:
+    """Whether each of `secondaries`, of `demand`, has the memory for what fails over to it."""
+    memory, failovers = state.columns[MEMORY], demand.failovers
+    return all(memory[index] > failovers[index] for index in secondaries)
+
+
 def _failovers_fail(state: State, node: int, demand: Demand, rules: Rules) -> bool:
     """Whether some secondary cannot take over the drbd primaries of `node`."""
     if not demand.failovers:
@@ -283,9 +289,8 @@ def _failovers_fail(state: State, node: int, demand: Demand, rules: Rules) -> bo
     if may_not_receive(state.cluster, node, demand.failovers):
         return True
     columns = state.columns
-    for secondary, amount in demand.failovers.items():
-        if columns[MEMORY][secondary] - amount <= 0:
-            return True
+    if not takes_over(state, demand, demand.failovers):
+        return True
     if not rules.strict:
         return not all(state.cluster.nodes[s].online for s in demand.failovers)
     if state.cluster.nodes[node].online and columns[DISK][node] <= 0:

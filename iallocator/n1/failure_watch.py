@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from iallocator.limits.migration import may_not_receive
 from iallocator.model.columns import MEMORY
-from iallocator.n1.bounds import Demand, Room, demand_of, verdict
+from iallocator.n1.bounds import Demand, Room, demand_of, takes_over, verdict
 from iallocator.n1.verdicts import INFINITE, LOST, SAFE
 
 TYPE_CHECKING = False
@@ -145,12 +145,20 @@ class FailureWatch:
         if self._wide:
             return False
         for node, demand in list(self._demands.items()):
-            if node in changed or not demand.failovers.keys().isdisjoint(changed):
+            if node in changed or not self._still_saved(node, demand, changed):
                 targets = rules.targets(state.cluster, state.cluster.nodes[node].group)
                 self._note(node, self._asked(node, rules, targets, None, demands))
         self._sort()
         self._revisions |= {index: state.revisions[index] for index in (*changed, *self._onto)}
         return not self._wide
+
+    def _still_saved(self, node: int, demand: Demand, changed: Collection[int]) -> bool:
+        """Whether a failure is survived as before: nothing else has changed than where it goes."""
+        concerned = demand.failovers.keys() & changed
+        if not concerned:
+            return True
+        noted = self._noted.get(node) is demand.failovers
+        return noted and takes_over(self._state, demand, concerned)
 
     def onto(self, node: int) -> Iterator[tuple[int, float]]:
         """(failing node, MiB that fail over from there to `node`), the most first."""
