@@ -1,0 +1,104 @@
+"""The verdict on every group: found, proved impossible, out of time, undecided, nothing to do."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from iallocator.planners.intergroup import evacuation
+from iallocator.planners.intergroup.moving import Mover
+from tests.builders import cluster
+
+from .worlds import Capture, Json, by_group, on_shared, plan_of, random_super_cluster
+
+OFFLINE = {"node1": {"offline": True}}
+
+
+def _crowded(east: int) -> Json:
+    """Return three instances of so many MiB on one node, and two nodes with 5 GiB free each."""
+    instances = {name: on_shared("node1", memory=east) for name in "abc"}
+    instances |= {f"w{k}": on_shared(f"node{k}", memory=3192) for k in (2, 3)}
+    document = cluster({"east": 1, "west": 2}, instances=instances)
+    document["nodes"]["node1"] |= {"total_memory": 16000, "free_memory": 16000 - 3 * east}
+    return document
+
+
+def _verdict(plan: Json, group: str = "east") -> str:
+    said: str = by_group(plan)[group]["verdict"]
+    return said
+
+
+@pytest.mark.parametrize(
+    ("memory", "options", "verdict"),
+    [
+        (2400, (), "found"),
+        (3000, (), "impossible"),
+        (3000, ("--exact-search=no",), "undecided"),
+        (5200, (), "impossible"),
+    ],
+)
+def test_compress_says_a_verdict_for_each_group(
+    memory: int, options: tuple[str, ...], verdict: str, tmp_path: Path, capsys: Capture
+) -> None:
+    """Two fit on each node, or one, or none; without a search it is not known that three do not."""
+    plan = plan_of("compress", _crowded(memory), tmp_path, capsys, "--n1=off", *options)
+    assert _verdict(plan) == verdict
+
+
+def test_compress_where_a_search_would_be_too_large_is_out_of_time(
+    tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A search that cannot end is not begun, and its size is said."""
+    monkeypatch.setattr(evacuation, "SEARCHED", 5)
+    plan = plan_of("compress", _crowded(3000), tmp_path, capsys, "--n1=off")
+    assert _verdict(plan) == "out of time"
+    assert "6 places in question are too many" in by_group(plan)["east"]["reason"]
+
+
+@pytest.mark.parametrize("command", ["compress", "redistribute"])
+def test_groups_that_time_does_not_suffice_for_are_out_of_time(
+    command: str, tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Time is up with the first instance; each group that something has to leave says so."""
+    from iallocator.deadline import TimeIsUp
+
+    def stop(self: Mover, *_: object) -> None:
+        raise TimeIsUp
+
+    monkeypatch.setattr(Mover, "relocate", stop)
+    document = _crowded(2000)
+    document["nodes"]["node1"]["offline"] = command == "redistribute"
+    plan = plan_of(command, document, tmp_path, capsys, "--n1=off")
+    assert _verdict(plan) == "out of time"
+    assert _verdict(plan, "west") == (
+        "nothing to do" if command == "redistribute" else "out of time"
+    )
+
+
+def test_redistribute_says_a_verdict_for_each_group(tmp_path: Path, capsys: Capture) -> None:
+    """East is repaired; west would be lost with more; nobody is left who has nothing to do."""
+    instances = {"a": on_shared("node1", memory=5000)}
+    document = cluster({"east": 2, "west": 2}, instances=instances, changes=OFFLINE)
+    plan = plan_of("redistribute", document, tmp_path, capsys)
+    assert (_verdict(plan), _verdict(plan, "west")) == ("found", "nothing to do")
+    document["instances"] |= {f"w{k}": on_shared(f"node{k}", memory=2000) for k in (3, 4)}
+    for name in ("node3", "node4"):
+        document["nodes"][name]["free_memory"] -= 2000
+    plan = plan_of("redistribute", document, tmp_path, capsys)
+    assert (_verdict(plan), plan["moves"]) == ("impossible", [])
+
+
+@pytest.mark.parametrize("command", ["compress", "redistribute"])
+def test_verdicts_agree_with_what_is_planned(command: str, tmp_path: Path, capsys: Capture) -> None:
+    """Found is what could be emptied or is repaired; there is a reason for all else."""
+    seen: set[str] = set()
+    for seed in range(25):
+        document = random_super_cluster(seed)
+        plan = plan_of(command, document, tmp_path, capsys)
+        for row in plan["groups"]:
+            done = row["evacuable"] if command == "compress" else row["repaired"]
+            assert done == (row["verdict"] == "found"), (seed, row)
+            assert row["reason"] or row["verdict"] in ("found", "nothing to do"), (seed, row)
+            seen.add(row["verdict"])
+    assert {"found", "impossible"} <= seen
