@@ -120,9 +120,14 @@ class Evaluator:
         """The same, but that who leaves a node that is not online is held to as much as others."""
         return self._with(self.motions.unhurried(), self.scope)
 
-    def for_steps(self, scope: ScoreScope) -> Evaluator:
-        """For the steps that lead to a place which was asked for before: all moves are forced."""
-        return self._with(ALL_FORCED, scope)
+    def for_steps(self) -> Evaluator:
+        """For the steps that lead to a place which was asked for before: all moves are forced.
+
+        Nobody asks for their scores, which are of no nodes.
+        """
+        from iallocator.placement.score_scope import Unscored
+
+        return self._with(ALL_FORCED, Unscored(self._working, ()))
 
     def _with(self, motions: Motions, scope: ScoreScope) -> Evaluator:
         return Evaluator(self._working, self.group, self.settings, motions, self.rules, scope)

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from iallocator.model.state import State
     from iallocator.n1.check import N1Check
     from iallocator.n1.rules import Rules
-    from iallocator.scoring import Kernel
+    from iallocator.scoring import Kernel, Kernels
 
     class Maker(Protocol):
         """Makes kernels and checks."""
@@ -19,6 +19,10 @@ if TYPE_CHECKING:
         def state(self) -> State:
             """Who is where."""
 
+        @property
+        def kernels(self) -> Kernels:
+            """What makes kernels."""
+
         def kernel(self, scope: Sequence[int]) -> Kernel:
             """Scores over `scope`, as the state is now."""
 
@@ -26,7 +30,7 @@ if TYPE_CHECKING:
             """N+1 by `rules` as the state is now."""
 
 
-__all__ = ["ScoreScope"]
+__all__ = ["ScoreScope", "Unscored"]
 
 
 class ScoreScope:
@@ -67,3 +71,14 @@ class ScoreScope:
         if check is None:
             check = self._checks[rules.mode] = self._maker.judge(self.nodes, rules)
         return check
+
+
+class Unscored(ScoreScope):
+    """For who asks for limits only, and of a few nodes: scores are of no nodes."""
+
+    __slots__ = ()
+
+    @property
+    def kernel(self) -> Kernel:
+        """What knows the limits, as the state is now."""
+        return self._maker.kernels.checker(self._maker.state)

@@ -12,7 +12,6 @@ from iallocator.placement.across_groups import TWINS, AcrossGroups
 from iallocator.placement.groups import collect_offers
 from iallocator.placement.moves import move_pair
 from iallocator.placement.results import AllocationRequest, MoveOption, MoveResult
-from iallocator.placement.score_scope import ScoreScope
 from iallocator.planners.plan import PlannedMove, traffic
 
 TYPE_CHECKING = False
@@ -23,7 +22,6 @@ if TYPE_CHECKING:
     from iallocator.model.instance import Instance
     from iallocator.n1.check import N1Check
     from iallocator.planners.intergroup.context import Working
-    from iallocator.scoring import Kernel
 
     Nodes = tuple[int, ...]
 
@@ -184,7 +182,7 @@ class Mover:
             return None
         if instance.template != "drbd":
             return MoveOption(0.0, nodes, [(FAILOVER_TO, nodes[0])])
-        steps = context.evaluator(group).for_steps(_Unscored(context))
+        steps = context.evaluator(group).for_steps()
         return move_pair(context, steps, instance, nodes[:1], nodes[1:]).best
 
     def _limits_allow(self, instance: Instance, group: Group, nodes: Nodes) -> bool:
@@ -225,21 +223,6 @@ class Mover:
             )
         offers = collect_offers(self.context, AllocationRequest(instance, groups, new=False))
         return offers.line or "the other groups have no nodes"
-
-
-class _Unscored(ScoreScope):
-    """No nodes: of steps nobody asks for the score, so that what knows the limits will do."""
-
-    __slots__ = ("_context",)
-
-    def __init__(self, context: Working) -> None:
-        super().__init__(context, ())
-        self._context = context
-
-    @property
-    def kernel(self) -> Kernel:
-        """As the state is now, with the instance where it is."""
-        return self._context.kernels.checker(self._context.state)
 
 
 class _Refusals:

@@ -188,7 +188,7 @@ class Absence:
         evaluator = context.evaluator(context.cluster.nodes[home].group)
         with context.state.trial():
             context.state.remove(instance, instance.nodes)
-            takes = evaluator.for_steps(evaluator.scope).takes_primary(instance, home)
+            takes = evaluator.for_steps().takes_primary(instance, home)
         return "" if takes else f"could not come back to {name}, which lacks the room for it"
 
     def _moved(self, unit: Sequence[Instance], gone: frozenset[int], away: Away) -> str:

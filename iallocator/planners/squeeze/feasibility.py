@@ -17,6 +17,7 @@ from iallocator.planners.squeeze.amounts import Amounts
 from iallocator.planners.squeeze.emptying import empty
 from iallocator.planners.squeeze.headroom_repair import repair
 from iallocator.planners.squeeze.packing import pack, scored
+from iallocator.planners.squeeze.straight import straightened
 from iallocator.scoring.state_score import score_of
 
 TYPE_CHECKING = False
@@ -181,6 +182,18 @@ class Feasibility:
         """Note at each of the packed `moves` the score after it; return the last."""
         with Switched(self.cluster, off):
             return scored(State(self.cluster), self.scope, moves)
+
+    def straight(
+        self, off: Collection[int], on: Collection[int], moves: Sequence[PlannedMove]
+    ) -> Sequence[PlannedMove]:
+        """`moves` with the nodes `off` offline and `on` online, without needless detours."""
+        with Switched(self.cluster, off, on):
+            fixed = [capacities(node) for node in self.cluster.nodes]
+            rules = self._whole.while_leaving(off)
+            found = straightened(State(self.cluster), moves, fixed, rules)
+            if found != moves:
+                scored(State(self.cluster), self.scope, found)
+            return found
 
     def _pays(self, off: frozenset[int]) -> bool:
         """Whether balancing may be tried where packing does not do; each time costs of `EFFORT`."""

@@ -77,6 +77,7 @@ def power_down(
             rest = refused  # what is off now may have been what was in the way
         if search.chosen and not search.stopped:
             _tidy_up(relief, search)
+            search.moves = relief.straight(search.chosen, (), search.moves)
     except KeyboardInterrupt as stop:
         search.stop, search.stopped = stop, why_stopped(stop)
     if search.packed:
@@ -168,6 +169,7 @@ def power_on(
     search = Search(score)
     try:
         _power_on(relief, standby, search, expired)
+        search.moves = relief.straight((), search.chosen, search.moves)
     except KeyboardInterrupt as stop:
         search.stop, search.stopped = stop, why_stopped(stop)
     for index in standby:

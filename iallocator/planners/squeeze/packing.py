@@ -59,10 +59,13 @@ def pack(arena: BalanceProblem, off: frozenset[int], reserve: Headroom) -> list[
 
 def scored(state: State, scope: Sequence[int], moves: Sequence[PlannedMove]) -> float:
     """Make `moves`, note at each the score of the nodes of `scope` after it; return the last."""
+    scores = []
     for move in moves:
         apply_steps(state, move.instance, move.steps)
-        move.score = score_of(state, scope)
-    return moves[-1].score if moves else score_of(state, scope)
+        scores.append(score_of(state, scope))
+    for move, score in zip(moves, scores):
+        move.score = score
+    return scores[-1] if scores else score_of(state, scope)
 
 
 class Rooms:
