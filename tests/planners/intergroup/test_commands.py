@@ -134,7 +134,9 @@ def test_compress_interrupted_keeps_the_group_found_until_then(
     assert main(["compress", "--json", written(tmp_path, document)]) == 130
     plan = json.loads(capsys.readouterr().out)
     assert (plan["evacuable"], plan["chosen"]) == (["south"], "south")
-    assert by_group(plan)["east"]["reason"] == "the plan ended before it was tried"
+    east = by_group(plan)["east"]
+    told = (east["reason"], east["verdict"])
+    assert told == ("the plan ended while it was tried", "undecided")
 
 
 def test_balance_groups_interrupted_keeps_the_moves_found_until_then(
