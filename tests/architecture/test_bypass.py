@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from .imports import imports, room_of, sources
 from .test_kernel import MAKERS, MAY_ASK, QUESTIONS
@@ -12,9 +12,38 @@ ELSEWHERE_TOO = {"pairs", "secondaries", "singles"}
 """Methods of kernels whose names others have, too: only calls of them are questions."""
 
 
-def _may_ask(module: str) -> bool:
+MAY_CHOOSE_LIMITS = {
+    "limits": "has the table of them",
+    "scoring": "asks them of candidates",
+    "n1": "asks those of failovers",
+    "placement": "the evaluator: which count for whom",
+    "transition.execution": "holds every step to the hard ones",
+    "planners.verify": "the verifier: shares the table, and nothing else, with what found the plan",
+    "planners.outcome": "likewise",
+    "planners.balance.scan": "approximates; what it proposes the evaluator confirms",
+    "planners.squeeze.headroom": "asks whether a reserve is free, which goes nowhere",
+}
+"""Room or module -> why it may choose which limits are asked."""
+
+
+def _entry(module: str, table: Mapping[str, str]) -> str:
+    """The entry of `table` that `module` falls under, or ""."""
     name = module.removeprefix("iallocator.")
-    return any(name == entry or name.startswith(entry + ".") for entry in MAY_ASK)
+    return next((one for one in table if name == one or name.startswith(one + ".")), "")
+
+
+def _may_ask(module: str) -> bool:
+    return bool(_entry(module, MAY_ASK))
+
+
+def test_limits_are_chosen_only_where_the_table_says() -> None:
+    """Everybody else asks an evaluator, which knows which count."""
+    chosen = {found.module for found in imports() if "checks_for" in found.given}
+    wrong = {module for module in chosen if not _entry(module, MAY_CHOOSE_LIMITS)}
+    assert wrong == set()
+    assert {_entry(module, MAY_CHOOSE_LIMITS) for module in chosen} | {"limits"} == set(
+        MAY_CHOOSE_LIMITS
+    )
 
 
 def _outside() -> Iterator[tuple[str, ast.AST]]:
