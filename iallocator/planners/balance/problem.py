@@ -23,7 +23,8 @@ class BalanceProblem:
 
     `fixed` holds the capacities of every node of the cluster, `relations` the bonds between
     instances, `survival` the failures that must be survivable in the end.  The order of
-    `scope` and `instances` decides between equals.
+    `scope` and `instances` decides between equals.  Scores are worked out relative to `centres`,
+    by default the means when a scan begins: with the same ones two agree to the last bit.
     """
 
     def __init__(
@@ -35,8 +36,10 @@ class BalanceProblem:
         rules: MoveRules,
         relations: Relations | None = None,
         survival: Survival | None = None,
+        centres: Sequence[float] | None = None,
     ) -> None:
         self.state = state
+        self.centres = centres
         self.survival = survival
         self.relations = relations
         self.scope = scope
@@ -58,4 +61,12 @@ class BalanceProblem:
         # loads the array library, which is not needed where no move is looked for
         from iallocator.planners.balance.scan.neighbourhood import MoveScan
 
-        return MoveScan(self.state, self.scope, self.fixed, self.instances, rules, relations)
+        return MoveScan(
+            self.state, self.scope, self.fixed, self.instances, rules, relations, self.centres
+        )
+
+    def means(self) -> Sequence[float]:
+        """The centres of a scan that begins now."""
+        from iallocator.planners.balance.scan.node_table import NodeTable
+
+        return self.centres or NodeTable(self.state, self.scope, self.fixed).centres

@@ -32,12 +32,12 @@ def empty(arena: BalanceProblem, limits: StopCriteria, progress: Callable[[Plan]
     if arena.relations is not None and arena.relations.binding:
         return GreedyBalancer(arena, limits, progress).run()
     plan = Plan("balance", score_of(arena.state, arena.scope))
-    waiting = _waiting(arena)
+    waiting, centres = _waiting(arena), arena.means()
     while waiting and not plan.stop:
         count = max(FEWEST, len({_kind(arena, one) for one in waiting}) // SHARE)
         some = BalanceProblem(
             arena.state, arena.scope, arena.fixed, _first(arena, waiting, count), arena.rules,
-            arena.relations,
+            arena.relations, centres=centres,
         )  # fmt: skip
         found = GreedyBalancer(some, limits.at_most(count), progress).run()
         plan.moves += found.moves

@@ -284,11 +284,15 @@ class _Attempt:
     def follow(self, way: Sequence[Phase]) -> None:
         """Make the moves of every phase; if not `tidy`, only until they do."""
         relief = self._relief
+        centres: Sequence[float] | None = None
         for number, (rules, instances) in enumerate(way, start=1):
             now = rules.while_leaving(self.off)
             self._arena = BalanceProblem(
-                self._state, relief.scope, self._fixed, instances, now, relief.relations
-            )
+                self._state, relief.scope, self._fixed, instances, now, relief.relations,
+                centres=centres,
+            )  # fmt: skip
+            if self._tidy:  # however many phases: the scores of one
+                centres = self._arena.means()
             if rules.evacuate_only:
                 plan = empty(self._arena, relief.limits, relief.progress)
             else:

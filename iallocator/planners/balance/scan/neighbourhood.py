@@ -43,7 +43,8 @@ class MoveScan:
     """The moves of `instances` among the nodes of `scope`, as `state` is now.
 
     `fixed` holds the capacities of every node of the cluster, `relations` the bonds between
-    instances: musts forbid moves, broken wishes count in scores.  After a change of the
+    instances: musts forbid moves, broken wishes count in scores; `centres` as in
+    `NodeTable`.  After a change of the
     state call `refresh` with the nodes that changed.
     """
 
@@ -55,10 +56,11 @@ class MoveScan:
         instances: Sequence[Instance],
         rules: MoveRules,
         relations: Relations | None = None,
+        centres: Sequence[float] | None = None,
     ) -> None:
         self.state = state
         self._bonds = None if relations is None else BondCosts(relations, relations.live(state))
-        self.table = NodeTable(state, scope, fixed)
+        self.table = NodeTable(state, scope, fixed, centres)
         tagged = tags_matter(self.table)
         kinds: dict[tuple[bool, ...], list[Instance]] = {}
         for instance in instances:

@@ -110,11 +110,15 @@ class NodeTable:
         Matrix node × primary: MiB reserved on the node for the primary.  The last
         column stands for the worst primary outside the scope.
     values:
-        Matrix statistics × nodes, less `centres`, which never change.
+        Matrix statistics × nodes, less `centres`, which never change: those given, or the means.
     """
 
     def __init__(
-        self, state: State, scope: Sequence[int], fixed: Sequence[tuple[float, ...]]
+        self,
+        state: State,
+        scope: Sequence[int],
+        fixed: Sequence[tuple[float, ...]],
+        centres: Sequence[float] | None = None,
     ) -> None:
         self.state = state
         self.nodes = list(scope)
@@ -131,7 +135,7 @@ class NodeTable:
         if state.pools is not None:
             self._pools = PoolTable(state.pools, self.nodes, state.where)
         self._load(range(count))
-        self.centres = self._means()
+        self.centres = self._means() if centres is None else list(centres)
         self.values: Floats = self._values()
         self.totals = self._totals()
 
