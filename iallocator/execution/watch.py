@@ -70,9 +70,15 @@ class Watch:
         if status.status != LOST:
             return status
         places = self._session.patiently(self._session.ground.places)
-        if _made(job, places):
+        if _made(job, self._later(job), places):
             return JobStatus(SUCCESS, "vanished from the queue, but what it was to do is done")
         return JobStatus(LOST, "vanished from the queue", begun=True)
+
+    def _later(self, job: Job) -> list[Json]:
+        """The steps of its instance in later jobs: they run only once it has been done."""
+        others = self._records.whole.items()
+        mine = [one for n, one in others if n > job.number and one.instance == job.instance]
+        return [step for one in mine for step in one.steps]
 
     def _end(self, job: Job, status: JobStatus) -> None:
         members = {"status": status.status, "why": status.why, "begun": status.begun}
@@ -133,11 +139,14 @@ class Watch:
             session.patiently(lambda job_id=job_id: session.queue.cancel(job_id))  # type: ignore[misc]
 
 
-def _made(job: Job, places: Places) -> bool:
-    """Whether everything is as the job makes it; of power and tags nobody can say."""
+def _made(job: Job, later: Sequence[Json], places: Places) -> bool:
+    """Whether everything is as the job, or what comes `later`, makes it.
+
+    Of power and tags nobody can say.
+    """
     first, last = job.steps[0], job.steps[-1]
     if "instance" in last:
-        here = places.instances.get(last["instance"])
-        return first["from"] != last["to"] and here == tuple(last["to"])
+        here = list(places.instances.get(last["instance"], ()))
+        return here != first["from"] and here in [step["to"] for step in (last, *later)]
     flagged = {DRAIN: places.drained, OFFLINE: places.offline}
     return last["node"] in flagged.get(last["kind"], ())
