@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from vcluster.layout import FIRST_GROUP, instance
-from vcluster.node import ClusterError
+from vcluster.node import ClusterError, Done
 
 from scenario.carrying import THROUGH_LUXI, THROUGH_RAPI, Execution, Words, problems
 from scenario.creation import add
@@ -105,8 +105,15 @@ def _cancelled(run: Runner, execution: Execution) -> None:
 
 
 def _offline(run: Runner, execution: Execution) -> None:
-    third = run.nodes_of(FIRST_GROUP)[2]
-    run.cluster.gnt("gnt-node", "modify", "--force", "--offline=yes", third)
+    done = take_offline(run, run.nodes_of(FIRST_GROUP)[2])
+    if done.status != 0:
+        run.record("a node is taken offline", done.output.splitlines())
+
+
+def take_offline(run: Runner, node: str) -> Done:
+    """Mark a node as offline, though it is a candidate for master."""
+    words = ("--force", "--auto-promote", "--offline=yes", node)
+    return run.cluster.gnt("gnt-node", "modify", *words)
 
 
 def _repair(run: Runner) -> None:

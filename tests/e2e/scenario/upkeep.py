@@ -6,10 +6,11 @@ from collections import Counter
 from collections.abc import Iterator
 
 from vcluster.layout import FIRST_GROUP, NODE_STATE, instance
+from vcluster.node import ClusterError
 
 from scenario.carrying import THROUGH_LUXI, THROUGH_RAPI, Execution, Words, problems, queued
 from scenario.creation import add
-from scenario.execution import allow_rapi
+from scenario.execution import allow_rapi, take_offline
 from scenario.reading import program
 from scenario.runner import Runner
 
@@ -88,7 +89,9 @@ def _repair(run: Runner, door: Words) -> None:
     for name, where in zip(_NAMES, (f"{one}:{three}", f"{three}:{one}"), strict=True):
         run.arrange(*add(name, "drbd", "--no-wait-for-sync", f"--node={where}"))
         run.arrange("gnt-instance", "add-tags", instance(name), f"{_TAG}failover")
-    run.arrange("gnt-node", "modify", "--force", "--offline=yes", three)
+    done = take_offline(run, three)
+    if done.status != 0:
+        raise ClusterError(done.output)
     through = "LUXI" if door == THROUGH_LUXI else "RAPI"
     execution = Execution(run, door, f"repair-{through}", "repair")
     execution.begin()
