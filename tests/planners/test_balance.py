@@ -149,7 +149,7 @@ def test_balance_command_interrupted_prints_what_it_has(
         if len(plan.moves) == 2:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(command, "progress", lambda: interrupt)
+    monkeypatch.setattr(command, "say_plan", interrupt)
     assert main(["balance", "--json", path]) == 130
     assert len(json.loads(capsys.readouterr().out)["moves"]) == 2
 

@@ -315,7 +315,7 @@ def test_squeeze_interrupted_prints_what_it_has(
         if len(calls) == 1:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(command, "progress", lambda: interrupt)
+    monkeypatch.setattr(command, "say_plan", interrupt)
     path = tmp_path / "cluster.json"
     path.write_text(
         json.dumps(cluster(4, instances={f"i{k}": on_shared(f"node{k}") for k in range(1, 5)}))
