@@ -83,6 +83,7 @@ def _merged(new: list[dict[str, Any]]) -> list[dict[str, Any]]:
 def _measure(case: Case, folder: Path, options: Any) -> dict[str, Any]:
     whole = case.document()
     planner = case.balance or bool(case.capacity) or case.squeeze is not None
+    planner = planner or bool(case.alone)
     path = folder / ("cluster.data" if planner else "request.json")
     path.write_text(as_text(whole) if planner else json.dumps(whole), encoding="utf-8")
     ours, theirs = [options.plugin, str(path)], [HAIL, str(path)]
@@ -93,6 +94,8 @@ def _measure(case: Case, folder: Path, options: Any) -> dict[str, Any]:
     if case.squeeze is not None:
         ours = [options.plugin, "squeeze", *case.squeeze, "-t", str(path)]
         theirs = [HSQUEEZE, "-t", str(path)]  # it frees no drbd instances
+    if case.alone:
+        ours = [options.plugin, case.alone, "-t", str(path)]
     peerless = options.peerless or (case.seconds >= 1 and case.squeeze is None)
     mine, peer, ratio = in_turn(
         ours, ["/bin/true"] if peerless else theirs, options.pairs, options.limit

@@ -11,6 +11,7 @@ from benchmarks.clusters import (
     allocate,
     change_group,
     document,
+    first_nodes_offline,
     multi_allocate,
     node_evacuate,
     not_redundant,
@@ -41,6 +42,8 @@ class Case(NamedTuple):
         What ``capacity`` is asked with beside such a file, measured against hspace.
     squeeze:
         What ``squeeze`` is asked with, measured against hsqueeze; None for other work.
+    alone:
+        The command of a planner that no peer has, on such a file; "" for other work.
     """
 
     name: str
@@ -52,6 +55,7 @@ class Case(NamedTuple):
     balance: bool = False
     capacity: tuple[str, ...] = ()
     squeeze: tuple[str, ...] | None = None
+    alone: str = ""
 
 
 def _allocate(nodes: int, template: str, target: float = 0, seconds: float = 0) -> Case:
@@ -106,6 +110,18 @@ def _squeeze(nodes: int, template: str, seconds: float, crowding: float = 0.0) -
         lambda: document(Shape(nodes, template, crowding=crowding)),
         seconds=seconds,
         squeeze=("--drbd",) if template == "drbd" else (),
+    )
+
+
+def _between_groups(command: str, fullness: float, seconds: float) -> Case:
+    """20 groups with 50 nodes each; to be repaired, two of them have a node that is offline."""
+    shape = Shape(50, "drbd", groups=20, fullness=fullness)
+    broken = 2 if command == "redistribute" else 0
+    return Case(
+        f"{command}, 20 x 50 nodes, 12 000 drbd instances, {fullness:.0%} full",
+        lambda: first_nodes_offline(shape, broken),
+        seconds=seconds,
+        alone=command,
     )
 
 
@@ -171,6 +187,10 @@ CASES = (
     _squeeze(40, "rbd", 1.0, crowding=0.3),
     _squeeze(160, "rbd", 10.0),
     _squeeze(40, "drbd", 5.0),
+    _squeeze(40, "drbd", 5.0, crowding=0.3),
+    _between_groups("compress", 0.4, 20.0),
+    _between_groups("compress", 0.92, 30.0),
+    _between_groups("redistribute", 0.4, 20.0),
     *(
         _capacity(nodes, template, target, 0, crowding, tiers)
         for template, target in (("drbd", 5), ("plain", 10), ("rbd", 10))

@@ -12,7 +12,8 @@ from typing import Any
 Json = dict[str, Any]
 
 __all__ = [
-    "POLICY", "Shape", "allocate", "as_text", "change_group", "document", "group_entry",
+    "POLICY", "Shape", "allocate", "as_text", "change_group", "document",
+    "first_nodes_offline", "group_entry",
     "multi_allocate", "node_entry", "node_evacuate", "not_redundant",
 ]  # fmt: skip
 
@@ -187,6 +188,14 @@ def _report(nodes: dict[str, Json], instances: dict[str, Json]) -> None:
     for node in nodes.values():
         node["free_memory"] = max(0, node["free_memory"])
         node["free_disk"] = max(0, node["free_disk"])
+
+
+def first_nodes_offline(shape: Shape, groups: int) -> Json:
+    """The cluster of `shape`; of so many groups the first node is offline, with all on it."""
+    whole = document(shape)
+    for name in list(whole["nodes"])[: groups * shape.nodes : shape.nodes]:
+        whole["nodes"][name]["offline"] = True
+    return whole
 
 
 def allocate(shape: Shape, memory: int = 2048, template: str | None = None) -> Json:

@@ -17,7 +17,7 @@ from iallocator.planners.squeeze.amounts import Amounts
 from iallocator.planners.squeeze.emptying import empty
 from iallocator.planners.squeeze.headroom_repair import repair
 from iallocator.planners.squeeze.packing import pack, scored
-from iallocator.planners.squeeze.straight import straightened
+from iallocator.planners.squeeze.straight import rescore, straightened
 from iallocator.scoring.state_score import score_of
 
 TYPE_CHECKING = False
@@ -192,7 +192,10 @@ class Feasibility:
             rules = self._whole.while_leaving(off)
             found = straightened(State(self.cluster), moves, fixed, rules)
             if found != moves:
-                scored(State(self.cluster), self.scope, found)
+                arena = BalanceProblem(
+                    State(self.cluster), self.scope, fixed, (), rules, self.relations
+                )
+                rescore(arena, found)
             return found
 
     def _pays(self, off: frozenset[int]) -> bool:

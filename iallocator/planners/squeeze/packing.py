@@ -125,8 +125,11 @@ class _Packing:
     def move(self, instance: Instance) -> PlannedMove | None:
         """Make the best move that leaves fewer nodes to be left; None if there is none."""
         before = self._state.where[instance.name]
-        with self._state.trial():
-            self._state.remove(instance, before)
+        if len(before) > 1:
+            with self._state.trial():
+                self._state.remove(instance, before)
+                place = self._first_allowed(instance, before)
+        else:  # what it leaves is no target, and matters to none of them
             place = self._first_allowed(instance, before)
         if place is None:
             return None
@@ -139,7 +142,7 @@ class _Packing:
         return PlannedMove(instance, before, steps, notation, 0.0, traffic(instance, kind.letters))
 
     def _first_allowed(self, instance: Instance, before: Nodes) -> Place | None:
-        """The best place that is allowed for an instance that is off the state."""
+        """The best place that is allowed for an instance that is on none of the targets."""
         places = self._pairs(instance, before) if len(before) > 1 else self._singles()
         allows = self._limits.allow
         return next((place for place in places if allows(instance, before, place[2])), None)
@@ -150,20 +153,25 @@ class _Packing:
 
     def _pairs(self, instance: Instance, before: Nodes) -> Iterator[Place]:
         """The places of a drbd instance, those first that leave most room where they are least."""
+        targets = self._targets(before)
+        found: list[tuple[float, Place]] = []
+        for kind, shape in self._shapes(before):
+            for target in targets:
+                after = shape[0] if shape[0] >= 0 else target, shape[1] if shape[1] >= 0 else target
+                found.append((self._left(instance, after), (kind, target, after)))
+        found.sort(key=lambda one: -one[0])
+        yield from (place for _, place in found)
+
+    def _shapes(self, before: Nodes) -> Iterator[tuple[MoveKind, Nodes]]:
+        """The kinds of moves that leave fewer nodes to be left; -1 stands for the target."""
         rules, nodes = self._arena.rules, self._state.cluster.nodes
         online = nodes[before[0]].online, nodes[before[1]].online
         here = sum(index in self._off for index in before)
-        targets = self._targets(before)
-        found: list[tuple[float, Place]] = []
         for kind in KINDS[:-1]:
-            if not rules.allows(kind, *online):
-                continue
-            for target in targets if kind.targeted else ():
-                after = places_after(before, kind.steps(before, target))
+            if kind.targeted and rules.allows(kind, *online):
+                after = places_after(before, kind.steps(before, -1))
                 if sum(index in self._off for index in after) < here:
-                    found.append((self._left(instance, after), (kind, target, after)))
-        found.sort(key=lambda one: -one[0])
-        yield from (place for _, place in found)
+                    yield kind, after
 
     def _targets(self, before: Nodes) -> list[int]:
         """The new secondaries that are compared."""

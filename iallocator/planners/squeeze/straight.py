@@ -6,6 +6,7 @@ others have gone.  Only the end counts for what was asked; copies on the way are
 
 from __future__ import annotations
 
+from iallocator.model.moves import apply_steps
 from iallocator.planners.balance.move_kinds import KINDS
 from iallocator.planners.balance.unit_steps import possible
 from iallocator.planners.plan import PlannedMove, replay, traffic
@@ -17,17 +18,18 @@ if TYPE_CHECKING:
     from iallocator.model.instance import Instance
     from iallocator.model.state import State
     from iallocator.planners.balance.move_kinds import MoveKind, MoveRules
+    from iallocator.planners.balance.problem import BalanceProblem
 
     Fixed = Sequence[tuple[float, ...]]
     Nodes = tuple[int, ...]
     Moves = list[PlannedMove]
 
-__all__ = ["straightened"]
+__all__ = ["rescore", "straightened"]
 
-EFFORT = 40_000
+EFFORT = 15_000
 """Moves of plans that are looked at in all."""
 
-TIMES = 16
+TIMES = 6
 """Between its first and its last move, at so many times an instance may go directly."""
 
 BY_NAME = {kind.name: kind for kind in KINDS}
@@ -53,6 +55,17 @@ def straightened(
                     plan, changed = shorter, True
                     break
     return plan
+
+
+def rescore(arena: BalanceProblem, moves: Sequence[PlannedMove]) -> None:
+    """Note at each of `moves` the score after it; they are made in the state of `arena`."""
+    scan, scores = arena.scan(), []
+    for move in moves:
+        apply_steps(arena.state, move.instance, move.steps)
+        scan.refresh(move.nodes)
+        scores.append(scan.score())
+    for move, score in zip(moves, scores):
+        move.score = score
 
 
 def _moved_again(moves: Sequence[PlannedMove]) -> list[str]:
