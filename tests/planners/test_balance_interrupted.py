@@ -52,7 +52,7 @@ def on_terminal(arguments: list[str], stop_at: str) -> tuple[int, str, str]:
     os.close(theirs)
     said, end = "", time.monotonic() + WAIT
     while stop_at not in said and time.monotonic() < end:
-        said += os.read(ours, 100).decode()
+        said += os.read(ours, 100).decode(errors="replace")
     running.send_signal(signal.SIGINT)
     drain = threading.Thread(target=_read_all, args=(ours,))
     drain.start()
