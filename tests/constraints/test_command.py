@@ -7,14 +7,12 @@ import random
 from pathlib import Path
 from typing import Any
 
-import jsonschema
 import pytest
 
 from iallocator.cli import main
 from tests import builders
 from tests.constraints.worlds import random_document
-
-SCHEMAS = Path(__file__).parents[2] / "schemas"
+from tests.schemas import validator
 
 ODD = [
     "iallocator:score:nowhere:3", "iallocator:utilization:gpu:many", "iallocator:colocate:may:x",
@@ -141,8 +139,6 @@ def test_kind_and_strength_choose_what_is_listed(
 def test_listing_fits_its_schema(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """For random tags, usable and not, the output is as the schema says."""
     chances = random.Random(2)
-    schema = json.loads((SCHEMAS / "constraints.schema.json").read_text())
-    validator = jsonschema.Draft202012Validator(schema)
     for _ in range(10):
         document = random_document(chances)
         for one in document["instances"].values():
@@ -151,7 +147,8 @@ def test_listing_fits_its_schema(tmp_path: Path, capsys: pytest.CaptureFixture[s
         path.write_bytes(builders.as_bytes(document))
         assert main(["constraints", "--json", str(path)]) == 0
         listed = json.loads(capsys.readouterr().out)
-        assert [error.message for error in validator.iter_errors(listed)] == []
+        found = validator("constraints.schema.json").iter_errors(listed)
+        assert [error.message for error in found] == []
         assert listed["unusable"]
     listed["constraints"][0]["strength"] = "may"
-    assert list(validator.iter_errors(listed))
+    assert list(validator("constraints.schema.json").iter_errors(listed))

@@ -6,15 +6,13 @@ import json
 from pathlib import Path
 from typing import Any
 
-import jsonschema
 import pytest
 
 from iallocator.cli import main
 from tests import builders
+from tests.schemas import conforms
 
 Json = dict[str, Any]
-
-SCHEMA = Path(__file__).parents[2] / "schemas" / "constraints.schema.json"
 
 
 @pytest.fixture
@@ -26,7 +24,7 @@ def whats(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Any:
         path.write_bytes(builders.as_bytes(document))
         assert main(["constraints", "--json", *options, str(path)]) == 0
         listed = json.loads(capsys.readouterr().out)
-        jsonschema.Draft202012Validator(json.loads(SCHEMA.read_text())).validate(listed)
+        conforms(listed, "constraints")
         return {
             (c["instance"], c["what"], c["strength"], c.get("weight", 0))
             for c in listed["constraints"]

@@ -6,15 +6,13 @@ import json
 from pathlib import Path
 from typing import Any
 
-import jsonschema
 import pytest
 
 from iallocator.cli import answer, main
 from tests import builders
+from tests.schemas import conforms
 
 Json = dict[str, Any]
-
-SCHEMA = Path(__file__).parents[2] / "schemas" / "constraints.schema.json"
 
 
 def _world(
@@ -105,7 +103,7 @@ def test_tag_that_goes_wrong_is_told_in_the_answer_and_listed(
     listed, _ = _commands(document, tmp_path, capsys)
     texts = [f"{one['owner']}: tag {one['tag']} {one['text']}" for one in listed["tag_findings"]]
     assert any(words in text for text in texts), texts
-    jsonschema.Draft202012Validator(json.loads(SCHEMA.read_text())).validate(listed)
+    conforms(listed, "constraints")
 
 
 def test_tags_of_others_are_listed_and_not_told_in_answers(

@@ -7,20 +7,18 @@ import random
 from pathlib import Path
 from typing import Any
 
-import jsonschema
 import pytest
 
 from iallocator.cli import main
-from iallocator.wire.validation.schemas import directory
 from tests import builders
 from tests.constraints.worlds import broken_musts, held_after_units, random_document
+from tests.schemas import conforms
 
 Json = dict[str, Any]
 Output = pytest.CaptureFixture[str]
 
 PAIR = ["iallocator:colocate:must:web"]
 APART = ["iallocator:separate:must:db"]
-SCHEMA = json.loads((directory() / "plan.schema.json").read_text())
 
 
 def plan_of(
@@ -33,7 +31,7 @@ def plan_of(
     captured = capsys.readouterr()
     assert status == 0, captured.err
     plan: Json = json.loads(captured.out)
-    jsonschema.validate(plan, SCHEMA)
+    conforms(plan, "plan")
     return plan
 
 

@@ -4,14 +4,9 @@ from __future__ import annotations
 
 import json
 import re
-from functools import cache
-from typing import Any
-
-from jsonschema import Draft202012Validator
-from referencing import Registry, Resource
 
 from iallocator.commands import COMMANDS
-from iallocator.wire.validation.schemas import directory
+from tests.schemas import OF_COMMAND, validator
 
 from .case import Case, Outcome
 
@@ -26,26 +21,6 @@ LONE_NUMBER = re.compile(
     r"(?<![\w\".':/|,=-])(nan|inf|NaN|-?Infinity|-inf)(?![\w\"']| is not a JSON number)"
 )
 """What numbers become that are none; names and words are longer, or stand in quotes."""
-
-SCHEMAS = {
-    "balance": "plan", "squeeze": "plan", "redistribute": "plan", "compress": "plan",
-    "balance-groups": "plan", "place": "plan", "reboot": "plan", "capacity": "capacity",
-    "make-room": "plan", "constraints": "constraints", "show": "show",
-}  # fmt: skip
-
-
-@cache
-def _validator(name: str) -> Any:
-    schemas = {
-        path.name: json.loads(path.read_text())
-        for path in sorted(directory().iterdir())
-        if path.suffix == ".json"
-    }
-    registry: Any = Registry().with_resources(
-        [(key, Resource.from_contents(value)) for key, value in schemas.items()]
-        + [(v["$id"], Resource.from_contents(v)) for v in schemas.values() if "$id" in v]
-    )
-    return Draft202012Validator(schemas[f"{name}.schema.json"], registry=registry)
 
 
 def complaints(case: Case, done: Outcome) -> list[str]:
@@ -81,10 +56,10 @@ def _shape(case: Case, done: Outcome) -> list[str]:
         document = json.loads(done.out.decode("utf-8", "replace"), parse_constant=_no_constant)
     except ValueError as error:
         return [f"no JSON: {error}: {done.out[:200]!r}"]
-    schema = SCHEMAS.get(command, "" if command else "response")
+    schema = OF_COMMAND.get(command, "" if command else "response")
     if not schema:
         return []
-    first = next(iter(_validator(schema).iter_errors(document)), None)
+    first = next(iter(validator(f"{schema}.schema.json").iter_errors(document)), None)
     return [f"not by {schema}.schema.json: {first.message[:300]}"] if first else []
 
 

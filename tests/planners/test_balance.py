@@ -19,6 +19,7 @@ from iallocator.planners.verify import verify_moves
 from iallocator.scoring.scalar import ScalarKernel
 from tests.builders import as_bytes, instance
 from tests.builders import cluster as build
+from tests.schemas import conforms
 from tests.seeds import seeds
 
 from .worlds import arena, worlds
@@ -119,13 +120,9 @@ def test_balance_command_json_fits_the_schema(
     path: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """What --json prints is what schemas/plan.schema.json promises."""
-    import jsonschema
-
-    from iallocator.wire.validation.schemas import directory
-
     assert main(["balance", "--json", path]) == 0
     plan = json.loads(capsys.readouterr().out)
-    jsonschema.validate(plan, json.loads((directory() / "plan.schema.json").read_text()))
+    conforms(plan, "plan")
     assert plan["moves"]
     assert sorted(p for s in plan["job_sets"] for p in s) == list(range(len(plan["moves"])))
     assert plan["scores"]["after"] < plan["scores"]["before"]

@@ -10,7 +10,6 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-import jsonschema
 import pytest
 
 from iallocator.cli import main
@@ -22,9 +21,9 @@ from iallocator.sources.writer import write_text
 from iallocator.wire.document import read_cluster
 from iallocator.wire.policy import cluster_policy
 from iallocator.wire.reading import Reading
-from iallocator.wire.validation.schemas import directory
 from tests.conformance.documents import KINDS, document
 from tests.planners.capacities import cluster, options
+from tests.schemas import conforms
 from tests.seeds import seeds
 
 SIMULATED = ("--simulate", "preferred,3,100G,16g,4,2")
@@ -79,7 +78,7 @@ def test_capacity_json_keeps_its_schema(
     path = tmp_path / "cluster.data"
     path.write_text(cluster(seed))
     found = answer(capsys, "-t", str(path), *options(seed))
-    jsonschema.validate(found, json.loads((directory() / "capacity.schema.json").read_text()))
+    conforms(found, "capacity")
     for kind in ("tiered", "standard"):
         filled = found[kind]
         assert sum(size["count"] for size in filled["sizes"]) == filled["count"]

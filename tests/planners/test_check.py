@@ -8,13 +8,12 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import jsonschema
 import pytest
 
 from iallocator.cli import main
 from iallocator.planners.check.findings import KINDS
-from iallocator.wire.validation.schemas import directory
 from tests import builders
+from tests.schemas import conforms
 
 Json = dict[str, Any]
 Output = pytest.CaptureFixture[str]
@@ -50,7 +49,7 @@ def check(capsys: Output, path: str, *options: str) -> tuple[int, Json]:
     """Return exit status and document, which fits the schema of plans."""
     status = main(["check", "--json", "-t", path, *options])
     document: Json = json.loads(capsys.readouterr().out)
-    jsonschema.validate(document, json.loads((directory() / "plan.schema.json").read_text()))
+    conforms(document, "plan")
     assert document["command"] == "check"
     assert status == (not document["healthy"])
     return status, document

@@ -6,12 +6,11 @@ import json
 from pathlib import Path
 from typing import Any
 
-import jsonschema
 import pytest
 
 from iallocator.cli import main
-from iallocator.wire.validation.schemas import directory
 from tests.builders import allocate, as_bytes, cluster
+from tests.schemas import conforms
 
 Json = dict[str, Any]
 Output = pytest.CaptureFixture[str]
@@ -28,7 +27,7 @@ def forecast(folder: Path, capsys: Output, sizes: list[int], *words: str) -> Jso
     main(["capacity", "--json", "--n1=off", f"--replay={folder}/past", *words,
           str(folder / "now.json")])  # fmt: skip
     document = json.loads(capsys.readouterr().out)
-    jsonschema.validate(document, json.loads((directory() / "capacity.schema.json").read_text()))
+    conforms(document, "capacity")
     found: Json = document["forecast"]
     return found
 

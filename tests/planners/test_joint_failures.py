@@ -6,12 +6,11 @@ import json
 from pathlib import Path
 from typing import Any
 
-import jsonschema
 import pytest
 
 from iallocator.cli import main
-from iallocator.wire.validation.schemas import directory
 from tests.builders import as_bytes, cluster, instance
+from tests.schemas import conforms
 
 Json = dict[str, Any]
 Output = pytest.CaptureFixture[str]
@@ -39,7 +38,7 @@ def test_pairs_and_racks_name_who_is_lost(tmp_path: Path, capsys: Output) -> Non
     """Whoever has both nodes in what fails is lost, and only those."""
     check(tmp_path, racks(), "--json", *ASKED)
     document = json.loads(capsys.readouterr().out)
-    jsonschema.validate(document, json.loads((directory() / "plan.schema.json").read_text()))
+    conforms(document, "plan")
     found = document["failures"]
     pairs = found["nodes"]
     assert (found["at_once"], pairs["count"], pairs["survived"], pairs["unknown"]) == (2, 6, 4, 0)

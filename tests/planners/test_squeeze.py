@@ -15,6 +15,7 @@ from iallocator.planners.squeeze.headroom import Headroom
 from iallocator.sources.text import read_text
 from iallocator.wire.reading import Reading
 from tests.builders import cluster, instance
+from tests.schemas import conforms
 
 from .hsqueeze import standby_cluster, text_cluster
 
@@ -33,15 +34,11 @@ def on_shared(*nodes: str, **members: Any) -> Json:
 
 def squeeze(document: Json, folder: Path, capsys: Capture, *options: str) -> Json:
     """Return the plan for a document; it is verified, and fits the schema."""
-    import jsonschema
-
-    from iallocator.wire.validation.schemas import directory
-
     path = folder / "cluster.json"
     path.write_text(json.dumps(document))
     assert main(["squeeze", "--json", "--verify-plan", str(path), *options]) == 0
     plan: Json = json.loads(capsys.readouterr().out)
-    jsonschema.validate(plan, json.loads((directory() / "plan.schema.json").read_text()))
+    conforms(plan, "plan")
     return plan
 
 

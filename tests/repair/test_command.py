@@ -17,6 +17,7 @@ from tests.live.fakes import fake_rapi
 from tests.live.worlds import instance as live_instance
 from tests.live.worlds import node as live_node
 from tests.live.worlds import rapi_answers
+from tests.schemas import conforms
 
 Capture = pytest.CaptureFixture[str]
 Json = dict[str, Any]
@@ -33,7 +34,9 @@ def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def _told(document: Json, folder: Path, capsys: Capture) -> tuple[int, Json]:
     (folder / "doc").write_bytes(as_bytes(document))
     status = main(["repair", "--json", str(folder / "doc")])
-    return status, json.loads(capsys.readouterr().out)
+    found: Json = json.loads(capsys.readouterr().out)
+    conforms(found, "repair")
+    return status, found
 
 
 def _kinds(entry: Json) -> list[str]:

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree as ET
 
-import jsonschema
 import pytest
 
 from iallocator.cli import answer
@@ -20,9 +19,9 @@ from iallocator.transition.resources import room
 from iallocator.transition.verify import check
 from iallocator.wire.document import read_cluster
 from iallocator.wire.reading import Reading
-from iallocator.wire.validation.schemas import directory
 from tests.builders import as_bytes, cluster, instance
 from tests.conformance.documents import document
+from tests.schemas import conforms, validator
 from tests.seeds import seeds
 
 Json = dict[str, Any]
@@ -51,8 +50,7 @@ def test_response_transition_is_safe_and_goes_where_the_result_says(kind: str, s
     assert ("transition" in found) == bool(moved)
     if not moved:
         return
-    schema = json.loads((directory() / "plan.schema.json").read_text())
-    jsonschema.validate(found["transition"], {**schema, **schema["$defs"]["transition"]})
+    validator("plan.schema.json#/$defs/transition").validate(found["transition"])
     where = {}
     for step in found["transition"]["steps"]:
         if "instance" in step:
@@ -139,7 +137,7 @@ def test_balance_has_a_transition_and_draws_it(name: str, tmp_path: Path) -> Non
     path.write_bytes(as_bytes(evacuate(cluster(4, instances=held), "all", "vm0")))
     done = run("balance", "--json", "--verify-plan", f"--graph={drawn}", str(path))
     plan = json.loads(done.stdout)
-    jsonschema.validate(plan, json.loads((directory() / "plan.schema.json").read_text()))
+    conforms(plan, "plan")
     steps = plan["transition"]["steps"]
     assert len(steps) >= len(plan["moves"]) > 0
     text = drawn.read_text()

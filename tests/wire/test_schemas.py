@@ -8,43 +8,31 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
-from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
 from jsonschema import Draft202012Validator
-from referencing import Registry
-from referencing.jsonschema import DRAFT202012
 
 import iallocator
 from iallocator.cli import answer
 from iallocator.wire.validation.schema_errors import request_validator
-from iallocator.wire.validation.schemas import directory, load
+from iallocator.wire.validation.schemas import directory
 from iallocator.wire.validation.validate import problems
 from tests.conformance.documents import KINDS as GENERATED
 from tests.conformance.documents import document
+from tests.schemas import SCHEMAS, validator
 from tests.seeds import seeds
 
 from .corpus import BASES, KINDS, Json, as_raw, base, combined, paths
 
-SCHEMAS = load()
-WRITTEN = {"capacity", "constraints", "plan", "response", "show"}
+WRITTEN = {"capacity", "constraints", "plan", "repair", "response", "show"}
 """What the program writes; the others are of what it reads."""
 
 REQUESTS = [name for name in SCHEMAS if name.partition(".")[0] not in WRITTEN]
 ANSWERED = GENERATED
 """Request types whose generated documents are answered here."""
 ROOT = Path(iallocator.__file__).parents[1]
-
-
-@cache
-def standard(reference: str) -> Draft202012Validator:
-    """Return a validator as anybody else would build it from the published files."""
-    registry: Any = Registry().with_resources(
-        (name, DRAFT202012.create_resource(content)) for name, content in SCHEMAS.items()
-    )
-    return Draft202012Validator({"$ref": reference}, registry=registry)
 
 
 def parts(value: Any, above: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Json]]:
@@ -107,17 +95,17 @@ def test_request_schema_has_no_alternatives(name: str) -> None:
 def test_request_schema_kind_has_its_own_file(kind: str) -> None:
     """A request of each type is checked by the schema of that type."""
     good = base("modern", kind)
-    assert standard("request.schema.json").is_valid(good)
-    assert standard(f"{kind}.schema.json").is_valid(good["request"])
+    assert validator("request.schema.json").is_valid(good)
+    assert validator(f"{kind}.schema.json").is_valid(good["request"])
     good["request"] = {"type": kind}
-    assert not standard("request.schema.json").is_valid(good)
+    assert not validator("request.schema.json").is_valid(good)
 
 
 @pytest.mark.parametrize("kind", GENERATED)
 def test_request_schema_generated_documents_fit(kind: str) -> None:
     """Documents as Ganeti writes them are valid."""
     for seed in seeds(10, 25):
-        assert standard("request.schema.json").is_valid(document(seed, kind)), seed
+        assert validator("request.schema.json").is_valid(document(seed, kind)), seed
 
 
 def _captures() -> list[Path]:
@@ -153,7 +141,7 @@ def test_request_validator_agrees_with_standard_keywords(kind: str) -> None:
     """Our words for problems change nothing about what is one."""
     for seed in seeds(25, 60):
         damaged = json.loads(combined(seed, kind).replace(b"1e999", b"1e300"))
-        assert request_validator().is_valid(damaged) == standard("request.schema.json").is_valid(
+        assert request_validator().is_valid(damaged) == validator("request.schema.json").is_valid(
             damaged
         )
 
@@ -205,7 +193,7 @@ def test_response_schema_our_answers_fit(kind: str, arguments: tuple[str, ...]) 
     for seed in seeds(8, 30):
         response = json.loads(answer(as_raw(document(seed, kind)), arguments), parse_constant=int)
         for reference in ("response.schema.json", f"response.schema.json#/$defs/{kind}"):
-            errors = [error.message for error in standard(reference).iter_errors(response)]
+            errors = [error.message for error in validator(reference).iter_errors(response)]
             assert not errors, (seed, errors)
 
 
@@ -235,9 +223,9 @@ MIGRATE = {"OP_ID": "OP_INSTANCE_MIGRATE"}
 def test_response_schema_result_is_what_ganeti_accepts(kind: str, result: Any, good: bool) -> None:
     """The result of a success has the form that Ganeti's validator wants for that type."""
     response = {"success": True, "info": "", "result": result}
-    assert standard(f"response.schema.json#/$defs/{kind}").is_valid(response) == good
+    assert validator(f"response.schema.json#/$defs/{kind}").is_valid(response) == good
     response |= {"success": False, "result": []}
-    assert standard(f"response.schema.json#/$defs/{kind}").is_valid(response)
+    assert validator(f"response.schema.json#/$defs/{kind}").is_valid(response)
 
 
 def _run(code: str, *arguments: str, where: Path = ROOT) -> str:

@@ -7,12 +7,11 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-import jsonschema
 import pytest
 
 from iallocator.cli import main
-from iallocator.wire.validation.schemas import directory
 from tests.builders import cluster, instance
+from tests.schemas import conforms
 
 Json = dict[str, Any]
 Capture = pytest.CaptureFixture[str]
@@ -37,7 +36,7 @@ def plan_of(
     said = capsys.readouterr()
     assert (got, said.err) == (status, "")
     plan: Json = json.loads(said.out)
-    jsonschema.validate(plan, json.loads((directory() / "plan.schema.json").read_text()))
+    conforms(plan, "plan")
     assert plan["command"] == command
     return plan
 

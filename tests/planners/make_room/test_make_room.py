@@ -8,12 +8,11 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-import jsonschema
 import pytest
 
 from iallocator.cli import main
-from iallocator.wire.validation.schemas import directory
 from tests.builders import allocate, as_bytes, cluster, instance
+from tests.schemas import conforms
 from tests.seeds import seeds
 
 Json = dict[str, Any]
@@ -82,7 +81,7 @@ def run(folder: Path, capsys: Output, document: Json, *words: str) -> tuple[int,
 def planned(folder: Path, capsys: Output, document: Json, *words: str) -> Json:
     """Return the plan that makes room, which fits its schema."""
     plan: Json = json.loads(run(folder, capsys, document, "make-room", "--json", *words)[1])
-    jsonschema.validate(plan, json.loads((directory() / "plan.schema.json").read_text()))
+    conforms(plan, "plan")
     return plan
 
 
@@ -116,7 +115,7 @@ def test_refusal_says_after_which_moves_it_would_fit(tmp_path: Path, capsys: Out
     """For Ganeti it is a refusal; the plan is in ``solutions``, with its transition."""
     _, said = run(tmp_path, capsys, TWO, "--n1=off", "--make-room=2")
     answer = json.loads(said)
-    jsonschema.validate(answer, json.loads((directory() / "response.schema.json").read_text()))
+    conforms(answer, "response")
     assert (answer["success"], answer["result"]) == (False, [])
     assert "; would fit after 1 migration: a from node1 to node2" in answer["info"]
     room = answer["solutions"][-1]["make_room"]
