@@ -100,3 +100,12 @@ def test_rooms_are_what_the_reserve_leaves_at_any_time() -> None:
         assert foreseen == pytest.approx([plain(index) for index in after])
         assert list(rooms.ranked()) == sorted(nodes, key=lambda index: -plain(index))
         assert next(rooms.ranked()) == max(nodes, key=plain)
+
+
+def test_packing_looks_at_what_a_mirror_that_stays_reserves(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A new primary changes that, too: on this crowded cluster a plan was refused in the end."""
+    shape = Shape(4, "drbd", per_node=6, fullness=0.6, seed=6)
+    plan = _squeeze(shape, tmp_path, capsys, "--all", "--exact-search=no")
+    assert (plan["nodes"], plan["moves"]) == ([], [])

@@ -122,6 +122,8 @@ class Feasibility:
         self.progress = progress
         self._amounts = Amounts(cluster, scope, reserve, survival)
         self._effort = EFFORT
+        start = State(cluster)
+        self.full = {index for index in scope if ignore_soft or start.fails_n1(index)}
         self._packs = (
             behaviour is OURS and evacuate and (relations is None or not relations.binding)
         )
@@ -169,9 +171,13 @@ class Feasibility:
 
     def _packed(self, off: frozenset[int]) -> FeasibilityResult:
         """What packing finds, one world of instances after the other."""
+        rules = self._whole.while_leaving(off)
         for instances in self._worlds:
             attempt = _Attempt(self, off, False)
-            attempt.pack(self._whole.while_leaving(off), instances)
+            attempt.pack(rules, instances)
+            if not attempt.problem and attempt.overbooks():
+                attempt = _Attempt(self, off, False)
+                attempt.pack(rules, instances, careful=True)
             if not attempt.problem:
                 break
         found = attempt.found()
@@ -308,13 +314,13 @@ class _Attempt:
                 if not self.problem:
                     return
 
-    def pack(self, rules: MoveRules, instances: Sequence[Instance]) -> None:
+    def pack(self, rules: MoveRules, instances: Sequence[Instance], careful: bool = False) -> None:
         """Empty the nodes at once, and repair what that lacks."""
         relief = self._relief
         arena = self._arena = BalanceProblem(
             self._state, relief.scope, self._fixed, instances, rules, relief.relations
         )
-        self.moves = pack(arena, self.off, relief.reserve)
+        self.moves = pack(arena, self.off, relief.reserve, careful)
         self.judge(0.0)
         if self.problem:
             self.repair()
@@ -323,6 +329,12 @@ class _Attempt:
         """Say what is wrong as things are, at this score."""
         self._score = score
         self.problem = self._homeless() or self._lacking() or self._lost()
+
+    def overbooks(self) -> bool:
+        """Whether a node comes to lack the memory for failovers to it, where that counts."""
+        nodes, relief = self._relief.cluster.nodes, self._relief
+        stay = [index for index in relief.scope if nodes[index].online]
+        return any(self._state.fails_n1(index) for index in stay if index not in relief.full)
 
     def distance(self) -> tuple[bool, float]:
         """How far it is from what is wanted, for comparison."""

@@ -39,12 +39,16 @@ NOTHING: Sequence[float] = (0,) * (max(CPUS, MEMORY, MEMORY_LATER) + 1)
 """What does not change a node."""
 
 
-def pack(arena: BalanceProblem, off: frozenset[int], reserve: Headroom) -> list[PlannedMove]:
+def pack(
+    arena: BalanceProblem, off: frozenset[int], reserve: Headroom, careful: bool = False
+) -> list[PlannedMove]:
     """Moves off the nodes `off`, made in the state of `arena`, each allowed when it is made.
 
+    A mirror that stays reserves memory for a new primary; only if `careful` it is asked whether it
+    can: what comes later may make that well, and it is quicker not to ask.
     Whoever finds no place stays.  The scores of the moves are not known, see `scored`.
     """
-    packing = _Packing(arena, off, reserve)
+    packing = _Packing(arena, off, reserve, careful)
     leaving = [i for i in arena.instances if packing.is_left(arena.state.where[i.name])]
     leaving.sort(key=lambda instance: -instance.memory)
     made: list[PlannedMove] = []
@@ -109,8 +113,11 @@ class Rooms:
 class _Packing:
     """Finds the next move of one instance."""
 
-    def __init__(self, arena: BalanceProblem, off: frozenset[int], reserve: Headroom) -> None:
+    def __init__(
+        self, arena: BalanceProblem, off: frozenset[int], reserve: Headroom, careful: bool
+    ) -> None:
         self._arena = arena
+        self._careful = careful
         self._state = arena.state
         self._off = off
         nodes = arena.state.cluster.nodes
@@ -144,8 +151,15 @@ class _Packing:
     def _first_allowed(self, instance: Instance, before: Nodes) -> Place | None:
         """The best place that is allowed for an instance that is on none of the targets."""
         places = self._pairs(instance, before) if len(before) > 1 else self._singles()
-        allows = self._limits.allow
-        return next((place for place in places if allows(instance, before, place[2])), None)
+        return next((place for place in places if self._allows(instance, before, place[2])), None)
+
+    def _allows(self, instance: Instance, before: Nodes, after: Nodes) -> bool:
+        """Whether the limits allow an instance to come from `before` to `after`."""
+        if not self._limits.allow(instance, before, after):
+            return False
+        if not self._careful or before[1:] != after[1:]:
+            return True
+        return self._limits.refusal(instance, before, after, False, True) is None
 
     def _singles(self) -> Iterator[Place]:
         """The places of an instance on shared storage, those with most room first."""
