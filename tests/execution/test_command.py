@@ -291,6 +291,25 @@ def test_socket_that_closes_is_opened_again(tmp_path: Path, capsys: Capture) -> 
         assert "again in" in capsys.readouterr().err
 
 
+def test_node_that_is_silent_in_the_end_is_asked_again(tmp_path: Path, capsys: Capture) -> None:
+    """The report says where everything is, though a node says nothing of itself for a moment."""
+    with running(tmp_path) as world:
+        memory = world.answers["nodes"][0]["mtotal"]
+        asked = [0]
+
+        def silent(method: str) -> None:
+            if method == "Query" and {job["status"] for job in world.jobs.values()} == {"success"}:
+                asked[0] += 1
+                world.answers["nodes"][0]["mtotal"] = memory if asked[0] > 4 else None
+
+        world.meddle = silent
+        assert carried_out(tmp_path, world, "--json") == 0
+        assert asked[0] > 4
+        out, err = capsys.readouterr()
+        assert "again in" in err
+        assert json.loads(out)["execution"]["instances"]
+
+
 def test_cluster_that_is_not_reached_again_leaves_the_journal(
     tmp_path: Path, capsys: Capture
 ) -> None:

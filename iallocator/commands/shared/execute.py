@@ -196,13 +196,15 @@ def _carry_out(
         except ExecutionError as error:
             trouble = str(error)
         journal.close()
+        look = load if trouble else lambda: session.patiently(load)
+        found = execution.report(look)  # a second Ctrl-C ends waiting for the answer, too
     if trouble:
         _complain(f"{trouble}; --resume {journal.path} goes on")
     elif interrupts.came and not complete(execution.records):
         _complain(f"interrupted; --resume {journal.path} goes on")
     elif _waits_for_a_hand(execution.records):
         _complain(f"there is something to do by hand; then --resume {journal.path} --done-by-hand")
-    return execution.report(load), _status(execution, trouble, interrupts)
+    return found, _status(execution, trouble, interrupts)
 
 
 def _status(execution: _Execution, trouble: str, interrupts: Interrupts) -> int:
