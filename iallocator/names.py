@@ -12,7 +12,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-__all__ = ["domain_of", "guesses", "meant", "whole_name", "whole_names"]
+__all__ = ["domain_of", "domains_of", "guesses", "meant", "whole_name", "whole_names"]
 
 ALIKE = 0.6
 """How much of two words must be the same for one to be a guess at the other, 0 to 1."""
@@ -64,3 +64,12 @@ def domain_of(names: Iterable[str]) -> str:
     """What all `names` end with from their first dot on (``.example.com``), or ""."""
     domains = {name.partition(".")[2] for name in names}
     return "." + domains.pop() if len(domains) == 1 and "" not in domains else ""
+
+
+def domains_of(*kinds: Iterable[str]) -> list[str]:
+    """What the names of each kind have in common, of nodes, say, and of instances; longest first.
+
+    A kind without anything in common is left out.
+    """
+    found = {domain_of(names) for names in kinds} - {""}
+    return sorted(found, key=lambda domain: (-len(domain), domain))

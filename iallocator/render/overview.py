@@ -7,6 +7,7 @@ from iallocator.planners.check.overview import group_overviews, score_terms, tot
 from iallocator.render.states.listing import choose_fields
 from iallocator.render.states.nodes import FIELDS, USUAL, node_rows
 from iallocator.render.table import Column, Page, Table
+from iallocator.render.words import STATISTICS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -68,13 +69,14 @@ def overview_page(document: Json, colour: bool) -> str:
     page.table(_groups(document["groups"]), indent=0)
     page.blank()
     page.table(_terms(document["terms"]), indent=0)
-    page.say(f"Score: {document['score']:.8f}", indent=0)
+    page.say(f"Score: {document['score']:.8f}; lower is better", indent=0)
     return page.text()
 
 
 def _about(document: Json) -> Iterator[str]:
     """What there is to say of the cluster as a whole."""
-    counts = ", ".join(f"{len(document[what])} {what}" for what in ("groups", "nodes", "instances"))
+    numbers = ((len(document[f"{noun}s"]), noun) for noun in ("group", "node", "instance"))
+    counts = ", ".join(f"{number} {noun}{'s' * (number != 1)}" for number, noun in numbers)
     yield f"Cluster {document['name']}: {counts}" if document["name"] else counts
     if document["master"]:
         yield f"Master: {document['master']}"
@@ -103,9 +105,10 @@ def _terms(terms: Sequence[Json]) -> Table:
     """The statistics, each with what it adds to the score."""
     table = Table(
         Column("statistic"), Column("value", number=True), Column("weight", number=True),
-        Column("adds", number=True),
+        Column("adds", number=True), Column("what it is"),
     )  # fmt: skip
     for term in terms:
         value = term["term"] / term["weight"]
-        table.add(term["name"], f"{value:.8f}", f"x{term['weight']:g}", f"{term['term']:.8f}")
+        weight, adds = f"x{term['weight']:g}", f"{term['term']:.8f}"
+        table.add(term["name"], f"{value:.8f}", weight, adds, STATISTICS.get(term["name"], ""))
     return table

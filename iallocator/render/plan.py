@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from iallocator.names import domain_of
+from iallocator.names import domains_of
 from iallocator.render.table import Column, Page, Table
 from iallocator.render.transition.table import tell_transition
 
@@ -33,7 +33,7 @@ def plan_lines(plan: Json, group_of: Mapping[str, str]) -> Iterator[str]:
 
     `group_of`: the name of every node's group.
     """
-    page = Page(domain=domain_of(group_of))
+    page = Page(domains=domains_of(group_of, _instances(plan)))
     _nodes(page, plan)
     _places(page, plan)
     _groups(page, plan)
@@ -43,6 +43,13 @@ def plan_lines(plan: Json, group_of: Mapping[str, str]) -> Iterator[str]:
     tell_transition(page, plan["transition"])
     page.say_left_out()
     yield from page.text().strip("\n").splitlines()
+
+
+def _instances(plan: Json) -> set[str]:
+    """The names of all instances that the plan is about."""
+    entries = [*plan["moves"], *plan.get("instances", ()), *plan["transition"]["steps"]]
+    left = {entry["name"] for entry in plan["transition"]["left"]}
+    return left | {entry["instance"] for entry in entries if "instance" in entry}
 
 
 def _nodes(page: Page, plan: Json) -> None:
@@ -64,7 +71,7 @@ def _places(page: Page, plan: Json) -> None:
         return
     table = Table(Column("instance"), Column("from"), Column("to"), Column("why"))
     for one in plan["instances"]:
-        before = ":".join(one["from"]) + ("" if one["runs"] else " (not running)")
+        before = (":".join(one["from"]) + ("" if one["runs"] else " (not running)")).lstrip()
         table.add(one["instance"], before, ":".join(one["to"]) or "out", one["why"])
         for text in one.get("broken", ()):
             table.add("", "", "", f"should be {text}")

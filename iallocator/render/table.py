@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from typing import Any
 
-__all__ = ["Column", "Page", "Table", "wants_colour"]
+__all__ = ["Column", "Page", "Table", "columns_of", "wants_colour"]
 
 TONES = {"head": "1", "good": "32", "bad": "31", "faint": "2"}
 """Tone -> terminal attribute."""
@@ -54,24 +54,51 @@ class Table:
     def lines(self, short: Callable[[str], str] = str, most: int = 0) -> list[tuple[str, str]]:
         """(text, tone) of every line, titles first; `short` is applied to every cell.
 
-        What stands in the last column goes on below itself where a line would have more
-        than `most` characters (0: any number).
+        Where a line would be wider than `most` (0: any width), cells go on below themselves:
+        those of the last column first, then those of the widest columns of text.
         """
         titles = [shown(column.title) for column in self._columns]
         rows = [([short(cell) for cell in row], tone) for row, tone in self._rows]
         rows.insert(0, (titles, "head"))
-        widths = [max(len(row[k]) for row, _ in rows) for k in range(len(titles))]
-        before = sum(widths[:-1]) + len(GAP) * (len(widths) - 1)
-        if most and not self._columns[-1].number:
-            rows = [one for row, tone in rows for one in _wrapped(row, tone, most - before)]
+        widths = [max(columns_of(row[k]) for row, _ in rows) for k in range(len(titles))]
+        if most:
+            columns = list(zip(*(row for row, _ in rows)))
+            widths = self._narrowed(widths, columns, most)
+            rows = [(row, tone) for cells, tone in rows for row in _wrapped(cells, widths)]
         lines = [(self._line(row, widths), tone) for row, tone in rows]
         return [*self._above(widths), *lines]
 
+    def _narrowed(
+        self, widths: Sequence[int], cells: Sequence[Sequence[str]], most: int
+    ) -> list[int]:
+        """`widths` that come to `most` with the gaps, as far as texts and titles give way.
+
+        `cells` are those of each column, its title first.  A number stays in one piece.
+        """
+        found, last = list(widths), len(widths) - 1
+        pieces = [max(map(_piece, texts)) for texts in cells]
+        values = [max(map(columns_of, texts[1:]), default=0) for texts in cells]
+        for narrowest in NARROW:
+            least = [
+                min(width, max(value, _piece(column.title)))
+                if column.number
+                else min(width, narrowest or min(NARROW[0], max(piece, NARROW[-1])))
+                for width, value, piece, column in zip(widths, values, pieces, self._columns)
+            ]
+            over = sum(found) + len(GAP) * last - most
+            cut = min(max(over, 0), found[last] - least[last])
+            found[last] -= cut
+            for _ in range(over - cut):
+                room = [width - low for width, low in zip(found, least)]
+                widest = room.index(max(room))
+                found[widest] -= room[widest] > 0
+        return found
+
     def _line(self, cells: Sequence[str], widths: Sequence[int]) -> str:
-        padded = [
-            cell.rjust(width) if column.number else cell.ljust(width)
-            for cell, width, column in zip(cells, widths, self._columns)
-        ]
+        padded = []
+        for cell, width, column in zip(cells, widths, self._columns):
+            blank = " " * (width - columns_of(cell))
+            padded.append(blank + cell if column.number else cell + blank)
         return GAP.join(padded).rstrip()
 
     def _above(self, widths: Sequence[int]) -> list[tuple[str, str]]:
@@ -88,37 +115,73 @@ class Table:
         return [(line, "head")] if line else []
 
 
-NARROWEST = 24
-"""No column is wrapped to fewer characters."""
+NARROW = (24, 0, 12)
+"""No column of text is wrapped to less than the first; where that is not enough, to less than its
+longest word (0); where that is not enough, to less than the last."""
 
 
-def _wrapped(row: list[str], tone: str, width: int) -> list[tuple[list[str], str]]:
-    """`row`, and rows below it for what of its last cell is beyond `width`."""
-    if len(row[-1]) <= max(width, NARROWEST):
-        return [(row, tone)]
-    import textwrap
+def columns_of(text: str) -> int:
+    """How many columns of a terminal `text` takes: letters of East Asia two, accents none."""
+    if text.isascii():
+        return len(text)
+    from unicodedata import combining, east_asian_width
 
-    parts = textwrap.wrap(
-        row[-1], max(width, NARROWEST), break_long_words=False, break_on_hyphens=False
-    )
-    empty = [""] * (len(row) - 1)
-    return [([*(empty if k else row[:-1]), part], tone) for k, part in enumerate(parts)]
+    return sum(0 if combining(char) else 1 + (east_asian_width(char) in "WF") for char in text)
+
+
+def _wrapped(cells: Sequence[str], widths: Sequence[int]) -> list[list[str]]:
+    """The cells in lines below each other, none wider than its column."""
+    parts = [
+        [cell] if columns_of(cell) <= width else _broken(cell, width)
+        for cell, width in zip(cells, widths)
+    ]
+    height = max(map(len, parts))
+    return [[part[k] if k < len(part) else "" for part in parts] for k in range(height)]
+
+
+def _pieces(text: str) -> list[str]:
+    """`text` in parts between which a line may end, each with the blanks before it."""
+    import re
+
+    return re.findall(r"\s*\S+?(?:(?<=[:,/.-])(?=\w)|(?=\s)|$)", text)
+
+
+def _piece(title: str) -> int:
+    """The width of the longest part of a title."""
+    return max((columns_of(part.strip()) for part in _pieces(title)), default=0)
+
+
+def _broken(cell: str, width: int) -> list[str]:
+    """`cell` in lines: broken at blanks, else after a mark in or between names."""
+    lines = [""]
+    for word in _pieces(cell):
+        piece = word
+        if columns_of(lines[-1] + piece) > width and lines[-1]:
+            lines.append("")
+            piece = piece.lstrip()
+        while columns_of(piece) > width:
+            fits = next(k for k in range(len(piece), 0, -1) if columns_of(piece[:k]) <= width)
+            lines[-1], piece = piece[:fits], piece[fits:]
+            lines.append("")
+        lines[-1] += piece
+    return lines
 
 
 class Page:
     """Lines for a person, wrapped where they are prose, coloured where that is wanted.
 
-    `domain` is what most names end with (``.example.com``): it is left out.
+    `domains` are what names end with (``.example.com``): they are left out.
     """
 
-    def __init__(self, colour: bool = False, width: int = 100, domain: str = "") -> None:
+    def __init__(self, colour: bool = False, width: int = 100, domains: Sequence[str] = ()) -> None:
         import re
 
         self._colour = colour
         self._width = width
-        self.domain = shown(domain)
+        self._left_out = [shown(domain) for domain in domains]
         self._lines: list[str] = []
-        self._domain = re.compile(re.escape(domain) + r"(?!\.?[\w-])") if domain else None
+        every = "|".join(map(re.escape, domains))
+        self._domains = re.compile(rf"(?:{every})(?!\.?[\w-])") if domains else None
 
     def text(self) -> str:
         """The whole page."""
@@ -126,7 +189,7 @@ class Page:
 
     def short(self, text: str) -> str:
         """`text` with names as they are shown."""
-        return self._domain.sub("", text) if self._domain else text
+        return self._domains.sub("", text) if self._domains else text
 
     def blank(self) -> None:
         """Leave a line empty, unless the last one is."""
@@ -154,9 +217,10 @@ class Page:
 
     def say_left_out(self) -> None:
         """Say at the end what is left out of names, if something is."""
-        if self.domain:
+        if self._left_out:
             self.blank()
-            self._lines.append(self._paint(f"(Names above without {self.domain})", "faint"))
+            told = " and ".join(self._left_out)
+            self._lines.append(self._paint(f"(Names above without {told})", "faint"))
 
     def table(self, table: Table, indent: int = 2) -> None:
         """Add a table; its last column is wrapped where it does not fit."""

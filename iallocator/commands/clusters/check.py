@@ -230,12 +230,13 @@ def _write(done: GroupPlans, found: Checkup, settings: Settings) -> None:
         document = {**done.document(), "command": "check", **found.document()}
         print_json(document)
     else:
-        from iallocator.names import domain_of
+        from iallocator.names import domains_of
         from iallocator.render.check_page import show_checkup
         from iallocator.render.table import Page, wants_colour
 
-        domain = domain_of(node.name for node in done.cluster.nodes)
-        page = Page(wants_colour(sys.stdout), domain=domain)
+        nodes, instances = done.cluster.nodes, done.cluster.instances
+        domains = domains_of((n.name for n in nodes), (i.name for i in instances))
+        page = Page(wants_colour(sys.stdout), domains=domains)
         show_checkup(found, page)
         page.say_left_out()
         print(page.text(), end="")

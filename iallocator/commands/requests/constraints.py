@@ -8,7 +8,7 @@ from iallocator.commands.shared.plan_output import print_json
 from iallocator.errors import tell
 from iallocator.files import WholeOutput
 from iallocator.model.constraints.constraint import KINDS, MUST, SHOULD, Constraint
-from iallocator.names import whole_name
+from iallocator.names import domains_of, whole_name
 from iallocator.options import settings as options
 from iallocator.options.table import Option
 from iallocator.options.values import choice
@@ -85,7 +85,12 @@ def run(settings: Settings, positional: Sequence[str]) -> int:
     named = [*source.cluster.instances, *new]
     doubts = findings_for(source.cluster, named, settings.tag_prefix, relations)
     with WholeOutput():
-        (_write_json if settings.json else _write_table)(found, unusable, doubts)
+        if settings.json:
+            _write_json(found, unusable, doubts)
+        else:
+            nodes = [node.name for node in source.cluster.nodes]
+            domains = domains_of(nodes, (instance.name for instance in named))
+            _write_table(found, unusable, doubts, domains)
     return 0
 
 
@@ -118,7 +123,9 @@ def _write_json(found: Listed, unusable: Sequence[str], doubts: Sequence[TagFind
     print_json(document)
 
 
-def _write_table(found: Listed, unusable: Sequence[str], doubts: Sequence[TagFinding]) -> None:
+def _write_table(
+    found: Listed, unusable: Sequence[str], doubts: Sequence[TagFinding], domains: Sequence[str]
+) -> None:
     from iallocator.render.table import Column, Page, Table, wants_colour
 
     table = Table(
@@ -129,12 +136,13 @@ def _write_table(found: Listed, unusable: Sequence[str], doubts: Sequence[TagFin
         weight = "" if c.must else f"{c.weight:g}"
         bound = c.instance if isinstance(c, Constraint) else _some(c.members)
         table.add(bound, c.kind, c.strength, weight, c.what, c.origin)
-    page = Page(wants_colour(sys.stdout))
+    page = Page(wants_colour(sys.stdout), domains=domains)
     page.table(table, indent=0)
     for tag in unusable:
         page.say(f"not usable: {tag}", "bad", indent=0)
     for one in doubts:
         page.say(f"{one.kind}: {one}", "bad", indent=0)
+    page.say_left_out()
     sys.stdout.write(page.text())
 
 

@@ -27,7 +27,7 @@ def render(
     `brief`: only what was decided; `node`: only that, and what this node says.
     """
     domain = _common_domain(explanation)
-    page = Page(colour, domain=domain)
+    page = Page(colour, domains=[domain] if domain else [])
     for decision in explanation.decisions:
         _decision(page, decision, explanation.kind, brief, node)
     if explanation.remarks:

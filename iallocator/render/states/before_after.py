@@ -81,6 +81,7 @@ def _lists(
 ) -> Iterator[tuple[str, str]]:
     """What each list is called, and the list."""
     only = None
+    units = "" if backwards else " (memory in MiB, disk in GiB)"
     if group:
         from iallocator.planners.eligible import group_named
 
@@ -88,11 +89,11 @@ def _lists(
     if settings.print_instances:
         from iallocator.render.states.instances import instance_list
 
-        yield "instance map", instance_list(state, backwards, only)
+        yield f"instance map{units}", instance_list(state, backwards, only)
     if settings.print_nodes is not None:
         from iallocator.render.states.nodes import node_list
 
-        yield "cluster status", node_list(state, settings.print_nodes, backwards, only)
+        yield f"cluster status{units}", node_list(state, settings.print_nodes, backwards, only)
 
 
 def _save(state: State, settings: Settings, moment: str, suffix: str) -> None:

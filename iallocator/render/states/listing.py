@@ -5,6 +5,7 @@ from __future__ import annotations
 from decimal import ROUND_HALF_EVEN, Decimal
 
 from iallocator.errors import UsageError, shown
+from iallocator.render.table import columns_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -12,21 +13,52 @@ if TYPE_CHECKING:
 
     from iallocator.model.cluster import Cluster
 
-__all__ = ["aligned", "choose_fields", "common_domain", "decimal", "ratio"]
+__all__ = ["WIDEST", "aligned", "choose_fields", "common_domain", "decimal", "ratio"]
 
 
-def aligned(titles: Sequence[str], rows: Iterable[Sequence[str]], left: Sequence[bool]) -> str:
-    """The rows under their titles, each line begun with a blank; `left` ones left-aligned."""
+KEYS = 2
+"""So many columns say which row it is."""
+
+WIDEST = 100
+"""Columns of a terminal that a list takes where it need not be as htools print it."""
+
+
+def aligned(
+    titles: Sequence[str], rows: Iterable[Sequence[str]], left: Sequence[bool], most: int = 0
+) -> str:
+    """The rows under their titles, each line begun with a blank; `left` ones left-aligned.
+
+    Lines wider than `most` (0: any width) are cut: what is beyond stands in further lists
+    below, each with the first two columns again.
+    """
     cells = [list(titles), *([shown(cell) for cell in row] for row in rows)]
-    widths = [max(len(row[k]) for row in cells) for k in range(len(titles))]
-    lines = [
-        " ".join(
-            cell.ljust(width) if keep_left else cell.rjust(width)
-            for cell, width, keep_left in zip(row, widths, left)
-        ).rstrip()
-        for row in cells
-    ]
-    return "".join(f" {line}\n" for line in lines)
+    widths = [max(columns_of(row[k]) for row in cells) for k in range(len(titles))]
+    parts = _parts(widths, most)
+    return "\n".join(
+        "".join(f" {_line(row, widths, left, part)}\n" for row in cells) for part in parts
+    )
+
+
+def _line(
+    row: Sequence[str], widths: Sequence[int], left: Sequence[bool], part: Sequence[int]
+) -> str:
+    found = []
+    for k in part:
+        blank = " " * (widths[k] - columns_of(row[k]))
+        found.append(row[k] + blank if left[k] else blank + row[k])
+    return " ".join(found).rstrip()
+
+
+def _parts(widths: Sequence[int], most: int) -> list[list[int]]:
+    """Which columns stand beside each other in lines of `most`; the first two in each list."""
+    first = list(range(min(KEYS, len(widths))))
+    parts = [list(first)]
+    for k in range(len(first), len(widths)):
+        width = sum(widths[i] + 1 for i in [*parts[-1], k])
+        if most and len(parts[-1]) > len(first) and width > most:
+            parts.append(list(first))
+        parts[-1].append(k)
+    return parts
 
 
 def choose_fields(wanted: str, usual: Sequence[str], known: Mapping[str, object]) -> list[str]:

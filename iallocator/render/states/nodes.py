@@ -18,7 +18,15 @@ from iallocator.model.columns import (
     SECONDARIES,
     SPINDLES,
 )
-from iallocator.render.states.listing import aligned, choose_fields, common_domain, decimal, ratio
+from iallocator.names import domain_of
+from iallocator.render.states.listing import (
+    WIDEST,
+    aligned,
+    choose_fields,
+    common_domain,
+    decimal,
+    ratio,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -146,7 +154,8 @@ def node_list(
         Names out of `FIELDS` with commas between them, after a ``+`` in addition to
         the `USUAL` ones; "" for these alone.
     backwards:
-        Whether the cluster was read as hail does: its lists then stand backwards.
+        Whether the cluster was read as hail does: its lists then stand backwards, and are as
+        wide as those of htools.
     group:
         Of this one only.
 
@@ -156,20 +165,30 @@ def node_list(
         If a field is not known.
     """
     names = choose_fields(wanted, USUAL, FIELDS)
-    rows = [[str(cell) for cell in row] for row in node_rows(state, names, backwards, group)]
-    return aligned([FIELDS[name][0] for name in names], rows, [name in LEFT for name in names])
+    titles, left = [FIELDS[name][0] for name in names], [name in LEFT for name in names]
+    domain = None if backwards else domain_of(node.name for node in state.cluster.nodes)
+    found = node_rows(state, names, backwards, group, domain)
+    rows = [[str(cell) for cell in row] for row in found]
+    return aligned(titles, rows, left, 0 if backwards else WIDEST)
 
 
 def node_rows(
-    state: State, names: Sequence[str], backwards: bool = False, group: Group | None = None
+    state: State,
+    names: Sequence[str],
+    backwards: bool = False,
+    group: Group | None = None,
+    domain: str | None = None,
 ) -> list[list[object]]:
-    """Per node the fields with these `names`; see `node_list`."""
+    """Per node the fields with these `names`; see `node_list`.
+
+    Its name without `domain`; None: without what names of nodes and instances end with.
+    """
     shows = [FIELDS[name][1] for name in names]
-    rows = _rows(state, backwards)
+    rows = _rows(state, backwards, common_domain(state.cluster) if domain is None else domain)
     return [[show(row) for show in shows] for row in rows if group in (None, row.node.group)]
 
 
-def _rows(state: State, backwards: bool) -> Iterable[NodeRow]:
+def _rows(state: State, backwards: bool, domain: str) -> Iterable[NodeRow]:
     cluster = state.cluster
     missing = [
         node.total_memory - node.reserved_memory - node.reported_memory for node in cluster.nodes
@@ -177,6 +196,5 @@ def _rows(state: State, backwards: bool) -> Iterable[NodeRow]:
     for instance in cluster.instances:  # as they were when the nodes reported
         if instance.nodes and instance.uses_memory:
             missing[instance.nodes[0]] -= instance.memory
-    domain = common_domain(cluster)
     for node in cluster.nodes[:: -1 if backwards else 1]:
         yield NodeRow(state, node, missing[node.index], domain)
