@@ -12,7 +12,15 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-__all__ = ["domain_of", "domains_of", "guesses", "meant", "whole_name", "whole_names"]
+__all__ = [
+    "domain_of",
+    "domains_of",
+    "guesses",
+    "meant",
+    "short_names",
+    "whole_name",
+    "whole_names",
+]
 
 ALIKE = 0.6
 """How much of two words must be the same for one to be a guess at the other, 0 to 1."""
@@ -50,6 +58,16 @@ def meant(word: str, known: Iterable[str]) -> list[str]:
     """The names out of `known` that `word` may mean: that name alone, or longer ones."""
     known = list(known)
     return [word] if word in known else [one for one in known if one.startswith(f"{word}.")]
+
+
+def short_names(known: Iterable[str]) -> dict[str, list[str]]:
+    """Beginning up to a dot -> the names out of `known` that begin so."""
+    found: dict[str, list[str]] = {}
+    for name in known:
+        labels = name.split(".")
+        for count in range(1, len(labels)):
+            found.setdefault(".".join(labels[:count]), []).append(name)
+    return found
 
 
 def guesses(word: str, known: Iterable[str]) -> str:

@@ -13,7 +13,8 @@ from tests.builders import Json, allocate, as_bytes, cluster, instance
 
 COMMANDS = (
     "balance", "balance -p --print-instances", "balance-groups", "capacity", "check",
-    "compress", "config",    "constraints --all", "place --strategy=pacemaker-balanced", "redistribute", "show",
+    "compress", "config", "constraints --all", "place --strategy=pacemaker-balanced",
+    "redistribute", "show",
     "show -p --print-instances",
 )  # fmt: skip
 

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from iallocator.errors import UsageError
+from iallocator.errors import UsageError, cut, tell
 from iallocator.files import LIMIT, read_file
+from iallocator.names import short_names, whole_name
 from iallocator.options import settings as options
 from iallocator.options.table import Option
 from iallocator.options.values import amount, file_name, name_list, share, whole
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from typing import Protocol
 
     from iallocator.deadline import Alarm
@@ -138,7 +139,8 @@ def adjust(cluster: Cluster, settings: Dynamic) -> None:
     if settings.dynu_file and not settings.ignore_dynu:
         from iallocator.model.loads import set_loads
 
-        set_loads(cluster, read_loads(settings.dynu_file, settings.max_input))
+        path = settings.dynu_file
+        set_loads(cluster, _whole(cluster, read_loads(path, settings.max_input), path))
 
 
 def read_loads(path: str, limit: int = LIMIT) -> dict[str, Load]:
@@ -158,6 +160,27 @@ def read_loads(path: str, limit: int = LIMIT) -> dict[str, Load]:
                 f"{HIGHEST_LOAD:g}, got {line!r}"
             ) from None
     return loads
+
+
+def _whole(cluster: Cluster, loads: Mapping[str, Load], path: str) -> dict[str, Load]:
+    """`loads` by the whole names of instances; those of unknown ones are left out, with a word.
+
+    Raises
+    ------
+    NotFoundError
+        For a short name that may be several instances.
+    """
+    names = [instance.name for instance in cluster.instances]
+    known, short = set(names), short_names(names)
+    unknown = [name for name in loads if name not in known and name not in short]
+    if unknown:
+        more = ", ..." if len(unknown) > 1 else ""
+        tell(f"{path}: {len(unknown)} unknown: {cut(unknown[0])}{more}; left out")
+    found = {name: load for name, load in loads.items() if name in known}
+    for word in loads:
+        if word not in known and word in short:
+            found.setdefault(whole_name(word, short[word], path, "instance"), loads[word])
+    return found
 
 
 def _load(text: str) -> float:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from iallocator.deadline import why_stopped
-from iallocator.errors import NotFoundError
+from iallocator.names import whole_name
+from iallocator.planners.eligible import group_named
 from iallocator.planners.reboot.absence import Absence
 from iallocator.planners.reboot.context import RebootContext
 from iallocator.planners.reboot.grouping import Grouping
@@ -84,8 +85,8 @@ def _left_out(cluster: Cluster, grouping: Grouping) -> list[str]:
 
 def _eligible(cluster: Cluster, wanted: RebootOptions) -> list[Node]:
     """The nodes that are to be rebooted: online ones that options do not rule out."""
-    if wanted.group and not any(wanted.group in (g.name, g.uuid) for g in cluster.groups):
-        raise NotFoundError(f"unknown group {wanted.group}")
+    if wanted.group:
+        group_named(cluster, wanted.group)
     alone = {
         index
         for instance in cluster.instances
@@ -106,10 +107,8 @@ def _master(cluster: Cluster, name: str) -> int:
     """The index of the master node; -1 if it is not known."""
     if not name:
         return -1
-    for node in cluster.nodes:
-        if node.name == name:
-            return node.index
-    raise NotFoundError(f"unknown nodes: {name}")
+    known = [node.name for node in cluster.nodes]
+    return known.index(whole_name(name, known, "--master", "node"))
 
 
 def _in_order(groups: Sequence[Sequence[int]], master: int) -> list[list[int]]:
