@@ -189,3 +189,22 @@ def test_page_of_a_command_is_well_formed_and_runs_in_a_browser(
     assert page.locator("h1").inner_text()
     assert page.locator("img").count() == 0
     assert page.locator("table.nodes tbody tr").count() == 4
+
+
+def test_page_of_capacity_says_what_would_be_survived_and_why_it_ends(write: Write) -> None:
+    """Failures, score and groups as they are and once it is full; who came closest to one more."""
+    text = write(
+        "capacity", allocate(cluster(3)), "--standard-alloc=30g,1g,1", "--n1=off"
+    ).read_text()
+    for title in ("If a node fails", "Score", "Groups", "Problems"):
+        assert f">{title}" in text, title
+    assert "closest to one more: " in text
+
+
+def test_parts_of_a_page_that_scroll_have_names_of_their_own(write: Write) -> None:
+    """Who moves from part to part by keyboard hears which is which; no column is without title."""
+    path = write("capacity", allocate(cluster(3)), "-l3")
+    found = Outline(path.read_text())
+    labels = [a["aria-label"] for _, a in found.elements if a.get("role") == "region"]
+    assert len(set(labels)) == len(labels)
+    assert '<th scope="col"></th>' not in path.read_text()

@@ -19,6 +19,7 @@ from iallocator.commands.shared.plan_output import (
     write_html,
 )
 from iallocator.commands.shared.progress import progress_line, say_progress
+from iallocator.deadline import Alarm
 from iallocator.errors import RequestError, UsageError, tell
 from iallocator.files import WholeOutput, read_file
 from iallocator.model.policy import ALL_TEMPLATES
@@ -29,12 +30,14 @@ from iallocator.options.values import amount, choice, file_name, share, whole
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from typing import Any
 
     from iallocator.model.instance import Instance
     from iallocator.model.policy import Policy
     from iallocator.planners.capacity.capacity import CapacityOptions, CapacityReport
     from iallocator.planners.capacity.fill import FillResult
     from iallocator.planners.capacity.instance_size import Load, Size
+    from iallocator.render.page.view import PageView
     from iallocator.sources import Source
 
 __all__ = ["OPTIONS", "USAGE", "Settings", "run"]
@@ -235,6 +238,18 @@ def _write(found: CapacityReport, settings: Settings) -> None:
 
         print(capacity_page(document, wants_colour(sys.stdout)), end="")
     if settings.html is not None:
-        from iallocator.render.page.capacity_page import capacity_view
+        write_html(settings.html, lambda: _page(found, document, settings))
 
-        write_html(settings.html, lambda: capacity_view(found, document))
+
+def _page(found: CapacityReport, document: dict[str, Any], settings: Settings) -> PageView:
+    """The page; judging both ends of it takes no longer than filling may."""
+    from iallocator.constraints.affinity_factory import relations_of
+    from iallocator.render.page.capacity_page import capacity_view
+    from iallocator.render.page.standing import Judging
+
+    relations = None
+    if settings.behaviour.knows_affinity:
+        relations = relations_of(found.before.cluster, (), settings.tag_prefix)
+    over = Alarm(settings.planning_seconds).over
+    judging = Judging(settings.n1, settings.min_disk, relations, over)
+    return capacity_view(found, document, judging)

@@ -4,6 +4,12 @@ from __future__ import annotations
 
 from iallocator.errors import shown
 from iallocator.render.page.nodes import Moment, nodes_view
+from iallocator.render.page.standing import (
+    health_sections,
+    short_names,
+    standing,
+    survival_tile,
+)
 from iallocator.render.page.view import Cell, Column, Grid, PageView, Section, Tile, gib, row_of
 from iallocator.render.states.listing import common_domain
 
@@ -13,6 +19,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from iallocator.planners.capacity.capacity import CapacityReport
+    from iallocator.render.page.standing import Judging
     from iallocator.render.page.view import Row
 
     Json = dict[str, Any]
@@ -23,14 +30,16 @@ RUNS = (("tiered", "In tiers"), ("standard", "Of the standard size"))
 """Member of the document -> what that filling is called."""
 
 
-def capacity_view(found: CapacityReport, document: Json) -> PageView:
-    """The page of `found`; `document` is what ``--json`` writes."""
+def capacity_view(found: CapacityReport, document: Json, judging: Judging) -> PageView:
+    """The page of `found`; `document` is what ``--json`` writes.
+
+    Failures, score and groups are compared with those of the cluster full of standard
+    instances, judged as `judging` says.
+    """
     cluster = found.before.cluster
     page = PageView("capacity", shown(cluster.name), *_verdict(document))
     page.domain = common_domain(cluster)
-    page.details = [
-        f"{title}: {shown(document[kind]['end'])}" for kind, title in RUNS if kind in document
-    ]
+    page.details = [_end(title, document[kind]) for kind, title in RUNS if kind in document]
     page.tiles = _tiles(document)
     moments = [Moment("Now", found.before)]
     for title, run in (("Tiers", found.tiered), ("Standard", found.standard)):
@@ -44,7 +53,19 @@ def capacity_view(found: CapacityReport, document: Json) -> PageView:
             count=str(len(cluster.nodes)),
         ),
     ]  # fmt: skip
+    full = None if found.standard is None else standing(found.standard.state, judging)
+    if full is not None:
+        page.details.append("Before: now; after: full of instances of the standard size")
+    now = standing(found.before, judging)
+    page.tiles.append(survival_tile(now, full))
+    page.sections += health_sections(now, full, judging, short_names(cluster))
     return page
+
+
+def _end(title: str, run: Json) -> str:
+    """Why a filling ended, in one sentence."""
+    closest = f"; closest to one more: {shown(run['closest'])}" if run["closest"] else ""
+    return f"{title}, the end: {shown(run['end'])}{closest}"
 
 
 def _verdict(document: Json) -> tuple[str, str]:
@@ -98,7 +119,7 @@ def _sums(document: Json) -> Grid:
     Available is what is free and not reserved.
     """
     columns = (
-        Column(""), Column("Instances", number=True), Column("Memory used", number=True),
+        Column("When"), Column("Instances", number=True), Column("Memory used", number=True),
         Column("free", number=True), Column("available", number=True),
         Column("Disk used", number=True), Column("free", number=True),
         Column("Virtual cpus used", number=True), Column("free", number=True),

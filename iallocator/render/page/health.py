@@ -98,9 +98,9 @@ def statistic_grid(before: Sequence[Json], after: Sequence[Json] | None) -> Grid
     largest = max([1e-9, *(one["term"] for one in (*before, *then))])
     columns = [Column("Statistic"), Column("Weight", number=True), Column("Before", number=True)]
     if after is None:
-        columns[2:] = [Column("Adds to the score", number=True), Column("")]
+        columns[2:] = [Column("Adds to the score", number=True), Column("Share")]
     else:
-        columns += [Column("After", number=True), Column("Change", number=True), Column("")]
+        columns += [Column("After", number=True), Column("Change", number=True), Column("Share")]
     pairs = [(was, now) for was, now in zip(before, then) if was["term"] or now["term"]]
     rows = []
     for was, now in sorted(pairs, key=lambda pair: (pair[1]["term"] - pair[0]["term"],
