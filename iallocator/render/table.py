@@ -115,9 +115,9 @@ class Table:
         return [(line, "head")] if line else []
 
 
-NARROW = (24, 0, 12)
+NARROW = (24, 0, 12, 8)
 """No column of text is wrapped to less than the first; where that is not enough, to less than its
-longest word (0); where that is not enough, to less than the last."""
+longest word (0), and so on."""
 
 
 def columns_of(text: str) -> int:

@@ -1,0 +1,52 @@
+"""The page for those who come from htools: what it calls the same is taken by the command."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from pathlib import Path
+from shutil import which
+
+import pytest
+
+from iallocator.commands import options_of
+from iallocator.options.table import COMMON
+
+PAGE = (Path(__file__).parents[2] / "docs" / "migration.md").read_text()
+
+COMMANDS = dict(re.findall(r"(?m)^\| `(\w+)` \| `iallocator ?([a-z-]*)` \|$", PAGE))
+
+ROWS = re.findall(r"(?m)^\| (`-.*?`) \| ([a-z, ]+) \| (.*) \|$", PAGE)
+
+
+def known(tool: str) -> set[str]:
+    """The names of the options that the command for a tool takes."""
+    command = COMMANDS[tool]
+    table = options_of(command) if command else COMMON
+    return {name for option in table for name in option.names}
+
+
+@pytest.mark.parametrize(("names", "tools", "here"), ROWS, ids=[row[0] for row in ROWS])
+def test_option_of_htools_that_is_the_same_is_taken(names: str, tools: str, here: str) -> None:
+    """By the command for each tool that has it, under each of its names."""
+    for tool in tools.split(", "):
+        if here.startswith("no:") or f"no for {tool}" in here:
+            continue
+        assert set(re.findall(r"`(-[\w-]+)`", names)) <= known(tool), tool
+
+
+@pytest.mark.parametrize("tool", sorted(set(COMMANDS) - {"hail"}))
+def test_page_has_every_option_of_the_tool_that_is_installed(tool: str) -> None:
+    """Nobody looks for one in vain."""
+    if which(tool) is None:
+        pytest.skip(f"{tool} is not installed")
+    text = subprocess.run([tool, "--help"], capture_output=True, text=True, check=True).stdout
+    told = {
+        name
+        for names, tools, _ in ROWS
+        if tool in tools.split(", ")
+        for name in re.findall(r"`(--[\w-]+)`", names)
+    }
+    heads = " ".join(line[:45] for line in text.splitlines())
+    listed = set(re.findall(r"(?<!\S)--([a-z0-9-]+)", heads))
+    assert {f"--{name}" for name in listed} == told
