@@ -136,3 +136,13 @@ def test_quiet_keeps_complaints(capsys: Capture) -> None:
     assert capsys.readouterr().err == ""
     assert main(["balance", "-q", "--offline=x", "-t", str(TEXT)]) == 2
     assert capsys.readouterr().err == "iallocator: --offline: unknown node x\n"
+
+
+@pytest.mark.parametrize("name", ["g.png", "plan.svg", "plan.dot"])
+def test_graph_with_its_file_apart_says_how_to_attach_it(
+    name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Else it would be taken for the cluster."""
+    assert main(["balance", "--graph", name, "--simulate", "preferred,2,10g,8g,4"]) == 2
+    told = capsys.readouterr().err
+    assert told == f"iallocator: --graph: its file must be attached: --graph={name}\n"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from iallocator.errors import UsageError
+from iallocator.errors import UsageError, cut
 from iallocator.files import check_writable
 from iallocator.options.table import Option
 
@@ -108,14 +108,18 @@ def show_state_of(
         write_file(f"{settings.save_cluster}.{suffix}", text)
 
 
-def check_graph(path: str | None) -> None:
+def check_graph(path: str | None, files: Sequence[str] = ()) -> None:
     """Refuse a picture that nobody draws, or that cannot be written.
 
     Raises
     ------
     UsageError
-        If `path` ends like a picture that is no SVG, or cannot be written.
+        If `path` ends like a picture that is no SVG, or cannot be written; if a picture is among
+        the `files` to read, because the option's value stands apart from it.
     """
+    for name in files if path == "-" else ():
+        if name.rpartition(".")[2].lower() in (*PICTURES, "svg", "dot"):
+            raise UsageError(f"--graph: its file must be attached: --graph={cut(name)}")
     ending = (path or "").rpartition(".")[2].lower()
     if ending in PICTURES:
         raise UsageError(f"--graph: expected FILE.svg, or another name for DOT, got .{ending}")

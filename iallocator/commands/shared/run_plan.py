@@ -133,7 +133,7 @@ def run_planner(settings: Settings, positional: Sequence[str], planner: Planner)
     from iallocator.engine import effective_settings
 
     refuse_contradictions(settings)
-    check_graph(settings.graph)
+    check_graph(settings.graph, positional)
     check_writable(settings.commands)
     check_html(settings.html)
     check_saving(settings, "original", planner.suffix)
