@@ -14,6 +14,7 @@ from benchmarks.clusters import Shape, document
 from iallocator.cli import main
 from iallocator.model.state import State
 from iallocator.planners.balance.greedy import GreedyBalancer
+from iallocator.planners.squeeze import feasibility
 from iallocator.planners.squeeze.feasibility import _Attempt
 from iallocator.planners.squeeze.headroom import Headroom
 from iallocator.planners.squeeze.packing import Rooms
@@ -109,3 +110,19 @@ def test_packing_looks_at_what_a_mirror_that_stays_reserves(
     shape = Shape(4, "drbd", per_node=6, fullness=0.6, seed=6)
     plan = _squeeze(shape, tmp_path, capsys, "--all", "--exact-search=no")
     assert (plan["nodes"], plan["moves"]) == ([], [])
+
+
+def test_packed_plan_whose_scores_nobody_has_time_for_is_kept(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Time is up before anything is balanced, and again while scores are worked out."""
+
+    def stop(*_: object) -> float:
+        raise KeyboardInterrupt
+
+    whole = _squeeze(Shape(8, "rbd", per_node=6), tmp_path, capsys, "--exact-search=no")
+    monkeypatch.setattr(GreedyBalancer, "run", stop)
+    monkeypatch.setattr(feasibility, "rescore", stop)
+    plan = _squeeze(Shape(8, "rbd", per_node=6), tmp_path, capsys, "--exact-search=no")
+    assert plan["nodes"] == whole["nodes"] != []
+    assert {move["score"] for move in plan["moves"]} == {plan["scores"]["after"]}

@@ -12,11 +12,12 @@ from iallocator.model.state import State
 from iallocator.planners.balance.greedy import GreedyBalancer
 from iallocator.planners.balance.move_kinds import MoveRules
 from iallocator.planners.balance.problem import BalanceProblem
+from iallocator.planners.plan import replay
 from iallocator.planners.power_state import Switched
 from iallocator.planners.squeeze.amounts import Amounts
 from iallocator.planners.squeeze.emptying import empty
 from iallocator.planners.squeeze.headroom_repair import repair
-from iallocator.planners.squeeze.packing import pack, scored
+from iallocator.planners.squeeze.packing import pack
 from iallocator.planners.squeeze.straight import rescore, straightened
 from iallocator.scoring.state_score import score_of
 
@@ -185,9 +186,27 @@ class Feasibility:
         return found
 
     def score(self, off: Collection[int], moves: Sequence[PlannedMove]) -> float:
-        """Note at each of the packed `moves` the score after it; return the last."""
+        """Note at each of the packed `moves` the score after it; return the last.
+
+        If nobody has the time for that, the last stands at each.
+        """
         with Switched(self.cluster, off):
-            return scored(State(self.cluster), self.scope, moves)
+            try:
+                return self._rescored(off, moves)
+            except KeyboardInterrupt:
+                state = State(self.cluster)
+                replay(state, moves)
+                last = score_of(state, self.scope)
+                for move in moves:
+                    move.score = last
+                return last
+
+    def _rescored(self, off: Collection[int], moves: Sequence[PlannedMove]) -> float:
+        """The score after `moves`, which have that after each of them then."""
+        fixed = [capacities(node) for node in self.cluster.nodes]
+        rules = self._whole.while_leaving(off)
+        state = State(self.cluster)
+        return rescore(BalanceProblem(state, self.scope, fixed, (), rules, self.relations), moves)
 
     def straight(
         self, off: Collection[int], on: Collection[int], moves: Sequence[PlannedMove]
@@ -198,10 +217,7 @@ class Feasibility:
             rules = self._whole.while_leaving(off)
             found = straightened(State(self.cluster), moves, fixed, rules)
             if found != moves:
-                arena = BalanceProblem(
-                    State(self.cluster), self.scope, fixed, (), rules, self.relations
-                )
-                rescore(arena, found)
+                self._rescored(off, found)
             return found
 
     def _pays(self, off: frozenset[int]) -> bool:

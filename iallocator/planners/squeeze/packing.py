@@ -10,11 +10,10 @@ from bisect import bisect_left, insort
 from itertools import islice
 
 from iallocator.model.columns import CPUS, MEMORY, MEMORY_LATER
-from iallocator.model.moves import apply_steps, places_after
+from iallocator.model.moves import places_after
 from iallocator.placement.verdict.move_limits import MoveLimits
 from iallocator.planners.balance.move_kinds import KINDS
 from iallocator.planners.plan import PlannedMove, traffic
-from iallocator.scoring.state_score import score_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -30,7 +29,7 @@ if TYPE_CHECKING:
     Place = tuple[MoveKind, int, Nodes]
     """A move, its target, and the nodes after it."""
 
-__all__ = ["Rooms", "pack", "scored"]
+__all__ = ["Rooms", "pack"]
 
 TARGETS = 6
 """New secondaries of a drbd instance that are compared, those with most room."""
@@ -46,7 +45,7 @@ def pack(
 
     A mirror that stays reserves memory for a new primary; only if `careful` it is asked whether it
     can: what comes later may make that well, and it is quicker not to ask.
-    Whoever finds no place stays.  The scores of the moves are not known, see `scored`.
+    Whoever finds no place stays.  The scores of the moves are not known.
     """
     packing = _Packing(arena, off, reserve, careful)
     leaving = [i for i in arena.instances if packing.is_left(arena.state.where[i.name])]
@@ -59,17 +58,6 @@ def pack(
                 break
             made.append(move)
     return made
-
-
-def scored(state: State, scope: Sequence[int], moves: Sequence[PlannedMove]) -> float:
-    """Make `moves`, note at each the score of the nodes of `scope` after it; return the last."""
-    scores = []
-    for move in moves:
-        apply_steps(state, move.instance, move.steps)
-        scores.append(score_of(state, scope))
-    for move, score in zip(moves, scores):
-        move.score = score
-    return scores[-1] if scores else score_of(state, scope)
 
 
 class Rooms:

@@ -57,8 +57,11 @@ def straightened(
     return plan
 
 
-def rescore(arena: BalanceProblem, moves: Sequence[PlannedMove]) -> None:
-    """Note at each of `moves` the score after it; they are made in the state of `arena`."""
+def rescore(arena: BalanceProblem, moves: Sequence[PlannedMove]) -> float:
+    """Note at each of `moves` the score after it, and return the last.
+
+    They are made in the state of `arena`, which needs no instances for that.
+    """
     scan, scores = arena.scan(), []
     for move in moves:
         apply_steps(arena.state, move.instance, move.steps)
@@ -66,6 +69,7 @@ def rescore(arena: BalanceProblem, moves: Sequence[PlannedMove]) -> None:
         scores.append(scan.score())
     for move, score in zip(moves, scores):
         move.score = score
+    return scan.score()
 
 
 def _moved_again(moves: Sequence[PlannedMove]) -> list[str]:
