@@ -15,7 +15,7 @@ from iallocator.cli import main
 from iallocator.model.state import State
 from iallocator.planners.balance.greedy import GreedyBalancer
 from iallocator.planners.squeeze import feasibility
-from iallocator.planners.squeeze.feasibility import _Attempt
+from iallocator.planners.squeeze.attempt import Attempt
 from iallocator.planners.squeeze.headroom import Headroom
 from iallocator.planners.squeeze.packing import Rooms
 from iallocator.wire.document import read_cluster
@@ -61,13 +61,13 @@ def test_squeeze_balances_once_where_packing_answers(
 ) -> None:
     """Of all sets of nodes that are asked about only the last is balanced."""
     runs: list[object] = []
-    follow = _Attempt.follow
+    follow = Attempt.follow
 
-    def counted(self: _Attempt, way: Sequence[Any]) -> None:
+    def counted(self: Attempt, way: Sequence[Any]) -> None:
         runs.append(self)
         follow(self, way)
 
-    monkeypatch.setattr(_Attempt, "follow", counted)
+    monkeypatch.setattr(Attempt, "follow", counted)
     plan = _squeeze(Shape(10, "rbd"), tmp_path, capsys)
     assert len(plan["nodes"]) > 2
     assert len(runs) == 1

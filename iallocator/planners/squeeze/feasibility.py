@@ -9,15 +9,12 @@ from __future__ import annotations
 from iallocator.compat import OURS
 from iallocator.model.node_view import capacities
 from iallocator.model.state import State
-from iallocator.planners.balance.greedy import GreedyBalancer
 from iallocator.planners.balance.move_kinds import MoveRules
 from iallocator.planners.balance.problem import BalanceProblem
 from iallocator.planners.plan import replay
 from iallocator.planners.power_state import Switched
 from iallocator.planners.squeeze.amounts import Amounts
-from iallocator.planners.squeeze.emptying import empty
-from iallocator.planners.squeeze.headroom_repair import repair
-from iallocator.planners.squeeze.packing import pack
+from iallocator.planners.squeeze.attempt import Aim, Attempt, FeasibilityResult
 from iallocator.planners.squeeze.straight import rescore, straightened
 from iallocator.scoring.state_score import score_of
 
@@ -37,7 +34,7 @@ if TYPE_CHECKING:
 
     Phase = tuple[MoveRules, Sequence[Instance]]
 
-__all__ = ["Feasibility", "FeasibilityResult"]
+__all__ = ["Feasibility"]
 
 EFFORT = 6_000_000
 """What all balancing of sets that packing did not free may cost: moves × instances × nodes."""
@@ -46,49 +43,15 @@ CLASSES = 12
 """Into how many classes of memory instances are put to be moved, the largest first."""
 
 
-class FeasibilityResult:
-    """What was found for a set of nodes.
-
-    Attributes
-    ----------
-    moves, score:
-        The moves, and the score of the group after them with those nodes switched.
-    problem:
-        Why they do not do; "" if they do.
-    loses_n1:
-        Whether a failure that must be survivable is not, once they are made.
-    packed:
-        Whether nothing is balanced, and no scores are known; see `Feasibility.score`.
-    """
-
-    __slots__ = ("loses_n1", "moves", "packed", "problem", "score")
-
-    def __init__(
-        self, moves: Sequence[PlannedMove], score: float, problem: str, loses_n1: bool = False
-    ) -> None:
-        self.loses_n1 = loses_n1
-        self.packed = False
-        self.moves = moves
-        self.score = score
-        self.problem = problem
-
-
-class Feasibility:
+class Feasibility(Aim):
     """Plans for the nodes of one group.
 
     Parameters
     ----------
-    scope, instances:
-        The nodes of the group, and the instances of it that may move, in the order
-        that breaks ties.
+    instances:
+        Those of the group that may move, in the order that breaks ties.
     lighter:
         Those of `instances` that are cheap to move; they are tried alone first.
-    evacuate:
-        Whether every instance must be on an online node in the end.
-    survival:
-        The failures that must be survivable in the end.
-    relations:
-        The bonds between instances.
     budget:
         What exact search may spend in all, where moving one instance after the
         other does not do; None: it is not tried.
@@ -111,20 +74,15 @@ class Feasibility:
         relations: Relations | None = None,
         budget: Budget | None = None,
     ) -> None:
-        self.cluster = cluster
-        self.relations = relations
+        start = State(cluster)
+        full = {index for index in scope if ignore_soft or start.fails_n1(index)}
+        super().__init__(
+            cluster, scope, reserve, limits, survival, evacuate, full, relations, progress
+        )
         self.budget = budget
-        self.scope = scope
-        self.reserve = reserve
         self._worlds = [lighter] if len(lighter) == len(instances) else [lighter, instances]
-        self.limits = limits
-        self.survival = survival
-        self.evacuate = evacuate
-        self.progress = progress
         self._amounts = Amounts(cluster, scope, reserve, survival)
         self._effort = EFFORT
-        start = State(cluster)
-        self.full = {index for index in scope if ignore_soft or start.fails_n1(index)}
         self._packs = (
             behaviour is OURS and evacuate and (relations is None or not relations.binding)
         )
@@ -158,9 +116,9 @@ class Feasibility:
                 packed = self._packed(off)
                 if not packed.problem or not self._pays(off):
                     return packed
-            near: _Attempt | None = None
+            near: Attempt | None = None
             for way in self._ways(off, tidy):
-                attempt = _Attempt(self, off, tidy)
+                attempt = Attempt(self, off, tidy)
                 attempt.follow(way)
                 if not attempt.problem or self.limits.expired():
                     return attempt.found()
@@ -174,10 +132,10 @@ class Feasibility:
         """What packing finds, one world of instances after the other."""
         rules = self._whole.while_leaving(off)
         for instances in self._worlds:
-            attempt = _Attempt(self, off, False)
+            attempt = Attempt(self, off, False)
             attempt.pack(rules, instances)
             if not attempt.problem and attempt.overbooks():
-                attempt = _Attempt(self, off, False)
+                attempt = Attempt(self, off, False)
                 attempt.pack(rules, instances, careful=True)
             if not attempt.problem:
                 break
@@ -227,7 +185,7 @@ class Feasibility:
         self._effort -= leaving * len(instances) * len(self.scope)
         return self._effort >= 0
 
-    def _exactly(self, near: _Attempt) -> FeasibilityResult:
+    def _exactly(self, near: Attempt) -> FeasibilityResult:
         """What exact search finds instead of `near`, where it may be tried."""
         if self.budget is None or self.budget.spent:
             return near.found()
@@ -254,7 +212,7 @@ class Feasibility:
     def without_moves(self, on: Collection[int]) -> FeasibilityResult:
         """What comes of switching the nodes `on` online, and nothing else."""
         with Switched(self.cluster, on=on):
-            attempt = _Attempt(self, frozenset(), False)
+            attempt = Attempt(self, frozenset(), False)
             attempt.judge(score_of(State(self.cluster), self.scope))
             return attempt.found()
 
@@ -285,110 +243,3 @@ class Feasibility:
         leaving.sort(key=lambda instance: -instance.memory)
         every = max(1, -(-len(leaving) // CLASSES))
         return [leaving[k : k + every] for k in range(0, len(leaving), every)]
-
-
-class _Attempt:
-    """Moves made one after the other in a state of their own; see `Feasibility.find`."""
-
-    def __init__(self, relief: Feasibility, off: frozenset[int], tidy: bool) -> None:
-        self._relief = relief
-        self.off = off
-        self._tidy = tidy
-        self._state = State(relief.cluster)
-        self._fixed = [capacities(node) for node in relief.cluster.nodes]
-        self._arena: BalanceProblem | None = None
-        self._score = 0.0
-        self.moves: list[PlannedMove] = []
-        self.problem = ""
-
-    def found(self) -> FeasibilityResult:
-        """What came of it."""
-        loses_n1 = bool(self.problem) and bool(self._relief.survival.lost(self._state))
-        return FeasibilityResult(self.moves, self._score, self.problem, loses_n1)
-
-    def follow(self, way: Sequence[Phase]) -> None:
-        """Make the moves of every phase; if not `tidy`, only until they do."""
-        relief = self._relief
-        centres: Sequence[float] | None = None
-        for number, (rules, instances) in enumerate(way, start=1):
-            now = rules.while_leaving(self.off)
-            self._arena = BalanceProblem(
-                self._state, relief.scope, self._fixed, instances, now, relief.relations,
-                centres=centres,
-            )  # fmt: skip
-            if self._tidy:  # however many phases: the scores of one
-                centres = self._arena.means()
-            if rules.evacuate_only:
-                plan = empty(self._arena, relief.limits, relief.progress)
-            else:
-                plan = GreedyBalancer(self._arena, relief.limits, relief.progress).run()
-            if plan.stop:
-                raise plan.stop
-            self.moves += plan.moves
-            if number == len(way) or not self._tidy:
-                self.judge(plan.after)
-                if not self.problem:
-                    return
-
-    def pack(self, rules: MoveRules, instances: Sequence[Instance], careful: bool = False) -> None:
-        """Empty the nodes at once, and repair what that lacks."""
-        relief = self._relief
-        arena = self._arena = BalanceProblem(
-            self._state, relief.scope, self._fixed, instances, rules, relief.relations
-        )
-        self.moves = pack(arena, self.off, relief.reserve, careful)
-        self.judge(0.0)
-        if self.problem:
-            self.repair()
-
-    def judge(self, score: float) -> None:
-        """Say what is wrong as things are, at this score."""
-        self._score = score
-        self.problem = self._homeless() or self._lacking() or self._lost()
-
-    def overbooks(self) -> bool:
-        """Whether a node comes to lack the memory for failovers to it, where that counts."""
-        nodes, relief = self._relief.cluster.nodes, self._relief
-        stay = [index for index in relief.scope if nodes[index].online]
-        return any(self._state.fails_n1(index) for index in stay if index not in relief.full)
-
-    def distance(self) -> tuple[bool, float]:
-        """How far it is from what is wanted, for comparison."""
-        relief = self._relief
-        return bool(self._homeless()), relief.reserve.shortage(self._state, relief.scope)
-
-    def repair(self) -> None:
-        """Make moves that help those nodes that lack the reserve, if nothing else is wrong."""
-        if self._arena is None or self._homeless():
-            return
-        repairs = repair(self._arena, self._relief.reserve, self._relief.limits.expired)
-        if repairs:
-            self.moves += repairs
-            self._score = repairs[-1].score
-            self.problem = self._lacking() or self._lost()
-
-    def _homeless(self) -> str:
-        """An instance that should be on online nodes and is not, or ""."""
-        relief, nodes = self._relief, self._relief.cluster.nodes
-        for index in relief.scope if relief.evacuate else ():
-            held = [] if nodes[index].online else list(self._state.primaries[index].values())
-            held += self._state.secondaries[index].values() if index in self.off else ()
-            if held:
-                largest = max(held, key=lambda instance: instance.memory)
-                return (
-                    f"instance {largest.name} ({largest.memory} MiB) on {nodes[index].name} "
-                    "has no other place"
-                )
-        return ""
-
-    def _lacking(self) -> str:
-        """A node without the reserve, or ""."""
-        relief = self._relief
-        for index, reason in relief.reserve.missing(self._state, relief.scope).items():
-            name = relief.cluster.nodes[index].name
-            return f"{name} could not take one more instance: {reason}"
-        return ""
-
-    def _lost(self) -> str:
-        """A node whose failure must be survivable and is not, or ""."""
-        return self._relief.survival.problem(self._state)

@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from iallocator.planners.plan import PlannedMove
-    from iallocator.planners.squeeze.feasibility import Feasibility, FeasibilityResult
+    from iallocator.planners.squeeze.attempt import FeasibilityResult
+    from iallocator.planners.squeeze.feasibility import Feasibility
 
 __all__ = ["Search", "power_down", "power_on"]
 

@@ -1,0 +1,205 @@
+"""One attempt to empty nodes, or to give all the reserve: moves in a state of their own."""
+
+from __future__ import annotations
+
+from iallocator.model.node_view import capacities
+from iallocator.model.state import State
+from iallocator.planners.balance.greedy import GreedyBalancer
+from iallocator.planners.balance.problem import BalanceProblem
+from iallocator.planners.squeeze.emptying import empty
+from iallocator.planners.squeeze.headroom_repair import repair
+from iallocator.planners.squeeze.packing import pack
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Sequence
+
+    from iallocator.constraints.relations import Relations
+    from iallocator.model.cluster import Cluster
+    from iallocator.model.instance import Instance
+    from iallocator.planners.balance.move_kinds import MoveRules
+    from iallocator.planners.plan import Plan, PlannedMove
+    from iallocator.planners.squeeze.headroom import Headroom
+    from iallocator.planners.stop_criteria import StopCriteria
+    from iallocator.planners.survival import Survival
+
+    Phase = tuple[MoveRules, Sequence[Instance]]
+
+__all__ = ["Aim", "Attempt", "FeasibilityResult"]
+
+
+class Aim:
+    """What every attempt is held to.
+
+    Attributes
+    ----------
+    scope, reserve:
+        The nodes of the group, in the order that breaks ties; what each that is online must be
+        able to take in the end.
+    limits:
+        When balancing stops.
+    survival:
+        The failures that must be survivable in the end.
+    evacuate:
+        Whether every instance must be on an online node in the end.
+    full:
+        Nodes that may lack memory for failovers to them: they do now, or it does not count.
+    relations:
+        The bonds between instances.
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        scope: Sequence[int],
+        reserve: Headroom,
+        limits: StopCriteria,
+        survival: Survival,
+        evacuate: bool,
+        full: Collection[int],
+        relations: Relations | None,
+        progress: Callable[[Plan], None],
+    ) -> None:
+        self.cluster = cluster
+        self.scope = scope
+        self.reserve = reserve
+        self.limits = limits
+        self.survival = survival
+        self.evacuate = evacuate
+        self.full = full
+        self.relations = relations
+        self.progress = progress
+
+
+class FeasibilityResult:
+    """What was found for a set of nodes.
+
+    Attributes
+    ----------
+    moves, score:
+        The moves, and the score of the group after them with those nodes switched.
+    problem:
+        Why they do not do; "" if they do.
+    loses_n1:
+        Whether a failure that must be survivable is not, once they are made.
+    packed:
+        Whether nothing is balanced, and no scores are known; see `Feasibility.score`.
+    """
+
+    __slots__ = ("loses_n1", "moves", "packed", "problem", "score")
+
+    def __init__(
+        self, moves: Sequence[PlannedMove], score: float, problem: str, loses_n1: bool = False
+    ) -> None:
+        self.loses_n1 = loses_n1
+        self.packed = False
+        self.moves = moves
+        self.score = score
+        self.problem = problem
+
+
+class Attempt:
+    """Moves made one after the other in a state of their own; see `Aim`."""
+
+    def __init__(self, aim: Aim, off: frozenset[int], tidy: bool) -> None:
+        self._aim = aim
+        self.off = off
+        self._tidy = tidy
+        self._state = State(aim.cluster)
+        self._fixed = [capacities(node) for node in aim.cluster.nodes]
+        self._arena: BalanceProblem | None = None
+        self._score = 0.0
+        self.moves: list[PlannedMove] = []
+        self.problem = ""
+
+    def found(self) -> FeasibilityResult:
+        """What came of it."""
+        loses_n1 = bool(self.problem) and bool(self._aim.survival.lost(self._state))
+        return FeasibilityResult(self.moves, self._score, self.problem, loses_n1)
+
+    def follow(self, way: Sequence[Phase]) -> None:
+        """Make the moves of every phase; if not `tidy`, only until they do."""
+        aim = self._aim
+        centres: Sequence[float] | None = None
+        for number, (rules, instances) in enumerate(way, start=1):
+            now = rules.while_leaving(self.off)
+            self._arena = BalanceProblem(
+                self._state, aim.scope, self._fixed, instances, now, aim.relations,
+                centres=centres,
+            )  # fmt: skip
+            if self._tidy:  # however many phases: the scores of one
+                centres = self._arena.means()
+            if rules.evacuate_only:
+                plan = empty(self._arena, aim.limits, aim.progress)
+            else:
+                plan = GreedyBalancer(self._arena, aim.limits, aim.progress).run()
+            if plan.stop:
+                raise plan.stop
+            self.moves += plan.moves
+            if number == len(way) or not self._tidy:
+                self.judge(plan.after)
+                if not self.problem:
+                    return
+
+    def pack(self, rules: MoveRules, instances: Sequence[Instance], careful: bool = False) -> None:
+        """Empty the nodes at once, and repair what that lacks."""
+        aim = self._aim
+        arena = self._arena = BalanceProblem(
+            self._state, aim.scope, self._fixed, instances, rules, aim.relations
+        )
+        self.moves = pack(arena, self.off, aim.reserve, careful)
+        self.judge(0.0)
+        if self.problem:
+            self.repair()
+
+    def judge(self, score: float) -> None:
+        """Say what is wrong as things are, at this score."""
+        self._score = score
+        self.problem = self._homeless() or self._lacking() or self._lost()
+
+    def overbooks(self) -> bool:
+        """Whether a node comes to lack the memory for failovers to it, where that counts."""
+        nodes, aim = self._aim.cluster.nodes, self._aim
+        stay = [index for index in aim.scope if nodes[index].online]
+        return any(self._state.fails_n1(index) for index in stay if index not in aim.full)
+
+    def distance(self) -> tuple[bool, float]:
+        """How far it is from what is wanted, for comparison."""
+        aim = self._aim
+        return bool(self._homeless()), aim.reserve.shortage(self._state, aim.scope)
+
+    def repair(self) -> None:
+        """Make moves that help those nodes that lack the reserve, if nothing else is wrong."""
+        if self._arena is None or self._homeless():
+            return
+        repairs = repair(self._arena, self._aim.reserve, self._aim.limits.expired)
+        if repairs:
+            self.moves += repairs
+            self._score = repairs[-1].score
+            self.problem = self._lacking() or self._lost()
+
+    def _homeless(self) -> str:
+        """An instance that should be on online nodes and is not, or ""."""
+        aim, nodes = self._aim, self._aim.cluster.nodes
+        for index in aim.scope if aim.evacuate else ():
+            held = [] if nodes[index].online else list(self._state.primaries[index].values())
+            held += self._state.secondaries[index].values() if index in self.off else ()
+            if held:
+                largest = max(held, key=lambda instance: instance.memory)
+                return (
+                    f"instance {largest.name} ({largest.memory} MiB) on {nodes[index].name} "
+                    "has no other place"
+                )
+        return ""
+
+    def _lacking(self) -> str:
+        """A node without the reserve, or ""."""
+        aim = self._aim
+        for index, reason in aim.reserve.missing(self._state, aim.scope).items():
+            name = aim.cluster.nodes[index].name
+            return f"{name} could not take one more instance: {reason}"
+        return ""
+
+    def _lost(self) -> str:
+        """A node whose failure must be survivable and is not, or ""."""
+        return self._aim.survival.problem(self._state)
