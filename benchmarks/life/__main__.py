@@ -2,26 +2,27 @@
 
 ``python -m benchmarks.life [--seeds N] [--requests N] [--only SCENARIO,...] [--policies A,B,...]``
 
-Writes the table of ``benchmarks/LIFE.md`` to stdout, and with ``--out FOLDER`` ``life-table.md``,
-``life.json`` and ``life.svg`` there.  The same seed gives the same life, whoever decides.
+Writes the table of ``benchmarks/LIFE.md`` to stdout.  With ``--out FOLDER`` every life becomes a
+line of ``lives.jsonl`` there as soon as it has ended, and those that are there already are not
+lived again: a run that was stopped goes on, and more seeds can be added.  In the end
+``life-table.md`` and ``life.svg`` stand beside it.  The same seed gives the same life, whoever
+decides.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
 from benchmarks.life.life import Outcome, live
 from benchmarks.life.policies import POLICIES
-from benchmarks.life.report import Results, drawn, table
+from benchmarks.life.records import Job, Records
+from benchmarks.life.report import drawn, table
 from benchmarks.life.world import SCENARIOS
-
-Job = tuple[str, str, int, int, bool]
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -36,49 +37,37 @@ def main(arguments: list[str] | None = None) -> int:
         "--mend", action="store_true", help="balance after every failure and repair, too"
     )
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="at a time")
-    parser.add_argument("--out", type=Path, help="write table, numbers and picture here")
+    parser.add_argument("--out", type=Path, help="keep lives, table and picture here")
     options = parser.parse_args(arguments)
-    jobs: list[Job] = [
-        (scenario, policy, seed, options.requests, options.mend)
+    jobs = [
+        Job(scenario, policy, seed, options.requests, options.mend)
         for seed in range(options.first, options.first + options.seeds)
         for scenario in options.only.split(",")
         for policy in options.policies.split(",")
     ]
-    results = _collected(jobs, options.jobs)
+    records = Records(options.out and options.out / "lives.jsonl")
+    missing = [job for job in jobs if job not in records]
+    for job, outcome in zip(missing, _lived(missing, options.jobs)):
+        records.add(job, outcome)
+        print(f"{job.scenario} {job.policy} {job.seed}: {outcome}", file=sys.stderr, flush=True)
+    results = records.results(jobs)
     print(table(results), end="")
     if options.out is not None:
-        _write(options.out, results)
+        (options.out / "life-table.md").write_text(table(results), encoding="utf-8")
+        (options.out / "life.svg").write_text(drawn(results), encoding="utf-8")
     return 0
 
 
-def _collected(jobs: list[Job], at_a_time: int) -> Results:
-    results: Results = {}
+def _lived(jobs: Iterable[Job], at_a_time: int) -> Iterator[Outcome]:
     if at_a_time == 1:
-        return _sorted(zip(jobs, map(_live, jobs)), results)
+        yield from map(_live, jobs)
+        return
     with ProcessPoolExecutor(at_a_time) as pool:
-        return _sorted(zip(jobs, pool.map(_live, jobs)), results)
-
-
-def _sorted(found: Iterable[tuple[Job, Outcome]], results: Results) -> Results:
-    for (scenario, policy, seed, *_), outcome in found:
-        results.setdefault(scenario, {}).setdefault(policy, []).append(outcome)
-        print(f"{scenario} {policy} {seed}: {outcome}", file=sys.stderr, flush=True)
-    return results
+        yield from pool.map(_live, jobs)
 
 
 def _live(job: Job) -> Outcome:
-    scenario, policy, seed, requests, mends = job
-    return live(SCENARIOS[scenario], POLICIES[policy], seed, requests, mends)
-
-
-def _write(folder: Path, results: Results) -> None:
-    numbers = {
-        scenario: {policy: [one._asdict() for one in lives] for policy, lives in by.items()}
-        for scenario, by in results.items()
-    }
-    (folder / "life-table.md").write_text(table(results), encoding="utf-8")
-    (folder / "life.json").write_text(json.dumps(numbers, indent=1) + "\n", encoding="utf-8")
-    (folder / "life.svg").write_text(drawn(results), encoding="utf-8")
+    return live(SCENARIOS[job.scenario], POLICIES[job.policy], job.seed, job.requests, job.mends)
 
 
 if __name__ == "__main__":

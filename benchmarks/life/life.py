@@ -26,6 +26,11 @@ class Outcome(NamedTuple):
         Instances, and their MiB, that found no place when their node failed.
     kept:
         The share of the time in which every failure would have been survived.
+    calm:
+        The same of the time outside repairs: those go from a failure to the first balancing
+        after the node is back.
+    broken:
+        How many new instances made a failure fatal while every one could be survived.
     moved:
         GiB of memory and of disks that balancing and evacuations moved.
     """
@@ -36,6 +41,8 @@ class Outcome(NamedTuple):
     lost_memory: int
     kept: float
     moved: float
+    calm: float = 1.0
+    broken: int = 0
 
 
 class _Life:
@@ -45,6 +52,7 @@ class _Life:
         self._policy = policy
         self.asked = self.refused = self.lost = self.lost_memory = 0
         self.moved = 0.0
+        self.repairing = False
 
     def happens(self, event: Event) -> None:
         """Let it happen."""
@@ -59,6 +67,7 @@ class _Life:
             node = self.world.names[event.number]
             self.world.nodes[node]["offline"] = event.kind == FAILURE
             if event.kind == FAILURE:
+                self.repairing = True
                 self._fails(node)
             if self._mends:
                 self._balances()
@@ -66,6 +75,8 @@ class _Life:
     def _balances(self) -> None:
         for name, nodes in balanced(self._policy, self.world, MOVES):
             self._moves(name, nodes)
+        if not any(node["offline"] for node in self.world.nodes.values()):
+            self.repairing = False
 
     def _arrives(self, name: str, memory: int) -> None:
         self.asked += 1
@@ -128,11 +139,19 @@ def live(
     `mends`: the cluster is balanced after every failure and repair, too.
     """
     life = _Life(scenario, policy, mends)
-    kept, since, safe = 0.0, 0.0, True
+    kept, calm, whole, broken = 0.0, 0.0, 0.0, 0
+    since, safe = 0.0, True
     for event in trace_of(scenario, seed, requests):
-        if safe:
-            kept += event.time - since
+        passed = event.time - since
         since = event.time
+        kept += passed * safe
+        if not life.repairing:
+            whole += passed
+            calm += passed * safe
         life.happens(event)
-        safe = all_failures_survived(life.world)
-    return Outcome(life.asked, life.refused, life.lost, life.lost_memory, kept, life.moved)
+        before, safe = safe, all_failures_survived(life.world)
+        broken += event.kind == ARRIVAL and before and not safe
+    share = calm / whole if whole else 1.0
+    return Outcome(
+        life.asked, life.refused, life.lost, life.lost_memory, kept, life.moved, share, broken
+    )

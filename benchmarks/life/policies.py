@@ -11,6 +11,7 @@ import tempfile
 from pathlib import Path
 from typing import NamedTuple
 
+from benchmarks.life.rankings import RANKINGS, install
 from benchmarks.life.world import Json, World
 from iallocator.cli import answer, main
 
@@ -35,13 +36,18 @@ POLICIES = {
         Policy("no-new", ("--n1=no-new",)),
         Policy("no-worse", ("--n1=no-worse",)),
         Policy("off", ("--n1=off",)),
-        Policy("lost-allocations", ("--n1=no-worse", "--strategy=lost-allocations")),
+        *(
+            Policy(name, ("--n1=no-worse", f"--strategy={name}"))
+            for name in ("lost-allocations", *RANKINGS)
+        ),
     )
 }
 
 
 def ask(policy: Policy, world: World, request: Json) -> Json:
     """The answer to `request` about the cluster as it is."""
+    if policy.name in RANKINGS:
+        install()
     raw = json.dumps({**world.document, "request": request}).encode()
     if policy.peer:
         with tempfile.NamedTemporaryFile(suffix=".json") as file:

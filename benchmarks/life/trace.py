@@ -33,10 +33,10 @@ LONGEST = 100
 FAILURES = 8
 """Failures in one life."""
 
-BALANCES = 10
+BALANCES = 20
 """How often the cluster is balanced."""
 
-OUTAGE = 0.01
+OUTAGE = 0.002
 """Which share of the life a failed node is away."""
 
 

@@ -31,10 +31,10 @@ class Scenario(NamedTuple):
 SCENARIOS = {
     one.name: one
     for one in (
-        Scenario("drbd", "drbd", (65536,) * 10, 1, 1.35),
-        Scenario("shared", "rbd", (65536,) * 10, 1, 1.4),
-        Scenario("mixed", "rbd", (32768,) * 4 + (65536,) * 4 + (98304,) * 2, 1, 1.3),
-        Scenario("groups", "rbd", (65536,) * 12, 3, 1.35),
+        Scenario("drbd", "drbd", (65536,) * 10, 1, 1.2),
+        Scenario("shared", "rbd", (65536,) * 10, 1, 1.25),
+        Scenario("mixed", "rbd", (32768,) * 4 + (65536,) * 4 + (98304,) * 2, 1, 1.15),
+        Scenario("groups", "rbd", (65536,) * 12, 3, 1.05),
     )
 }
 

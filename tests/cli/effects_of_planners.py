@@ -294,6 +294,11 @@ SICK = small(
     }
 )
 
+SLOTS = cluster(
+    2, changes={f"node{k}": {"tags": ["iallocator:utilization:slots:1"]} for k in (1, 2)}
+)
+"""Nodes that say of how many they may hold, which only some strategies hear."""
+
 CAPACITY = {
     "--machine-readable": Effect(ROOM, "--machine-readable"),
     "--replay": Effect(
@@ -301,6 +306,16 @@ CAPACITY = {
         "--replay={folder}/past",
         (),
         {"past/1.json": json.dumps(allocate(ROOM, disk_template="plain"))},
+    ),
+    "--strategy": Effect(
+        SLOTS,
+        "--strategy=utilization",
+        ("--replay={folder}/past",),
+        {
+            "past/1.json": json.dumps(
+                allocate(SLOTS, disk_template="rbd", tags=["iallocator:utilization:slots:1"])
+            )
+        },
     ),
     "--standard-alloc": Effect(ROOM, "--standard-alloc=10g,1g,2"),
     "--tiered-alloc": Effect(ROOM, "--tiered-alloc=10g,512m,1"),

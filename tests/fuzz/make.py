@@ -52,7 +52,8 @@ PLANNER_OPTIONS = {
     "check": ("--compat=hail", "--no-simulation", "-l3", "--n1=strict", "--failures=2", "--racks"),
     "capacity": (
         "--tiered-alloc=2g,2g,2", "--standard-alloc=1g,1g,1", "-l5", "--disk-template=drbd",
-        "--machine-readable", "--compat=hail", "--disk-template=rbd", "-p",
+        "--machine-readable", "--compat=hail", "--disk-template=rbd", "-p", "--replay=past",
+        "--replay=past",
     ),
     "place": (
         "--strategy=minimal", "--strategy=balanced", "--strategy=utilization", "--verify-plan",
@@ -131,7 +132,11 @@ def _loads(rng: Random) -> bytes:
 
 
 def _planner(rng: Random, name: str) -> Case:
-    return Case(name, (*_options(rng), "doc"), {"doc": _document(rng), "loads": _loads(rng)})
+    arguments = (*_options(rng), "doc")
+    files = {"doc": _document(rng), "loads": _loads(rng)}
+    if "--replay=past" in arguments:
+        files |= {"past/1.json": _document(rng), "past/2.json": files["doc"]}
+    return Case(name, arguments, files)
 
 
 def _text(rng: Random, name: str) -> Case:

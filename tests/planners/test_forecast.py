@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+from itertools import islice
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
 
-from iallocator.cli import main
-from tests.builders import allocate, as_bytes, cluster
+from iallocator.cli import answer, main
+from tests.builders import allocate, as_bytes, cluster, instance
 from tests.schemas import conforms
 
 Json = dict[str, Any]
@@ -57,3 +59,118 @@ def test_folder_without_new_instances_is_refused(tmp_path: Path, capsys: Output)
     (tmp_path / "now.json").write_bytes(as_bytes(cluster(2)))
     assert main(["capacity", f"--replay={tmp_path}", str(tmp_path / "now.json")]) == 2
     assert "no request for new instances" in capsys.readouterr().err
+
+
+def replayed(
+    folder: Path, capsys: Output, now: Json, requests: list[Json], *words: str
+) -> tuple[Json, str]:
+    """Return what is forecast for the cluster `now` after `requests`, and what stderr has."""
+    past = folder / "asked"
+    past.mkdir()
+    for number, request in enumerate(requests):
+        (past / f"{number}.json").write_bytes(as_bytes({**cluster(1), "request": request}))
+    (folder / "now.json").write_bytes(as_bytes(now))
+    main(["capacity", "--json", f"--replay={past}", *words, str(folder / "now.json")])
+    said = capsys.readouterr()
+    return json.loads(said.out)["forecast"], said.err
+
+
+def asking(**members: Any) -> Json:
+    """Return the request for one instance on shared storage."""
+    request: Json = allocate(cluster(1), disk_template="rbd", **members)["request"]
+    return request
+
+
+def test_forecast_keeps_to_the_networks_of_the_requests(tmp_path: Path, capsys: Output) -> None:
+    """Only the two nodes of the group that is connected are filled."""
+    now = cluster({"east": 2, "west": 2}, memory=8000)
+    now["nodegroups"]["uuid-west"]["networks"] = ["net-9"]
+    nics = [{"mac": "auto", "ip": None, "network": "net-9"}]
+    found, _ = replayed(tmp_path, capsys, now, [asking(memory=2500, nics=nics)], "--n1=off")
+    assert found["counts"] == [6] * 9
+
+
+def test_forecast_keeps_those_apart_that_tags_keep_apart(tmp_path: Path, capsys: Output) -> None:
+    """One on each of three nodes, then no node may take another."""
+    request = asking(memory=100, tags=["iallocator:separate:must:web"])
+    found, _ = replayed(tmp_path, capsys, cluster(3, memory=8000), [request], "--n1=off")
+    assert (found["counts"], found["reasons"]) == ([3] * 9, ["FailTags"] * 9)
+
+
+@pytest.mark.parametrize("by", ["request", "group", "option"])
+def test_forecast_goes_by_the_strategy_that_counts(by: str, tmp_path: Path, capsys: Output) -> None:
+    """Capacities that tags tell end it after one per node, whoever names the strategy."""
+    slots = {f"node{k}": {"tags": ["iallocator:utilization:slots:1"]} for k in (1, 2)}
+    now = cluster(2, memory=8000, changes=slots)
+    request = asking(memory=100, tags=["iallocator:utilization:slots:1"])
+    if by == "request":
+        request["strategy"] = "pacemaker-utilization"
+    if by == "group":
+        now["nodegroups"]["uuid-default"]["tags"] = ["iallocator:strategy:pacemaker-utilization"]
+    words = ["--strategy=pacemaker-utilization"] if by == "option" else []
+    found, _ = replayed(tmp_path, capsys, now, [request], "--n1=off", *words)
+    assert found["counts"] == [2] * 9
+
+
+def test_forecast_keeps_to_the_nodes_and_groups_that_requests_name(
+    tmp_path: Path, capsys: Output
+) -> None:
+    """Of a batch, too; what names a group that is gone is left out, and said."""
+    now = cluster({"east": 2, "west": 2}, memory=8000)
+    named = {**asking(memory=2500), "group_name": "west", "restrict-to-nodes": ["node3"]}
+    gone = {**asking(memory=2500), "group_name": "north"}
+    batch = {"type": "multi-allocate", "instances": [named, named | {"name": "other"}]}
+    found, said = replayed(tmp_path, capsys, now, [batch, gone], "--n1=off")
+    assert (found["asked"], found["counts"]) == (2, [3] * 9)
+    assert "there is no group north any more; left out" in said
+
+
+def test_forecast_asks_a_cluster_that_is_not_n_plus_1_as_requests_do(
+    tmp_path: Path, capsys: Output
+) -> None:
+    """Where hspace fills nothing, requests are answered, and so they are here."""
+    full = {"old": instance("node1", memory=7000, disk_template="rbd"),
+            "other": instance("node2", memory=4000, disk_template="rbd")}  # fmt: skip
+    now = cluster(2, memory=8000, instances=full)
+    found, _ = replayed(tmp_path, capsys, now, [asking(memory=500)])
+    assert found["lowest"] == found["highest"] > 0
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_forecast_counts_what_a_batch_of_the_same_order_gets(
+    seed: int, tmp_path: Path, capsys: Output
+) -> None:
+    """Order by order as many as ``multi-allocate`` places before the first that fails."""
+    rng = Random(f"forecast/{seed}")
+    template = rng.choice(["rbd", "drbd", "plain"])
+    tags = [[], ["iallocator:separate:should:web"], ["iallocator:separate:must:web"]]
+    asked = [
+        allocate(cluster(1), disk_template=template, memory=rng.choice([900, 1700, 3100]),
+                 tags=rng.choice(tags))["request"] | rng.choice([{}, {"group_name": "west"}])
+        for _ in range(3)
+    ]  # fmt: skip
+    for number, one in enumerate(asked):
+        one["name"] = f"asked{number}"
+    now = cluster({"east": 3, "west": 3}, memory=rng.choice([5000, 8000]))
+    found, _ = replayed(tmp_path, capsys, now, asked)
+    for number in (0, 4):
+        count = found["counts"][number] + 1
+        order = islice(enumerate(_order(asked, number)), count)
+        batch = [one | {"name": f"n{k}"} for k, one in order]
+        now["request"] = {"type": "multi-allocate", "instances": batch}
+        answered = json.loads(answer(as_bytes(now), ["--exact-search=no"]))
+        assert answered["result"][1] == [f"n{count - 1}"]
+
+
+def _order(asked: list[Json], number: int) -> Any:
+    """The requests in the order with this number, endlessly."""
+    rng = Random(number)
+    while True:
+        yield from rng.sample(asked, len(asked))
+
+
+def test_strategy_without_a_past_is_refused(tmp_path: Path, capsys: Output) -> None:
+    """Sizes are placed by score, as hspace does: exit status 2."""
+    (tmp_path / "now.json").write_bytes(as_bytes(cluster(2)))
+    assert main(["capacity", "--strategy=affinity", str(tmp_path / "now.json")]) == 2
+    assert "--strategy is for requests (--replay)" in capsys.readouterr().err

@@ -32,10 +32,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import Any
 
-    from iallocator.model.instance import Instance
-    from iallocator.model.policy import Policy
+    from iallocator.model.cluster import Cluster
     from iallocator.planners.capacity.capacity import CapacityOptions, CapacityReport
     from iallocator.planners.capacity.fill import FillResult
+    from iallocator.planners.capacity.forecast import Past
     from iallocator.planners.capacity.instance_size import Load, Size
     from iallocator.render.page.view import PageView
     from iallocator.sources import Source
@@ -116,6 +116,8 @@ def run(settings: Settings, positional: Sequence[str]) -> int:
 
     if settings.json and settings.machine_readable == "yes":
         raise UsageError("--json and --machine-readable exclude each other")
+    if settings.says("strategy") and not settings.replay:
+        raise UsageError("--strategy is for requests (--replay): sizes are placed by score")
     check_html(settings.html)
     check_saving(settings, "tiered", "standard")
     source = load_source(settings, positional)
@@ -123,7 +125,7 @@ def run(settings: Settings, positional: Sequence[str]) -> int:
     tagged = effective_settings(source.cluster, {}, settings, remarks)
     tell(*remarks)
     try:
-        wants = _wants(settings, tagged, source.policy, reading_for(settings).load)
+        wants = _wants(settings, tagged, source, reading_for(settings).load)
         with progress_line("filling"):
             found = study(source.cluster, wants, _say_filling)
     except KeyboardInterrupt:
@@ -143,12 +145,13 @@ def _asked_n1(settings: options.Settings) -> str:
 
 
 def _wants(
-    settings: Settings, tagged: options.Settings, policy: Policy, load: Load
+    settings: Settings, tagged: options.Settings, source: Source, load: Load
 ) -> CapacityOptions:
     """What is asked; `tagged` are the settings completed from tags."""
     from iallocator.planners.capacity.capacity import CapacityOptions
     from iallocator.planners.capacity.instance_size import Size, largest_size, standard_size
 
+    policy = source.policy
     if not (settings.disk_template or policy.templates):
         raise UsageError("the policy has no disk templates: expected --disk-template")
     template = settings.disk_template or policy.templates[0]
@@ -176,32 +179,75 @@ def _wants(
         seconds=settings.planning_seconds,
         tag_prefix=settings.tag_prefix,
         n1_of={i: own.n1 for i, own in tagged.by_group.items() if "n1" in own.origins},
-        past=_past(settings),
+        past=_past(settings, source.cluster),
         soft_of={i: own.ignore_soft_errors for i, own in tagged.by_group.items()},
     )
 
 
-def _past(settings: Settings) -> list[Instance]:
-    """The new instances that the documents in the folder ask for, captured calls or others."""
+def _past(settings: Settings, cluster: Cluster) -> list[Past]:
+    """The requests for new instances in the folder, captured calls or others, about `cluster`."""
     if not settings.replay:
         return []
     from iallocator.calls.history import read_history
-    from iallocator.engine import coming_with, reading_for, request_in
-    from iallocator.wire.document import read_cluster
     from iallocator.wire.read import decode
 
-    found: list[Instance] = []
+    found: list[Past] = []
+    known: dict[str, options.Settings] = {}
     paths = [entry.request for entry in read_history(settings.replay)]
     for path in paths or sorted(map(str, Path(settings.replay).glob("*.json"))):
         try:
             document = decode(read_file(path, settings.max_input))
-            cluster = read_cluster(document, reading_for(settings))
-            found += coming_with(request_in(document, cluster, settings))
+            found += _asked_again(document, cluster, settings, known)
         except RequestError as error:
             tell(f"iallocator: {path}: {error}; left out")
     if not found:
         raise UsageError(f"--replay {settings.replay}: no request for new instances")
     return found
+
+
+def _asked_again(
+    document: Any, cluster: Cluster, settings: Settings, known: dict[str, options.Settings]
+) -> list[Past]:
+    """The new instances that a document asks for, as if it asked `cluster` for one at a time.
+
+    `known`: what requests set -> the settings that follow, for those that set the same.
+    """
+    from iallocator.engine import effective_settings, request_in
+    from iallocator.requests import Allocate
+
+    found: list[Past] = []
+    for raw in _one_by_one(document.get("request"), settings.behaviour.reads_groups_of_batch):
+        request = request_in({"request": raw}, cluster, settings)
+        assert isinstance(request, Allocate)
+        key = repr(sorted(request.asked.items()))
+        if key not in known:
+            known[key] = effective_settings(cluster, request.asked, settings, [])
+        groups = {group.name for group in cluster.groups}
+        if request.group_name is not None and request.group_name not in groups:
+            raise RequestError("request", f"there is no group {request.group_name} any more")
+        found.append((request, known[key]))
+    return found
+
+
+def _one_by_one(raw: Any, by_groups: bool) -> list[dict[str, Any]]:
+    """A request for new instances as requests for one each; none for any other.
+
+    `by_groups`: whether those of a batch may name their group and nodes.
+    """
+    from iallocator.requests import SETTINGS
+
+    if not isinstance(raw, dict) or raw.get("type") not in ("allocate", "multi-allocate"):
+        return []
+    if raw["type"] == "allocate":
+        return [raw]
+    common = {key: raw[key] for key in raw if key in SETTINGS or key == "placement_keys"}
+    left_out = () if by_groups else ("group_name", "restrict-to-nodes")
+    batch = raw.get("instances")
+    return [
+        {**{k: v for k, v in one.items() if k not in left_out}, **common, "type": "allocate"}
+        for one in (batch if isinstance(batch, list) else ())
+        if isinstance(one, dict)
+    ]
 
 
 def _say_filling(kind: str, filling: FillResult) -> None:

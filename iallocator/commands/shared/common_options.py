@@ -115,7 +115,7 @@ WHERE: dict[str, tuple[frozenset[str], Reasons]] = {
     "time_limit": (REQUESTS | PLANNERS, {"": "it searches nothing"}),
     "tag_prefix": (EVERY - LISTS, {"": DECIDES_NOTHING}),
     "strategy": (
-        REQUESTS | INTERGROUP | {"constraints", "make-room", "place"},
+        REQUESTS | INTERGROUP | {"capacity", "constraints", "make-room", "place"},
         {"": BY_SCORE},
     ),
     "stickiness": (

@@ -21,8 +21,7 @@ if TYPE_CHECKING:
 
     from iallocator.compat import Behaviour
     from iallocator.model.cluster import Cluster, Group
-    from iallocator.model.instance import Instance
-    from iallocator.planners.capacity.forecast import Forecast
+    from iallocator.planners.capacity.forecast import Forecast, Past
     from iallocator.planners.capacity.instance_size import Size
 
 __all__ = ["CapacityOptions", "CapacityReport", "Run", "study"]
@@ -58,7 +57,8 @@ class CapacityOptions:
         Index of a group -> what its tags say of N+1, and of ignoring soft limits, where they
         say something else than `n1` and `ignore_soft`.
     past:
-        New instances that were asked for; if there are any, it is forecast how many more fit.
+        Requests for new instances, with the settings that each is answered by; if there are
+        any, it is forecast how many more fit.
     """
 
     def __init__(
@@ -80,7 +80,7 @@ class CapacityOptions:
         tag_prefix: str = "iallocator:",
         n1_of: Mapping[int, str] | None = None,
         soft_of: Mapping[int, bool] | None = None,
-        past: Sequence[Instance] = (),
+        past: Sequence[Past] = (),
     ) -> None:
         self.past = past
         self.tag_prefix = tag_prefix
@@ -150,7 +150,8 @@ class CapacityReport:
     @property
     def interrupted(self) -> bool:
         """Whether somebody stopped it."""
-        return any(run.filling.interrupted for run in self.runs)
+        forecast = self.forecast is not None and self.forecast.interrupted
+        return forecast or any(run.filling.interrupted for run in self.runs)
 
 
 def study(
@@ -209,6 +210,7 @@ class _Work:
             gated = bool(failing) and not groups
         if wants.accept_errors:
             watched = [i for i in watched if self._cluster.nodes[i].online]
+        usable = groups
         if gated:
             self.study.failing = self._cluster.node_names(failing)
             groups = []
@@ -217,21 +219,18 @@ class _Work:
         self.study.tiered = self._filled("tiered", wants.largest, groups, watched, Alarm(half))
         if not self.study.interrupted:
             self.study.standard = self._filled("standard", wants.standard, groups, watched, whole)
-        if wants.past and groups and not self.study.interrupted:
-            self.study.forecast = self._forecast(groups, watched, whole)
+        if wants.past and not self.study.interrupted:
+            self.study.forecast = self._forecast(usable, whole)
 
-    def _forecast(self, groups: list[Group], watched: list[int], alarm: Alarm) -> Forecast:
-        """How many more like those of the past fit."""
-        from iallocator.planners.capacity.forecast import forecast
+    def _forecast(self, groups: list[Group], alarm: Alarm) -> Forecast:
+        """How many more like those of the past fit; requests know no gate."""
+        from iallocator.planners.capacity.forecast import Site, forecast
 
-        def site() -> CapacityState:
-            return self._site(State(self._cluster), groups, watched)
-
-        def watch() -> str:
-            return TIME_IS_UP if alarm.over() else ""
-
-        wants = self._wants
-        return forecast(wants.past, site, wants.limit, _Names(self._cluster), watch)
+        cluster, wants = self._cluster, self._wants
+        nodes = [index for group in groups for index in group.nodes if self._allows(index)]
+        names = cluster.node_names(nodes)
+        site = Site(cluster, wants.past, names, wants.min_disk, _Names(cluster))
+        return forecast(site, wants.limit, alarm)
 
     def _filled(
         self,

@@ -1,7 +1,9 @@
 """How many more instances like those of the past fit, until the first is refused.
 
 What was asked for is asked again, round after round, each in another order, until one finds no
-place; that several times over, since it depends on the order.
+place; that several times over, since it depends on the order.  Each is answered as a request
+is: by groups, networks and storage pools, tags, limits, N+1 and the strategy that the request,
+its group or the cluster names.
 """
 
 from __future__ import annotations
@@ -10,17 +12,39 @@ from copy import copy
 from random import Random
 from statistics import median
 
+from iallocator.deadline import TimeIsUp, why_stopped
+from iallocator.handlers.allocate import wish_for
+from iallocator.limits.node import REASONS
+from iallocator.placement.context import Context
+from iallocator.placement.groups import collect_offers
+from iallocator.planners.capacity.fill import likely_reason
+from iallocator.requests import Allocate
+from iallocator.scoring import Kernels
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+    from iallocator.deadline import Alarm
+    from iallocator.model.cluster import Cluster
     from iallocator.model.instance import Instance
-    from iallocator.planners.capacity.fill import CapacityState
+    from iallocator.options.settings import Settings
+    from iallocator.placement.results import RankedGroups
 
-__all__ = ["ORDERS", "Forecast", "forecast"]
+    Nodes = tuple[int, ...]
+    Past = tuple[Allocate, Settings]
+    """A request for a new instance, and the settings that it is answered by."""
+
+__all__ = ["ORDERS", "Forecast", "Site", "forecast"]
 
 ORDERS = 9
 """How often the cluster is filled."""
+
+FIRST_COPIES = 64
+"""For how many instances the first bonds are made; then for twice as many, and so on."""
+
+CANDIDATES = 1000
+"""How many instances the choice between the two forms of the kernel counts with."""
 
 
 class Forecast:
@@ -33,18 +57,21 @@ class Forecast:
     counts:
         Order by order how many fitted before the first refusal.
     reasons:
-        Order by order what refused most placements of that one.
+        Order by order what refused most placements of that one, or why no group was asked.
     ended:
         Why not all orders were tried, or one was not finished (it counts for nothing); "".
+    interrupted:
+        Whether somebody stopped it.
     """
 
-    __slots__ = ("counts", "ended", "reasons", "sizes")
+    __slots__ = ("counts", "ended", "interrupted", "reasons", "sizes")
 
     def __init__(self, sizes: int) -> None:
         self.sizes = sizes
         self.counts: list[int] = []
         self.reasons: list[str] = []
         self.ended = ""
+        self.interrupted = False
 
     def document(self) -> dict[str, object]:
         """As plain data; nulls where no order was finished."""
@@ -60,49 +87,153 @@ class Forecast:
         }
 
 
-def forecast(
-    past: Sequence[Instance],
-    site: Callable[[], CapacityState],
-    limit: int | None,
-    name: Callable[[int], str],
-    watch: Callable[[], str],
-) -> Forecast:
-    """Fill `ORDERS` new sites with copies of `past`, `limit` at most each.
+class Site:
+    """A cluster that is filled again and again with what `past` asked for.
 
-    `name` makes names of numbers; what `watch` says after an instance ends it all.
+    Attributes
+    ----------
+    past:
+        The requests, each with its settings; equal settings are the same object.
+    usable:
+        The names of the nodes that may take instances.
+    min_disk:
+        The share of every node's disk that stays free.
+    name:
+        Makes names of numbers.
     """
-    from iallocator.planners.capacity.fill import likely_reason
 
-    found = Forecast(len(past))
-    for order in range(ORDERS):
-        here = site()
+    def __init__(
+        self,
+        cluster: Cluster,
+        past: Sequence[Past],
+        usable: Sequence[str],
+        min_disk: float,
+        name: Callable[[int], str],
+    ) -> None:
+        self.cluster = cluster
+        self.past = past
+        self.usable = usable
+        self.min_disk = min_disk
+        self.name = name
+
+    def asked(self, rng: Random) -> Iterator[Past]:
+        """What was asked for, over and over, each round in an order of its own."""
         count = 0
-        for one in _asked(past, Random(order)):
-            found.ended = watch()
-            if found.ended:
-                return found
-            if count == limit:
-                found.reasons.append("as many instances as allowed")
-                break
-            new = _named(one, name(count), len(here.state.cluster.instances) + count)
-            nodes, failures = here.find(new)
-            if not nodes:
-                found.reasons.append(likely_reason(failures))
-                break
-            here.place(new, nodes)
-            count += 1
-        found.counts.append(count)
+        while True:
+            for one, settings in rng.sample(self.past, len(self.past)):
+                yield self._again(one, count), settings
+                count += 1
+
+    def _again(self, one: Allocate, number: int) -> Allocate:
+        """The request for another instance like that of `one`."""
+        new = copy(one.instance)
+        new.name = self.name(number)
+        new.order = len(self.cluster.instances) + number
+        return Allocate(new, one.group_name, one.restrict_to)
+
+    def context(self, settings: Settings, coming: Sequence[Instance]) -> Context:
+        """The cluster as it was at first, under `settings`, with the bonds of those `coming`."""
+        nodes = len(self.cluster.nodes)
+        pairs = any(one.instance.required_nodes == 2 for one, _ in self.past)
+        squares = sum(len(group.nodes) ** 2 for group in self.cluster.groups) * pairs
+        counts = [(nodes, squares)] * CANDIDATES
+        context = Context(self.cluster, settings, counts, coming)
+        context.kernels = Kernels(context.state, counts, self.min_disk)
+        context.kernels.many = True
+        return context
+
+
+class _Filling:
+    """One filling of a site; a context for each of the settings, all in the same state."""
+
+    def __init__(self, site: Site, rng: Random) -> None:
+        self._site = site
+        self._asked = site.asked(rng)
+        self._coming: list[Past] = []
+        self._placed: list[tuple[Instance, Nodes]] = []
+        self._contexts: dict[int, Context] = {}
+
+    @property
+    def count(self) -> int:
+        """How many have a place."""
+        return len(self._placed)
+
+    def next(self) -> str:
+        """Place one more; why it has no place, or ""."""
+        if self.count == len(self._coming):
+            self._look_ahead()
+        request, settings = self._coming[self.count]
+        context = self._contexts[id(settings)]
+        wish = wish_for(context, request)
+        if wish is None:
+            return f"Group {request.group_name} does not exist"
+        usable = self._site.usable
+        wish.allowed = [n for n in usable if wish.allowed is None or n in wish.allowed]
+        wish.counted = False
+        offers = collect_offers(context, wish)
+        if offers.best is None:
+            return _reason(offers)
+        self._place(request.instance, offers.best.nodes[0])
+        return ""
+
+    def _place(self, instance: Instance, nodes: Nodes) -> None:
+        for context in self._contexts.values():
+            context.state.place(instance, nodes)
+        self._placed.append((instance, nodes))
+
+    def _look_ahead(self) -> None:
+        """Make contexts that know of twice as many of those that are to come."""
+        for _ in range(max(FIRST_COPIES, len(self._coming))):
+            self._coming.append(next(self._asked))
+        if self._contexts and not self._bound():
+            return
+        coming = [request.instance for request, _ in self._coming]
+        every = {id(settings): settings for _, settings in self._site.past}
+        self._contexts = {key: self._site.context(own, coming) for key, own in every.items()}
+        for context in self._contexts.values():
+            for instance, nodes in self._placed:
+                context.state.place(instance, nodes)
+
+    def _bound(self) -> bool:
+        """Whether anything binds instances to each other, so that new names must be known."""
+        return any(c.bonds.relations is not None for c in self._contexts.values())
+
+
+def forecast(site: Site, limit: int | None, alarm: Alarm) -> Forecast:
+    """Fill the site `ORDERS` times, with `limit` instances at most each, until the alarm."""
+    found = Forecast(len(site.past))
+    try:
+        with alarm:
+            for order in range(ORDERS):
+                filling = _Filling(site, Random(order))
+                reason = _filled(filling, limit)
+                found.reasons.append(reason)
+                found.counts.append(filling.count)
+    except KeyboardInterrupt as stop:
+        found.ended = why_stopped(stop)
+        found.interrupted = not isinstance(stop, TimeIsUp)
+        del found.reasons[len(found.counts) :]
     return found
 
 
-def _asked(past: Sequence[Instance], rng: Random) -> Iterator[Instance]:
-    """What was asked for, over and over, each round in an order of its own."""
-    while True:
-        yield from rng.sample(past, len(past))
+def _filled(filling: _Filling, limit: int | None) -> str:
+    """Fill until the first refusal; what refused that one."""
+    reason = ""
+    while not reason:
+        if filling.count == limit:
+            return "as many instances as allowed"
+        reason = filling.next()
+    return reason
 
 
-def _named(one: Instance, name: str, order: int) -> Instance:
-    """A copy of `one` that is another instance."""
-    new = copy(one)
-    new.name, new.order = name, order
-    return new
+def _reason(offers: RankedGroups) -> str:
+    """What refused most placements; the obstacles where no group was asked."""
+    failures: dict[str, int] = {}
+    for offer in offers.ranked:
+        for reason, count in offer.failures.items():
+            failures[reason] = failures.get(reason, 0) + count
+    if not failures:
+        return offers.line or "no group has nodes"
+    known = [reason for reason in failures if reason not in REASONS]
+    best = likely_reason(failures)
+    return max([best, *known], key=lambda reason: failures.get(reason, 0))

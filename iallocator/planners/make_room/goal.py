@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from iallocator.handlers import handler_for
+from iallocator.handlers.allocate import wish_for
+from iallocator.placement.groups import collect_offers
 from iallocator.requests import Allocate, ChangeGroup, MultiEvacuate, NodeEvacuate
 
 TYPE_CHECKING = False
@@ -47,6 +49,9 @@ class Goal:
 
     def reached(self) -> bool:
         """Whether the request can be satisfied now; the state is left as it is."""
+        new = self.needs()
+        if new is not None:
+            return self._takes(new)
         context = self._context
         before = dict(context.state.where)
         effort = context.effort.undecided
@@ -55,10 +60,26 @@ class Goal:
         finally:
             self._restore(before)
             context.leaving = None
-            context.kept.clear()
-            context.remarks.clear()
-            context.effort.undecided = effort
+            self._forget(effort)
         return satisfied(self._request, reply)
+
+    def _takes(self, request: Allocate) -> bool:
+        """Whether some group takes the new instance; what is told of an answer is not asked."""
+        context, effort = self._context, self._context.effort.undecided
+        wish = wish_for(context, request)
+        if wish is None:
+            return False
+        wish.counted = False
+        try:
+            return collect_offers(context, wish).best is not None
+        finally:
+            self._forget(effort)
+
+    def _forget(self, undecided: int) -> None:
+        """What answers leave behind is no part of the next."""
+        self._context.kept.clear()
+        self._context.remarks.clear()
+        self._context.effort.undecided = undecided
 
     def _restore(self, before: Mapping[str, Nodes]) -> None:
         state = self._context.state
@@ -71,12 +92,10 @@ class Goal:
             if name in before:
                 state.place(self._every[name], before[name])
 
-    def needs(self) -> Instance | None:
-        """The one new instance that must find room beside all others, if it is about one."""
+    def needs(self) -> Allocate | None:
+        """The request, if it is about one new instance that must find room beside all others."""
         request = self._request
-        if isinstance(request, Allocate) and request.recreated is None:
-            return request.instance
-        return None
+        return request if isinstance(request, Allocate) and request.recreated is None else None
 
 
 def _about(context: Context, request: Request) -> tuple[frozenset[str], frozenset[int]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from iallocator.deadline import why_stopped
+from iallocator.deadline import TIME_IS_UP, TimeIsUp, why_stopped
 from iallocator.ganeti.document import transition_document
 from iallocator.model.state import State
 from iallocator.placement.context import Context
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 __all__ = ["RoomMade", "add_room", "fits_after", "make_room"]
 
-CANDIDATES = 20
+CANDIDATES = 500
 """How many instances the choice between the two forms of the kernel counts with."""
 
 
@@ -137,7 +137,11 @@ def add_room(
     """Say in a `reply` that lacks something after which moves of others it would not."""
     if satisfied(request, reply):
         return
-    done = make_room(cluster, request, settings, alarm, coming, settings.make_room)
+    try:
+        done = make_room(cluster, request, settings, alarm, coming, settings.make_room)
+    except TimeIsUp:
+        reply.info += f"; {TIME_IS_UP}: no moves of others that make room were found"
+        return
     reply.info += f"; {done.told(settings.make_room)}"
     reply.interrupted |= done.interrupted
     if done.moves:

@@ -1,0 +1,57 @@
+"""Lives that have been lived, kept in a file line by line."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from benchmarks.life.life import Outcome
+from benchmarks.life.report import Results
+
+__all__ = ["Job", "Records"]
+
+
+class Job(NamedTuple):
+    """One life: of which scenario, under which policy, with how many requests.
+
+    `mends`: balanced after every failure and repair, too.
+    """
+
+    scenario: str
+    policy: str
+    seed: int
+    requests: int
+    mends: bool
+
+
+class Records:
+    """Outcomes by job; with `path` they are read from there, and written there as they come."""
+
+    def __init__(self, path: Path | None) -> None:
+        self._path = path
+        self._known: dict[Job, Outcome] = {}
+        if path is not None and path.exists():
+            for line in path.read_text(encoding="utf-8").splitlines():
+                one = json.loads(line)
+                self._known[Job(*one["life"])] = Outcome(**one["outcome"])
+
+    def __contains__(self, job: object) -> bool:
+        return job in self._known
+
+    def add(self, job: Job, outcome: Outcome) -> None:
+        """Keep what came of a life."""
+        self._known[job] = outcome
+        if self._path is not None:
+            line = json.dumps({"life": list(job), "outcome": outcome._asdict()})
+            with self._path.open("a", encoding="utf-8") as file:
+                file.write(line + "\n")
+
+    def results(self, jobs: Sequence[Job]) -> Results:
+        """The outcomes of `jobs` by scenario and policy."""
+        found: Results = {}
+        for job in jobs:
+            by_policy = found.setdefault(job.scenario, {})
+            by_policy.setdefault(job.policy, []).append(self._known[job])
+        return found

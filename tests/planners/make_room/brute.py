@@ -1,0 +1,151 @@
+"""Every way to make room by moves of others on shared storage, tried out by memory alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from itertools import product
+from random import Random
+from typing import Any
+
+from tests.builders import cluster, instance
+
+__all__ = ["MEMORY", "POOL", "World", "all_fit", "fewest"]
+
+Json = dict[str, Any]
+Homes = tuple[str, ...]
+
+MEMORY = 8000
+"""MiB of every node."""
+
+POOL = "iallocator:pool:external:fast"
+
+
+class World:
+    """Nodes, instances that are bound to each other, and who reaches the pool.
+
+    Attributes
+    ----------
+    sizes, homes:
+        MiB and node, by position.
+    units:
+        Positions of those that move together; of most only one.
+    apart:
+        Positions of those that must not meet.
+    pooled:
+        Positions of those that need a node that reaches the pool; those are `reaching`.
+    """
+
+    def __init__(self, rng: Random, groups: dict[str, int] | None = None) -> None:
+        self.groups = groups or {"default": 3}
+        self.names = [f"node{k + 1}" for k in range(sum(self.groups.values()))]
+        self.reaching = [name for name in self.names if rng.random() < 0.7] or self.names[:1]
+        self.sizes: list[int] = []
+        homes: list[str] = []
+        self.units: list[tuple[int, ...]] = []
+        self.apart: set[int] = set()
+        self.pooled: set[int] = set()
+        for home in self.names:
+            self._fill(rng, home, homes)
+        self.homes = tuple(homes)
+
+    def _fill(self, rng: Random, home: str, homes: list[str]) -> None:
+        left, meets = MEMORY, False
+        while (size := rng.choice([900, 1700, 2300, 3100])) < left - rng.choice([200, 2500]):
+            number = len(homes)
+            kind = rng.random()
+            if kind < 0.35 and size >= 1700:
+                self.units.append((number, number + 1))
+                parts = [size - 800, 800]
+            else:
+                self.units.append((number,))
+                parts = [size]
+                if kind > 0.8 and not meets:
+                    self.apart.add(number)
+                    meets = True
+            if home in self.reaching and rng.random() < 0.3:
+                self.pooled |= {number}
+            self.sizes += parts
+            homes += [home] * len(parts)
+            left -= size
+
+    def document(self, homes: Homes | None = None) -> Json:
+        """The cluster with everybody where `homes` has them."""
+        unit_of = {k: unit for unit in self.units if len(unit) > 1 for k in unit}
+        instances = {}
+        for k, (home, size) in enumerate(zip(homes or self.homes, self.sizes)):
+            tags = [POOL] if k in self.pooled else []
+            tags += ["iallocator:separate:must:x"] if k in self.apart else []
+            if k in unit_of:
+                tags.append(f"iallocator:colocate:must:u{unit_of[k][0]}")
+            instances[f"i{k}"] = instance(home, memory=size, disk_template="rbd", tags=tags)
+        changes = {name: {"tags": [POOL]} for name in self.reaching}
+        return cluster(self.groups, memory=MEMORY, instances=instances, changes=changes)
+
+    def free(self, homes: Homes) -> dict[str, int]:
+        """MiB left on each node."""
+        left = dict.fromkeys(self.names, MEMORY)
+        for home, size in zip(homes, self.sizes):
+            left[home] -= size
+        return left
+
+    def group_of(self, node: str) -> list[str]:
+        """The nodes of its group."""
+        first = 0
+        for count in self.groups.values():
+            some = self.names[first : first + count]
+            if node in some:
+                return some
+            first += count
+        raise KeyError(node)
+
+    def steps(
+        self, homes: Homes, fixed: Sequence[int], left: Sequence[str]
+    ) -> Iterator[tuple[int, int, Homes]]:
+        """Moves, MiB and homes after each legal move; not of `fixed`, not to nodes in `left`."""
+        free = self.free(homes)
+        for unit in self.units:
+            if not set(unit).isdisjoint(fixed):
+                continue
+            size = sum(self.sizes[k] for k in unit)
+            for target in self.group_of(homes[unit[0]]):
+                if target == homes[unit[0]] or target in left or free[target] <= size:
+                    continue
+                if not self.pooled.isdisjoint(unit) and target not in self.reaching:
+                    continue
+                if not self.apart.isdisjoint(unit) and any(homes[k] == target for k in self.apart):
+                    continue
+                after = tuple(target if k in unit else home for k, home in enumerate(homes))
+                yield len(unit), size, after
+
+
+def all_fit(free: dict[str, int], sizes: Sequence[int], reach: Sequence[Sequence[str]]) -> bool:
+    """Whether all `sizes` find room at once, each on one of its nodes."""
+    for places in product(*reach):
+        left = dict(free)
+        for size, place in zip(sizes, places):
+            left[place] -= size
+        if all(left[place] > 0 for place in places):
+            return True
+    return False
+
+
+def fewest(
+    world: World,
+    reached: Callable[[Homes], bool],
+    most: int,
+    fixed: Sequence[int] = (),
+    left: Sequence[str] = (),
+) -> tuple[int, int] | None:
+    """How many moves it takes until the homes are as wished, and the least MiB of so many."""
+    layers: list[dict[Homes, int]] = [{} for _ in range(most + 1)]
+    layers[0][world.homes] = 0
+    for count, layer in enumerate(layers):
+        done = [copied for homes, copied in layer.items() if reached(homes)]
+        if done:
+            return count, min(done)
+        for homes, copied in layer.items():
+            for moves, size, after in world.steps(homes, fixed, left):
+                if count + moves <= most:
+                    known = layers[count + moves].get(after, 1 << 40)
+                    layers[count + moves][after] = min(known, copied + size)
+    return None
