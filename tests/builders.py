@@ -15,7 +15,9 @@ from typing import Any
 
 Json = dict[str, Any]
 
-__all__ = ["allocate", "as_bytes", "cluster", "group", "instance", "node", "policy", "spec"]
+__all__ = [
+    "allocate", "as_bytes", "cluster", "group", "instance", "leave", "node", "policy", "spec",
+]  # fmt: skip
 
 
 def cluster(
@@ -74,6 +76,12 @@ def _settle(document: Json) -> None:
                 home["free_disk"] -= one["disk_space_total"]
             if position == 0 and one["admin_state"] == "up":
                 home["free_memory"] -= one["memory"]
+
+
+def leave(holder: Json, free: int) -> None:
+    """Let a node have so much memory free; what is gone it needs for itself."""
+    holder["reserved_memory"] += holder["free_memory"] - free
+    holder["free_memory"] = free
 
 
 def group(name: str = "default", **members: Any) -> Json:

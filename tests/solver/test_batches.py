@@ -33,7 +33,7 @@ def _batch(seed: int, template: str) -> Json:
     rng = random.Random(seed)
     document = builders.cluster(nodes=rng.randint(2, 4), memory=8192)
     for node in document["nodes"].values():
-        node["free_memory"] = rng.choice(FREE)
+        builders.leave(node, rng.choice(FREE))
     wanted = []
     for number in range(rng.randint(2, 5 if template == "rbd" else 3)):
         request: Json = builders.allocate(document, memory=rng.choice(SIZES))["request"]
@@ -111,19 +111,22 @@ def test_the_batch_of_the_manual_is_placed_whole() -> None:
     assert "placed together by exact search" in exact["info"]
 
 
-def test_without_time_the_answer_says_so_and_keeps_what_greedy_found() -> None:
-    """A search that may take no time changes nothing."""
+def test_without_time_the_answer_says_so_and_keeps_what_greedy_found(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A search that may take no time changes nothing; the rest takes as long as it takes."""
+    monkeypatch.setattr("iallocator.engine.GRACE", 60)
     raw = json.dumps(_batch(0, "rbd")).encode()
     response = json.loads(answer(raw, ["--n1=off", "--time-limit=0"]))
     greedy = json.loads(answer(raw, ["--n1=off", "--exact-search=no"]))
-    assert "; exact search found no answer within 0 s" in response["info"]
+    assert response["info"] == greedy["info"] + "; exact search found no answer within 0 s"
     assert response["result"] == greedy["result"]
 
 
-def test_every_batch_that_fits_is_placed_where_greedy_fails_on_fifty_of_them() -> None:
+def test_every_batch_that_fits_is_placed_where_greedy_fails_on_a_dozen_of_them() -> None:
     """On hundreds of nearly full clusters no batch that fits is refused, in part or whole."""
     rescued = 0
-    for seed in range(1000, 1900):
+    for seed in seeds(250, 900, 1000):
         document = _batch(seed, "rbd")
         sizes = [wanted["memory"] for wanted in document["request"]["instances"]]
         free = [node["free_memory"] for node in document["nodes"].values()]
@@ -138,7 +141,7 @@ def test_every_batch_that_fits_is_placed_where_greedy_fails_on_fifty_of_them() -
         failed = response["result"][1] if response["success"] else ["all"]
         assert fits == (not failed), f"seed {seed}: {response['info']}"
         rescued += "placed together by exact search" in response["info"]
-    assert rescued >= 50
+    assert rescued >= 12
 
 
 def test_without_a_solver_the_answer_says_so_and_keeps_what_greedy_found(
@@ -149,9 +152,9 @@ def test_without_a_solver_the_answer_says_so_and_keeps_what_greedy_found(
     greedy = json.loads(answer(raw, ["--n1=off", "--exact-search=no"]))
     monkeypatch.setattr("iallocator.solver.highs.available", lambda: False)
     response = json.loads(answer(raw, ["--n1=off"]))
-    why = "; no exact search: its solver (highspy) is not installed"
-    assert why in response["info"]
-    assert response["info"].replace(why, "") == greedy["info"]
+    assert response["info"] == (
+        greedy["info"] + "; no exact search: its solver (highspy) is not installed"
+    )
     assert response["result"] == greedy["result"]
 
 
