@@ -9,9 +9,14 @@ with the budget of those before it tells as well (see `iallocator.n1.bounds`).
 
 The other way round: each instance of size y takes away at least ``floor(y / x)``, so with less
 room than that of any size, or less memory than what is moved, some instance is left over.
+
+Where neither tells, the failures in doubt, and only those, are played through
+(`iallocator.n1.playback`).
 """
 
 from __future__ import annotations
+
+from math import ceil
 
 from iallocator.model.columns import DISK, MEMORY
 from iallocator.n1.queues import Queue, cost_of, fits_into
@@ -25,6 +30,8 @@ if TYPE_CHECKING:
     from iallocator.model.state import State
     from iallocator.n1.queues import Need
     from iallocator.n1.rules import Rules
+    from iallocator.n1.trials import Trials
+    from iallocator.scoring import Kernels
 
 __all__ = ["Headroom"]
 
@@ -35,15 +42,31 @@ class Headroom:
     """Judges placements of instances on one node on `state`, which may go on changing.
 
     `failing` are the nodes whose failure has to be survived.  `placed` must hear of each
-    instance that comes.
+    instance that comes.  Failures in doubt are played through with `kernels`; without,
+    they stay in doubt.
     """
 
-    def __init__(self, state: State, rules: Rules, failing: Collection[int]) -> None:
+    def __init__(
+        self,
+        state: State,
+        rules: Rules,
+        failing: Collection[int],
+        kernels: Kernels | None = None,
+    ) -> None:
         self._state = state
+        self._rules = rules
         watched = set(failing)
         self._groups = {
-            group.index: _Group(state, rules, group, watched) for group in state.cluster.groups
+            group.index: GroupHeadroom(state, rules, group, watched)
+            for group in state.cluster.groups
         }
+        self._trials: dict[int, Trials] = {}
+        if kernels is not None:
+            from iallocator.n1.trials import Trials
+
+            self._trials = {
+                index: Trials(state, kernels, rules, group) for index, group in self._groups.items()
+            }
 
     def count(self, instance: Instance, groups: Sequence[int]) -> int:
         """How many more like `instance` may come to any nodes of `groups`, for certain."""
@@ -62,31 +85,52 @@ class Headroom:
         ]
         return False if False in verdicts else None if None in verdicts else True
 
+    def keeps(self, instance: Instance, node: int) -> bool | None:
+        """Whether `instance` may come to `node` by the rules; None: it cannot be told here.
+
+        Without ``strict``, only what was survived before has to be, and in its group.
+        """
+        own = self._state.cluster.nodes[node].group.index
+        verdict = self._trials[own].keeps(instance, node)
+        if self._rules.strict and verdict is not False:
+            others = {one.sound() for index, one in self._trials.items() if index != own}
+            verdict = False if False in others else None if None in others else verdict
+        return verdict
+
     def placed(self, instance: Instance, node: int) -> None:
         """`instance` has come to `node`."""
         self._groups[self._state.cluster.nodes[node].group.index].placed(instance, node)
 
 
-class _Group:
-    """The failures of one group, and what its nodes have room for."""
+class GroupHeadroom:
+    """The failures of one group, and what its nodes have room for.
+
+    Attributes
+    ----------
+    group, targets:
+        The group, and its nodes that may take over.
+    queues:
+        Node whose failure has to be survived -> what leaves it then.
+    intricate:
+        Whether counting tells nothing.
+    """
 
     def __init__(self, state: State, rules: Rules, group: Group, watched: set[int]) -> None:
         nodes = state.cluster.nodes
         self._state = state
         self._rules = rules
-        self._group = group
-        self._targets = rules.targets(state.cluster, group)
+        self.group = group
+        self.targets = rules.targets(state.cluster, group)
         self._room: dict[Need, _Room] = {}
-        self._queues = {i: Queue(rules) for i in group.nodes if i in watched}
-        self._refused: dict[Need, bool] = {}
-        self._intricate = (
+        self.queues = {i: Queue(rules) for i in group.nodes if i in watched}
+        self.intricate = (
             group.exclusive
             or state.pools is not None
             or any(nodes[index].migration for index in group.nodes)
-            or not all(self._known(index) for index in self._queues)
+            or not all(self._known(index) for index in self.queues)
         )
-        if not self._intricate:
-            for node, queue in self._queues.items():
+        if not self.intricate:
+            for node, queue in self.queues.items():
                 queue.start(state.primaries[node].values())
         self._healthy: bool | None = None
         self._judged = False
@@ -94,25 +138,25 @@ class _Group:
     def _known(self, node: int) -> bool:
         """Whether counting can tell of all that leaves `node`."""
         return all(
-            one.forthcoming or (one.template != "drbd" and self._counts(one))
+            one.forthcoming or (one.template != "drbd" and self.counts(one))
             for one in self._state.primaries[node].values()
         )
 
-    def _counts(self, instance: Instance) -> bool:
+    def counts(self, instance: Instance) -> bool:
         """Whether counting can tell of `instance`: by itself, and not refused anywhere."""
-        if instance.name in self._rules.units:
+        if instance.name in self._rules.units or (instance.local and not instance.disk):
             return False
         if not self._rules.recreates(instance):
             return True
-        return self._group.policy.refuses(instance, False) is None
+        return self.group.policy.refuses(instance, False) is None
 
     def placed(self, instance: Instance, node: int) -> None:
         """`instance` has come to `node`."""
         self._judged = False
-        if self._intricate:
+        if self.intricate:
             return
-        if node in self._queues:
-            self._queues[node].add(instance)
+        if node in self.queues:
+            self.queues[node].add(instance)
         for room in self._room.values():
             room.changed.add(node)
 
@@ -120,30 +164,39 @@ class _Group:
         """Whether every failure is survived as things are; None: unknown."""
         if not self._judged:
             self._judged = True
-            self._healthy = None if self._intricate else self._verdict(None, -1)
+            self._healthy = None if self.intricate else self._verdict(None, -1)
         return self._healthy
 
     def accepts(self, instance: Instance, node: int) -> bool | None:
         """The same with `instance` on `node`."""
-        if self._intricate or not self._counts(instance):
+        if self.intricate or not self.counts(instance):
             return None
         return self._verdict(instance, node)
 
     def _verdict(self, instance: Instance | None, node: int) -> bool | None:
         certain = True
-        taken = (0, 0) if instance is None else fits_into(instance)
-        for failing, present in self._queues.items():
-            comes_here = instance is not None and failing == node
-            queue = present.with_one(instance) if instance and comes_here else present
-            if not queue.moved:
-                continue
-            own = (0, 0) if comes_here else taken
-            if all(self._suffices(queue, need, failing, node, own) for need in queue.required):
-                continue
-            if queue.lost(self._rooms(queue, failing, node, own)):
+        for failing in self.queues:
+            found = self.survives(failing, instance, node)
+            if found is False:
                 return False
-            certain = False
+            certain = certain and found is True
         return True if certain else None
+
+    def survives(self, failing: int, instance: Instance | None, node: int) -> bool | None:
+        """Whether one failure is survived with `instance` on `node`, as far as counting tells."""
+        comes_here = instance is not None and failing == node
+        queue = self.queue(failing, instance, node)
+        if not queue.moved:
+            return True
+        own = (0, 0) if instance is None or comes_here else fits_into(instance)
+        if all(self._suffices(queue, need, failing, node, own) for need in queue.required):
+            return True
+        return False if queue.lost(self._rooms(queue, failing, node, own)) else None
+
+    def queue(self, failing: int, instance: Instance | None, node: int) -> Queue:
+        """What leaves `failing`, with `instance` in it if that is on it."""
+        present = self.queues[failing]
+        return present.with_one(instance) if instance and failing == node else present
 
     def _suffices(self, queue: Queue, need: Need, failing: int, node: int, taken: Need) -> bool:
         room = self._room_for(need)
@@ -165,11 +218,11 @@ class _Group:
 
     def count(self, instance: Instance) -> int:
         """How many more like `instance` the group takes, wherever; see `Headroom.count`."""
-        if self._intricate or not self._counts(instance):
+        if self.intricate or not self.counts(instance):
             return 0
         least = ANY_NUMBER
         own = fits_into(instance)
-        for failing, queue in self._queues.items():
+        for failing, queue in self.queues.items():
             whole = queue.with_one(instance)
             for need, (units, before) in whole.required.items():
                 slots, closing = self._room_for(need).without(failing)
@@ -186,7 +239,7 @@ class _Group:
     def _room_for(self, need: Need) -> _Room:
         room = self._room.get(need)
         if room is None:
-            room = self._room[need] = _Room(self._state, need, self._targets)
+            room = self._room[need] = _Room(self._state, need, self.targets)
         return room
 
 
@@ -238,8 +291,8 @@ class _Room:
     def _count(self, node: int, taken: Need) -> tuple[int, int]:
         """Slots of `node`, and the MiB that close it; some memory and disk must remain."""
         memory, disk = self._need
-        free = int(self._state.columns[MEMORY][node]) - taken[0] - 1
+        free = ceil(self._state.columns[MEMORY][node]) - taken[0] - 1
         slots = (free // memory if memory else ANY_NUMBER) if free >= 0 else 0
         if disk:
-            slots = min(slots, (int(self._state.columns[DISK][node]) - taken[1] - 1) // disk)
+            slots = min(slots, (ceil(self._state.columns[DISK][node]) - taken[1] - 1) // disk)
         return max(0, slots), max(0, free - memory + 1)

@@ -17,6 +17,11 @@ if TYPE_CHECKING:
     Turn = tuple[bool, float, float]
     """When an instance is moved, compared with others: lower is first."""
 
+    Vector = tuple[float, ...]
+    """What it adds to its primary, see `iallocator.model.columns`."""
+
+    Entry = tuple[Turn, Need, Vector]
+
 __all__ = ["Queue", "cost_of", "fits_into"]
 
 
@@ -53,11 +58,12 @@ class Queue:
         Whether some need disk.
     """
 
-    __slots__ = ("_entries", "_more", "_rules", "_runs", "disks", "required")
+    __slots__ = ("_before", "_entries", "_more", "_rules", "_runs", "disks", "required")
 
     def __init__(self, rules: Rules) -> None:
         self._rules = rules
-        self._entries: list[tuple[Turn, Need]] = []  # in the order in which they are moved
+        self._entries: list[Entry] = []  # in the order in which they are moved
+        self._before: list[Vector] | None = None  # those before the last run, once asked for
         self._runs: list[_Run] = []
         self._more: list[Need] = []  # at the end of the last run, which is not its own
         self.required: dict[Need, tuple[int, int]] = {}
@@ -70,12 +76,11 @@ class Queue:
 
     def start(self, instances: Iterable[Instance]) -> None:
         """Take up all of `instances`."""
-        waiting = [(self._turn(one), fits_into(one)) for one in instances if not one.forthcoming]
-        self._take(sorted(waiting))
+        self._take(sorted(self._entry(one) for one in instances if not one.forthcoming))
 
     def add(self, instance: Instance) -> None:
         """`instance` has come to the node."""
-        entry = self._turn(instance), fits_into(instance)
+        entry = self._entry(instance)
         if self._goes_last(entry):
             need = entry[1]
             self._entries.append(entry)
@@ -89,10 +94,11 @@ class Queue:
     def with_one(self, instance: Instance) -> Queue:
         """The same with `instance` in it, too."""
         twin = Queue(self._rules)
-        entry = self._turn(instance), fits_into(instance)
+        entry = self._entry(instance)
         if self._goes_last(entry):
             need = entry[1]
             twin._runs, twin._more, twin.disks = self._runs, [need], self.disks
+            twin._before, twin._entries = self.head(), self._entries
             units, before = self.required[need]
             twin.required = self.required | {need: (units + 1, before + need[0])}
         else:
@@ -108,21 +114,41 @@ class Queue:
             for size, room in zip(self.required, rooms)
         )
 
-    def _turn(self, instance: Instance) -> Turn:
-        recreated = self._rules.recreates(instance)
-        return recreated, -instance.memory if recreated else 0, instance.order
+    def head(self) -> list[Vector]:
+        """All but the last run, as what each adds to a node."""
+        if self._before is None:
+            count = len(self._entries) - self._runs[-1].count if self._runs else 0
+            self._before = [vector for _, _, vector in self._entries[:count]]
+        return self._before
 
-    def _goes_last(self, entry: tuple[Turn, Need]) -> bool:
+    def tail(self) -> tuple[Need, int]:
+        """The size of the last run, and how many there are."""
+        if not self._runs:
+            return (0, 0), 0
+        last = self._runs[-1]
+        return last.need, last.count + len(self._more)
+
+    def kinds(self) -> set[bool]:
+        """Whether some are moved, and some created anew: `Rules.recreates` of all of them."""
+        ends = [*self._entries[:1], *self._entries[-1:]]  # those created anew come last
+        return {turn[0] for turn, _, _ in ends}
+
+    def _entry(self, instance: Instance) -> Entry:
+        recreated = self._rules.recreates(instance)
+        turn = recreated, -instance.memory if recreated else 0, instance.order
+        return turn, fits_into(instance), instance.as_primary
+
+    def _goes_last(self, entry: Entry) -> bool:
         """Whether `entry` is one more of the last run."""
         if not self._entries or not any(entry[1]):
             return False
         return self._entries[-1][1] == entry[1] and self._entries[-1][0] <= entry[0]
 
-    def _take(self, entries: list[tuple[Turn, Need]]) -> None:
+    def _take(self, entries: list[Entry]) -> None:
         """Make runs of `entries`, which are in their order."""
-        self._entries = entries
+        self._entries, self._before = entries, None
         self._runs = []
-        for _, need in entries:
+        for _, need, _ in entries:
             if self._runs and self._runs[-1].need == need:
                 self._runs[-1].count += 1
             else:

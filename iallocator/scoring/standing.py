@@ -18,9 +18,10 @@ import numpy as np
 
 from iallocator.scoring.arrays import ArrayKernel
 from iallocator.scoring.candidates import DECIMALS
+from iallocator.scoring.equivalent import SPREADS, merged
 from iallocator.scoring.horizon import Horizon
 from iallocator.scoring.metrics import STATISTICS
-from iallocator.scoring.score_delta import RESERVING, ROUNDING, terms
+from iallocator.scoring.score_delta import ROUNDING, terms
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -42,14 +43,8 @@ NOISE = 2e-13
 TIE = 10.0**-DECIMALS + 4 * NOISE
 """Scores further apart than this are never equal once they are rounded."""
 
-ALIKE = 4e-15
-"""Statistics whose values differ by less than this, in proportion, are one."""
-
 LIFETIME = 128
 """After so many placements everything is taken from the state again: rounding adds up."""
-
-SPREADS = [k for k, statistic in enumerate(STATISTICS) if statistic.spread and k not in RESERVING]
-
 
 N1_COUNT = next(k for k, statistic in enumerate(STATISTICS) if statistic.name == "n1_cnt")
 """Position of the statistic of nodes that could not take over the instances of a peer."""
@@ -148,7 +143,8 @@ class Standing:
         counted = kernel.counted()
         changing = [k for k in SPREADS if primary[k].any() or secondary[k].any()]
         changing.sort(key=lambda k: bool(secondary[k].any()))
-        kept, weights = _merged(changing, values, primary, secondary, counted)
+        whole = np.concatenate((values, primary, secondary), axis=1)
+        kept, weights = merged(changing, whole, counted)
         counts = np.array([kernel.totals.counts[k] for k in kept], dtype=np.float64)
         self._weights = np.array([weights[k] for k in kept])
         self._counts = counts
@@ -206,30 +202,3 @@ def _parabola(change: Floats, count: Floats) -> tuple[Floats, Floats]:
     """Slope and rest of the variance that `change` adds at a value, which is linear in that."""
     mean = change / count
     return 2 * mean, change * mean - mean * mean
-
-
-def _merged(
-    changing: Sequence[int],
-    values: Floats,
-    primary: Floats,
-    secondary: Floats,
-    counted: Floats,
-) -> tuple[list[int], dict[int, float]]:
-    """Of statistics that are in proportion one each, and its weight for all of them."""
-    whole = np.concatenate((values, primary, secondary), axis=1)
-    weights: dict[int, float] = {}
-    for k in changing:
-        row = whole[k]
-        for leader in weights:
-            other = whole[leader]
-            if (counted[k] != counted[leader]).any():
-                continue
-            at = int(np.abs(other).argmax())
-            factor = row[at] / other[at]
-            limit = ALIKE * max(1.0, float(np.abs(row).max()))
-            if factor > 0 and float(np.abs(row - factor * other).max()) <= limit:
-                weights[leader] += STATISTICS[k].weight * factor
-                break
-        else:
-            weights[k] = STATISTICS[k].weight
-    return list(weights), weights

@@ -93,3 +93,41 @@ def test_headroom_for_so_many_holds_wherever_they_go(mode: str) -> None:
         for node in fitting(case, case.new):
             assert headroom.accepts(case.new, node) is again.accepts(case.new, node), seed
     assert promised > 60
+
+
+def kept(case: Case, new: Instance, node: int) -> bool:
+    """Whether the rules let `new` come to `node`, every failure played through."""
+    before = {i for i in watched(case) if survives(case, i)}
+    with case.state.trial():
+        case.state.place(new, (node,))
+        after = {i for i in watched(case) if survives(case, i)}
+    if case.rules.strict:
+        return after.issuperset(watched(case))
+    own = case.cluster.nodes[node].group.nodes
+    return after.issuperset(before.intersection(own))
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_headroom_with_what_is_in_doubt_played_through_is_the_simulation(mode: str) -> None:
+    """It keeps what the simulation keeps, also after more have come, and is seldom unable to."""
+    counts: Counter[bool | None] = Counter()
+    for seed in range(1000, 1500):
+        case, chance = tight(seed, mode), Random(seed)
+        if case.new.required_nodes > 1:
+            continue
+        case.rules.units = {}
+        headroom = Headroom(case.state, case.rules, watched(case), case.context.kernels)
+        for number in range(3):
+            nodes = fitting(case, case.new)
+            new = another(case.new, number)
+            for node in nodes:
+                found = headroom.keeps(new, node)
+                counts[found] += 1
+                if found is not None:
+                    assert found is kept(case, new, node), (seed, number, node)
+            if not nodes:
+                break
+            node = chance.choice(nodes)
+            case.state.place(new, (node,))
+            headroom.placed(new, node)
+    assert min(counts[True], counts[False]) > 100

@@ -49,8 +49,10 @@ class FillingSurvival:
             return True
         rules = self._rules_of[group]
         if len(nodes) == 1:
-            verdict = self._counting(rules).accepts(instance, nodes[0])
-            if verdict or (verdict is False and rules.strict):
+            counting = self._counting(rules)
+            judged = counting.accepts if rules.exact else counting.keeps
+            verdict = judged(instance, nodes[0])
+            if verdict or (verdict is False and not rules.exact):
                 return verdict
         return self._judge(rules).accepts(instance, nodes)
 
@@ -77,7 +79,7 @@ class FillingSurvival:
         if found is None:
             cluster = self._state.cluster
             failing = {i for group in cluster.groups for i in rules.failing(cluster, group, ())}
-            found = self._headroom[rules] = Headroom(self._state, rules, failing)
+            found = self._headroom[rules] = Headroom(self._state, rules, failing, self._kernels)
         return found
 
     def _judge(self, rules: CapacityRules) -> N1Check:

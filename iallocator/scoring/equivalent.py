@@ -1,0 +1,51 @@
+"""Statistics that are in proportion, so that one of them stands for all."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from iallocator.scoring.metrics import STATISTICS
+from iallocator.scoring.score_delta import RESERVING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    Floats = NDArray[np.float64]
+
+__all__ = ["SPREADS", "merged"]
+
+ALIKE = 4e-15
+"""Statistics whose values differ by less than this, in proportion, are one."""
+
+SPREADS = [k for k, statistic in enumerate(STATISTICS) if statistic.spread and k not in RESERVING]
+"""Positions of the deviations that do not depend on memory reserved for failovers."""
+
+
+def merged(
+    changing: Sequence[int], whole: Floats, counted: Floats
+) -> tuple[list[int], dict[int, float]]:
+    """Of statistics that are in proportion one each, and its weight for all of them.
+
+    `whole` has, per statistic, its values less the mean, and all that may be added to them;
+    `counted` 1 where a node counts for it, else 0.
+    """
+    weights: dict[int, float] = {}
+    for k in changing:
+        row = whole[k]
+        for leader in weights:
+            other = whole[leader]
+            if (counted[k] != counted[leader]).any():
+                continue
+            at = int(np.abs(other).argmax())
+            factor = row[at] / other[at]
+            limit = ALIKE * max(1.0, float(np.abs(row).max()))
+            if factor > 0 and float(np.abs(row - factor * other).max()) <= limit:
+                weights[leader] += STATISTICS[k].weight * factor
+                break
+        else:
+            weights[k] = STATISTICS[k].weight
+    return list(weights), weights
