@@ -97,6 +97,11 @@ class Headroom:
             verdict = False if False in others else None if None in others else verdict
         return verdict
 
+    def foresee(self, instances: Sequence[Instance]) -> None:
+        """Prepare to be asked where each of `instances` may come, the state as it is."""
+        for trials in self._trials.values():
+            trials.foresee(instances)
+
     def placed(self, instance: Instance, node: int) -> None:
         """`instance` has come to `node`."""
         self._groups[self._state.cluster.nodes[node].group.index].placed(instance, node)
@@ -149,6 +154,12 @@ class GroupHeadroom:
         if not self._rules.recreates(instance):
             return True
         return self.group.policy.refuses(instance, False) is None
+
+    def holds(self, instance: Instance, node: int) -> bool:
+        """Whether `node` has the memory and the disk for `instance`."""
+        memory, disk = fits_into(instance)
+        columns = self._state.columns
+        return columns[MEMORY][node] > memory and (not disk or columns[DISK][node] > disk)
 
     def placed(self, instance: Instance, node: int) -> None:
         """`instance` has come to `node`."""

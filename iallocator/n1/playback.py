@@ -188,7 +188,7 @@ class _Batch:
             if one is not None:
                 arrived[row], at[row] = one[0].as_primary, one[1]
         self._start_values(values, per_amount, counted, arrived)
-        self._add(at, arrived)
+        self._add(at, arrived, np.tensordot(arrived[:, self._used], self._linear, 1))
 
     def _start_values(
         self, found: Floats, per_amount: Floats, counted: Floats, arrived: Floats
@@ -240,9 +240,9 @@ class _Batch:
     def _move(self, step: int) -> None:
         """Move number `step` of each row to the node with the best score."""
         vector = self._vectors[:, step]
-        self._add(self._own, -vector)
         amounts = vector[:, self._used]
         change = np.tensordot(amounts, self._linear, 1)
+        self._add(self._own, -vector, -change)
         mean = change / self._count
         variance = (2 * self._x + change) * mean
         variance -= mean * mean
@@ -255,16 +255,15 @@ class _Batch:
         scores = np.where(open_to, np.round(scores, DECIMALS), np.inf)
         best = scores.argmin(axis=1)
         stuck = ~open_to[np.arange(best.size), best]
-        self._add(best, vector)
+        self._add(best, vector, change)
         if stuck.any():
             self._lost[self._rows[stuck]] = True
             self._keep(~stuck)
 
-    def _add(self, nodes: Indices, vectors: Floats) -> None:
-        """Add `vectors`, one per row, at `nodes`, one per row."""
+    def _add(self, nodes: Indices, vectors: Floats, change: Floats) -> None:
+        """Add `vectors`, one per row, at `nodes`, one per row; `change`: what that does there."""
         rows = np.arange(len(nodes))
         self._memory[rows, nodes] += vectors[:, MEMORY]
         self._disk[rows, nodes] += vectors[:, DISK]
-        here = self._linear[:, :, nodes]
-        self._x[rows, :, nodes] += np.einsum("bc,ckb->bk", vectors[:, self._used], here)
+        self._x[rows, :, nodes] += change[rows, :, nodes]
         self._centre()

@@ -58,13 +58,14 @@ class Queue:
         Whether some need disk.
     """
 
-    __slots__ = ("_before", "_entries", "_more", "_rules", "_runs", "disks", "required")
+    __slots__ = ("_before", "_entries", "_known", "_more", "_rules", "_runs", "disks", "required")
 
     def __init__(self, rules: Rules) -> None:
         self._rules = rules
         self._entries: list[Entry] = []  # in the order in which they are moved
         self._before: list[Vector] | None = None  # those before the last run, once asked for
         self._runs: list[_Run] = []
+        self._known: dict[Need, int] = {}  # see `_taken`; true of the runs as they are
         self._more: list[Need] = []  # at the end of the last run, which is not its own
         self.required: dict[Need, tuple[int, int]] = {}
         self.disks = False
@@ -85,6 +86,8 @@ class Queue:
             need = entry[1]
             self._entries.append(entry)
             self._runs[-1].count += 1
+            for size in self._known:
+                self._known[size] += _least(need, size)
             units, before = self.required[need]
             self.required[need] = units + 1, before + need[0]
         else:
@@ -98,7 +101,7 @@ class Queue:
         if self._goes_last(entry):
             need = entry[1]
             twin._runs, twin._more, twin.disks = self._runs, [need], self.disks
-            twin._before, twin._entries = self.head(), self._entries
+            twin._before, twin._entries, twin._known = self.head(), self._entries, self._known
             units, before = self.required[need]
             twin.required = self.required | {need: (units + 1, before + need[0])}
         else:
@@ -108,11 +111,15 @@ class Queue:
     def lost(self, rooms: Sequence[int]) -> bool:
         """Whether somebody is left over for certain, with so much room for each size."""
         return any(
-            sum(run.count * _least(run.need, size) for run in self._runs)
-            + sum(_least(need, size) for need in self._more)
-            > room
+            self._taken(size) + sum(_least(need, size) for need in self._more) > room
             for size, room in zip(self.required, rooms)
         )
+
+    def _taken(self, size: Need) -> int:
+        """How many slots for `size` the runs take at least."""
+        if size not in self._known:
+            self._known[size] = sum(run.count * _least(run.need, size) for run in self._runs)
+        return self._known[size]
 
     def head(self) -> list[Vector]:
         """All but the last run, as what each adds to a node."""
@@ -146,7 +153,7 @@ class Queue:
 
     def _take(self, entries: list[Entry]) -> None:
         """Make runs of `entries`, which are in their order."""
-        self._entries, self._before = entries, None
+        self._entries, self._before, self._known = entries, None, {}
         self._runs = []
         for _, need, _ in entries:
             if self._runs and self._runs[-1].need == need:

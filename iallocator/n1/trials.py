@@ -6,7 +6,7 @@ from iallocator.n1.playback import Playback
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from iallocator.model.instance import Instance
     from iallocator.model.state import State
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["Trials"]
 
 TWICE = 2
-"""Once so many nodes in turn are refused for the same failure, it is asked for all others."""
+"""Once an instance is refused on so many nodes, a failure is asked for all others at once."""
 
 
 class Trials:
@@ -39,9 +39,10 @@ class Trials:
         self._version = -1
         self._before: dict[int, bool | None] = {}  # whether failures are survived as things are
         self._instance: Instance | None = None  # the last that was judged
-        self._refuter: int | None = None  # whose failure refused a placement last
-        self._refusals = 0  # how often that has been so for this instance, by playing through
-        self._refused: set[int] = set()  # where it would refuse this instance, too
+        self._refuted: set[int] = set()  # where it would not do, as is known already
+        self._foreseen: dict[tuple[float, ...], set[int]] = {}  # vector -> where it would not do
+        self._asked: set[int] = set()  # failures of which that is known for every node
+        self._refuters: dict[int, int] = {}  # node -> whose failure refused somebody there last
 
     def _untagged(self) -> bool:
         """Whether only amounts tell nodes apart: no tags of instances, no reserved memory."""
@@ -58,66 +59,102 @@ class Trials:
         if counting.intricate or not counting.counts(instance):
             return None
         self._look_at(instance)
-        if node in self._refused:
+        if node in self._refuted:
             return False
-        known = self._refuter
-        if known is not None and counting.survives(known, instance, node) is False:
-            verdict = self._counts_against(known)
-            if verdict is not False:
-                return None if verdict is None else False
         doubts: list[Doubt] = []
-        for failing in counting.queues:
+        for failing in self._likely_first(node):
             found = counting.survives(failing, instance, node)
             if found is False:
-                verdict = self._counts_against(failing)
-                if verdict is None:
-                    return None
-                if verdict:
-                    self._refuter = failing
-                    return False
+                against = self._counts_against(failing)
+                if against is not False:
+                    self._refuters[node] = failing
+                    return None if against is None else False
             elif found is None:
                 doubts.append((failing, counting.queue(failing, instance, node)))
         return self._try(doubts, instance, node) if doubts else True
 
+    def _likely_first(self, node: int) -> Iterator[int]:
+        """The nodes whose failure counts, first the one that refused somebody on `node`."""
+        likely = self._refuters.get(node)
+        if likely is not None:
+            yield likely
+        for failing in self._counting.queues:
+            if failing != likely:
+                yield failing
+
     def _look_at(self, instance: Instance) -> None:
         """Forget what is not true any more, or was true of another instance."""
+        self._look_again()
+        if self._instance is not instance:
+            self._instance = instance
+            self._asked = set()
+            if instance.as_primary not in self._foreseen:
+                self.foresee([instance])
+            self._refuted = self._foreseen.pop(instance.as_primary)
+
+    def _look_again(self) -> None:
+        """Forget what was true of the state before."""
         if self._version != self._state.version:
             self._version = self._state.version
             self._before = {}
+            self._foreseen = {}
             self._instance = None
-        if self._instance is not instance:
-            self._instance = instance
-            self._refusals = 0
-            self._refused = set()
+
+    def foresee(self, instances: Sequence[Instance]) -> None:
+        """See at once where these would not do, as they come one by one to the state as it is.
+
+        Of each node only the failure is asked that refused somebody there last.
+        """
+        self._look_again()
+        rows = [
+            (one, node, failing)
+            for one in instances
+            if self._counting.counts(one)
+            for node, failing in self._refuters.items()
+            if self._counting.holds(one, node) and self._counts_against(failing)
+        ]
+        queue = self._counting.queue
+        lost = self._lost(
+            [(failing, queue(failing, one, node)) for one, node, failing in rows],
+            [(one, node) for one, node, _ in rows],
+        )
+        self._foreseen |= {one.as_primary: set() for one in instances}
+        for (one, node, _), gone in zip(rows, lost or ()):
+            if gone:
+                self._foreseen[one.as_primary].add(node)
 
     def _try(self, doubts: Sequence[Doubt], instance: Instance, node: int) -> bool | None:
-        """Play the failures in doubt through, first the one that refused last."""
-        likely = [one for one in doubts if one[0] == self._refuter]
-        for part in (likely, [one for one in doubts if one[0] != self._refuter]):
-            lost = self._lost(part, [(instance, node)] * len(part))
-            if lost is None:
-                return None
-            for (failing, _), gone in zip(part, lost):
-                against = gone and self._counts_against(failing)
-                if against is None:
-                    return None
+        """Play the failures in doubt through."""
+        lost = self._lost(doubts, [(instance, node)] * len(doubts))
+        if lost is None:
+            return None
+        for (failing, _), gone in zip(doubts, lost):
+            against = gone and self._counts_against(failing)
+            if against is not False:
+                self._refuters[node] = failing
                 if against:
-                    self._note(failing, instance)
-                    return False
+                    self._refuted.add(node)
+                    self._ask_everywhere(failing, instance)
+                return None if against is None else False
+        self._refuters.pop(node, None)
         return True
 
-    def _note(self, failing: int, instance: Instance) -> None:
-        """`failing` refuses `instance` somewhere; if not for the first time, see where else."""
-        self._refusals = self._refusals + 1 if failing == self._refuter else 1
-        self._refuter = failing
-        if self._refusals != TWICE:
+    def _ask_everywhere(self, failing: int, instance: Instance) -> None:
+        """`failing` refuses `instance` on a second node: see at once where else."""
+        if len(self._refuted) < TWICE or failing in self._asked:
             return
-        counting = self._counting
-        nodes = self._state.cluster.nodes
-        others = [i for i in counting.group.nodes if i != failing and nodes[i].online]
+        self._asked.add(failing)
+        counting, nodes = self._counting, self._state.cluster.nodes
+        others = [
+            i
+            for i in counting.group.nodes
+            if i != failing and nodes[i].online and i not in self._refuted
+        ]
         doubts = [(failing, counting.queue(failing, instance, -1))] * len(others)
         lost = self._lost(doubts, [(instance, node) for node in others])
-        self._refused.update(node for node, gone in zip(others, lost or ()) if gone)
+        found = [node for node, gone in zip(others, lost or ()) if gone]
+        self._refuted.update(found)
+        self._refuters.update(dict.fromkeys(found, failing))
 
     def _counts_against(self, failing: int) -> bool | None:
         """Whether a placement is refused that leaves this failure lost; None: unknown."""
@@ -138,10 +175,7 @@ class Trials:
         found = self._counting.healthy()
         if found is not None or self._counting.intricate:
             return found
-        if self._version != self._state.version:
-            self._version = self._state.version
-            self._before = {}
-            self._instance = None
+        self._look_again()
         verdicts = {self._survived_before(failing) for failing in self._counting.queues}
         return False if False in verdicts else None if None in verdicts else True
 

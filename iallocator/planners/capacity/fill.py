@@ -156,6 +156,10 @@ class CapacityState:
             failures["FailN1"] = failures.get("FailN1", 0) + refused
         return (best[1] if best else ()), failures
 
+    def foresee(self, instances: Sequence[Instance], every: bool) -> None:
+        """Prepare for `find` to be asked for each of these, with nothing placed between."""
+        self._survival.foresee(instances, every)
+
     def _barred(self, instance: Instance) -> Failures:
         """What refuses `instance` if the policies alone keep it off every node, else nothing."""
         failures: Failures = {}

@@ -56,6 +56,14 @@ class FillingSurvival:
                 return verdict
         return self._judge(rules).accepts(instance, nodes)
 
+    def foresee(self, instances: Sequence[Instance], every: bool) -> None:
+        """Prepare to be asked for each of these, which are of one kind, the state as it is."""
+        if instances[0].required_nodes > 1:
+            return
+        for group, rules in self._rules_of.items():
+            if not rules.exact and self.judges(instances[0], group, every):
+                self._counting(rules).foresee(instances)
+
     def certain(self, instance: Instance, groups: Sequence[int]) -> int:
         """How many more like `instance` certainly keep N+1, wherever in `groups` they come to."""
         found = ANY_NUMBER

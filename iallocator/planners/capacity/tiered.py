@@ -14,6 +14,9 @@ if TYPE_CHECKING:
 
 __all__ = ["fill_tiered"]
 
+AT_ONCE = 32
+"""Of so many sizes at most global N+1 is judged at once; a power of two."""
+
 
 class _Tiers:
     """The sizes tried since the last instance was placed: nothing of them fits now."""
@@ -95,10 +98,16 @@ class _Tiers:
         if not self._may_leap(size, reason):
             return None
         current = size.smaller(reason)
+        steps = 0
         while current is not None:
             following = current.smaller(reason)
             if following is None:
                 return None
+            steps += 1
+            if steps & (steps - 1) == 0:  # ever more at once: a leap is short, or very long
+                self._foresee(current, reason, min(steps, AT_ONCE))
+            elif steps > AT_ONCE and steps % AT_ONCE == 0:
+                self._foresee(current, reason, AT_ONCE)
             failures = self.refusal(current, every=True)
             if failures is None:
                 return current
@@ -106,6 +115,19 @@ class _Tiers:
                 return None
             current = following
         return None
+
+    def _foresee(self, size: Size, reason: str, count: int) -> None:
+        """Have global N+1 judged for `size` and those that follow it, so many at once."""
+        sizes: list[Size] = []
+        current: Size | None = size
+        while current is not None and len(sizes) < count:
+            sizes.append(current)
+            current = current.smaller(reason)
+        name = self._name(self._count)
+        fresh = [one for one in sizes if (*one.amounts(), True) not in self._refused]
+        if fresh:
+            probes = [self._site.newcomer(one, self._count, name) for one in fresh]
+            self._site.foresee(probes, every=True)
 
     def _may_leap(self, size: Size, reason: str) -> bool:
         """Whether next to nothing of that thing would leave room; if not, nothing else does."""
