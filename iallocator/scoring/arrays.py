@@ -80,6 +80,7 @@ class ArrayKernel:
         everything = np.array(state.columns, dtype=np.float64)
         reserved = np.array(state.reserved, dtype=np.float64)
         self._columns, self._fixed, self._reserved = everything, capacity, reserved
+        self._viewed: tuple[list[int], NodeView] | None = None
         self._in_scope = np.zeros(reserved.size, dtype=bool)
         self._in_scope[list(scope)] = True
         view = self._view(scope)
@@ -109,6 +110,7 @@ class ArrayKernel:
         The centres stay, so that after many changes a new kernel is the more exact one.
         """
         state, index = self.state, np.asarray(nodes, dtype=np.intp)
+        self._viewed = None
         self._columns[:, index] = [[column[i] for i in nodes] for column in state.columns]
         self._reserved[index] = [state.reserved[i] for i in nodes]
         before = self._values[:, index]
@@ -122,6 +124,13 @@ class ArrayKernel:
         totals.sums[DOMAINS] = state.domain_conflicts(self._group)
 
     def _view(self, nodes: Sequence[int]) -> NodeView:
+        """These nodes as they are; kept for who asks for the same once more."""
+        wanted = list(nodes)
+        if self._viewed is None or self._viewed[0] != wanted:
+            self._viewed = wanted, self._fresh_view(nodes)
+        return self._viewed[1]
+
+    def _fresh_view(self, nodes: Sequence[int]) -> NodeView:
         index = np.asarray(nodes, dtype=np.intp)
         columns, fixed = self._columns[:, index], self._fixed[:, index]
         pools = self.state.pools
@@ -179,6 +188,8 @@ class ArrayKernel:
         after = self._primary(instance, before, nodes)
         reasons = RefusalCodes(len(nodes), refusals, nodes)
         reasons.apply(checks_for(PRIMARY, instance, limits), before, after, instance)
+        if (reasons.codes > 0).all():
+            return ArrayCandidates([()], nodes, np.full((1, len(nodes)), np.inf), reasons.counts())
         scores = self._total((self._change(after, nodes),), (len(nodes),))
         scores[reasons.codes > 0] = np.inf
         return ArrayCandidates([()], nodes, scores[None, :], reasons.counts())
@@ -230,6 +241,8 @@ class ArrayKernel:
         first_after = self._primary(instance, first, primaries)
         refused = RefusalCodes(len(primaries), refusals, primaries)
         refused.apply(on_primary, first, first_after, instance)
+        if (refused.codes > 0).all():
+            return self._no_pairs(primaries, secondaries, refused)
 
         second = self._view(secondaries)
         peers = self._peers(instance, primaries, secondaries)
@@ -252,6 +265,20 @@ class ArrayKernel:
         scores = self._total(changes, (len(primaries), len(secondaries)))
         scores[reasons.codes != 0] = np.inf
         return ArrayCandidates([(p,) for p in primaries], secondaries, scores, reasons.counts())
+
+    def _no_pairs(
+        self, primaries: Sequence[int], secondaries: Sequence[int], refused: RefusalCodes
+    ) -> ArrayCandidates:
+        """Where no primary will do, whatever the secondary: each is as many candidates."""
+        held = frozenset(secondaries)
+        failures: dict[str, int] = {}
+        for primary, code in zip(primaries, refused.codes.tolist()):
+            count = len(secondaries) - (primary in held)
+            if count:
+                reason = refused.names[code]
+                failures[reason] = failures.get(reason, 0) + count
+        scores = np.full((len(primaries), len(secondaries)), np.inf)
+        return ArrayCandidates([(p,) for p in primaries], secondaries, scores, failures)
 
     def _total(self, changes: Sequence[Change], shape: tuple[int, ...]) -> Floats:
         """Rounded scores of `shape`; small terms are added up before they are spread out."""

@@ -177,6 +177,8 @@ class ScalarKernel:
                 firsts[primary] = self._change(primary, after)
             elif others:
                 failures[reason] = failures.get(reason, 0) + others
+        if not firsts:
+            return RowCandidates(primaries, secondaries, [[] for _ in primaries], failures)
         checks = checks_for(SECONDARY, instance, own)
         return self._rows(instance, primaries, firsts, secondaries, checks, failures)
 

@@ -249,6 +249,7 @@ class CapacityState:
     def next_place(self, instance: Instance) -> NextPlace | None:
         """What finds places for more like `instance` quickly, if there is anything."""
         pair = instance.required_nodes == 2
+        self._kernels.arrays = True  # the array library is loaded from now on
         groups = []
         for group, nodes in self.groups:
             refused = self._refused(group, instance)
