@@ -17,8 +17,7 @@ from iallocator.model.node_view import NodeView
 from iallocator.scoring.candidates import DECIMALS
 from iallocator.scoring.equivalent import SPREADS, merged
 from iallocator.scoring.metrics import STATISTICS
-from iallocator.scoring.score_delta import NO_CENTRES, RESERVING, counting, values
-from iallocator.scoring.standing import roots
+from iallocator.scoring.score_delta import NO_CENTRES, RESERVING, ROUNDING, counting, values
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -34,8 +33,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Playback", "slots_for"]
 
-CELLS = 1_000_000
-"""Failures × statistics × nodes that are worked on at a time: bounds the memory."""
+CELLS = 100_000
+"""Failures × nodes that are worked on at a time: they should stay near the processor."""
 
 ANY_NUMBER = float(1 << 40)
 
@@ -94,7 +93,7 @@ class Playback:
         queue already if that is the node that fails.
         """
         self._renew()
-        size = max(1, CELLS // (len(SPREADS) * len(self._scope)))
+        size = max(1, CELLS // len(self._scope))
         found: list[bool] = []
         for start in range(0, len(failing), size):
             part = slice(start, start + size)
@@ -188,29 +187,30 @@ class _Batch:
             if one is not None:
                 arrived[row], at[row] = one[0].as_primary, one[1]
         self._start_values(values, per_amount, counted, arrived)
-        self._add(at, arrived, np.tensordot(arrived[:, self._used], self._linear, 1))
+        self._add(at, arrived, [arrived[:, self._used] @ one for one in self._linear])
 
     def _start_values(
         self, found: Floats, per_amount: Floats, counted: Floats, arrived: Floats
     ) -> None:
-        """Take the statistics that change, those in proportion as one; less their means."""
+        """Take the statistics that change, those in proportion as one; less their means.
+
+        Each is an array of its own, rows × nodes, small enough to stay near the processor.
+        """
         used = np.flatnonzero(self._vectors.any(axis=(0, 1)) | arrived.any(axis=0))
         linear = per_amount[used]
         changing = [k for k in SPREADS if linear[:, k].any()]
         whole = np.concatenate((found, *linear), axis=1)
         kept, weights = merged(changing, whole, counted)
         self._used = used
-        self._linear = np.ascontiguousarray(linear[:, kept])
-        self._weights = np.array([weights[k] for k in kept])
-        self._count = np.maximum(counted[kept].sum(axis=1), 1.0)[:, None]
-        self._share = counted[kept] / self._count
+        self._linear = [np.ascontiguousarray(linear[:, k]) for k in kept]
+        self._weights = [weights[k] for k in kept]
+        self._counts = [max(float(counted[k].sum()), 1.0) for k in kept]
         summed = np.array([STATISTICS[k].weight for k in SUMMED])
         self._plain = np.einsum("k,ckn->cn", summed, linear[:, SUMMED])
-        self._x = np.repeat(found[None, kept], len(self._rows), axis=0)
-        self._centre()
-
-    def _centre(self) -> None:
-        self._x -= self._share * self._x.sum(axis=2, keepdims=True)
+        rows = len(self._rows)
+        self._x = [np.repeat(found[None, k], rows, axis=0) for k in kept]
+        self._sums = [np.zeros(rows) for _ in kept]
+        self._squares = [np.full(rows, float(found[k] @ found[k])) for k in kept]
 
     def run(self) -> list[bool]:
         """Move everything: per row whether somebody is left over."""
@@ -234,36 +234,55 @@ class _Batch:
 
     def _keep(self, rows: NDArray[np.bool_]) -> None:
         for name in ("_left", "_vectors", "_need", "_wanted", "_own", "_allowed", "_rows",
-                     "_memory", "_disk", "_x"):  # fmt: skip
+                     "_memory", "_disk"):  # fmt: skip
             setattr(self, name, getattr(self, name)[rows])
+        for whole in (self._x, self._sums, self._squares):
+            whole[:] = [one[rows] for one in whole]
 
     def _move(self, step: int) -> None:
         """Move number `step` of each row to the node with the best score."""
         vector = self._vectors[:, step]
         amounts = vector[:, self._used]
-        change = np.tensordot(amounts, self._linear, 1)
-        self._add(self._own, -vector, -change)
-        mean = change / self._count
-        variance = (2 * self._x + change) * mean
-        variance -= mean * mean
-        square = (self._x * self._x).sum(axis=2, keepdims=True) / self._count
-        variance += square
-        scores = np.tensordot(roots(variance, square), self._weights, (1, 0))
-        scores += amounts @ self._plain
-        open_to = self._allowed & (self._memory + vector[:, MEMORY, None] > 0)
-        open_to &= (vector[:, DISK, None] == 0) | (self._disk + vector[:, DISK, None] > 0)
-        scores = np.where(open_to, np.round(scores, DECIMALS), np.inf)
+        changes = [amounts @ linear for linear in self._linear]
+        self._add(self._own, -vector, [-one for one in changes])
+        memory, disk = vector[:, MEMORY, None], vector[:, DISK, None]
+        open_to = self._allowed & (self._memory + memory > 0)
+        if disk.any():
+            open_to &= (disk == 0) | (self._disk + disk > 0)
+        scores = np.round(self._scores(amounts, changes), DECIMALS)
+        scores[~open_to] = np.inf
         best = scores.argmin(axis=1)
         stuck = ~open_to[np.arange(best.size), best]
-        self._add(best, vector, change)
+        self._add(best, vector, changes)
         if stuck.any():
             self._lost[self._rows[stuck]] = True
             self._keep(~stuck)
 
-    def _add(self, nodes: Indices, vectors: Floats, change: Floats) -> None:
-        """Add `vectors`, one per row, at `nodes`, one per row; `change`: what that does there."""
+    def _scores(self, amounts: Floats, changes: Sequence[Floats]) -> Floats:
+        """The score with what moves on each node, rows × nodes; a parabola in what is there."""
+        total: Floats = amounts @ self._plain
+        for k, change in enumerate(changes):
+            count, sums = self._counts[k], self._sums[k]
+            square = self._squares[k] / count
+            variance = change * (1 / count - 1 / count**2)
+            variance -= (2 / count**2 * sums)[:, None]
+            variance += self._x[k] * (2 / count)
+            variance *= change
+            variance += (square - (sums / count) ** 2)[:, None]
+            variance *= variance > ROUNDING * square[:, None]
+            np.sqrt(variance, out=variance)
+            variance *= self._weights[k]
+            total += variance
+        return total
+
+    def _add(self, nodes: Indices, vectors: Floats, changes: Sequence[Floats]) -> None:
+        """Add `vectors`, one per row, at `nodes`, one per row; `changes`: what that does there."""
         rows = np.arange(len(nodes))
         self._memory[rows, nodes] += vectors[:, MEMORY]
         self._disk[rows, nodes] += vectors[:, DISK]
-        self._x[rows, :, nodes] += change[rows, :, nodes]
-        self._centre()
+        for k, change in enumerate(changes):
+            added = change[rows, nodes]
+            before = self._x[k][rows, nodes]
+            self._x[k][rows, nodes] = before + added
+            self._sums[k] += added
+            self._squares[k] += added * (2 * before + added)

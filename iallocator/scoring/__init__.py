@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from iallocator.limits.node import LimitSet
     from iallocator.model.instance import Instance
     from iallocator.model.state import State
-    from iallocator.scoring.arrays import Floats
+    from iallocator.scoring.arrays import ArrayKernel, Floats
     from iallocator.scoring.candidates import Candidates
     from iallocator.scoring.scalar import ScalarKernel
 
@@ -112,9 +112,13 @@ class Kernels:
     def make(self, state: State, scope: Sequence[int]) -> Kernel:
         """A kernel for `state` as it is now, with statistics over `scope`."""
         if self.arrays:
-            from iallocator.scoring.arrays import ArrayKernel
-
-            return ArrayKernel(state, scope, self.matrix())
+            return self.make_array(state, scope)
         from iallocator.scoring.scalar import ScalarKernel
 
         return ScalarKernel(state, scope, self.fixed)
+
+    def make_array(self, state: State, scope: Sequence[int]) -> ArrayKernel:
+        """The same in the form of arrays, whatever suits."""
+        from iallocator.scoring.arrays import ArrayKernel
+
+        return ArrayKernel(state, scope, self.matrix())

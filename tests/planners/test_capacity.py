@@ -152,6 +152,8 @@ def both_ways(capsys: pytest.CaptureFixture[str], patch: pytest.MonkeyPatch, *wo
     with patch.context() as plainly:
         plainly.setattr(fill, "MANY", -1)
         plainly.setattr(Headroom, "accepts", lambda *_: None)
+        plainly.setattr(Headroom, "keeps", lambda *_: None)
+        plainly.setattr(Headroom, "foresee", lambda *_: None)
         assert run(capsys, *words, "--json") == quick, words
     found = json.loads(quick[1])
     return sum(found[kind]["count"] for kind in ("tiered", "standard"))

@@ -112,6 +112,8 @@ class CapacityState:
         self.groups = groups
         self._scope = range(len(state.cluster.nodes))
         self._kernel: Kernel | None = None
+        self._probing: Kernel | None = None
+        self._arrays = False  # whether the array library is loaded
         self._survival = FillingSurvival(state, kernels, rules_of)
 
     def online(self, pair: bool) -> bool:
@@ -129,15 +131,33 @@ class CapacityState:
             self._kernel = self.kernels.make(self.state, self._scope)
         return self._kernel
 
-    def find(self, instance: Instance, every: bool = False) -> tuple[tuple[int, ...], Failures]:
-        """The best nodes for `instance`, () if none will do, and what was refused why.
+    @property
+    def _probing_kernel(self) -> Kernel:
+        """The same, in arrays where those are loaded: for much that is only tried out."""
+        if not self._arrays:
+            return self.kernel
+        if self._probing is None:
+            self._probing = self._kernels.make_array(self.state, self._scope)
+        return self._probing
+
+    def find(self, instance: Instance) -> tuple[tuple[int, ...], Failures]:
+        """The best nodes for `instance`, () if none will do, and what was refused why."""
+        return self._find(instance, self.kernel, False)
+
+    def probe(self, instance: Instance, every: bool = False) -> tuple[tuple[int, ...], Failures]:
+        """The same for one of many that are only tried out; reasons come in any order.
 
         `every`: global N+1 is asked even where `CapacityRules.judges` would not.
         """
+        return self._find(instance, self._probing_kernel, every)
+
+    def _find(
+        self, instance: Instance, kernel: Kernel, every: bool
+    ) -> tuple[tuple[int, ...], Failures]:
         barred = self._barred(instance)
         if barred:
             return (), barred
-        offers = list(self._offers(instance))
+        offers = list(self._offers(instance, kernel))
         failures: Failures = {}
         for candidates in offers:
             for reason, count in candidates.failures.items():
@@ -175,13 +195,14 @@ class CapacityState:
 
     def has_room(self, instance: Instance) -> bool:
         """Whether some placement is within the limits of its nodes, policies and N+1 aside."""
+        kernel = self._probing_kernel
         if instance.required_nodes == 1:
             return any(
-                self.kernel.singles(instance, nodes, {}, limits).feasible > 0
+                kernel.singles(instance, nodes, {}, limits).feasible > 0
                 for limits, nodes in self._by_limits()
             )
         return any(
-            self._pairs(instance, group, nodes, {}).feasible > 0
+            self._pairs(kernel, instance, group, nodes, {}).feasible > 0
             for group, nodes in self.groups
             if len(nodes) > 1
         )
@@ -194,23 +215,30 @@ class CapacityState:
         return [(limits, sorted(nodes)) for limits, nodes in found.items()]
 
     def _pairs(
-        self, instance: Instance, group: Group, nodes: list[int], refusals: dict[int, str]
+        self,
+        kernel: Kernel,
+        instance: Instance,
+        group: Group,
+        nodes: list[int],
+        refusals: dict[int, str],
     ) -> Candidates:
         limits = self._limits_of[group.index]
-        return self.kernel.pairs(instance, nodes, nodes, refusals, limits, limits)
+        return kernel.pairs(instance, nodes, nodes, refusals, limits, limits)
 
-    def _offers(self, instance: Instance) -> Iterable[Candidates]:
+    def _offers(self, instance: Instance, kernel: Kernel) -> Iterable[Candidates]:
         """The candidates on which limits of single nodes have had their say."""
         if instance.required_nodes == 2:
             for group, nodes in self.groups:
                 if len(nodes) > 1:
-                    yield self._pairs(instance, group, nodes, self._refused(group, instance))
+                    yield self._pairs(
+                        kernel, instance, group, nodes, self._refused(group, instance)
+                    )
             return
         refused: dict[int, str] = {}
         for group, _ in self.groups:
             refused.update(self._refused(group, instance))
         for limits, nodes in self._by_limits():
-            yield self.kernel.singles(instance, nodes, refused, limits)
+            yield kernel.singles(instance, nodes, refused, limits)
 
     def _refused(self, group: Group, instance: Instance) -> dict[int, str]:
         """Where the policy of `group` refuses `instance`; to hspace a diskless one has a disk."""
@@ -243,13 +271,13 @@ class CapacityState:
     def place(self, instance: Instance, nodes: tuple[int, ...]) -> None:
         """Put the new instance there."""
         self.state.place(instance, nodes)
-        self._kernel = None
+        self._kernel = self._probing = None
         self._survival.placed(instance, nodes)
 
     def next_place(self, instance: Instance) -> NextPlace | None:
         """What finds places for more like `instance` quickly, if there is anything."""
         pair = instance.required_nodes == 2
-        self._kernels.arrays = True  # the array library is loaded from now on
+        self._arrays = True
         groups = []
         for group, nodes in self.groups:
             refused = self._refused(group, instance)

@@ -38,7 +38,7 @@ class FillingSurvival:
         self._known: dict[CapacityRules, N1Cache] = {}
 
     def judges(self, instance: Instance, group: int, every: bool) -> bool:
-        """Whether N+1 is asked where `instance` comes to `group`; see `CapacityState.find`."""
+        """Whether N+1 is asked where `instance` comes to `group`; see `CapacityState.probe`."""
         rules = self._rules_of[group]
         return rules.judges(instance) or (every and rules.mode != "off")
 

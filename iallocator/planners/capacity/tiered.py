@@ -43,7 +43,7 @@ class _Tiers:
         return fill(self._site, size, self._filling, self._limit, self._name, self._watch)
 
     def refusal(self, size: Size, every: bool = False) -> Failures | None:
-        """What refuses an instance of this size now; None if it fits; see `CapacityState.find`."""
+        """What refuses an instance of this size now; None if it fits; see `CapacityState.probe`."""
         if self._count != len(self._filling.placed):
             self._refused.clear()
             self._room.clear()
@@ -52,7 +52,7 @@ class _Tiers:
         if key not in self._refused:
             number = self._count
             probe = self._site.newcomer(size, number, self._name(number))
-            nodes, failures = self._site.find(probe, every)
+            nodes, failures = self._site.probe(probe, every)
             if nodes:
                 return None
             self._refused[key] = failures
