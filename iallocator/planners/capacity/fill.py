@@ -137,7 +137,7 @@ class CapacityState:
         if not self._arrays:
             return self.kernel
         if self._probing is None:
-            self._probing = self._kernels.make_array(self.state, self._scope)
+            self._probing = self.kernels.make_array(self.state, self._scope)
         return self._probing
 
     def find(self, instance: Instance) -> tuple[tuple[int, ...], Failures]:
