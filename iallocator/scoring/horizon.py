@@ -78,14 +78,20 @@ class Horizon:
         """Node `index` as it is now."""
         now = self._view(index)
         for count in FAR:
-            far = now.plus(
-                [count * amount for amount in self._both],
-                now.reserved + (count + 1) * self._reserved,
-            )
-            if not far.fails_n1 and self._takes(far):
+            if self._takes_after(now, count):
                 return Standpoint(True, bool(self._on_secondary), False, count)
         primary = not self._refuses(self._on_primary, now, after_primary(now, self._instance))
         return Standpoint(primary, self._mirrors(now), bool(now.fails_n1), 0)
+
+    def takes_after(self, index: int, count: int) -> bool:
+        """Whether node `index` certainly takes one more after `count` others in every role."""
+        return self._takes_after(self._view(index), count)
+
+    def _takes_after(self, now: NodeView, count: int) -> bool:
+        far = now.plus(
+            [count * amount for amount in self._both], now.reserved + (count + 1) * self._reserved
+        )
+        return not far.fails_n1 and self._takes(far)
 
     def _view(self, index: int) -> NodeView:
         state = self._state

@@ -334,3 +334,58 @@ def test_capacity_ended_by_the_failover_reserve_names_it(
     told = found["closest"]
     assert found["count"] == 0
     assert told == "c2 lacks 405 MiB memory (failover reserve included)"
+
+
+ENDLESS = """\
+g|u|preferred||
+
+a1|4096|0|4000|204800|200000|4|N|u|1
+a2|4096|0|4000|204800|200000|4|N|u|1
+
+
+
+|128,1,1024,1,1,1|0,0,0,0,0,0;32768,8,1048576,16,8,12|rbd,plain,drbd,diskless|{ratio}|32.0
+g|128,1,1024,1,1,1|0,0,0,0,0,0;32768,8,1048576,16,8,12|rbd,plain,drbd,diskless|{ratio}|32.0
+"""
+"""Two nodes whose policy takes instances that need nothing, and so many cpus per cpu."""
+
+
+@pytest.mark.parametrize("kind", ["standard", "tiered"])
+@pytest.mark.parametrize(
+    ("template", "size", "ratio"),
+    [
+        ("rbd", "0,0,0", 4.0),
+        ("rbd", "1g,0,0", 4.0),
+        ("rbd", "0,0,1", 1e9),
+        ("diskless", "0,0,0", 4),
+    ],
+)
+def test_capacity_for_what_takes_nothing_is_refused(
+    kind: str,
+    template: str,
+    size: str,
+    ratio: float,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """There is no end to it; with a number it is counted that far, and so where cpus end it."""
+    path = tmp_path / "cluster.data"
+    path.write_text(ENDLESS.format(ratio=ratio))
+    words = ["-t", str(path), f"--disk-template={template}", f"--{kind}-alloc={size}"]
+    status, out, err = run(capsys, *words)
+    assert (status, out) == (2, "")
+    assert "takes no memory" in err
+    assert "--max-length" in err
+    assert answer(capsys, *words, "--max-length=3")[kind]["count"] == 3
+
+
+@pytest.mark.parametrize("template", ["rbd", "plain", "drbd"])
+def test_capacity_for_what_takes_only_cpus_ends_with_those(
+    template: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Two nodes of four cpus, four times as many virtual ones, less one of each for itself."""
+    path = tmp_path / "cluster.data"
+    path.write_text(ENDLESS.format(ratio=4.0))
+    words = ["-t", str(path), f"--disk-template={template}", "--spindle-use=0"]
+    words += ["--standard-alloc=0,0,1", "--tiered-alloc=0,0,8"]
+    assert answer(capsys, *words)["standard"]["count"] == 30

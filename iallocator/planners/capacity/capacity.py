@@ -5,9 +5,12 @@ from __future__ import annotations
 from iallocator.compat import OURS
 from iallocator.constraints.affinity_factory import relations_of
 from iallocator.deadline import TIME_IS_UP, Alarm, TimeIsUp, why_stopped
+from iallocator.errors import UsageError
+from iallocator.limits.group import refused_by_policy
 from iallocator.limits.node import ALL_LIMITS, HARD_LIMITS
 from iallocator.model.state import State
 from iallocator.planners.capacity.closest import closest_of
+from iallocator.planners.capacity.endless import MOST, is_endless
 from iallocator.planners.capacity.fill import CapacityState, FillResult, fill
 from iallocator.planners.capacity.rules import CapacityRules, failing_nodes, unhealthy_groups
 from iallocator.planners.capacity.tiered import fill_tiered
@@ -165,6 +168,8 @@ def study(
     ------
     NotFoundError
         If a node is unknown.
+    UsageError
+        If more of a size fit than can be counted.
     """
     if wants.allowed:
         wants.allowed = nodes_named(cluster, wants.allowed, "--restrict-allocation-to")
@@ -214,6 +219,9 @@ class _Work:
         if gated:
             self.study.failing = self._cluster.node_names(failing)
             groups = []
+        for kind, size in (("tiered", wants.largest), ("standard", wants.standard)):
+            if wants.limit is None:
+                self._refuse_endless(kind, size, groups)
         whole = Alarm(wants.seconds)
         half = None if wants.seconds is None else wants.seconds / 2
         self.study.tiered = self._filled("tiered", wants.largest, groups, watched, Alarm(half))
@@ -221,6 +229,20 @@ class _Work:
             self.study.standard = self._filled("standard", wants.standard, groups, watched, whole)
         if wants.past and not self.study.interrupted:
             self.study.forecast = self._forecast(usable, whole)
+
+    def _refuse_endless(self, kind: str, size: Size, groups: Sequence[Group]) -> None:
+        """Refuse to count what takes no memory, and nothing else that ends."""
+        state, instance = self.study.before, size.instance("")
+        for group in groups:
+            spared = self._wants.soft_of.get(group.index, self._wants.ignore_soft)
+            refused = refused_by_policy(self._cluster, group, instance)
+            nodes = [i for i in group.nodes if self._allows(i) and i not in refused]
+            limits = HARD_LIMITS if spared else ALL_LIMITS
+            if is_endless(state, self._kernels.fixed, instance, nodes, limits):
+                raise UsageError(
+                    f"--{kind}-alloc {size.disk},{size.memory},{size.cpus}: takes no memory, and "
+                    f"more than {MOST} fit: expected a size that ends, or --max-length"
+                )
 
     def _forecast(self, groups: list[Group], alarm: Alarm) -> Forecast:
         """How many more like those of the past fit; requests know no gate."""
