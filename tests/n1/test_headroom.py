@@ -9,7 +9,7 @@ import pytest
 
 from iallocator.limits.node import FORCED_LIMITS
 from iallocator.model.instance import Instance
-from iallocator.n1.headroom import Headroom
+from iallocator.n1.counting.headroom import Headroom
 from tests.seeds import seeds
 
 from .tight import Case, survives, tight
@@ -111,7 +111,7 @@ def kept(case: Case, new: Instance, node: int) -> bool:
 def test_headroom_with_what_is_in_doubt_played_through_is_the_simulation(mode: str) -> None:
     """It keeps what the simulation keeps, also after more have come, and is seldom unable to."""
     counts: Counter[bool | None] = Counter()
-    for seed in range(1000, 1500):
+    for seed in seeds(150, 500, 1000):
         case, chance = tight(seed, mode), Random(seed)
         if case.new.required_nodes > 1:
             continue
@@ -130,4 +130,4 @@ def test_headroom_with_what_is_in_doubt_played_through_is_the_simulation(mode: s
             node = chance.choice(nodes)
             case.state.place(new, (node,))
             headroom.placed(new, node)
-    assert min(counts[True], counts[False]) > 100
+    assert min(counts[True], counts[False]) > 20

@@ -14,7 +14,7 @@ import pytest
 
 from iallocator.cli import main
 from iallocator.model.state import State
-from iallocator.n1.headroom import Headroom
+from iallocator.n1.counting.headroom import Headroom
 from iallocator.planners.capacity import fill
 from iallocator.planners.capacity.fill import CapacityState
 from iallocator.sources.writer import write_text

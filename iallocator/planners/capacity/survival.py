@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from iallocator.n1.headroom import Headroom
+from iallocator.n1.counting.headroom import Headroom
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

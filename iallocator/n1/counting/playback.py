@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from iallocator.model.instance import Instance
     from iallocator.model.state import State
-    from iallocator.n1.queues import Queue
+    from iallocator.n1.counting.queues import Queue
 
     Floats = NDArray[np.float64]
     Indices = NDArray[np.intp]

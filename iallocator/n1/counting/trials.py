@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from iallocator.n1.playback import Playback
+from iallocator.n1.counting.playback import Playback
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -10,8 +10,8 @@ if TYPE_CHECKING:
 
     from iallocator.model.instance import Instance
     from iallocator.model.state import State
-    from iallocator.n1.headroom import GroupHeadroom
-    from iallocator.n1.queues import Queue
+    from iallocator.n1.counting.group_headroom import GroupHeadroom
+    from iallocator.n1.counting.queues import Queue
     from iallocator.n1.rules import Rules
     from iallocator.scoring import Kernels
 
@@ -54,7 +54,7 @@ class Trials:
         )
 
     def keeps(self, instance: Instance, node: int) -> bool | None:
-        """Whether `instance` may come to `node`; see `iallocator.n1.headroom.Headroom.keeps`."""
+        """Whether `instance` may come to `node`; see `headroom.Headroom.keeps`."""
         counting = self._counting
         if counting.intricate or not counting.counts(instance):
             return None

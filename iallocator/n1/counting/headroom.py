@@ -1,0 +1,100 @@
+"""Global N+1 by counting: how many more of equal instances certainly keep it, and who breaks it.
+
+What runs on a failed node is moved in a known order.  Let x be the size of one of its
+instances.  A target with room for n of that size has room for at least ``n - ceil(y / x)``
+after it was given y, so an instance finds a place, whatever was chosen for those before it,
+if all targets together have room for more of its size than those before it take away.  The
+last instance of each size is the worst case.  Where only memory is needed, the cheap test
+with the budget of those before it tells as well (see `iallocator.n1.bounds`).
+
+The other way round: each instance of size y takes away at least ``floor(y / x)``, so with less
+room than that of any size, or less memory than what is moved, some instance is left over.
+
+Where neither tells, the failures in doubt, and only those, are played through
+(`iallocator.n1.counting.playback`).
+"""
+
+from __future__ import annotations
+
+from iallocator.n1.counting.group_headroom import ANY_NUMBER, GroupHeadroom
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
+
+    from iallocator.model.instance import Instance
+    from iallocator.model.state import State
+    from iallocator.n1.counting.trials import Trials
+    from iallocator.n1.rules import Rules
+    from iallocator.scoring import Kernels
+
+__all__ = ["Headroom"]
+
+
+class Headroom:
+    """Judges placements of instances on one node on `state`, which may go on changing.
+
+    `failing` are the nodes whose failure has to be survived.  `placed` must hear of each
+    instance that comes.  Failures in doubt are played through with `kernels`; without,
+    they stay in doubt.
+    """
+
+    def __init__(
+        self,
+        state: State,
+        rules: Rules,
+        failing: Collection[int],
+        kernels: Kernels | None = None,
+    ) -> None:
+        self._state = state
+        self._rules = rules
+        watched = set(failing)
+        self._groups = {
+            group.index: GroupHeadroom(state, rules, group, watched)
+            for group in state.cluster.groups
+        }
+        self._trials: dict[int, Trials] = {}
+        if kernels is not None:
+            from iallocator.n1.counting.trials import Trials
+
+            self._trials = {
+                index: Trials(state, kernels, rules, group) for index, group in self._groups.items()
+            }
+
+    def count(self, instance: Instance, groups: Sequence[int]) -> int:
+        """How many more like `instance` may come to any nodes of `groups`, for certain."""
+        counts = [
+            group.count(instance) if index in groups else ANY_NUMBER * (group.healthy() is True)
+            for index, group in self._groups.items()
+        ]
+        return min(counts, default=ANY_NUMBER)
+
+    def accepts(self, instance: Instance, node: int) -> bool | None:
+        """Whether `instance` on `node` keeps N+1; None: counting does not tell."""
+        own = self._state.cluster.nodes[node].group.index
+        verdicts = [
+            group.accepts(instance, node) if index == own else group.healthy()
+            for index, group in self._groups.items()
+        ]
+        return False if False in verdicts else None if None in verdicts else True
+
+    def keeps(self, instance: Instance, node: int) -> bool | None:
+        """Whether `instance` may come to `node` by the rules; None: it cannot be told here.
+
+        Without ``strict``, only what was survived before has to be, and in its group.
+        """
+        own = self._state.cluster.nodes[node].group.index
+        verdict = self._trials[own].keeps(instance, node)
+        if self._rules.strict and verdict is not False:
+            others = {one.sound() for index, one in self._trials.items() if index != own}
+            verdict = False if False in others else None if None in others else verdict
+        return verdict
+
+    def foresee(self, instances: Sequence[Instance]) -> None:
+        """Prepare to be asked where each of `instances` may come, the state as it is."""
+        for trials in self._trials.values():
+            trials.foresee(instances)
+
+    def placed(self, instance: Instance, node: int) -> None:
+        """`instance` has come to `node`."""
+        self._groups[self._state.cluster.nodes[node].group.index].placed(instance, node)
