@@ -1,4 +1,4 @@
-"""Measure all cases side by side with hail, hbal or hspace.
+"""Measure all cases side by side with hail, hbal, hspace, hsqueeze or hcheck.
 
 ``python -m benchmarks [--pairs N] [--only TEXT,...]``
 
@@ -22,9 +22,6 @@ from benchmarks.profile import stages
 
 HERE = Path(__file__).parent
 HAIL = "/usr/lib/ganeti/iallocators/hail"
-HBAL = "/usr/bin/hbal"
-HSQUEEZE = "/usr/bin/hsqueeze"
-HSPACE = "/usr/bin/hspace"
 
 
 def main() -> int:
@@ -32,7 +29,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--plugin", default="iallocator", help="the executable to measure")
     parser.add_argument("--pairs", type=int, default=5, help="runs of each, in turn")
-    parser.add_argument("--limit", type=float, default=600, help="seconds that one run may take")
+    parser.add_argument(
+        "--limit", type=float, default=60, help="seconds of processor time that one run may take"
+    )
     parser.add_argument("--only", default="", help="only cases named like one of these: A,B,...")
     parser.add_argument("--stages", action="store_true", help="only profile, keep the times")
     parser.add_argument("--peerless", action="store_true", help="run no peer, keep its times")
@@ -82,21 +81,13 @@ def _merged(new: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 def _measure(case: Case, folder: Path, options: Any) -> dict[str, Any]:
     whole = case.document()
-    planner = case.balance or bool(case.capacity) or case.squeeze is not None
-    planner = planner or bool(case.alone)
-    path = folder / ("cluster.data" if planner else "request.json")
-    path.write_text(as_text(whole) if planner else json.dumps(whole), encoding="utf-8")
+    path = folder / ("cluster.data" if case.ours else "request.json")
+    path.write_text(as_text(whole) if case.ours else json.dumps(whole), encoding="utf-8")
     ours, theirs = [options.plugin, str(path)], [HAIL, str(path)]
-    if planner:
-        command = "balance" if case.balance else "capacity"
-        ours = [options.plugin, command, "-t", str(path), *case.capacity]
-        theirs = [HBAL if case.balance else HSPACE, "-t", str(path), *case.capacity]
-    if case.squeeze is not None:
-        ours = [options.plugin, "squeeze", *case.squeeze, "-t", str(path)]
-        theirs = [HSQUEEZE, "-t", str(path)]  # it frees no drbd instances
-    if case.alone:
-        ours = [options.plugin, case.alone, "-t", str(path)]
-    peerless = options.peerless or (case.seconds >= 1 and case.squeeze is None)
+    if case.ours:
+        ours = [options.plugin, *case.ours, "-t", str(path)]
+        theirs = [*case.peer, "-t", str(path)]
+    peerless = options.peerless or not (case.peer if case.ours else case.seconds < 1)
     mine, peer, ratio = in_turn(
         ours, ["/bin/true"] if peerless else theirs, options.pairs, options.limit
     )
@@ -108,8 +99,10 @@ def _measure(case: Case, folder: Path, options: Any) -> dict[str, Any]:
         "limit_ms": case.seconds * 1e3,
         "nodes": case.nodes,
         "template": case.template,
+        "work": case.work,
+        "ours_stopped": mine.limited,
     }
-    if not planner:
+    if not case.ours:
         row["stages_ms"] = stages(path.read_bytes())
     if not peerless:
         row |= {
@@ -132,24 +125,26 @@ def _table(rows: list[dict[str, Any]]) -> str:
     lines = [
         "# Ours and the peers, side by side",
         "",
-        "Whole processes, run in turn on one machine; medians, and the median of the ratios pair",
-        "by pair. `make bench` measures again. Default options; 12 instances per node, roomy",
-        "unless said otherwise. A ratio of 10 means that the peer takes ten times as long. The",
-        "peer is hail; for `balance`, on clusters where some nodes hold more than their share,",
-        "it is hbal; for `capacity` it is hspace.",
+        "Whole processes, run in turn on one machine; processor time, medians, and the median of",
+        "the ratios pair by pair. `make bench` measures again (`--limit` seconds a run at most:",
+        'who was stopped then has a ">"). Default options; 12 instances per node, roomy unless',
+        "said otherwise. A ratio of 10 means that the peer takes ten times as long. The peer is",
+        "hail; of planners it is hbal, hspace, hsqueeze and hcheck. `nodes.svg` has the curves.",
         "",
         "| work | ours, ms | ours, MiB | peer, ms | peer, MiB | ratio | wanted |",
         "|---|---:|---:|---:|---:|---:|---:|",
     ]
     for row in rows:
         more = "> " if row.get("hail_stopped") else ""
+        late = "> " if row.get("ours_stopped") else ""
+        clock = "" if "work" in row else " (by the clock)"
         wanted = f"{row['target']:.3g}" if row["target"] else ""
         if row["limit_ms"]:
             wanted = f"< {row['limit_ms']:.0f} ms"
         hail = f"{more}{row['hail_ms']:.0f}" if "hail_ms" in row else ""
         ratio = f"{more}{row['ratio']:.3g}" if "ratio" in row else ""
         lines.append(
-            f"| {row['name']} | {row['ours_ms']:.0f} | {row['ours_mib']} | {hail} "
+            f"| {row['name']}{clock} | {late}{row['ours_ms']:.0f} | {row['ours_mib']} | {hail} "
             f"| {row.get('hail_mib', '')} | {ratio} | {wanted} |"
         )
     lines += ["", "## Where our time goes, ms", "", _stage_table(rows), ""]
@@ -158,6 +153,8 @@ def _table(rows: list[dict[str, Any]]) -> str:
 
 def _stage_table(rows: list[dict[str, Any]]) -> str:
     rows = [row for row in rows if "stages_ms" in row]
+    if not rows:
+        return ""
     names = list(rows[0]["stages_ms"])
     lines = [f"| work | {' | '.join(names)} |", "|---|" + "---:|" * len(names)]
     lines += [

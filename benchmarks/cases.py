@@ -34,16 +34,13 @@ class Case(NamedTuple):
     seconds:
         Our time at most; 0: only the ratio counts.
     nodes, template:
-        For the plot; 0 and "" for what is not in it.
-    balance:
-        Whether ``balance`` is measured against hbal, on the cluster as a text file, instead
-        of the request against hail.
-    capacity:
-        What ``capacity`` is asked with beside such a file, measured against hspace.
-    squeeze:
-        What ``squeeze`` is asked with, measured against hsqueeze; None for other work.
-    alone:
-        The command of a planner that no peer has, on such a file; "" for other work.
+        For the picture; 0 and "" for what is not in it.
+    ours, peer:
+        Planners: what is asked on the cluster as a text file, a command with its options, and
+        the program that is asked beside it; () for requests, which are asked of hail, and
+        for a planner without peer.
+    work:
+        The panel of the picture; "" for what is in none.
     """
 
     name: str
@@ -52,10 +49,9 @@ class Case(NamedTuple):
     seconds: float = 0
     nodes: int = 0
     template: str = ""
-    balance: bool = False
-    capacity: tuple[str, ...] = ()
-    squeeze: tuple[str, ...] | None = None
-    alone: str = ""
+    ours: tuple[str, ...] = ()
+    peer: tuple[str, ...] = ()
+    work: str = ""
 
 
 def _allocate(nodes: int, template: str, target: float = 0, seconds: float = 0) -> Case:
@@ -66,6 +62,7 @@ def _allocate(nodes: int, template: str, target: float = 0, seconds: float = 0) 
         seconds,
         nodes,
         template,
+        work="allocate",
     )
 
 
@@ -77,7 +74,11 @@ def _balance(
         lambda: document(Shape(nodes, template, crowding=crowding)),
         target,
         seconds,
-        balance=True,
+        nodes,
+        template,
+        ("balance",),
+        ("hbal",) if seconds == 0 else (),
+        "balance" if crowding else "",
     )
 
 
@@ -94,12 +95,17 @@ def _capacity(
     tiers: bool = False,
 ) -> Case:
     kind = ("even", "uneven")[crowding > 0], "standard" + " and tiers" * tiers
+    options = (f"--disk-template={template}", *(() if tiers else (NO_TIERS,)))
     return Case(
         f"capacity, {nodes} nodes {template}, {', '.join(kind)}",
         lambda: document(Shape(nodes, template, crowding=crowding)),
         target,
         seconds,
-        capacity=(f"--disk-template={template}", *(() if tiers else (NO_TIERS,))),
+        nodes,
+        template,
+        ("capacity", *options),
+        ("hspace", *options) if seconds == 0 else (),
+        "" if crowding else "capacity with tiers" if tiers else "capacity",
     )
 
 
@@ -108,8 +114,27 @@ def _squeeze(nodes: int, template: str, seconds: float, crowding: float = 0.0) -
     return Case(
         f"squeeze, {nodes} nodes, {nodes * 12} {template} instances, {spread}",
         lambda: document(Shape(nodes, template, crowding=crowding)),
-        seconds=seconds,
-        squeeze=("--drbd",) if template == "drbd" else (),
+        0,
+        seconds,
+        nodes,
+        template,
+        ("squeeze", "--drbd") if template == "drbd" else ("squeeze",),
+        () if template == "drbd" else ("hsqueeze",),  # it frees no drbd instances
+        "" if crowding else "squeeze",
+    )
+
+
+def _check(nodes: int, template: str) -> Case:
+    return Case(
+        f"check without simulation, {nodes} nodes {template}",
+        lambda: document(Shape(nodes, template)),
+        0,
+        0,
+        nodes,
+        template,
+        ("check", "--no-simulation"),
+        ("hcheck", "--no-simulation"),
+        "check",
     )
 
 
@@ -121,7 +146,7 @@ def _between_groups(command: str, fullness: float, seconds: float) -> Case:
         f"{command}, 20 x 50 nodes, 12 000 drbd instances, {fullness:.0%} full",
         lambda: first_nodes_offline(shape, broken),
         seconds=seconds,
-        alone=command,
+        ours=(command,),
     )
 
 
@@ -191,6 +216,8 @@ CASES = (
     _between_groups("compress", 0.4, 20.0),
     _between_groups("compress", 0.92, 30.0),
     _between_groups("redistribute", 0.4, 20.0),
+    *(_check(nodes, "drbd") for nodes in (20, 80, 160)),
+    *(_check(nodes, template) for template in ("plain", "rbd") for nodes in (20, 160)),
     *(
         _capacity(nodes, template, target, 0, crowding, tiers)
         for template, target in (("drbd", 5), ("plain", 10), ("rbd", 10))

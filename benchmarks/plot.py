@@ -1,4 +1,4 @@
-"""A plot of time against nodes as a small SVG: log axes, one line per program and template."""
+"""Time against nodes as an SVG: a panel per work, log axes, a line per program and template."""
 
 from __future__ import annotations
 
@@ -7,33 +7,44 @@ from typing import Any
 
 __all__ = ["draw"]
 
-WIDTH, HEIGHT, LEFT, TOP, RIGHT, BOTTOM = 640, 400, 70, 20, 150, 50
+WIDTH, HEIGHT, LEFT, TOP, RIGHT, BOTTOM = 480, 320, 60, 40, 110, 50
+COLUMNS = 2
 X = (5, 1280)
 Y = (5, 300_000)
-STYLES = {
-    ("ours", "drbd"): ("#1f77b4", ""),
-    ("ours", "rbd"): ("#1f77b4", "6 4"),
-    ("hail", "drbd"): ("#d62728", ""),
-    ("hail", "rbd"): ("#d62728", "6 4"),
-}
+WORKS = ("allocate", "balance", "capacity", "capacity with tiers", "check", "squeeze")
+COLOURS = {"ours": "#1f77b4", "hail": "#d62728"}
+DASHES = {"drbd": "", "rbd": "6 4", "plain": "2 3"}
+NAMES = {"ours": "ours", "hail": "peer"}
 
 
 def draw(rows: list[dict[str, Any]]) -> str:
-    """The SVG of all rows that have a number of nodes."""
+    """The SVG of all rows that belong to a work."""
+    high = HEIGHT * math.ceil(len(WORKS) / COLUMNS)
     parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{HEIGHT}" '
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH * COLUMNS}" height="{high}" '
         'font-family="sans-serif" font-size="12">',
-        f'<rect width="{WIDTH}" height="{HEIGHT}" fill="white"/>',
-        *_axes(),
+        f'<rect width="{WIDTH * COLUMNS}" height="{high}" fill="white"/>',
     ]
-    for (program, template), (colour, dash) in STYLES.items():
-        points = [
-            (row["nodes"], row[f"{program}_ms"])
-            for row in rows
-            if row["template"] == template and f"{program}_ms" in row
-        ]
-        parts += _curve(f"{program}, {template}", sorted(points), colour, dash)
+    for number, work in enumerate(WORKS):
+        across, down = number % COLUMNS * WIDTH, number // COLUMNS * HEIGHT
+        parts.append(f'<g transform="translate({across} {down})">')
+        parts += _panel(work, [row for row in rows if row.get("work") == work])
+        parts.append("</g>")
     return "\n".join([*parts, "</svg>", ""])
+
+
+def _panel(work: str, rows: list[dict[str, Any]]) -> list[str]:
+    """The curves of one work; a hollow end was stopped: it would have taken longer."""
+    parts = [f'<text x="{LEFT}" y="{TOP - 14}" font-weight="bold">{work}</text>', *_axes()]
+    for program, colour in COLOURS.items():
+        for template, dash in DASHES.items():
+            points = [
+                (row["nodes"], row[f"{program}_ms"], bool(row.get(f"{program}_stopped")))
+                for row in rows
+                if row["template"] == template and f"{program}_ms" in row
+            ]
+            parts += _curve(f"{NAMES[program]}, {template}", sorted(points), colour, dash)
+    return parts
 
 
 def _x(nodes: float) -> float:
@@ -42,7 +53,7 @@ def _x(nodes: float) -> float:
 
 
 def _y(milliseconds: float) -> float:
-    share = math.log(milliseconds / Y[0]) / math.log(Y[1] / Y[0])
+    share = math.log(max(milliseconds, Y[0]) / Y[0]) / math.log(Y[1] / Y[0])
     return HEIGHT - BOTTOM - share * (HEIGHT - TOP - BOTTOM)
 
 
@@ -67,13 +78,19 @@ def _axes() -> list[str]:
     return parts
 
 
-def _curve(name: str, points: list[tuple[float, float]], colour: str, dash: str) -> list[str]:
+def _curve(name: str, points: list[tuple[int, float, bool]], colour: str, dash: str) -> list[str]:
     if not points:
         return []
-    path = " ".join(f"{_x(x):.1f},{_y(y):.1f}" for x, y in points)
-    last_x, last_y = points[-1]
+    path = " ".join(f"{_x(x):.1f},{_y(y):.1f}" for x, y, _ in points)
+    dots = [
+        f'<circle cx="{_x(x):.1f}" cy="{_y(y):.1f}" r="3" stroke="{colour}" '
+        f'fill="{"white" if stopped else colour}"/>'
+        for x, y, stopped in points
+    ]
+    last_x, last_y, _ = points[-1]
     return [
         f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="2" '
         f'stroke-dasharray="{dash}"/>',
+        *dots,
         f'<text x="{_x(last_x) + 8:.0f}" y="{_y(last_y) + 4:.0f}" fill="{colour}">{name}</text>',
     ]
