@@ -90,7 +90,7 @@ class Trials:
             self._asked = set()
             if instance.as_primary not in self._foreseen:
                 self.foresee([instance])
-            self._refuted = self._foreseen.pop(instance.as_primary)
+            self._refuted = set(self._foreseen[instance.as_primary])
 
     def _look_again(self) -> None:
         """Forget what was true of the state before."""
@@ -106,9 +106,10 @@ class Trials:
         Of each node only the failure is asked that refused somebody there last.
         """
         self._look_again()
+        fresh = [one for one in instances if one.as_primary not in self._foreseen]
         rows = [
             (one, node, failing)
-            for one in instances
+            for one in fresh
             if self._counting.counts(one)
             for node, failing in self._refuters.items()
             if self._counting.holds(one, node) and self._counts_against(failing)
@@ -118,7 +119,7 @@ class Trials:
             [(failing, queue(failing, one, node)) for one, node, failing in rows],
             [(one, node) for one, node, _ in rows],
         )
-        self._foreseen |= {one.as_primary: set() for one in instances}
+        self._foreseen |= {one.as_primary: set() for one in fresh}
         for (one, node, _), gone in zip(rows, lost or ()):
             if gone:
                 self._foreseen[one.as_primary].add(node)
