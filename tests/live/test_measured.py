@@ -47,7 +47,7 @@ def cpu_loads(folder: Path, capsys: Capture, *words: str) -> tuple[dict[str, flo
     lines = [line.split() for line in capsys.readouterr().err.splitlines()]
     pairs = {line[0]: line[1] for line in lines if len(line) == 2}
     nodes = {name: float(pairs[name.removesuffix(".example.com")]) for name in NODES}
-    shown = {line[1]: float(line[-4]) for line in lines if line and line[0] == "R"}
+    shown = {f"{line[1]}.example.com": float(line[-4]) for line in lines if line and line[0] == "R"}
     return nodes | shown, "\n".join(" ".join(line) for line in lines if "Warning:" in line)
 
 

@@ -90,8 +90,8 @@ def test_balance_print_nodes_and_instances_shows_both_moments(
     nodes = [one[0] for one in fields if one[8] == group]
     assert main(["balance", "-p", "--print-instances", "-t", str(path), "-G", group]) == 0
     shown = capsys.readouterr().err
-    titles = ["Initial instance map:", "Initial cluster status:", "Final instance map:",
-              "Final cluster status:"]  # fmt: skip
+    titles = ["Initial instance map ", "Initial cluster status ", "Final instance map ",
+              "Final cluster status "]  # fmt: skip
     places = [shown.index(title) for title in titles]
     assert places == sorted(places)
     for part in (shown[places[1] : places[2]], shown[places[3] :]):

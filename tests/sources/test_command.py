@@ -89,9 +89,10 @@ def test_print_nodes_shows_them_before_and_after_on_stderr(tmp_path: Path) -> No
     done = run(str(request_file(tmp_path)), "-p")
     lines = done.stderr.decode().splitlines()
     good(done)
-    assert "Initial cluster status:" in lines
-    assert "Final cluster status:" in lines
-    assert sum(" node1 " in line for line in lines) == 2
+    units = "(memory in MiB, disk in GiB):"
+    assert f"Initial cluster status {units}" in lines
+    assert f"Final cluster status {units}" in lines
+    assert sum(" node1 " in line for line in lines) == 4, "two lists each: they are too wide"
 
 
 @pytest.mark.parametrize("option", ["-pname,pcnt", "--print-nodes=name,pcnt"])
@@ -104,8 +105,9 @@ def test_print_nodes_with_fields_shows_these(option: str, tmp_path: Path) -> Non
 def test_print_nodes_with_a_plus_adds_fields(tmp_path: Path) -> None:
     """The usual fields, and these."""
     done = run("-p+plist,peermap", str(request_file(tmp_path)))
-    header = done.stderr.decode().splitlines()[2]
-    assert re.fullmatch(r" F Name  t_mem .* lNet primaries +PeerMap", header)
+    headers = [line for line in done.stderr.decode().splitlines() if line.startswith(" F Name")]
+    assert re.fullmatch(r" F Name  t_mem .* p_fdsk", headers[0])
+    assert re.fullmatch(r" F Name  .*r_cpu .* lNet primaries +PeerMap", headers[1])
 
 
 def test_print_nodes_with_an_unknown_field_is_refused(tmp_path: Path) -> None:
@@ -118,8 +120,9 @@ def test_print_nodes_with_an_unknown_field_is_refused(tmp_path: Path) -> None:
 def test_print_instances_shows_the_new_one_afterwards(tmp_path: Path) -> None:
     """Before and after differ by what the request adds."""
     done = run(str(request_file(tmp_path)), "--print-instances")
-    before, after = done.stderr.decode().split("Final instance map:\n")
-    assert before.startswith("\nInitial instance map:\n F Name Pri_node Sec_node")
+    before, after = done.stderr.decode().split("Final instance map (memory in MiB, disk in GiB):\n")
+    title = "Initial instance map (memory in MiB, disk in GiB):"
+    assert before.startswith(f"\n{title}\n F Name Pri_node Sec_node")
     names = [re.findall(r"^ R (\S+)", text, re.MULTILINE) for text in (before, after)]
     assert names == [["web"], ["new", "web"]]
 
