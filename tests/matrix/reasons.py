@@ -199,6 +199,7 @@ RULES: list[Rule] = [
             "should with a price",
             "group setting: strategy",
             "group setting: soft errors",
+            "admin_state offline",  # frees memory elsewhere, too
         ),
         _paths("make-room"),
         "the fewest moves and the least traffic decide; nothing is ranked",
