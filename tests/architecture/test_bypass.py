@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Mapping
 
-from .imports import imports, room_of, sources
+from .imports import imports, nodes, room_of, sources, tree
 from .test_kernel import MAKERS, MAY_ASK, QUESTIONS
 
 ELSEWHERE_TOO = {"pairs", "secondaries", "singles"}
@@ -48,9 +48,7 @@ def test_limits_are_chosen_only_where_the_table_says() -> None:
 
 def _outside() -> Iterator[tuple[str, ast.AST]]:
     """The syntax of all modules that may not ask the kernel."""
-    for module, path in sources().items():
-        if not _may_ask(module):
-            yield from ((module, node) for node in ast.walk(ast.parse(path.read_text())))
+    yield from ((module, node) for module, node in nodes() if not _may_ask(module))
 
 
 def test_makers_of_kernels_are_imported_only_by_those_who_may_ask() -> None:
@@ -87,15 +85,14 @@ def test_modules_named_in_strings_are_in_the_room_that_loads_them() -> None:
 
 def _loaded_by_name() -> Iterator[tuple[str, str]]:
     """Module, and the constant start of the name that it gives to the import machinery."""
-    for module, path in sources().items():
-        for node in ast.walk(ast.parse(path.read_text())):
-            if isinstance(node, ast.Call) and ast.unparse(node.func).endswith(
-                ("import_module", "__import__")
-            ):
-                first = node.args[0]
-                if isinstance(first, ast.JoinedStr):
-                    first = first.values[0]
-                yield module, str(first.value) if isinstance(first, ast.Constant) else ""
+    for module, node in nodes():
+        if isinstance(node, ast.Call) and ast.unparse(node.func).endswith(
+            ("import_module", "__import__")
+        ):
+            first = node.args[0]
+            if isinstance(first, ast.JoinedStr):
+                first = first.values[0]
+            yield module, str(first.value) if isinstance(first, ast.Constant) else ""
 
 
 def test_loading_by_name_is_seen() -> None:
@@ -113,7 +110,7 @@ def test_names_are_taken_from_where_they_are_made() -> None:
 def _handed_on(module: str) -> set[str]:
     """The names in ``__all__`` that a module imports from outside itself."""
     public: set[str] = set()
-    for node in ast.parse(sources()[module].read_text()).body:
+    for node in tree(module).body:
         if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__":
             public = set(ast.literal_eval(node.value))
     return public.intersection(

@@ -13,6 +13,7 @@ from tests.architecture.test_startup import SLOW, loaded
 from tests.builders import Json, allocate, as_bytes, cluster, instance
 from tests.conformance.documents import document
 from tests.explain.test_moves import relocate
+from tests.seeds import seeds
 
 
 def info(request: Json, *arguments: str) -> str:
@@ -79,7 +80,7 @@ def test_nearest_miss_of_relocation_is_told() -> None:
 def test_nearest_miss_generated_documents_agree_with_explain(kind: str) -> None:
     """What the line says came closest is among what `explain` says of the groups."""
     told = 0
-    for seed in range(60):
+    for seed in seeds(15, 60):
         raw = as_bytes(document(seed, kind))
         for decision in explain(raw, Settings()).decisions:
             parts = [decision, *([decision.choice] if decision.choice else [])]
