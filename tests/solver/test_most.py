@@ -224,13 +224,21 @@ def test_batch_is_never_worse_than_greedy_however_little_work_is_allowed(
     assert limited
 
 
-def test_answer_that_n1_refuses_in_part_is_taken_for_the_part_that_is_better() -> None:
+@pytest.mark.parametrize(
+    ("nodes", "count", "seed"),
+    [(4, 12, 6), (4, 12, 8), pytest.param(10, 30, 1, marks=pytest.mark.slow)],
+)
+def test_answer_that_n1_refuses_in_part_is_taken_for_the_part_that_is_better(
+    nodes: int, count: int, seed: int
+) -> None:
     """Where the solver's answer breaks N+1, what can be placed of it counts, proof or not."""
-    rng = random.Random(1)
-    document = builders.cluster(nodes=10, memory=65536, cpus=64)
-    sizes = [rng.choice((1, 2, 3, 4, 6, 8)) * 1024 + rng.choice((0, 512, 256)) for _ in range(30)]
+    rng = random.Random(seed)
+    document = builders.cluster(nodes=nodes, memory=65536, cpus=64)
+    sizes = [
+        rng.choice((1, 2, 3, 4, 6, 8)) * 1024 + rng.choice((0, 512, 256)) for _ in range(count)
+    ]
     for node in document["nodes"].values():
-        node["free_memory"] = int(sum(sizes) / 10 * rng.uniform(0.8, 1.2))
+        node["free_memory"] = int(sum(sizes) / nodes * rng.uniform(0.8, 1.2))
     wanted = [_wanted(document, f"new{n}", memory) for n, memory in enumerate(sizes)]
     batch = document | {"request": {"type": "multi-allocate", "instances": wanted}}
     raw = json.dumps(batch).encode()
