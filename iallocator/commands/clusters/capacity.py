@@ -44,8 +44,6 @@ __all__ = ["OPTIONS", "USAGE", "Settings", "run"]
 
 USAGE = "[OPTIONS] [FILE]"
 
-"""Seconds between two lines of progress."""
-
 
 def size(text: str) -> tuple[int, ...]:
     """Disk (MiB), memory (MiB), virtual cpus, and spindles (1) of an instance."""

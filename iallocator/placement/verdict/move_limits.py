@@ -13,7 +13,7 @@ from iallocator.scoring.scalar import ScalarKernel
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from iallocator.limits.node import Check
     from iallocator.model.instance import Instance
@@ -79,17 +79,11 @@ class MoveLimits:
         What a node said to an instance of the same shape holds until the node changes.
         """
         checks = self._primary_checks(instance, before)
-        known = self._known_of(instance, checks)
-        found = {}
-        for index in nodes:
-            key = index, 0
-            if known.get(key, NOTHING_KNOWN)[0] != self._state.stamps[index]:
-                failing = self._as_it_is().failing_primary(instance, index, checks)
-                known[key] = self._state.stamps[index], failing
-            failing = known[key][1]
-            if failing is not None:
-                found[index] = _told(instance, index, failing)
-        return found
+
+        def ask(index: int) -> Failing | None:
+            return self._as_it_is().failing_primary(instance, index, checks)
+
+        return self._asked_once(instance, checks, [(index, 0) for index in nodes], ask)
 
     def mirror_refusals(
         self, instance: Instance, before: Nodes, primary: int, nodes: Sequence[int]
@@ -109,13 +103,28 @@ class MoveLimits:
         self, instance: Instance, before: Nodes, primary: int, nodes: Sequence[int]
     ) -> dict[int, Refusal]:
         checks = self._mirror_checks(instance, before, (primary, nodes[0]))
-        known = self._known_of(instance, checks)
+        peers = self._state.peers
+
+        def ask(index: int) -> Failing | None:
+            return self._as_it_is().failing_secondary(instance, primary, index, checks)
+
+        keys = [(index, peers[index].get(primary, 0)) for index in nodes]
+        return self._asked_once(instance, checks, keys, ask)
+
+    def _asked_once(
+        self,
+        instance: Instance,
+        checks: tuple[Check, ...],
+        keys: Sequence[tuple[int, float]],
+        ask: Callable[[int], Failing | None],
+    ) -> dict[int, Refusal]:
+        """What the nodes in `keys` of `Known` refuse; asked are those that changed since."""
+        known, stamps = self._known_of(instance, checks), self._state.stamps
         found = {}
-        for index in nodes:
-            key = index, self._state.peers[index].get(primary, 0)
-            if known.get(key, NOTHING_KNOWN)[0] != self._state.stamps[index]:
-                failing = self._as_it_is().failing_secondary(instance, primary, index, checks)
-                known[key] = self._state.stamps[index], failing
+        for key in keys:
+            index = key[0]
+            if known.get(key, NOTHING_KNOWN)[0] != stamps[index]:
+                known[key] = stamps[index], ask(index)
             failing = known[key][1]
             if failing is not None:
                 found[index] = _told(instance, index, failing)

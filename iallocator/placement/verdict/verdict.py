@@ -95,8 +95,7 @@ class Verdicts:
     ) -> dict[int, Refusal]:
         """Those of `nodes` that refuse `instance` as its primary, as `arrival_refusal` would."""
         found = self._bars(instance, before[:1], nodes)
-        if not before or self._working.cluster.nodes[before[0]].group is not self.group:
-            found |= group_refusals(self._working.cluster, self.group, instance, nodes)
+        found |= self._group_refusals(instance, before, nodes)
         left = [index for index in nodes if index not in found]
         return found | self._limits.primary_refusals(instance, before, left)
 
@@ -108,17 +107,22 @@ class Verdicts:
         As `arrival_refusal` would, if nothing speaks against the primary.
         """
         found = {i: why for i in nodes if (why := self._mirror_bar(instance, before, (-1, i)))}
-        if not before or self._working.cluster.nodes[before[0]].group is not self.group:
-            found |= group_refusals(self._working.cluster, self.group, instance, nodes)
+        found |= self._group_refusals(instance, before, nodes)
         left = [index for index in nodes if index not in found]
         return found | self._limits.mirror_refusals(instance, before, primary, left)
 
     def _group_refusal(self, instance: Instance, before: Nodes, after: Nodes) -> Refusal | None:
+        found = self._group_refusals(instance, before, after)
+        return next((found[index] for index in after if index in found), None)
+
+    def _group_refusals(
+        self, instance: Instance, before: Nodes, nodes: Sequence[int]
+    ) -> dict[int, Refusal]:
+        """What the group has against one that is not from it, for each of `nodes`."""
         cluster = self._working.cluster
         if before and cluster.nodes[before[0]].group is self.group:
-            return None
-        found = group_refusals(cluster, self.group, instance, after)
-        return next((found[index] for index in after if index in found), None)
+            return {}
+        return group_refusals(cluster, self.group, instance, nodes)
 
     def _rule_refusal(self, instance: Instance, before: Nodes, after: Nodes) -> Refusal | None:
         """Bonds, hard locations and migration tags, for each node whose role changes."""
