@@ -165,7 +165,7 @@ def state_of(instance: Instance) -> RepairState:
     for record in filter(None, map(_record, instance.tags)):
         repairs.setdefault(record.identity, []).append(record)
     state = RepairState(HEALTHY)
-    for records in sorted(repairs.values(), key=lambda some: min(one.seconds for one in some)):
+    for records in sorted(repairs.values(), key=_began):
         last = max(records, key=lambda one: (_rank(one.result), one.seconds))
         if state.name == FAILED:
             break
@@ -177,6 +177,11 @@ def state_of(instance: Instance) -> RepairState:
         state = state.changed(_name(last), last)
         state = replace(state, outdated=(*state.outdated, *earlier))
     return state
+
+
+def _began(records: Sequence[Record]) -> tuple[int, str]:
+    """What repairs are sorted by: the earliest moment, at the same one by name."""
+    return min(one.seconds for one in records), records[0].identity
 
 
 def _name(record: Record) -> str:

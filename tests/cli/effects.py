@@ -462,6 +462,7 @@ BUSY = lost(
 )
 REPAIRS = {
     "--json": Effect(SICK, "--json"),
+    "--html": Effect(SICK, "--html={folder}/page.html"),
     "--job-delay": Effect(SICK, "--job-delay=3", ("--json", "--tag-prefix=x:")),
     **{name: Effect(SICK, name) for name in ("--validate", "--verbose", "--version", "--help")},
     "--text-data": LISTED["--text-data"],

@@ -388,6 +388,7 @@ WRONG = {
     "journal": (("--resume=/nowhere/at/all",), "/nowhere/at/all: No such file or directory"),
     "by hand": (("-X", "-Lx", "--done-by-hand"), "--done-by-hand is about the journal"),
     "both": (("-X", "-Lx", "--resume=a", "--journal=b"), "no --journal"),
+    "page": (("--resume=a", "--html=b"), "--resume goes on with a plan that is made: no --html"),
     "dry": (("-X", "-Lx", "--dry-run", "--journal=b"), "--dry-run does nothing"),
     "rapi": (("-X", "-mx", "--priority=3"), "RAPI (-m) takes low, normal and high only"),
 }

@@ -240,3 +240,26 @@ def test_reinstallation_is_carried_out_in_order(tmp_path: Path, capsys: Capture)
         assert job["what"].startswith("stop, recreate-disks, reinstall, start a (node2 -> ")
         assert found["execution"]["instances"][0]["state"] == "as planned"
         assert _results(world) == ["success"]
+
+
+def test_page_of_repairs_tells_everybody_and_both_ends(tmp_path: Path) -> None:
+    """Who is repaired, who is not and why; nodes before and after; the steps; names are text."""
+    pytest.importorskip("jinja2", reason="the template library is not installed")
+    evil = "<img src=x>"
+    document = cluster(4, instances={
+        evil: instance("node1", "node2", tags=[PREFIX + "failover"]),
+        "alone": instance("node1", disk_template="plain", tags=[PREFIX + "failover"]),
+        "failed": instance("node3", "node1", tags=[PREFIX + "result:failover:a:20:failure:7"]),
+        "well": instance("node3", "node4"),
+    })  # fmt: skip
+    document["nodes"]["node1"]["offline"] = True
+    (tmp_path / "doc").write_bytes(as_bytes(document))
+    assert main(["repair", f"--html={tmp_path / 'page'}", str(tmp_path / "doc")]) == 1
+    page = (tmp_path / "page").read_text()
+    assert "1 repair of 3 instances: something takes a hand" in page
+    assert "only repairs up to failover are allowed" in page
+    assert "a repair failed: left alone as long as it has" in page
+    assert "instance failover, instance replace disks" in page
+    assert 'href="#step-1"' in page
+    assert page.count("&lt;img") > 1
+    assert evil not in page

@@ -16,7 +16,13 @@ from iallocator.commands.shared.execution_options import (
     ExecutionSettings,
     refuse_contradictions,
 )
-from iallocator.commands.shared.plan_output import JSON_OPTION, print_json
+from iallocator.commands.shared.plan_output import (
+    HTML_OPTION,
+    JSON_OPTION,
+    check_html,
+    print_json,
+    write_html,
+)
 from iallocator.errors import shown
 from iallocator.files import WholeOutput
 from iallocator.options.table import Option
@@ -33,6 +39,7 @@ if TYPE_CHECKING:
     from iallocator.model.cluster import Cluster
     from iallocator.options import settings as options
     from iallocator.planners.repair.round import RepairRound
+    from iallocator.render.page.view import PageView
 
     Json = dict[str, Any]
 
@@ -46,11 +53,13 @@ LINE = "-" * 21
 class Settings(ExecutionSettings):
     """The settings of this command."""
 
+    html: str | None = None
     job_delay: float = 0.0
 
 
 OPTIONS = (
     JSON_OPTION,
+    HTML_OPTION,
     *EXECUTION_OPTIONS,
     Option("--job-delay", "job_delay", "let every repair wait so long, while its tag is written",
            amount, "SECONDS"),
@@ -64,6 +73,7 @@ def run(settings: Settings, positional: Sequence[str]) -> int:
 
     if settings.execute or not settings.dry_run:  # without -X nothing is changed anyway
         refuse_contradictions(settings)
+    check_html(settings.html)
     load = partial(_cluster, settings, positional)
     followed = partial(_tags, settings, load)
     if settings.resume:
@@ -72,6 +82,8 @@ def run(settings: Settings, positional: Sequence[str]) -> int:
     measure(source, settings)
     whole = settled(settings, source)
     work = _planned(source.cluster, whole, settings)
+    with WholeOutput():  # before anything is done, as every plan
+        write_html(settings.html, partial(_page, work, whole))
     found: Json | None = None
     status = 0
     if settings.execute:
@@ -127,6 +139,20 @@ def _write(work: RepairRound, found: Json | None, settings: Settings) -> None:
         print(shown(line))
     if found is not None:
         show_report(found, settings)
+
+
+def _page(work: RepairRound, settings: options.Settings) -> PageView:
+    """The page; judging both ends takes no longer than planning may."""
+    from iallocator.constraints.affinity_factory import relations_of
+    from iallocator.deadline import Alarm
+    from iallocator.render.page.repair_page import repair_page
+    from iallocator.render.page.standing import Judging
+
+    relations = None
+    if settings.behaviour.knows_affinity:
+        relations = relations_of(work.before.cluster, (), settings.tag_prefix)
+    over = Alarm(settings.planning_seconds).over
+    return repair_page(work, Judging(settings.n1, relations=relations, over=over))
 
 
 def _jobs(settings: Settings) -> tuple[RepairJobs | None, str]:

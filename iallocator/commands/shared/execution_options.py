@@ -61,6 +61,15 @@ EXECUTION_OPTIONS = (
 
 WITH_X = ("dry_run", "journal", "done_by_hand", "first_job_group", "reason", "priority")
 
+WRITTEN = {
+    "html": "--html",
+    "graph": "--graph",
+    "commands": "--print-commands",
+    "verify_plan": "--verify-plan",
+    "save_cluster": "--save-cluster",
+}
+"""What is told of a plan when it is made -> how that is asked for."""
+
 
 def refuse_contradictions(settings: ExecutionSettings) -> None:
     """Refuse options that would do nothing.
@@ -71,6 +80,9 @@ def refuse_contradictions(settings: ExecutionSettings) -> None:
         Says which.
     """
     names = {option.target: option.names[0] for option in EXECUTION_OPTIONS}
+    late = [name for target, name in WRITTEN.items() if target in settings.chosen]
+    if settings.resume and late:
+        raise UsageError(f"--resume goes on with a plan that is made: no {late[0]}")
     if not settings.execute:
         idle = [names[target] for target in WITH_X if target in settings.chosen]
         if idle:

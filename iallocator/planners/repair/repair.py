@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from iallocator.model.cluster import Cluster
     from iallocator.model.instance import Instance
     from iallocator.model.moves import ElementaryMove
+    from iallocator.model.state import State
     from iallocator.options.settings import Settings
     from iallocator.placement.results import MoveResult
 
@@ -77,6 +78,11 @@ class Repairs:
     def __init__(self, cluster: Cluster, settings: Settings, alarm: Alarm | None = None) -> None:
         self._context = Context(cluster, settings, [(len(cluster.nodes), 0)], alarm=alarm)
         self._nodes = cluster.nodes
+
+    @property
+    def state(self) -> State:
+        """Who is where, the repairs so far included."""
+        return self._context.state
 
     def needed(self, instance: Instance) -> Repair | None:
         """What the instance needs, not yet where it goes; None if its nodes are well."""

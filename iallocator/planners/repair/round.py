@@ -13,6 +13,7 @@ from uuid import uuid4
 
 from iallocator.deadline import Alarm
 from iallocator.errors import UsageError
+from iallocator.model.state import State
 from iallocator.planners.repair.repair import Repairs
 from iallocator.tags.autorepair import (
     ENOPERM,
@@ -63,7 +64,8 @@ __all__ = ["RepairRound"]
 class _Patient:
     """One instance: how it is, and what is done about it.
 
-    ``steps`` are those of its repair; ``note`` is for people.
+    ``steps`` are those of its repair; ``note`` is for people; ``added`` and ``removed`` are tags,
+    and whether they are ``written`` on the running cluster.
     """
 
     instance: Instance
@@ -73,12 +75,23 @@ class _Patient:
     added: list[str] = field(default_factory=list)
     removed: list[str] = field(default_factory=list)
     steps: list[Json] = field(default_factory=list)
+    written: bool = False
+
+    @property
+    def endless(self) -> bool:
+        """Whether a repair is pending that will never end: no jobs are known of it."""
+        record = self.state.record
+        waits = self.state.name == PENDING and record is not None and not record.jobs
+        return waits and not self.steps
 
     def become(self, name: str, record: Record) -> None:
-        """Another state, and the tags that say so."""
+        """Another state, and the tags that say so; what was not written yet never is."""
         self.state = self.state.changed(name, record)
-        self.added, self.removed = [record.tag], list(dict.fromkeys(self.state.outdated))
+        before, unwritten = ([], []) if self.written else (self.removed, self.added)
+        gone = dict.fromkeys((*before, *self.state.outdated))
+        self.added, self.removed = [record.tag], [tag for tag in gone if tag not in unwritten]
         self.state = replace(self.state, outdated=())
+        self.written = False
 
 
 class RepairRound:
@@ -118,6 +131,8 @@ class RepairRound:
         for one in self._patients:
             self._look_at_jobs(one)
             self._commit(one)
+            if one.state.name == FAILED and one.state.record is not None and not one.note:
+                one.note = f"a repair failed: left alone as long as it has {one.state.record.tag}"
 
     def plan(self) -> None:
         """Find repairs for what is broken."""
@@ -131,13 +146,19 @@ class RepairRound:
         record = one.state.record
         if one.state.name != PENDING or record is None:
             return
-        done = None if self._jobs is None else self._jobs.ended(record.jobs)
+        done = self._jobs.ended(record.jobs) if self._jobs and record.jobs else None
         if done is None:
-            one.note = "its jobs have not ended" if self._jobs else "its jobs are not known here"
+            one.note = self._pending_note(record)
             return
         one.note = "its repair succeeded" if done else "its repair failed"
         result, name = (SUCCESS, HEALTHY) if done else (FAILURE, FAILED)
         one.become(name, record.ended(result, self._now))
+
+    def _pending_note(self, record: Record) -> str:
+        """Why nobody knows yet what became of a repair."""
+        if not record.jobs:
+            return f"a repair without jobs is pending: left alone as long as it has {record.tag}"
+        return "its jobs have not ended" if self._jobs else "its jobs are not known here"
 
     def _treat(self, one: _Patient, repair: Repair) -> None:
         """Repair an instance, if that is allowed."""
@@ -181,8 +202,19 @@ class RepairRound:
         """Change the tags on the running cluster, if there is one to be changed."""
         if self._execute and self._jobs is not None and one.added:
             self._jobs.retag(one.instance.name, one.added, one.removed)
+            one.written = True
 
     # What is told
+
+    @property
+    def before(self) -> State:
+        """Who is where without repairs."""
+        return State(self._cluster)
+
+    @property
+    def after(self) -> State:
+        """Who is where once all repairs are done."""
+        return self._repairs.state
 
     def transition(self) -> Json:
         """The repairs as an execution takes them: a chain of steps for each instance."""
@@ -205,7 +237,8 @@ class RepairRound:
         """1 if somebody should look."""
         sick = [one for one in self._patients if one.state.name in (FAILED, NEEDS)]
         helpless = [o for o in self._patients if o.repair and o.state.name == HEALTHY]
-        return 1 if sick or helpless else 0
+        endless = [o for o in self._patients if o.endless]
+        return 1 if sick or helpless or endless else 0
 
     def document(self) -> Json:
         """What is done, as plain data: instances of which there is something to say, and counts."""

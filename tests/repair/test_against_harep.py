@@ -1,0 +1,180 @@
+"""What harep itself would do on the same running cluster, which this process plays."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from random import Random
+from shutil import which
+from typing import Any
+
+import pytest
+
+from iallocator.cli import main
+from iallocator.tags.autorepair import PREFIX, TYPES
+from tests.execution.running import Running
+from tests.live.fakes import fake_luxi
+from tests.live.worlds import instance, node, rapi_answers
+
+Capture = pytest.CaptureFixture[str]
+Json = dict[str, Any]
+
+pytestmark = pytest.mark.skipif(which("harep") is None, reason="harep is not installed")
+
+JOBS = {7: "success", 8: "error", 9: "running", 10: "queued", 11: "canceled", 12: "success"}
+SUSPENSIONS = ("", ":", ":1", ":99999999999", ":soon", ":0x10", "ed", ":-5")
+RESULTS = ("success", "failure", "enoperm", "maybe")
+
+
+def _permissions(random: Random, chance: float) -> Iterator[str]:
+    """Tags that allow repairs or suspend them, on an instance, a group or the cluster."""
+    if random.random() < chance:
+        yield from random.sample((*TYPES, "nonsense", "Failover"), random.choice((1, 1, 2)))
+    if random.random() < chance / 3:
+        yield f"suspend{random.choice(SUSPENSIONS)}"
+
+
+def _records(random: Random) -> Iterator[str]:
+    """Tags that tell of repairs, some of them damaged."""
+    for identity in random.sample("abc", random.choice((0, 0, 0, 1, 1, 2, 3))):
+        kind = random.choice((*TYPES, *TYPES, "other"))
+        jobs = "+".join(map(str, random.sample(sorted(JOBS), random.choice((0, 1, 1, 2)))))
+        seconds = random.choice((10, 20, 30, 40))
+        for _ in range(random.choice((1, 1, 2))):
+            if random.random() < 0.4:
+                yield f"pending:{kind}:{identity}:{seconds}:{jobs}"
+            else:
+                result = random.choice(RESULTS)
+                yield f"result:{kind}:{identity}:{seconds + 5}:{result}:{jobs}"
+
+
+def _tags(words: Iterator[str]) -> list[str]:
+    return [PREFIX + word for word in dict.fromkeys(words)]
+
+
+def _world(random: Random) -> Json:
+    """Two groups with much room, some of whose nodes are offline; instances of all kinds."""
+    answers = rapi_answers()
+    answers["nodes"] = [
+        node(
+            f"node{n}",
+            **{"group.uuid": "uuid-one" if n < 9 else "uuid-two"},
+            offline=n in (2, 3, 9),
+        )
+        for n in range(1, 15)
+    ]
+    answers["info"] |= {"master": "node1", "tags": _tags(_permissions(random, 0.5))}
+    for group in answers["groups"]:
+        group["tags"] = _tags(_permissions(random, 0.4))
+    answers["instances"] = [_instance(random, n) for n in range(random.randint(3, 7))]
+    return answers
+
+
+def _instance(random: Random, number: int) -> Json:
+    """On nodes of one group, with tags or without."""
+    group = random.choice(((1, 2, 3, 4, 5), (9, 10, 11)))
+    nodes = [f"node{n}" for n in random.sample(group, 2)]
+    template = random.choice(("drbd", "drbd", "plain", "diskless", "sharedfile"))
+    words = [*_permissions(random, 0.5), *_records(random)]
+    random.shuffle(words)
+    found = instance(f"i{number}", *(nodes if template == "drbd" else nodes[:1]), memory=64)
+    return {
+        **found, "tags": _tags(iter(words)), "disk_template": template, "forthcoming": False,
+        "nic.networks": [],
+    }  # fmt: skip
+
+
+def _playing(random: Random) -> Running:
+    world = Running(_world(random))
+    world.held = True
+    for number in range(1, max(JOBS) + 1):
+        status = JOBS.get(number, "success")
+        world.jobs[number] = {
+            "ops": [{"OP_ID": "OP_TEST_DELAY"}],
+            "after": [],
+            "status": status,
+            "done": 0,
+        }
+    return world
+
+
+def _plain(tag: str) -> str:
+    """A tag without the name and the moment of a repair that has just been made."""
+    parts = tag[len(PREFIX) :].split(":")
+    if len(parts) > 2 and len(parts[2]) > 1:
+        parts[2] = "new"
+    if len(parts) > 3 and int(parts[3]) > 1000:
+        parts[3] = "now"
+    return ":".join(parts)
+
+
+def _of_harep(path: str) -> Json | None:
+    """Counts, repairs, and changed tags, in the words of harep's own output; None: it gives up."""
+    done = subprocess.run(
+        ["harep", f"-L{path}", "--dry-run"], capture_output=True, text=True, check=False
+    )
+    if done.returncode:
+        assert "rror" in done.stderr, done
+        return None
+    counts = dict(
+        re.findall(r"^(Healthy|Failure|Pending repair|Needs repair): (\d+)$", done.stdout, re.M)
+    )
+    repairs = re.findall(r"^Executing Ar(\w+) repair on (\S+)$", done.stdout, re.M)
+    changes = re.findall(
+        r"^>>> (Adding|Removing) the following tags? (?:to|from) (\S+):\n((?:\s*\".*\"\n?)+)",
+        done.stdout,
+        re.M,
+    )
+    told = [
+        (verb[:3], name, tag) for verb, name, tags in changes for tag in re.findall(r'"(.*)"', tags)
+    ]
+    return {
+        "counts": {name: int(count) for name, count in counts.items()},
+        "repairs": {name: re.sub(r"(?<!^)(?=[A-Z])", "-", kind).lower() for kind, name in repairs},
+        "tags": {(verb, name, _plain(tag)) for verb, name, tag in told if _lasts(name, tag, told)},
+    }
+
+
+def _lasts(name: str, tag: str, told: list[tuple[str, str, str]]) -> bool:
+    """Whether a change is not undone by another one of the same run."""
+    return not {("Add", name, tag), ("Rem", name, tag)} <= set(told)
+
+
+def _of_ours(path: str, capsys: Capture) -> Json | None:
+    """The same of ``repair --json``."""
+    status = main(["repair", f"-L{path}", "--json"])
+    out = capsys.readouterr().out
+    if status == 2:
+        return None
+    document = json.loads(out)
+    changes = {"Add": "add", "Rem": "remove"}
+    return {
+        "counts": document["counts"],
+        "repairs": {one["instance"]: one["repair"] for one in document["instances"] if "to" in one},
+        "tags": {
+            (verb, one["instance"], _plain(tag))
+            for one in document["instances"]
+            for verb, key in changes.items()
+            for tag in one.get("tags", {key: ()})[key]
+        },
+    }
+
+
+@pytest.mark.parametrize(
+    "seed", [*range(6), *(pytest.param(n, marks=pytest.mark.slow) for n in range(6, 300))]
+)
+def test_repair_does_what_harep_does(seed: int, tmp_path: Path, capsys: Capture) -> None:
+    """States, repairs and tags are the same, where there is room for everybody.
+
+    Of a repair with several tags harep keeps those that count no more.
+    """
+    with fake_luxi(tmp_path, _playing(Random(seed)).answer) as server:
+        ours, theirs = _of_ours(server.path, capsys), _of_harep(server.path)
+    if ours is not None and theirs is not None:
+        more = ours["tags"] - theirs["tags"]
+        assert {verb for verb, _, _ in more} <= {"Rem"}
+        ours["tags"] -= {one for one in more if one[2].split(":")[2] in "abc"}
+    assert ours == theirs
