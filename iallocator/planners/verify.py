@@ -63,8 +63,8 @@ def verify_moves(state: State, moves: Sequence[PlannedMove], limits: PlanLimits)
         held: dict[str, int | None] = {}
         first = {move.instance.name: state.where.get(move.instance.name) for move in moves}
         for number, (move, last) in enumerate(zip(moves, ends_of_units(moves)), start=1):
-            passing = limits.returns and _passes(move, first[move.instance.name])
-            found = list(_made(state, execution, move, limits, passing))
+            home = limits.returns and move.after == first[move.instance.name]
+            found = list(_made(state, execution, move, limits, home))
             problems += (Problem("move", number, text) for text in found)
             if state.where.get(move.instance.name) != move.after:
                 return problems  # whatever follows begins elsewhere
@@ -83,26 +83,24 @@ def verify_moves(state: State, moves: Sequence[PlannedMove], limits: PlanLimits)
 
 
 def _made(
-    state: State, execution: Execution, move: PlannedMove, limits: PlanLimits, passing: bool
+    state: State, execution: Execution, move: PlannedMove, limits: PlanLimits, home: bool
 ) -> Iterator[str]:
-    """Carry out a move; say what is wrong with it; soft limits do not hold who is `passing`."""
+    """Carry out a move; say what is wrong with it; soft limits do not hold who comes `home`."""
     instance, relations = move.instance, limits.relations
     if relations is not None and instance.name in relations.stuck:
         yield f"{instance.name}: {STUCK}"
     start = Place(move.before, instance.uses_memory)
     for step in chain(instance, start, move.steps, state.cluster):
         yield from execution.carry_out(step)
-    if state.where.get(instance.name) == move.after and not passing:
+    if state.where.get(instance.name) == move.after and not home:
         yield from (f"{instance.name}: {text}" for text in _soft(state, move, limits))
 
 
-def _passes(move: PlannedMove, home: tuple[int, ...] | None) -> bool:
-    """Whether an instance only goes to where its mirror is, or back `home`."""
-    return move.after == home or (len(move.steps) == 1 and move.after == move.before[::-1])
-
-
 def _soft(state: State, move: PlannedMove, limits: PlanLimits) -> Iterator[str]:
-    """The soft limits that an instance breaks where it came to, as things are after the move."""
+    """The soft limits that an instance breaks where it came to, as things are after the move.
+
+    Of those who will return they do not hold where the mirror was, which is the only way out.
+    """
     instance, before, after = move.instance, move.before, move.after
     if before == after or limits.forced(state, before, after[0]):
         return
@@ -114,6 +112,8 @@ def _soft(state: State, move: PlannedMove, limits: PlanLimits) -> Iterator[str]:
         here = index in before
         if before[role : role + 1] == (index,) or (here and role == 1):
             continue  # it had this role, or is the mirror that a failover leaves behind
+        if here and limits.returns:
+            continue
         for one in checks_for(SECONDARY if role else PRIMARY, instance, ALL_LIMITS):
             if one.forced or (here and one.local):
                 continue  # looked at step by step; its disks were there
