@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -125,12 +126,12 @@ def _walked(found: Json, options: tuple[str, ...], plan: Json, random: Random) -
     ],
 )
 def test_reboots_in_any_order_of_their_steps_leave_everybody_alone(
-    seeds: range, tmp_path: Path, capsys: Capture
+    seeds: Iterable[int], tmp_path: Path, capsys: Capture
 ) -> None:
     """Nobody runs on a node that is rebooted, nobody lacks memory, everybody comes home."""
     steps = 0
     for seed in seeds:
-        found, options = tagged(seed), OPTIONS[seed % len(OPTIONS)]
+        found, options = tagged(seed), OPTIONS[1 if seed > 1000 else seed % len(OPTIONS)]
         (tmp_path / "doc").write_bytes(as_bytes(found))
         assert main(["reboot", "--force", "--json", *options, str(tmp_path / "doc")]) in (0, 1)
         plan = json.loads(capsys.readouterr().out)

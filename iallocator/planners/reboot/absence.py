@@ -21,6 +21,7 @@ from iallocator.planners.reboot.away import Away
 from iallocator.planners.reboot.context import Gone
 from iallocator.planners.reboot.options import IGNORED
 from iallocator.planners.reboot.remaining import Remaining
+from iallocator.planners.reboot.returning import Returns
 from iallocator.planners.reboot.room import Room
 
 TYPE_CHECKING = False
@@ -60,7 +61,7 @@ class Absence:
         self._context = context
         self._wanted = wanted
         self._relations = context.bonds.relations
-        self._returns: dict[str, str] = {}
+        self._returns = Returns(context, wanted)
         self._manner = Manner(False, False)
         self._remaining = Remaining(context, wanted)
         self._room = Room(context, self._leaves_disks)
@@ -147,7 +148,7 @@ class Absence:
         """Move everybody away; why that cannot be, or ""."""
         leaving = self._leaving(gone)
         for instance in leaving:
-            reason = self._staying(instance) or self._returning(instance)
+            reason = self._staying(instance) or self._returns.barred(instance, gone)
             if reason:
                 return f"{instance.name} {reason}"
         for unit in self._units(leaving):
@@ -170,26 +171,6 @@ class Absence:
         if instance.template == "drbd" and len(instance.nodes) < 2:
             return "has no secondary"
         return ""
-
-    def _returning(self, instance: Instance) -> str:
-        """Why it could not come back to where it is now; or ""."""
-        if instance.name not in self._returns:
-            self._returns[instance.name] = self._barred_from_home(instance)
-        return self._returns[instance.name]
-
-    def _barred_from_home(self, instance: Instance) -> str:
-        context, home = self._context, instance.nodes[0]
-        name = context.cluster.nodes[home].name
-        relations = self._relations
-        if relations is not None and relations.binds(instance.name):
-            census = relations.census(context.state.where)
-            if relations.musts_broken(instance.name, home, census):
-                return f"could not come back to {name}, where it breaks a must"
-        evaluator = context.evaluator(context.cluster.nodes[home].group)
-        with context.state.trial():
-            context.state.remove(instance, instance.nodes)
-            takes = evaluator.for_steps().takes_primary(instance, home)
-        return "" if takes else f"could not come back to {name}, which lacks the room for it"
 
     def _moved(self, unit: Sequence[Instance], gone: frozenset[int], away: Away) -> str:
         """Move those of `unit`, which must be together; why that cannot be, or ""."""
