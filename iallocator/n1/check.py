@@ -16,14 +16,14 @@ from iallocator.n1.verdicts import LOST, UNKNOWN
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from iallocator.model.cluster import Group
     from iallocator.model.instance import Instance
     from iallocator.model.state import State
     from iallocator.n1.failure_watch import Demands
-    from iallocator.n1.loss.evacuation import Loss
     from iallocator.n1.loss.no_worse import NoWorse
+    from iallocator.n1.loss.part import Loss
     from iallocator.n1.rules import Rules
     from iallocator.n1.simulation import UnsurvivedFailure
     from iallocator.scoring import Kernels
@@ -73,6 +73,7 @@ class N1Check:
         self._kernels = kernels
         self._losses = losses
         self._worse: NoWorse | None = None
+        self._refuters: dict[tuple[int, float, bool], int] = {}  # by primary and what it takes
         self._leaving = leaving
         self._remembered = remembered or N1Cache()
         self._state = state
@@ -136,23 +137,16 @@ class N1Check:
         """
         watch = self._watch(self._state.cluster.nodes[nodes[0]].group)
         taken = instance.memory if instance.uses_memory else 0
+        if self._rules.exact:
+            watch.refuter = self._worse_off(watch, taken, instance, nodes)
+            return watch.refuter
         critical: list[int] = []
-        for node, amount in watch.onto(nodes[0]):
-            if self._state.columns[MEMORY][nodes[0]] - taken - amount > 0:
-                break
-            if node not in watch.failing:
-                continue
-            if self._rules.exact:
-                critical.append(node)
-            elif self._rules.strict or self._survived_before([node]):
+        for node in self._failing_over(watch, taken, nodes[0]):
+            if self._rules.strict or self._survived_before([node]):
                 return node
         if nodes[0] in watch.failing and not watch.takes_over(self._rules, instance, nodes):
             critical.append(nodes[0])
-        for spare, node in watch.movers:
-            if spare >= taken:
-                break
-            if node != nodes[0] and node not in critical:
-                critical.append(node)
+        critical += [n for _, n in self._moving(watch, taken, nodes[0]) if n not in critical]
         if watch.refuter in critical:  # likely this one's, too
             critical.remove(watch.refuter)
             if self._refuted([watch.refuter], instance, nodes) is not None:
@@ -160,20 +154,84 @@ class N1Check:
         watch.refuter = self._refuted(critical, instance, nodes)
         return watch.refuter
 
+    def _failing_over(self, watch: FailureWatch, taken: float, primary: int) -> Iterator[int]:
+        """The nodes whose failure asks more memory of the new `primary` than it will have left."""
+        for node, amount in watch.onto(primary):
+            if self._state.columns[MEMORY][primary] - taken - amount > 0:
+                break
+            if node in watch.failing:
+                yield node
+
+    def _moving(
+        self, watch: FailureWatch, taken: float, primary: int
+    ) -> Iterator[tuple[float, int]]:
+        """(spare, node) of the other failures in which too little may be left for who moves."""
+        for spare, node in watch.movers:
+            if spare >= taken:
+                break
+            if node != primary:
+                yield spare, node
+
     def _refuted(
         self, critical: Sequence[int], instance: Instance, nodes: tuple[int, ...]
     ) -> int | None:
         """The first of `critical` that fails unsurvivably because of the candidate."""
-        if not critical:
-            return None
-        with self._state.trial():
-            self._try_out(instance, nodes)
-            lost = self._lost(critical)
-        if lost and self._rules.exact:
-            return self._no_worse().first_worse(lost, instance, nodes)
+        lost = self._lost_with(critical, instance, nodes)
         if lost and not self._rules.strict:
             lost = self._survived_before(lost)
         return lost[0] if lost else None
+
+    def _lost_with(
+        self, critical: Sequence[int], instance: Instance, nodes: tuple[int, ...]
+    ) -> list[int]:
+        if not critical:
+            return []
+        with self._state.trial():
+            self._try_out(instance, nodes)
+            return self._lost(critical)
+
+    def _worse_off(
+        self, watch: FailureWatch, taken: float, instance: Instance, nodes: tuple[int, ...]
+    ) -> int | None:
+        """A node whose failure loses more: sums first, then the cheap test, search last."""
+        asked = nodes[0], taken, instance.local
+        known = self._refuters.get(asked, watch.refuter)
+        if known is not None and known != nodes[0] and self._told(known, instance, nodes):
+            return known
+        doubtful, critical = self._in_doubt(watch, taken, instance, nodes)
+        if not (doubtful or critical):
+            return None
+        worse = self._no_worse()
+        if not worse.compares(nodes):
+            open_yet = []
+            for node in doubtful:
+                told = worse.told(node, instance, nodes)
+                if told:
+                    self._refuters[asked] = node
+                    return node
+                if told is None:
+                    open_yet.append(node)
+            doubtful = open_yet
+        lost = self._lost_with(doubtful + critical, instance, nodes)
+        return worse.first_worse(lost, instance, nodes)
+
+    def _told(self, node: int, instance: Instance, nodes: tuple[int, ...]) -> bool | None:
+        """Whether sums tell that the failure of `node` loses more."""
+        worse = self._no_worse()
+        return None if worse.compares(nodes) else worse.told(node, instance, nodes)
+
+    def _in_doubt(
+        self, watch: FailureWatch, taken: float, instance: Instance, nodes: tuple[int, ...]
+    ) -> tuple[list[int], list[int]]:
+        """The failures that the cheap test does not clear as things are; those that may get so."""
+        doubtful = list(self._failing_over(watch, taken, nodes[0]))
+        critical: list[int] = []
+        if nodes[0] in watch.failing and not watch.takes_over(self._rules, instance, nodes):
+            (doubtful if instance.template == "drbd" else critical).append(nodes[0])
+        for spare, node in self._moving(watch, taken, nodes[0]):
+            if node not in doubtful:
+                (doubtful if spare < 0 else critical).append(node)
+        return doubtful, critical
 
     def _no_worse(self) -> NoWorse:
         """What compares losses; loaded where the cheap test and the simulation do not do."""

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from iallocator.model.cluster import Group
     from iallocator.model.state import State
-    from iallocator.n1.loss.evacuation import Loss
+    from iallocator.n1.loss.part import Loss
     from iallocator.n1.rules import Rules
 
 __all__ = ["losses_of", "not_survived", "simulation_of"]

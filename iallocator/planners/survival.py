@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from iallocator.constraints.relations import Relations
     from iallocator.model.cluster import Group
     from iallocator.model.state import State
-    from iallocator.n1.loss.evacuation import Loss
+    from iallocator.n1.loss.part import Loss
     from iallocator.options.settings import Settings
 
 __all__ = ["FailureGuard", "Survival", "doomed", "mode_of"]

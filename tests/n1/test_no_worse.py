@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
-from itertools import combinations
+from itertools import combinations, permutations
 from random import Random
 
 import pytest
 
+from iallocator.model.columns import MEMORY
 from iallocator.n1.loss.packing import Item, Packing
+from iallocator.n1.loss.standing import Standing
 from tests.builders import Json, allocate, cluster, instance
 
-from .tight import context_of
+from .tight import Case, context_of, tight
 
 SIZES = (200, 300, 500, 700, 1100)
 EVERYWHERE = frozenset(range(4))
@@ -60,19 +62,24 @@ def lost_if(document: Json, failing: str) -> tuple[int, int]:
 
 
 def world(rng: Random, template: str) -> Json:
-    """Four nodes of 2000 MiB, filled by half or more; without other memory in use."""
+    """Four nodes of 2000 MiB, filled by half or more; without other memory in use.
+
+    `template` "mixed": each instance has its own.
+    """
     names = [f"node{k}" for k in range(1, 5)]
     residents: dict[str, Json] = {}
     for name in names:
         left = rng.choice((900, 1300, 1700))
         while (size := rng.choice(SIZES)) < left and len(residents) < 14:
             left -= size
+            kind = rng.choice(("rbd", "drbd")) if template == "mixed" else template
             nodes = [name]
-            if template == "drbd":
+            if kind == "drbd":
                 nodes.append(rng.choice([n for n in names if n != name]))
-            residents[f"i{len(residents)}"] = instance(*nodes, memory=size, disk_template=template)
+            residents[f"i{len(residents)}"] = instance(*nodes, memory=size, disk_template=kind)
     made = cluster(4, memory=2000, disk=10**6, cpus=640, instances=residents)
-    return allocate(made, memory=rng.choice(SIZES), disk_template=template)
+    asked = rng.choice(("rbd", "drbd")) if template == "mixed" else template
+    return allocate(made, memory=rng.choice(SIZES), disk_template=asked)
 
 
 def placed(document: Json, nodes: tuple[int, ...]) -> Json:
@@ -83,7 +90,7 @@ def placed(document: Json, nodes: tuple[int, ...]) -> Json:
     return {**document, "instances": {**document["instances"], "new": one}}
 
 
-@pytest.mark.parametrize("template", ["rbd", "drbd"])
+@pytest.mark.parametrize("template", ["rbd", "drbd", "mixed"])
 def test_no_worse_judge_lets_no_failure_lose_more_than_a_plain_search_finds(template: str) -> None:
     """What is accepted costs nobody; where nothing was lost, what costs nobody is accepted."""
     told: Counter[tuple[bool, bool]] = Counter()
@@ -165,3 +172,22 @@ def test_failure_that_another_order_survives_is_lost_only_to_the_simulation() ->
         case = context_of(greedy_gets_stuck(), mode)
         verdicts[mode] = case.context.judge(case.context.all_nodes()).survivable([0])
     assert verdicts == {"no-new": [], "no-worse": [0]}
+
+
+def test_sums_of_parts_tell_what_the_search_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Candidates judged by sums alone where those tell are judged alike without them."""
+
+    def verdicts(case: Case) -> list[bool]:
+        judge = case.context.judge(case.context.all_nodes())
+        groups = {index: node.group for index, node in enumerate(case.cluster.nodes)}
+        return [
+            judge.accepts(case.new, nodes)
+            for nodes in permutations(case.context.all_nodes(), case.new.required_nodes)
+            if case.state.columns[MEMORY][nodes[0]] > case.new.memory
+            and len({groups[index] for index in nodes}) == 1
+        ]
+
+    told = [verdicts(tight(seed, "no-worse")) for seed in range(40)]
+    monkeypatch.setattr(Standing, "is_worse_with", lambda *_: None)
+    assert told == [verdicts(tight(seed, "no-worse")) for seed in range(40)]
+    assert min(Counter(one for some in told for one in some).values()) > 25

@@ -1,23 +1,22 @@
-"""What a failure loses at least: who finds no place, whatever goes where.
+"""Who leaves a failing node, and where each may go, whatever goes where.
 
 The simulation (`iallocator.n1.simulation`) moves one after the other and may get stuck where
-another order would not.  Here everything that must leave the failing node is packed into the
-others by exact search: a drbd primary into its secondary, the rest into any node that may
-take it.  What is found is carried out on the state and held to its limits, so that what
-counts as saved is.
+another order would not.  Here a drbd primary goes to its secondary, the rest to any node that
+may take it; what falls into parts that share no node is looked at in those
+(`iallocator.n1.loss.part`).
 """
 
 from __future__ import annotations
 
 from iallocator.limits.group import refused_by_policy
 from iallocator.limits.migration import may_not_receive
-from iallocator.limits.node import FORCED_LIMITS, PRIMARY, checks_for
 from iallocator.model.columns import DISK, MEMORY
-from iallocator.n1.loss.packing import Item, Packing
+from iallocator.n1.loss.packing import Item
+from iallocator.n1.loss.part import Part, Setting
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Sequence
+    from collections.abc import Collection, Sequence
 
     from iallocator.model.instance import Instance
     from iallocator.model.state import State
@@ -25,42 +24,11 @@ if TYPE_CHECKING:
     from iallocator.n1.simulation import Simulation
     from iallocator.scoring import Kernels
 
-__all__ = ["Evacuation", "Loss"]
-
-INFINITE = float("inf")
-
-
-class Loss:
-    """What a failure loses: what is known to be enough, and what is needed in any case.
-
-    Attributes
-    ----------
-    instances, memory:
-        How many items, and how many MiB, need not find a place for the rest to find one.
-    instances_least, memory_least:
-        Less is impossible.
-    """
-
-    __slots__ = ("instances", "instances_least", "memory", "memory_least")
-
-    def __init__(
-        self, instances: float, instances_least: float, memory: float, memory_least: float
-    ) -> None:
-        self.instances = instances
-        self.instances_least = instances_least
-        self.memory = memory
-        self.memory_least = memory_least
-
-    def exceeds(self, before: Loss) -> bool:
-        """Whether this may be more than was lost before."""
-        return self.instances > before.instances_least or self.memory > before.memory_least
+__all__ = ["Evacuation"]
 
 
 class Evacuation:
-    """What leaves `node` when it fails, and where each of it may go, as `state` is now.
-
-    `left_out`: instances that are not looked at, by name.
-    """
+    """What leaves `node` when it fails, and where each of it may go, as `state` is now."""
 
     def __init__(
         self,
@@ -69,24 +37,20 @@ class Evacuation:
         rules: Rules,
         simulation: Simulation,
         node: int,
-        left_out: Collection[str] = (),
     ) -> None:
         self._state = state
-        self._kernels = kernels
         self._rules = rules
-        self._node = node
         self._group = state.cluster.nodes[node].group
         self._bins = [t for t in rules.targets(state.cluster, self._group) if t != node]
         self._position = {index: b for b, index in enumerate(self._bins)}
+        self._setting = Setting(state, kernels, rules, node, self._bins)
         barred = may_not_receive(state.cluster, node, self._bins)
         memory = state.columns[MEMORY]
         self._open = frozenset(
             b for b, t in enumerate(self._bins) if t not in barred and memory[t] > 0
         )
         self._reached: dict[frozenset[int], frozenset[int]] = {}
-        self._whole = [
-            item for item in simulation.items(node) if not any(i.name in left_out for i in item)
-        ]
+        self._whole = simulation.items(node)
         self._items = [self._item(item) for item in self._whole]
 
     def _item(self, members: Sequence[Instance]) -> Item:
@@ -121,103 +85,56 @@ class Evacuation:
 
         Or for their free disk as it is, which more memory would not change.
         """
-        state = self._state
-        free, disk = state.columns[MEMORY], state.columns[DISK]
-        empty = [
-            free[t] + sum(i.memory for i in state.primaries[t].values() if i.uses_memory)
-            for t in self._bins
-        ]
+        disk = self._state.columns[DISK]
+        empty: dict[int, float] = {}
+
+        def holds(b: int, item: Item) -> bool:
+            if b not in empty:
+                empty[b] = self._if_empty(self._bins[b])
+            return empty[b] > item.memory and (not item.disk or disk[self._bins[b]] > item.disk)
+
         return {
             one.name
             for members, item in zip(self._whole, self._items)
-            if not any(
-                empty[b] > item.memory and (disk[self._bins[b]] > item.disk or not item.disk)
-                for b in item.bins
-            )
+            if not any(holds(b, item) for b in item.bins)
             for one in members
         }
 
-    def concerned(self, nodes: Collection[int], names: Collection[str]) -> Evacuation:
-        """Only what shares a node, directly or through others, with `nodes` or with `names`."""
-        reached = {self._position[t] for t in nodes if t in self._position}
-        chosen = {
-            k for k, members in enumerate(self._whole) if any(i.name in names for i in members)
-        }
-        for k in chosen:
-            reached |= self._items[k].bins
-        while True:
-            more = {
-                k
-                for k, item in enumerate(self._items)
-                if k not in chosen and not reached.isdisjoint(item.bins)
-            }
-            if not more:
-                break
-            chosen |= more
-            for k in more:
-                reached |= self._items[k].bins
-        self._whole = [self._whole[k] for k in sorted(chosen)]
-        self._items = [self._items[k] for k in sorted(chosen)]
-        return self
+    def _if_empty(self, node: int) -> float:
+        """MiB of memory that a node would have free without its primaries."""
+        here = self._state.primaries[node].values()
+        return self._state.columns[MEMORY][node] + sum(i.memory for i in here if i.uses_memory)
 
-    def succeeds(self) -> bool | None:
-        """Whether everybody finds a place; None if the search does not tell."""
-        cost, least = self._packed(by_memory=False, most=0)
-        return True if cost == 0 else False if least > 0 else None
+    @property
+    def open(self) -> frozenset[int]:
+        """The nodes that could take something."""
+        return frozenset(self._bins[b] for b in self._open)
 
-    def loss(self) -> Loss:
-        """What is lost at least, as far as the search goes."""
-        return Loss(*self._packed(by_memory=False), *self._packed(by_memory=True))
+    @property
+    def everybody(self) -> Part:
+        """All that leaves."""
+        return Part(self._setting, self._whole, self._items)
 
-    def _packed(self, by_memory: bool, most: float = INFINITE) -> tuple[float, float]:
-        """What is left out, and what must be."""
-        columns = self._state.columns
-        problem = Packing(
-            self._items,
-            [columns[MEMORY][t] - 1 for t in self._bins],
-            [max(0, columns[DISK][t] - 1) for t in self._bins],
-            by_memory,
-            most,
+    def parts(self, left_out: Collection[str] = ()) -> list[Part]:
+        """All but `left_out` (names), those apart who share no node, not even through others.
+
+        Whoever may go nowhere is a part alone.
+        """
+        found: list[tuple[frozenset[int], list[int]]] = []
+        for k, item in enumerate(self._items):
+            if any(one.name in left_out for one in self._whole[k]):
+                continue
+            bins, mine = item.bins, [k]
+            apart = []
+            for other in found:
+                if bins.isdisjoint(other[0]):
+                    apart.append(other)
+                else:
+                    bins, mine = bins | other[0], other[1] + mine
+            found = [*apart, (bins, mine)]
+        return [self._part(sorted(mine)) for _, mine in found]
+
+    def _part(self, chosen: Sequence[int]) -> Part:
+        return Part(
+            self._setting, [self._whole[k] for k in chosen], [self._items[k] for k in chosen]
         )
-        found = problem.solve()
-        self._rules.effort.spend(problem.work)
-        if found.cost < INFINITE and not (self._memory_alone() or self._holds(found.places)):
-            return INFINITE, found.least
-        return found.cost, found.least
-
-    def _memory_alone(self) -> bool:
-        """Whether nothing but memory limits where they go: then the packing is proof."""
-        return not any(
-            one.restricted or (one.local and one.template != "drbd")
-            for members in self._whole
-            for one in members
-        )
-
-    def _holds(self, places: Sequence[int | None]) -> bool:
-        """Whether everybody can be put there by the limits that count when a node fails."""
-        with self._state.trial():
-            for members, place in self._leaving(places):
-                for one in members:
-                    if not self._goes(one, self._bins[place]):
-                        return False
-        return True
-
-    def _leaving(self, places: Sequence[int | None]) -> Iterator[tuple[Sequence[Instance], int]]:
-        """Those that have a place; failovers come first."""
-        found = [(m, place) for m, place in zip(self._whole, places) if place is not None]
-        yield from sorted(found, key=lambda one: one[0][0].template != "drbd")
-
-    def _goes(self, instance: Instance, target: int) -> bool:
-        """Put `instance` on `target`; whether that holds it."""
-        state = self._state
-        nodes = state.where[instance.name]
-        if instance.template == "drbd":
-            state.remove(instance, nodes)
-            state.place(instance, (target, self._node))
-            return state.columns[MEMORY][target] > 0
-        state.remove(instance, nodes[:1])
-        checks = checks_for(PRIMARY, instance, FORCED_LIMITS)
-        if self._kernels.checker(state).primary_refusal(instance, target, checks):
-            return False
-        state.place(instance, (target,))
-        return True

@@ -9,14 +9,17 @@ compared by what is lost before and after.
 
 from __future__ import annotations
 
-from iallocator.n1.loss.evacuation import Evacuation, Loss
+from iallocator.model.columns import MEMORY
+from iallocator.n1.loss.evacuation import Evacuation
+from iallocator.n1.loss.standing import Standing
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Sequence
 
     from iallocator.model.instance import Instance
     from iallocator.model.state import State
+    from iallocator.n1.loss.part import Loss, Part
     from iallocator.n1.rules import Rules
     from iallocator.n1.simulation import Simulation
     from iallocator.scoring import Kernels
@@ -49,35 +52,49 @@ class NoWorse:
         self._leaving = leaving
         self._compares = losses is not None
         self._losses: dict[int, Loss] = {} if losses is None else losses
-        self._hopeless: dict[int, set[str]] = {}
+        self._standings: dict[int, Standing] = {}
 
     def saves(self, node: int) -> bool:
         """Whether the failure of `node` is survived as the state is now."""
-        return self._succeeds(self._evacuation(node), node)
+        return self._succeeds(self._evacuation(node).everybody, node)
 
-    def _succeeds(self, evacuation: Evacuation, node: int) -> bool:
+    def _succeeds(self, part: Part, node: int) -> bool:
         """Whether the search finds room for all, or one after the other does where it gives up."""
-        found = evacuation.succeeds()
+        found = part.succeeds()
         return not self._simulation.lost([node]) if found is None else found
 
     def loss(self, node: int) -> Loss:
         """What the failure of `node` loses as the state is now."""
-        return self._evacuation(node).loss()
+        return self._evacuation(node).everybody.loss()
 
-    def first_worse(self, failing: Sequence[int], instance: Instance, nodes: Nodes) -> int | None:
-        """The first of `failing`, which are in doubt, where `instance` on `nodes` loses more."""
-        compares = self._compares or self._stays_in_group(nodes)
-        worse = self._loses_more if compares else self._takes_what_saves
-        return next((node for node in failing if worse(node, instance, nodes)), None)
-
-    def _stays_in_group(self, nodes: Nodes) -> bool:
-        if self._leaving is None:
-            return False
+    def compares(self, nodes: Nodes) -> bool:
+        """Whether what is lost before and after is compared, with the instance on `nodes`."""
+        if self._compares or self._leaving is None:
+            return self._compares
         all_nodes = self._state.cluster.nodes
         return all_nodes[self._leaving[1][0]].group is all_nodes[nodes[0]].group
 
-    def _evacuation(self, node: int, left_out: Collection[str] = ()) -> Evacuation:
-        return Evacuation(self._state, self._kernels, self._rules, self._simulation, node, left_out)
+    def told(self, node: int, instance: Instance, nodes: Nodes) -> bool | None:
+        """Whether a new `instance` on `nodes` takes what saves somebody, as far as sums tell."""
+        if not self._concerns(node, instance, nodes):
+            return False
+        standing = self._standings.get(node)
+        if standing is None:
+            memory = self._state.columns[MEMORY]
+            standing = self._standings[node] = Standing(self._evacuation(node), node, memory)
+        return standing.is_worse_with(instance, nodes, instance.name in self._rules.units)
+
+    def first_worse(self, failing: Sequence[int], instance: Instance, nodes: Nodes) -> int | None:
+        """The first of `failing`, which are in doubt, where `instance` on `nodes` loses more."""
+        worse = self._loses_more if self.compares(nodes) else self._takes_what_saves
+        return next((node for node in failing if worse(node, instance, nodes)), None)
+
+    def _concerns(self, node: int, instance: Instance, nodes: Nodes) -> bool:
+        takes = instance.local or (instance.uses_memory and instance.memory > 0)
+        return takes or node == nodes[0]
+
+    def _evacuation(self, node: int) -> Evacuation:
+        return Evacuation(self._state, self._kernels, self._rules, self._simulation, node)
 
     def _loses_more(self, node: int, instance: Instance, nodes: Nodes) -> bool:
         """Whether more is lost than before."""
@@ -103,14 +120,13 @@ class NoWorse:
 
     def _takes_what_saves(self, node: int, instance: Instance, nodes: Nodes) -> bool:
         """Whether somebody whom `instance` concerns is lost, and need not be."""
-        itself = node == nodes[0]
-        if not (itself or instance.local or (instance.uses_memory and instance.memory)):
-            return False
-        hopeless = self._hopeless.get(node)
-        if hopeless is None:
-            hopeless = self._hopeless[node] = self._evacuation(node).hopeless()
+        told = self.told(node, instance, nodes)
+        if told is not None:
+            return told
+        left_out = self._standings[node].hopeless - {instance.name}
         with self._state.trial():
             self._state.place(instance, nodes)
-            left = self._evacuation(node, hopeless - {instance.name})
-            near = left.concerned(() if itself else nodes[:1], (instance.name,) if itself else ())
-            return not self._succeeds(near, node)
+            for part in self._evacuation(node).parts(left_out):
+                if part.has(instance.name) if node == nodes[0] else nodes[0] in part.targets:
+                    return not self._succeeds(part, node)
+        return False

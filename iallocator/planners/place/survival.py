@@ -6,7 +6,7 @@ from iallocator.n1.check import N1Cache, N1Check
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from iallocator.n1.loss.evacuation import Loss
+    from iallocator.n1.loss.part import Loss
     from iallocator.placement.context import Context
 
 __all__ = ["Survival"]

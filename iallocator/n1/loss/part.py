@@ -1,0 +1,170 @@
+"""What leaves a failing node and shares the nodes that it may go to: whether all find a place.
+
+Sums first, then exact search; what is found is carried out on the state and held to its limits,
+so that what counts as saved is.
+"""
+
+from __future__ import annotations
+
+from iallocator.limits.node import FORCED_LIMITS, PRIMARY, checks_for
+from iallocator.model.columns import DISK, MEMORY
+from iallocator.n1.loss.packing import Packing
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from iallocator.model.instance import Instance
+    from iallocator.model.state import State
+    from iallocator.n1.loss.packing import Item
+    from iallocator.n1.rules import Rules
+    from iallocator.scoring import Kernels
+
+__all__ = ["Loss", "Part", "Setting"]
+
+INFINITE = float("inf")
+
+
+class Loss:
+    """What a failure loses: what is known to be enough, and what is needed in any case.
+
+    Attributes
+    ----------
+    instances, memory:
+        How many items, and how many MiB, need not find a place for the rest to find one.
+    instances_least, memory_least:
+        Less is impossible.
+    """
+
+    __slots__ = ("instances", "instances_least", "memory", "memory_least")
+
+    def __init__(
+        self, instances: float, instances_least: float, memory: float, memory_least: float
+    ) -> None:
+        self.instances = instances
+        self.instances_least = instances_least
+        self.memory = memory
+        self.memory_least = memory_least
+
+    def exceeds(self, before: Loss) -> bool:
+        """Whether this may be more than was lost before."""
+        return self.instances > before.instances_least or self.memory > before.memory_least
+
+
+class Setting:
+    """Where a failure is looked at: the state, and the nodes (`bins`) that may take over."""
+
+    __slots__ = ("bins", "kernels", "node", "rules", "state")
+
+    def __init__(
+        self, state: State, kernels: Kernels, rules: Rules, node: int, bins: Sequence[int]
+    ) -> None:
+        self.state = state
+        self.kernels = kernels
+        self.rules = rules
+        self.node = node
+        self.bins = bins
+
+
+class Part:
+    """`items` that leave a node, and may go to bins; `whole`: the instances of each.
+
+    Attributes
+    ----------
+    targets:
+        The nodes to which somebody may go.
+    """
+
+    def __init__(
+        self, setting: Setting, whole: Sequence[Sequence[Instance]], items: Sequence[Item]
+    ) -> None:
+        self._setting = setting
+        self._whole = whole
+        self._items = items
+        self.targets = frozenset(setting.bins[b] for item in items for b in item.bins)
+
+    def has(self, name: str) -> bool:
+        """Whether the instance of that name is in it."""
+        return any(one.name == name for members in self._whole for one in members)
+
+    @property
+    def fails_over(self) -> bool:
+        """Whether all have the same one place to go to, their secondary."""
+        return len(self.targets) == 1 and all(m[0].template == "drbd" for m in self._whole)
+
+    def spare(self) -> float:
+        """MiB that each of the targets alone could miss while all find a place.
+
+        Negative where sums do not tell; exact, negative or not, if it `fails_over`.
+        """
+        if not self._memory_alone() or len({item.bins for item in self._items}) != 1:
+            return -INFINITE
+        memory = self._setting.state.columns[MEMORY]
+        room = [max(0, memory[self._setting.bins[b]] - 1) for b in self._items[0].bins]
+        need = max(item.memory for item in self._items)
+        others = sum(item.memory for item in self._items) - need
+        if len(room) == 1:
+            return room[0] - need - others
+        return sum(r - need + 1 for r in room if r >= need) - others - 1
+
+    def succeeds(self) -> bool | None:
+        """Whether everybody finds a place; None if the search does not tell."""
+        cost, least = self._packed(by_memory=False, most=0)
+        return True if cost == 0 else False if least > 0 else None
+
+    def loss(self) -> Loss:
+        """What is lost at least, as far as the search goes."""
+        return Loss(*self._packed(by_memory=False), *self._packed(by_memory=True))
+
+    def _packed(self, by_memory: bool, most: float = INFINITE) -> tuple[float, float]:
+        """What is left out, and what must be."""
+        columns, bins = self._setting.state.columns, self._setting.bins
+        problem = Packing(
+            self._items,
+            [columns[MEMORY][t] - 1 for t in bins],
+            [max(0, columns[DISK][t] - 1) for t in bins],
+            by_memory,
+            most,
+        )
+        found = problem.solve()
+        self._setting.rules.effort.spend(problem.work)
+        if found.cost < INFINITE and not (self._memory_alone() or self._holds(found.places)):
+            return INFINITE, found.least
+        return found.cost, found.least
+
+    def _memory_alone(self) -> bool:
+        """Whether nothing but memory limits where they go: then the packing is proof."""
+        return not any(
+            one.restricted or (one.local and one.template != "drbd")
+            for members in self._whole
+            for one in members
+        )
+
+    def _holds(self, places: Sequence[int | None]) -> bool:
+        """Whether everybody can be put there by the limits that count when a node fails."""
+        with self._setting.state.trial():
+            for members, place in self._leaving(places):
+                for one in members:
+                    if not self._goes(one, self._setting.bins[place]):
+                        return False
+        return True
+
+    def _leaving(self, places: Sequence[int | None]) -> Iterator[tuple[Sequence[Instance], int]]:
+        """Those that have a place; failovers come first."""
+        found = [(m, place) for m, place in zip(self._whole, places) if place is not None]
+        yield from sorted(found, key=lambda one: one[0][0].template != "drbd")
+
+    def _goes(self, instance: Instance, target: int) -> bool:
+        """Put `instance` on `target`; whether that holds it."""
+        state = self._setting.state
+        nodes = state.where[instance.name]
+        if instance.template == "drbd":
+            state.remove(instance, nodes)
+            state.place(instance, (target, self._setting.node))
+            return state.columns[MEMORY][target] > 0
+        state.remove(instance, nodes[:1])
+        checks = checks_for(PRIMARY, instance, FORCED_LIMITS)
+        if self._setting.kernels.checker(state).primary_refusal(instance, target, checks):
+            return False
+        state.place(instance, (target,))
+        return True
