@@ -56,6 +56,9 @@ class Behaviour:
     knows_affinity = True
     """Tags that bind instances to each other count."""
 
+    decides_by_rounding = False
+    """Of equal scores the one wins that rounding leaves lower, as statistics are added up."""
+
     recreates_in_place = True
     """What an instance uses whose disks are created anew is free for it, in its group."""
 

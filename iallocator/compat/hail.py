@@ -24,6 +24,7 @@ class HailBehaviour(Behaviour):
     warns_in_info = False
     tells_nearest = False
     knows_affinity = False
+    decides_by_rounding = True
     recreates_in_place = False
     prefers_last_group = True
     names_unallocable = False

@@ -231,9 +231,27 @@ class Evaluator:
             self._working, self.settings.strategy, self.group, instance, candidates, present,
             primary_given,
         )  # fmt: skip
+        if self._decides_by_rounding(found.candidates):
+            from iallocator.scoring.rounding import decided_now
+
+            found.candidates = decided_now(
+                self._working.state, self.scope.nodes, instance, found.candidates
+            )
         if self._working.trace is not None:
             self._working.trace.ranked(self, instance, found)
         return found
+
+    def decided(self, instance: Instance, candidates: Candidates) -> Candidates:
+        """`candidates` for a new instance, ranked by score; equals decided as behaviour has it."""
+        if not self._decides_by_rounding(candidates):
+            return candidates
+        from iallocator.scoring.rounding import decided
+
+        return decided(self._working.state, self.scope.nodes, instance, candidates)
+
+    def _decides_by_rounding(self, candidates: Candidates) -> bool:
+        by_score = self.settings.strategy == "score"
+        return by_score and candidates.feasible > 1 and self.settings.behaviour.decides_by_rounding
 
     def takes_primary(self, instance: Instance, index: int) -> bool:
         """Whether node `index` can be the primary of `instance` by its limits alone."""

@@ -7,7 +7,6 @@ from iallocator.placement.results import GroupPlacements
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
-    from typing import Any
 
     from iallocator.model.instance import Instance
     from iallocator.placement.context import Context
@@ -59,7 +58,7 @@ def place_new(
     ranked = rows if counted else (candidates.ranked(),)
     best, refused, lost = _keeping_n1(ranked, accepts, judged)
     failures = dict(candidates.failures)
-    best.sort(key=_score)
+    best = candidates.in_order(best)
     if lost:
         failures["FailN1"] = lost
     if settings.top > 1 and best:
@@ -88,7 +87,8 @@ def _scored(
 ) -> tuple[Candidates, dict[tuple[int, ...], float]]:
     """`candidates` by what they lose, or by score and prices; scores where these are others."""
     if not by_losses:
-        return context.bonds.with_soft_costs(instance, candidates)
+        found, scores = context.bonds.with_soft_costs(instance, candidates)
+        return evaluator.decided(instance, found), scores
     from iallocator.ranking import lost_allocations
 
     return lost_allocations.rank(
@@ -178,7 +178,3 @@ def _top(
 
 def _anything(instance: Instance, nodes: tuple[int, ...]) -> bool:
     return True
-
-
-def _score(placement: Placement) -> Any:
-    return placement[0]

@@ -83,6 +83,10 @@ class Candidates:
         for *_, placement in heapq.merge(*(keyed(number) for number in range(self.rows()))):
             yield placement
 
+    def in_order(self, placements: list[Placement]) -> list[Placement]:
+        """`placements` of several rows, in the order of those, best first."""
+        return sorted(placements, key=_score)
+
 
 class ListedCandidates(Candidates):
     """Candidates held as lists: what the scalar kernel returns."""

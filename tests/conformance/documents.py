@@ -9,18 +9,23 @@ from __future__ import annotations
 from random import Random
 from typing import Any
 
+from .alike import alike
 from .instances import populate, settle
 from .nodes import cluster_tags, groups, nodes, policy
 from .profiles import KINDS, Profile, draw
 from .requests import BUILDERS
 
-__all__ = ["EXHAUSTED", "KINDS", "document"]
+__all__ = ["ALIKE", "EXHAUSTED", "KINDS", "document"]
 
 Json = dict[str, Any]
 
 SUFFIX = "-exhausted"
 EXHAUSTED = tuple(kind + SUFFIX for kind in ("relocate", "node-evacuate", "change-group"))
 """Kinds of documents of a cluster that has hardly any memory left, see `_exhaust`."""
+
+SAME = "-alike"
+ALIKE = tuple(kind + SAME for kind in KINDS if kind != "allocate-secondary")
+"""Kinds of documents of equal nodes, see `alike`."""
 
 
 def document(seed: int, kind: str) -> Json:
@@ -31,7 +36,7 @@ def document(seed: int, kind: str) -> Json:
     seed
         Any integer; the same seed gives the same document, for ever.
     kind
-        One of `KINDS` or `EXHAUSTED`.
+        One of `KINDS`, `EXHAUSTED` or `ALIKE`.
 
     Returns
     -------
@@ -43,6 +48,8 @@ def document(seed: int, kind: str) -> Json:
         _exhaust(Random(f"{kind}/{seed}"), made)
         return made
     rng = Random(f"{kind}/{seed}")
+    if kind in ALIKE:
+        return next(made for made in iter(lambda: alike(rng, kind.removesuffix(SAME)), 0) if made)
     while True:
         profile = draw(rng, kind)
         result = cluster(rng, profile, kind)

@@ -16,7 +16,6 @@ CPU_SPEED = "a node's cpu_speed is not 1: hail does not read it"
 OWN_GROUP = "an instance of the batch names its own group: hail does not read it"
 AUTO_BALANCE = "an instance is not auto-balanced: hail does not read it"
 START_N1 = "hail 3.0.2 judges a node's N+1 by another figure at the start"
-TIE = "equal scores, where hail's rounding decides"
 NO_NUMBER = "hail's score is not a number: exclusive storage without spindles"
 LOST_ALLOCATIONS = "lost allocations rank a group: hail tests no N+1 then"
 

@@ -123,48 +123,7 @@ def check_document(request: Json, mode: Mode, program: Program = ours) -> str | 
         return compare.batch_differences(found)
     if not mode.same_place:
         return compare.best_score_differences(found, expected)
-    differences = compare.differences(found, expected)
-    if differences and _is_tie(request, mode, program, expected):
-        return fairness.TIE
-    return differences
-
-
-def _is_tie(request: Json, mode: Mode, program: Program, expected: Answer) -> bool:
-    """Tell whether hail's own choice scores the same with us, to the last decimal shown.
-
-    Where nodes differ and scores do not, hail's running sums decide in the sixteenth
-    decimal.  An allocation is asked again with hail's nodes alone; of several moves the
-    first that differs counts, since the others follow from it.
-    """
-    if not expected.success:
-        return False
-    if request["request"]["type"] in ("node-evacuate", "change-group"):
-        return _is_tie_of_moves(program(request, (*mode.ours, "--top=1000")), expected)
-    if request["request"]["type"] != "allocate":
-        return False
-    free = program(request, mode.ours)
-    only = f"--restrict-allocation-to={','.join(expected.result)}"
-    bound = program(request, (*mode.ours, only))
-    return (
-        free.success
-        and bound.success
-        and compare.best_score(free) == compare.best_score(bound)
-        and compare.close(compare.best_score(free), compare.best_score(expected))
-    )
-
-
-def _is_tie_of_moves(found: Answer, expected: Answer) -> bool:
-    """Tell whether the first move that differs ends, as hail makes it, with our score."""
-    entries = {entry["instance"]: entry for entry in found.solutions}
-    for mine, theirs in zip(found.result[0], expected.result[0]):
-        if mine != theirs:
-            scores = [
-                option["score"]
-                for option in entries[mine[0]].get("alternatives", ())
-                if option["nodes"] == theirs[2]
-            ]
-            return mine[:2] == theirs[:2] and scores == [entries[mine[0]]["score"]]
-    return False
+    return compare.differences(found, expected)
 
 
 def _left_out(request: Json, mode: Mode) -> str:

@@ -30,6 +30,10 @@ DOCUMENTS = {
     ("relocate-exhausted", "hail"): 25,
     ("change-group", "hail"): 75,
     ("change-group", "no-capacity-checks"): 25,
+    ("allocate-alike", "hail"): 50,
+    ("relocate-alike", "hail"): 50,
+    ("node-evacuate-alike", "hail"): 25,
+    ("change-group-alike", "hail"): 25,
 }
 CHUNKS = [
     (kind, mode, start)

@@ -57,6 +57,8 @@ def test_case_with_tables_reversed_has_the_same_answer(case: Path) -> None:
     stored = json.loads(Path(found.response).read_text(encoding="utf-8"))
     if "error" in stored:
         pytest.skip("there is no answer")
+    if "--compat hail" in " ".join(found.options()):
+        pytest.skip("hail goes by the order of the document")
     document: dict[str, Any] = json.loads(Path(found.request).read_bytes())
     for table in TABLES:
         if table in document:
