@@ -16,7 +16,7 @@ from iallocator.transition.step import CREATE, FAILOVER, START
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
     from random import Random
 
     from iallocator.constraints.outlook import Pair
@@ -31,18 +31,28 @@ __all__ = ["wrong_moments"]
 
 
 def wrong_moments(
-    state: State, transition: Transition, limits: PlanLimits, rounds: int, seed: int = 0
+    state: State,
+    transition: Transition,
+    limits: PlanLimits,
+    rounds: int,
+    seed: int = 0,
+    over: Callable[[], bool] = lambda: False,
 ) -> list[str]:
     """What is wrong at some moment of a transition that begins at `state`; [] if nothing is.
 
-    With as many steps side by side as the waits allow, and in `rounds` random orders.
+    With as many steps side by side as the waits allow, and in `rounds` random orders; when
+    the time is `over`, in no more than one of those.
     """
     from random import Random
 
     moments = _Moments(state, transition, limits)
+    problems = list(moments.walk(_events(transition, None)))
     rng = Random(seed)
-    walks = [_events(transition, None), *(_events(transition, rng) for _ in range(rounds))]
-    return list(dict.fromkeys(text for walk in walks for text in moments.walk(walk)))
+    for k in range(rounds):
+        if k and over():
+            break
+        problems += moments.walk(_events(transition, rng))
+    return list(dict.fromkeys(problems))
 
 
 def _events(transition: Transition, rng: Random | None) -> Iterator[tuple[int, bool]]:
@@ -130,6 +140,7 @@ class _Moments:
     def walk(self, events: Iterable[tuple[int, bool]]) -> Iterator[str]:
         """What is wrong at some moment of the walk."""
         at = {name: set(homes) for name, homes in self._first.items()}
+        present = self._counted({n: self._unshared(n, homes) for n, homes in at.items()})
         pending = Counter(step.name for step in self._steps.values() if self._starts(step))
         for number, begins in events:
             step = self._steps[number]
@@ -143,9 +154,12 @@ class _Moments:
                             yield f"step {number}: {name} starts, and must start after {leader}"
                 new = _running(step.after, step.instance) - at.get(name, set())
                 at[name] = at.get(name, set()) | new
+                present.update(self._counted({name: self._unshared(name, new)}))
                 for node in new:
-                    yield from self._met(number, step, node, at)
+                    yield from self._met(number, step, node, at, present)
             else:
+                gone = at.get(name, set()) - _running(step.after, step.instance)
+                present.subtract(self._counted({name: self._unshared(name, gone)}))
                 at[name] = _running(step.after, step.instance)
                 pending[name] -= self._starts(step)
 
@@ -157,17 +171,27 @@ class _Moments:
         dead = step.before is not None and nodes[step.before.nodes[0]].offline
         return step.kind in (CREATE, START) or (step.kind == FAILOVER and dead)
 
-    def _met(self, number: int, step: Step, node: int, at: dict[str, set[int]]) -> Iterator[str]:
-        """Whom an instance meets that may be on `node` from now on, and must not."""
+    def _unshared(self, name: str, nodes: set[int]) -> set[int]:
+        """Those of `nodes` on which the instance may not be met."""
+        return {node for node in nodes if (name, node) not in self._shares}
+
+    def _met(
+        self,
+        number: int,
+        step: Step,
+        node: int,
+        at: dict[str, set[int]],
+        present: Counter[tuple[int, str]],
+    ) -> Iterator[str]:
+        """Whom an instance meets that may be on `node` from now on, and must not.
+
+        `present`: how many with an exclusion tag are on a node, those left out who may meet.
+        """
         if (step.name, node) in self._shares:  # and whoever meets it there is not asked either
             return
         where = self._state.cluster.nodes[node].name
         for tag in self._tags.get(step.name, ()):
-            count = sum(
-                node in homes and tag in self._tags.get(n, ()) and (n, node) not in self._shares
-                for n, homes in at.items()
-            )
-            if count > max(1, self._most[node, tag]):
+            if present[node, tag] > max(1, self._most[node, tag]):
                 told = f"{step.name} meets another with exclusion tag {tag} on {where}"
                 yield f"step {number}: {told}"
         for bond in self._apart(step.name):

@@ -20,7 +20,7 @@ from iallocator.transition.verify import check
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from iallocator.constraints.relations import Relations
     from iallocator.model.state import State
@@ -147,16 +147,20 @@ def _carry(state: State, moves: Sequence[PlannedMove]) -> None:
 
 
 def verify_transition(
-    state: State, transition: Transition, limits: PlanLimits, rounds: int = 10
+    state: State,
+    transition: Transition,
+    limits: PlanLimits,
+    rounds: int = 10,
+    over: Callable[[], bool] = lambda: False,
 ) -> list[str]:
     """What is wrong with a transition that begins at `state`; [] if nothing is.
 
     It is executed in the order of its numbers and in `rounds` random ones that its waits
     allow, in which nobody meets whom it must not; where they all end must be as good as where
-    the plan has to end.
+    the plan has to end.  `over` says whether there is no time for more than one of those.
     """
-    problems = check(state, transition, rounds)
-    problems += wrong_moments(state, transition, limits, rounds)
+    problems = check(state, transition, rounds, over=over)
+    problems += wrong_moments(state, transition, limits, rounds, over=over)
     steps = [step for step in transition.steps if step.action.instance is not None]
     moved = [(step.action.name, _concerned(step.action)) for step in steps]
     outcome = Outcome(state, moved, limits)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from bisect import insort
+
 from iallocator.transition.execution import Execution
 from iallocator.transition.resources import describe_amount, room
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from iallocator.model.state import State
     from iallocator.transition.resources import Amounts
@@ -16,34 +18,58 @@ if TYPE_CHECKING:
 __all__ = ["check", "linear", "side_by_side"]
 
 
-def check(state: State, transition: Transition, rounds: int = 10, seed: int = 0) -> list[str]:
+def check(
+    state: State,
+    transition: Transition,
+    rounds: int = 10,
+    seed: int = 0,
+    over: Callable[[], bool] = lambda: False,
+) -> list[str]:
     """What is wrong with a transition that begins at `state`; an empty list if nothing is.
 
     It is executed in the order of its numbers and in `rounds` random orders that the
-    waits allow, one step after the other and with steps that overlap.
+    waits allow, one step after the other and with steps that overlap; when the time is
+    `over`, in no more than one.
     """
     from random import Random
 
     rng = Random(seed)
     problems = linear(state, transition.steps)
-    for _ in range(rounds):
+    for k in range(rounds):
+        if k and over():
+            break
         problems += linear(state, shuffled(transition, rng))
         problems += side_by_side(room(state), transition, rng)
     return list(dict.fromkeys(problems))
 
 
+class _Waits:
+    """Which steps of a transition may begin, by the steps that are done."""
+
+    def __init__(self, transition: Transition) -> None:
+        self._open = {step.number: len(set(step.after)) for step in transition.steps}
+        self._followers: dict[int, list[int]] = {number: [] for number in self._open}
+        for step in transition.steps:
+            for number in set(step.after):
+                self._followers[number].append(step.number)
+        self.ready = sorted(number for number, count in self._open.items() if not count)
+
+    def done(self, number: int) -> None:
+        """A step has ended; `ready` stays sorted."""
+        for follower in self._followers[number]:
+            self._open[follower] -= 1
+            if not self._open[follower]:
+                insort(self.ready, follower)
+
+
 def shuffled(transition: Transition, rng: object) -> list[ScheduledStep]:
     """The steps in a random order that the waits allow; `rng` is a `random.Random`."""
-    waiting = {step.number: set(step.after) for step in transition.steps}
+    waits, order = _Waits(transition), []
     by_number = {step.number: step for step in transition.steps}
-    order = []
-    while waiting:
-        ready = sorted(number for number, after in waiting.items() if not after)
-        chosen = rng.choice(ready)  # type: ignore[attr-defined]
+    while waits.ready:
+        chosen = waits.ready.pop(rng.randrange(len(waits.ready)))  # type: ignore[attr-defined]
         order.append(by_number[chosen])
-        del waiting[chosen]
-        for after in waiting.values():
-            after.discard(chosen)
+        waits.done(chosen)
     return order
 
 
@@ -52,33 +78,35 @@ def side_by_side(left: Amounts, transition: Transition, rng: object) -> list[str
 
     `left`: what every node has at first; it is changed.
     """
-    problems = []
-    waiting = {step.number: set(step.after) for step in transition.steps}
+    problems: list[str] = []
+    waits = _Waits(transition)
     by_number = {step.number: step for step in transition.steps}
     running: list[int] = []
-    while waiting or running:
-        ready = sorted(number for number, after in waiting.items() if not after)
-        chosen = rng.choice([*ready, *running])  # type: ignore[attr-defined]
-        action = by_number[chosen].action
-        if chosen in waiting:
-            del waiting[chosen]
+    while waits.ready or running:
+        which = rng.randrange(len(waits.ready) + len(running))  # type: ignore[attr-defined]
+        if which < len(waits.ready):
+            chosen = waits.ready.pop(which)
             running.append(chosen)
-            for key, more in action.takes.items():
-                if key not in left:
-                    continue
-                left[key] -= more
-                if left[key] < 0:
-                    node = transition.cluster.nodes[key[0]].name
-                    lacking = describe_amount(key[1], -left[key])
-                    problems.append(f"step {chosen}: {action.name} lacks {lacking} on {node}")
+            problems += _taken(left, transition, by_number[chosen])
             continue
-        running.remove(chosen)
-        for key, less in action.frees.items():
+        chosen = running.pop(which - len(waits.ready))
+        for key, less in by_number[chosen].action.frees.items():
             if key in left:
                 left[key] += less
-        for after in waiting.values():
-            after.discard(chosen)
+        waits.done(chosen)
     return problems
+
+
+def _taken(left: Amounts, transition: Transition, step: ScheduledStep) -> Iterator[str]:
+    """Take what a step needs from what is `left`; say what is lacking."""
+    for key, more in step.action.takes.items():
+        if key not in left:
+            continue
+        left[key] -= more
+        if left[key] < 0:
+            node = transition.cluster.nodes[key[0]].name
+            lacking = describe_amount(key[1], -left[key])
+            yield f"step {step.number}: {step.action.name} lacks {lacking} on {node}"
 
 
 def linear(state: State, steps: Sequence[ScheduledStep]) -> list[str]:

@@ -7,10 +7,12 @@ import subprocess
 import sys
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
 from iallocator.cli import main
+from iallocator.deadline import TimeIsUp
 from iallocator.planners.check.findings import KINDS
 from tests import builders
 from tests.schemas import conforms
@@ -268,3 +270,16 @@ def test_check_without_simulation_loads_no_array_library(tmp_path: Path) -> None
     arguments = ["check", "--no-simulation", str(path)]
     done = subprocess.run([sys.executable, "-c", script, *arguments], check=False)
     assert done.returncode == 0
+
+
+def test_check_out_of_time_before_balancing_begins_still_tells_what_is_wrong(
+    tmp_path: Path, capsys: Output, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The health is shown, nothing is planned, and stderr says why; not 130, as after Ctrl-C."""
+    monkeypatch.setattr("iallocator.planners.balance.balance._name", Mock(side_effect=TimeIsUp))
+    path = stored(tmp_path, [node("n1", offline="Y"), node("n2")], [instance("i", "n1", "n2")])
+    assert main(["check", "--json", "-t", path]) == 1
+    said = capsys.readouterr()
+    assert findings(json.loads(said.out))
+    assert json.loads(said.out)["moves"] == []
+    assert "time is up before balancing was at its end" in said.err

@@ -19,7 +19,7 @@ from iallocator.commands.shared.plan_output import (
     write_html,
 )
 from iallocator.commands.shared.progress import progress_line, say_plan
-from iallocator.deadline import BROKEN_OFF, GRACE, TIME_IS_UP, Alarm
+from iallocator.deadline import BROKEN_OFF, GRACE, TIME_IS_UP, Alarm, TimeIsUp
 from iallocator.errors import UsageError, tell
 from iallocator.files import WholeOutput
 from iallocator.options.table import Option
@@ -126,19 +126,32 @@ def _source(settings: Settings, positional: Sequence[str]) -> Source:
 
 def _balanced(source: Source, settings: Settings, whole: Alarm) -> GroupPlans:
     """What balancing every group would do, for a share of the time; nothing if not tried."""
+    from iallocator.model.state import State
+    from iallocator.planners.result import GroupPlans
+
+    try:
+        with (
+            progress_line("balancing"),
+            Alarm(settings.planning_seconds * BALANCING) as alarm,
+        ):
+            return _tried(source, settings, whole, alarm)
+    except TimeIsUp as stop:  # before the first group was begun
+        return GroupPlans("balance", State(source.cluster), stop=stop)
+
+
+def _tried(source: Source, settings: Settings, whole: Alarm, alarm: Alarm) -> GroupPlans:
+    """What balancing finds until `alarm` rings, if it is to be tried at all."""
     from iallocator.commands.shared.source import settled
     from iallocator.planners.balance.balance import balance_cluster
 
-    seconds = settings.planning_seconds * BALANCING
-    with progress_line("balancing"), Alarm(seconds) as alarm:
-        wanted = balance_options.balance_options_of(settings, settled(settings, source), alarm)
-        longest = wanted.limits.max_length
-        if settings.no_simulation or settings.machine_readable:
-            wanted.limits.max_length = 0
+    wanted = balance_options.balance_options_of(settings, settled(settings, source), alarm)
+    longest = wanted.limits.max_length
+    if settings.no_simulation or settings.machine_readable:
+        wanted.limits.max_length = 0
+    done = balance_cluster(source.cluster, wanted, say_plan)
+    if _to_balance_after_all(done, settings, whole):
+        wanted.limits.max_length = longest
         done = balance_cluster(source.cluster, wanted, say_plan)
-        if _to_balance_after_all(done, settings, whole):
-            wanted.limits.max_length = longest
-            done = balance_cluster(source.cluster, wanted, say_plan)
     return done
 
 

@@ -158,7 +158,7 @@ def run_planner(settings: Settings, positional: Sequence[str], planner: Planner)
     except KeyboardInterrupt:  # before anything was found
         return INTERRUPTED
     with WholeOutput():
-        status, plan = _show(done, planner, source, settings, effective)
+        status, plan = _show(done, planner, source, settings, effective, alarm)
     if plan is None or not settings.execute:
         return status
     return max(status, _carry_out(done, plan, planner, settings, load))
@@ -170,6 +170,7 @@ def _show(
     source: Source,
     settings: Settings,
     effective: options.Settings,
+    alarm: Alarm,
 ) -> tuple[int, Json | None]:
     """Verify the plan and show what of it stands the test.
 
@@ -186,7 +187,7 @@ def _show(
         note_broken(done.before, done.moves, limits.relations)
     plan = None
     with progress_line("checking the plan"):
-        problems, sound = _verified(done, limits, ROUNDS if settings.verify_plan else 0)
+        problems, sound = _verified(done, limits, _rounds(settings), alarm)
     promises = planner.broken_promises(source, effective, done) if sound and not problems else []
     if promises or not sound:
         problems += promises
@@ -235,10 +236,17 @@ def _limits(done: PlanResult, settings: options.Settings, min_disk: float) -> Pl
     )
 
 
-def _verified(done: PlanResult, limits: PlanLimits, rounds: int) -> tuple[list[str], bool]:
+def _rounds(settings: Settings) -> int:
+    return ROUNDS if settings.verify_plan else 0
+
+
+def _verified(
+    done: PlanResult, limits: PlanLimits, rounds: int, alarm: Alarm
+) -> tuple[list[str], bool]:
     """What is wrong with a plan, and whether what is left of it may be printed.
 
     A plan that bears it is cut before the first move that is wrong, as often as it takes.
+    Once `alarm` rings only one more order of the steps is tried, which is told.
     """
     from iallocator.planners.verify import verify_moves, verify_transition
 
@@ -252,7 +260,16 @@ def _verified(done: PlanResult, limits: PlanLimits, rounds: int) -> tuple[list[s
         reason = f"move {first.number} does not stand the test: {first.text}"
         if not done.keep(first.number - 1, reason):
             return told, False
-    wrong = verify_transition(done.before, done.transition, limits, rounds)
+    late: list[bool] = []
+
+    def over() -> bool:
+        if alarm.over():
+            late.append(True)
+        return bool(late)
+
+    wrong = verify_transition(done.before, done.transition, limits, rounds, over)
+    if late:
+        tell(f"iallocator: {TIME_IS_UP} before all {rounds} other orders of the steps were tried")
     return told + wrong, not wrong
 
 
