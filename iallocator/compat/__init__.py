@@ -85,6 +85,9 @@ class Behaviour:
     fails_over_to_offline = False
     """A failover does not ask whether the secondary is online."""
 
+    copies_from_offline = False
+    """A new secondary does not ask whether the primary is there to copy the disks from."""
+
     # What candidates are held to
 
     spares_soft_limits_of_secondaries = True

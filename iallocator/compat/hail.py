@@ -33,6 +33,7 @@ class HailBehaviour(Behaviour):
     tries_other_groups = False
     offers_offline_secondaries = True
     fails_over_to_offline = True
+    copies_from_offline = True
     spares_soft_limits_of_secondaries = False
     spares_soft_limits_after_group = False
     holds_moves_to_n1 = False

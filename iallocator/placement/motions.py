@@ -100,6 +100,10 @@ class Motions:
         motion = self._usual if all(map(self._is_up, present)) else self._forced
         return Motions(self.new, motion, motion, self._leaving)
 
+    def reaches(self, node: Node) -> bool:
+        """Whether disks can be copied from `node`: it may be drained, but not offline."""
+        return not node.offline or node.index in self._leaving
+
     def _is_up(self, node: Node) -> bool:
         return node.online or node.index in self._leaving
 

@@ -66,6 +66,9 @@ def move_secondary(
     state = context.state
     present = state.where[instance.name]
     others = [index for index in targets if index not in present]
+    if not _reaches(context, present[0]):
+        name = context.cluster.nodes[present[0]].name
+        return MoveResult(message=f"Its disks cannot be copied: its primary {name} is offline")
     if not others:
         return MoveResult(message="Can't find any good node: no nodes available")
     unreached = _unreached(context, instance, others)
@@ -181,6 +184,13 @@ def _no_pair(why: str, failures: dict[str, int]) -> MoveResult:
 def _may_take_over(context: Context, node: int) -> bool:
     """Whether Ganeti would let an instance fail over to the node; hail does not ask."""
     return context.cluster.nodes[node].online or context.settings.behaviour.fails_over_to_offline
+
+
+def _reaches(context: Context, primary: int) -> bool:
+    """Whether Ganeti could copy disks from the node; hail does not ask."""
+    if context.settings.behaviour.copies_from_offline:
+        return True
+    return not context.cluster.nodes[primary].offline
 
 
 def _outcome(

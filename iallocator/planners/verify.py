@@ -9,13 +9,14 @@ last of those that belong together, soft limits and musts; in the end what
 from __future__ import annotations
 
 from iallocator.limits.node import ALL_LIMITS, PRIMARY, SECONDARY, checks_for
+from iallocator.model.constraints.constraint import TOGETHER
 from iallocator.planners.moments import wrong_moments
 from iallocator.planners.outcome import Outcome
 from iallocator.planners.plan import ends_of_units
 from iallocator.transition.execution import Execution, view_of
 from iallocator.transition.paths import chain
 from iallocator.transition.resources import Place
-from iallocator.transition.step import FENCE, STOP
+from iallocator.transition.step import FENCE, REPLACE_DISKS, STOP
 from iallocator.transition.verify import check
 
 TYPE_CHECKING = False
@@ -61,6 +62,7 @@ def verify_moves(state: State, moves: Sequence[PlannedMove], limits: PlanLimits)
         execution = Execution(state, limits.leaving, limits.coming)
         census = None if limits.relations is None else limits.relations.live(state)
         held: dict[str, int | None] = {}
+        final = {move.instance.name: number for number, move in enumerate(moves, start=1)}
         first = {move.instance.name: state.where.get(move.instance.name) for move in moves}
         for number, (move, last) in enumerate(zip(moves, ends_of_units(moves)), start=1):
             home = limits.returns and move.after == first[move.instance.name]
@@ -71,11 +73,14 @@ def verify_moves(state: State, moves: Sequence[PlannedMove], limits: PlanLimits)
             held.setdefault(move.instance.name, move.before[0])
             if last and limits.relations is not None and census is not None:
                 broken = limits.relations.newly_broken(held, state.where, census.now())
-                texts = (f"{name}: must be {bond.text}" for name, bond in broken)
+                texts = (
+                    f"{name}: must be {bond.text}"
+                    for name, bond in broken
+                    if bond.kind != TOGETHER or final.get(bond.other, 0) <= number
+                )  # who still follows is judged when it has come
                 problems += (Problem("move", number, text) for text in texts)
                 held = {}
         ends = [*outcome.of_instances(state), *outcome.of_nodes(state)]
-    final = {move.instance.name: number for number, move in enumerate(moves, start=1)}
     problems += (Problem("move", final.get(name, len(moves)), text) for name, text in ends)
     problems += _losses(state, moves, outcome)
     told = {str(problem): problem for problem in problems}
@@ -91,9 +96,20 @@ def _made(
         yield f"{instance.name}: {STUCK}"
     start = Place(move.before, instance.uses_memory)
     for step in chain(instance, start, move.steps, state.cluster):
+        yield from _uncopied(state, step, limits)
         yield from execution.carry_out(step)
     if state.where.get(instance.name) == move.after and not home:
         yield from (f"{instance.name}: {text}" for text in _soft(state, move, limits))
+
+
+def _uncopied(state: State, step: Step, limits: PlanLimits) -> Iterator[str]:
+    """Disks that are to be copied off a node that is not there."""
+    if step.kind != REPLACE_DISKS or limits.settings.behaviour.copies_from_offline:
+        return
+    assert step.before is not None
+    source = step.before.nodes[0]
+    if state.cluster.nodes[source].offline and source not in (*limits.coming, *limits.leaving):
+        yield f"{step.name}: its disks cannot be copied, its primary is offline"
 
 
 def _soft(state: State, move: PlannedMove, limits: PlanLimits) -> Iterator[str]:
@@ -174,6 +190,9 @@ def verify_transition(
         problems += (f"in the end: {text}" for _, text in outcome.of_nodes(state))
         problems += (f"in the end: {text}" for _, text in outcome.soft(state))
         problems += (f"in the end: {text}" for text in outcome.lost(state).values())
+    for step in steps:
+        texts = _uncopied(state, step.action, limits)
+        problems += (f"step {step.number}: {text}" for text in texts)
     if limits.relations is not None:
         problems += _stopped(state, transition.steps, limits.relations)
     return problems

@@ -111,18 +111,20 @@ class Separations:
         a while: off dead nodes, and among those that move as one.
         """
         left, told = dict(self.room), []
+        lent: Amounts = {}
         shares: set[tuple[str, int]] = set()
         for step in sequence:
             for key in (key for key in step.takes if key in left):
-                if left[key] < 1:
-                    self.room[key] += 1 - left[key]
-                    left[key] = 1
+                left[key] -= 1
+                if left[key] < 0:
+                    lent[key] = max(lent.get(key, 0), -left[key])
                     shares.add((step.name, _home(step)))
                     node = self._state.cluster.nodes[key[0]].name
                     told.append(f"{step.name} shares {node} for a while: {key[1]}")
-                left[key] -= 1
             for key in (key for key in step.frees if key in left):
                 left[key] += 1
+        for key, amount in lent.items():
+            self.room[key] += amount
         self.shares |= shares
         return told
 

@@ -192,3 +192,21 @@ def test_those_apart_by_failure_domain_wait_for_each_other() -> None:
     transition = plan_transition(state, {"vm1": (3,), "vm2": (0,)}, demands=demands)
     kinds = sorted(step.action.kind for step in transition.steps)
     assert kinds == ["failover", "migrate", "start", "stop"]
+
+
+def test_each_who_shares_a_node_for_a_while_is_told() -> None:
+    """Two come to their mirror off a dead node, one after the other; a third stays there."""
+    stays, one, other = (
+        machine(name, nodes, 1) for name, nodes in (("a", (1, 3)), ("b", (0, 1)), ("c", (0, 1)))
+    )
+    for each in (stays, one, other):
+        each.exclusion = ("role:a",)
+    state = State(make_cluster(4, [stays, one, other]))
+    wanted = {"b": (2, 1), "c": (3, 1)}
+    moves = [(each, (0, 1), shortest((0, 1), wanted[each.name], bool)) for each in (one, other)]
+    separations = Separations(state, wanted)
+    transition = transition_of_moves(state.cluster, room(state), moves, separations=separations)
+    assert transition.remarks == [
+        f"{name} shares node2 for a while: exclusion tag role:a" for name in "bc"
+    ]
+    assert transition.shares == {("b", 1), ("c", 1)}

@@ -56,8 +56,16 @@ class MoveLimits:
         """Whether `instance` may come from `before` to `after`, migration tags included."""
         if before[:1] != after[:1] and may_not_receive(self._state.cluster, before[0], after[:1]):
             return False
+        if self._copies_from_offline(before, after):
+            return False
         changed = before[:1] != after[:1], before[1:] != after[1:]
         return self._failing(instance, before, after, *changed) is None
+
+    def _copies_from_offline(self, before: Nodes, after: Nodes) -> bool:
+        """Whether only the mirror is new, and the primary is not there to copy it from."""
+        if before[:1] != after[:1] or before[1:] == after[1:]:
+            return False
+        return not self._motions.reaches(self._state.cluster.nodes[before[0]])
 
     def refusal(
         self, instance: Instance, before: Nodes, after: Nodes, primary: bool, mirror: bool

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from iallocator.compat import Behaviour
+    from iallocator.model.cluster import Node
     from iallocator.model.moves import ElementaryMove
     from iallocator.placement.motions import Motions
 
@@ -41,6 +42,11 @@ class MoveKind:
     def targeted(self) -> bool:
         """Whether it has a target node at all."""
         return self.letters != ("f",)
+
+    @property
+    def copies_first(self) -> bool:
+        """Whether the present primary must be there to copy its disks from."""
+        return self.letters[0] == "r"
 
     @property
     def mirror_leads(self) -> bool:
@@ -153,8 +159,19 @@ class MoveRules:
         options: dict[str, Any] = {name: getattr(self, name) for name in self.__slots__}
         return MoveRules(**options | changes)
 
-    def allows(self, kind: MoveKind, primary_online: bool, secondary_online: bool) -> bool:
-        """Whether instances on nodes in this condition may make a move of `kind`."""
+    def allows_of(self, kind: MoveKind, primary: Node, secondary: Node) -> bool:
+        """Whether an instance on these nodes may make a move of `kind`."""
+        return self.allows(kind, primary.online, secondary.online, self.motions.reaches(primary))
+
+    def allows(
+        self, kind: MoveKind, primary_online: bool, secondary_online: bool, primary_up: bool
+    ) -> bool:
+        """Whether instances on nodes in this condition may make a move of `kind`.
+
+        ``online`` nodes are up and may take instances; those that are drained are only ``up``.
+        """
+        if kind.copies_first and not (primary_up or self.behaviour.copies_from_offline):
+            return False
         if self.evacuate_only and primary_online and secondary_online:
             return False
         if kind.drbd and kind.targeted and not self.disk_moves:

@@ -23,9 +23,9 @@ __all__ = ["kinds_to", "possible"]
 def kinds_to(state: State, instance: Instance, target: int, rules: MoveRules) -> Iterator[MoveKind]:
     """The kinds of moves that `rules` allow and that make `target` the primary."""
     nodes, present = state.cluster.nodes, state.where[instance.name]
-    online = nodes[present[0]].online, nodes[present[-1]].online
+    ends = nodes[present[0]], nodes[present[-1]]
     for kind in KINDS:
-        if kind.drbd != (len(present) > 1) or not rules.allows(kind, *online):
+        if kind.drbd != (len(present) > 1) or not rules.allows_of(kind, *ends):
             continue
         if kind.targeted == (target in present):
             continue

@@ -172,7 +172,7 @@ class Mover:
         context = self.context
         refusals = self._refusals_of(group)
         key = instance.shape
-        if refusals.hold(key, nodes):
+        if refusals.hold(key, nodes) or self._meets(instance, nodes[0]):
             return None
         if self.ranking.twins and refusals.count(instance.memory) >= PATIENCE:
             self.hasty = True
@@ -184,6 +184,19 @@ class Mover:
             return MoveOption(0.0, nodes, [(FAILOVER_TO, nodes[0])])
         steps = context.evaluator(group).for_steps()
         return move_pair(context, steps, instance, nodes[:1], nodes[1:]).best
+
+    def _meets(self, instance: Instance, node: int) -> bool:
+        """Whether it must not be on `node` as long as all others are where they are now.
+
+        Those that have not moved yet bind nobody while places are chosen; but moves are
+        made in turn.
+        """
+        bonds = self.context.bonds
+        waiting, bonds.pending = bonds.pending, set()
+        try:
+            return bool(bonds.refused_passing(instance, [node]))
+        finally:
+            bonds.pending = waiting
 
     def _limits_allow(self, instance: Instance, group: Group, nodes: Nodes) -> bool:
         """Whether everything but N+1 allows this placement: of the primary, then of all nodes."""

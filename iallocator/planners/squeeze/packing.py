@@ -167,10 +167,10 @@ class _Packing:
     def _shapes(self, before: Nodes) -> Iterator[tuple[MoveKind, Nodes]]:
         """The kinds of moves that leave fewer nodes to be left; -1 stands for the target."""
         rules, nodes = self._arena.rules, self._state.cluster.nodes
-        online = nodes[before[0]].online, nodes[before[1]].online
+        ends = nodes[before[0]], nodes[before[1]]
         here = sum(index in self._off for index in before)
         for kind in KINDS[:-1]:
-            if kind.targeted and rules.allows(kind, *online):
+            if kind.targeted and rules.allows_of(kind, *ends):
                 after = places_after(before, kind.steps(before, -1))
                 if sum(index in self._off for index in after) < here:
                     yield kind, after

@@ -158,3 +158,35 @@ def test_compress_says_that_it_is_impossible_where_that_is_proved(
     plan = plan_of("compress", document, tmp_path, capsys, "--n1=off")
     reason = by_group(plan)["east"]["reason"]
     assert "exact search proved that no placement of all exists" in reason
+
+
+def test_compress_at_once_moves_nobody_to_where_another_has_not_left_yet(
+    tmp_path: Path, capsys: Capture
+) -> None:
+    """The first goes to the rack that the second leaves, the second where it alone fits."""
+    apart = "iallocator:separate:must:web:rack"
+    instances = {
+        "a": on_shared("node1", memory=1024, tags=[apart]),
+        "b": on_shared("node2", memory=1024, tags=[apart, "iallocator:score:node3:-INFINITY"]),
+        "w": on_shared("node4", memory=6500),
+    }
+    racks = {f"node{k}": {"tags": [f"rack:{rack}"]} for k, rack in enumerate("1223", start=1)}
+    document = cluster({"east": 2, "west": 2}, instances=instances, changes=racks)
+    plan = plan_of("compress", document, tmp_path, capsys, "--n1=off")
+    assert [(move["instance"], move["to"]) for move in plan["moves"]] == [
+        ("b", ["node4"]),
+        ("a", ["node3"]),
+    ]
+
+
+def test_compress_moves_those_that_share_a_rack_one_after_the_other(
+    tmp_path: Path, capsys: Capture
+) -> None:
+    """Two that must be in one rack are for a while in two, and in one again in the end."""
+    together = ["iallocator:colocate:must:web:rack"]
+    instances = {name: on_shared("node1", memory=1024, tags=together) for name in "ab"}
+    instances |= {f"w{k}": on_shared(f"node{k}", memory=6500) for k in (3, 4)}
+    racks = {f"node{k}": {"tags": [f"rack:{rack}"]} for k, rack in enumerate("1122", start=1)}
+    document = cluster({"east": 2, "west": 2}, instances=instances, changes=racks)
+    plan = plan_of("compress", document, tmp_path, capsys, "--n1=off")
+    assert sorted(move["to"] for move in plan["moves"]) == [["node3"], ["node4"]]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import product
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -35,8 +36,8 @@ __all__ = ["BatchScan"]
 BLOCK = 200_000
 """Moves that are evaluated at a time, so that the arrays stay in the cache's reach."""
 
-GONE, LEAVING, ONLINE = range(3)
-"""Conditions of a node: not online; online, but to be powered down; online to stay."""
+OFFLINE, CLOSED, LEAVING, ONLINE = range(4)
+"""Conditions of a node: offline; up, but not online; to be powered down; online to stay."""
 
 
 class BatchScan:
@@ -139,9 +140,9 @@ class BatchScan:
 
     def _evaluate(self, rows: Whole, columns: Whole | None) -> None:
         """The moves of `rows` to the targets at `columns`; None: all moves."""
-        for online, mirrored, part in self._by_condition(rows):
+        for condition, part in self._by_condition(rows):
             stores = [s for s in self.stores if columns is None or s.kind.targeted]
-            allowed = [s for s in stores if self._rules.allows(s.kind, online, mirrored)]
+            allowed = [s for s in stores if self._rules.allows(s.kind, *condition)]
             for store in stores:
                 if store not in allowed:
                     store.forbid(part)
@@ -153,7 +154,7 @@ class BatchScan:
         block = Block(
             self._table, self._batch.take(rows), self._tags, self._twins, self._rules,
             self._breakable, self._migration, rows, targets, self._primary[rows],
-            self._secondary[rows], self._left[rows], self._condition > GONE,
+            self._secondary[rows], self._left[rows], self._condition > CLOSED,
         )  # fmt: skip
         targeted = [store for store in stores if store.kind.targeted]
         for store in stores:
@@ -176,17 +177,16 @@ class BatchScan:
             where = (rows, columns) if isinstance(columns, slice) else (rows[:, None], columns)
             store.add(where, *found)
 
-    def _by_condition(self, rows: Whole) -> Iterator[tuple[bool, bool, Whole]]:
-        """Rows by the condition of both nodes; whether primaries, and secondaries, are online."""
+    def _by_condition(self, rows: Whole) -> Iterator[tuple[tuple[bool, bool, bool], Whole]]:
+        """Rows by the condition of both nodes, as `MoveRules.allows` asks for it."""
         if not rows.size:
             return
         primary = self._condition[self._primary[rows]]
         secondary = self._condition[self._secondary[rows]]
-        for p in (ONLINE, LEAVING, GONE):
-            for s in (ONLINE, LEAVING, GONE):
-                part = rows[(primary == p) & (secondary == s)]
-                if part.size:
-                    yield p == ONLINE, s == ONLINE, part
+        for p, s in product((ONLINE, LEAVING, CLOSED, OFFLINE), repeat=2):
+            part = rows[(primary == p) & (secondary == s)]
+            if part.size:
+                yield (p == ONLINE, s == ONLINE, p > OFFLINE), part
 
     @property
     def instances(self) -> Sequence[Instance]:
@@ -224,6 +224,8 @@ class BatchScan:
 
 def _conditions(table: NodeTable, rules: MoveRules) -> Whole:
     """The condition of each node of the table."""
-    found: Whole = np.where(table.online, ONLINE, GONE).astype(np.intp)
+    nodes = table.state.cluster.nodes
+    closed = [OFFLINE if nodes[index].offline else CLOSED for index in table.nodes]
+    found: Whole = np.where(table.online, ONLINE, closed).astype(np.intp)
     found[[table.position[index] for index in rules.leaving if index in table.position]] = LEAVING
     return found
