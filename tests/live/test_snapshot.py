@@ -147,6 +147,23 @@ def test_show_has_the_groups_scores_and_tables_of_hinfo(
     assert listed == [line.rstrip() for line in tables]
 
 
+@pytest.mark.skipif(not shutil.which("hinfo"), reason="hinfo is not installed")
+def test_show_counts_and_rounds_as_hinfo(tmp_path: Path, capsys: Capture) -> None:
+    """Places in the list, and sizes of disks between two whole GiB."""
+    sizes = {"c": 100000, "a": 100864, "b": 512, "d": 1536}
+    nodes = [f"{n}|4096|128|3968|{size}|{size}|9|N|u|1" for n, size in sizes.items()]
+    path = tmp_path / "cluster.data"
+    path.write_text("\n".join(["g|u|preferred||", "", *nodes, "", "", "", "", ""]))
+    done = subprocess.run(
+        ["hinfo", "-t", path, "-pname,idx,tdsk,fdsk"], capture_output=True, text=True, check=True
+    )
+    assert main(["show", "-t", str(path), "-pname,idx,tdsk,fdsk", "--compat=hail"]) == 0
+    rows = [line.split() for line in capsys.readouterr().out.splitlines()[-5:]]
+    assert [row for row in rows if row] == [
+        line.split() for line in done.stderr.splitlines()[-4:] if line
+    ]
+
+
 def test_show_names_the_networks_of_groups(capsys: Capture) -> None:
     """Which no htool does; on the page and in the document."""
     assert main(["show", f"-mfile://{RECORDED}"]) == 0

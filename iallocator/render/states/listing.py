@@ -5,6 +5,7 @@ from __future__ import annotations
 from decimal import ROUND_HALF_EVEN, Decimal
 
 from iallocator.errors import UsageError, shown
+from iallocator.names import guesses
 from iallocator.render.table import columns_of
 
 TYPE_CHECKING = False
@@ -75,6 +76,7 @@ def choose_fields(wanted: str, usual: Sequence[str], known: Mapping[str, object]
         if name not in known:
             raise UsageError(
                 f"--print-nodes: expected fields out of {', '.join(known)}, got {name!r}"
+                f"{guesses(name, known)}"
             )
     return [*usual, *names] if wanted.startswith("+") or not names else names
 

@@ -47,14 +47,15 @@ USUAL = (
 
 
 class NodeRow:
-    """One node in a state, as the fields look at it."""
+    """One node in a state, as the fields look at it; `number`: its place among all, from 0."""
 
-    __slots__ = ("domain", "index", "missing", "node", "state")
+    __slots__ = ("domain", "index", "missing", "node", "number", "state")
 
-    def __init__(self, state: State, node: Node, missing: float, domain: str) -> None:
+    def __init__(self, state: State, node: Node, missing: float, domain: str, number: int) -> None:
         self.state = state
         self.node = node
         self.index = node.index
+        self.number = number
         self.missing = missing
         self.domain = domain
 
@@ -111,7 +112,7 @@ FIELDS: dict[str, tuple[str, Show]] = {
     "umem": ("u_mem", lambda row: int(row.column(MEMORY))),
     "rmem": ("r_mem", lambda row: int(row.state.reserved[row.index])),
     "amem": ("a_mem", lambda row: int(row.column(MEMORY) - row.state.reserved[row.index])),
-    "tdsk": ("t_dsk", lambda row: row.node.total_disk // 1024),
+    "tdsk": ("t_dsk", lambda row: decimal(row.node.total_disk / 1024, 0)),
     "fdsk": ("f_dsk", lambda row: int(row.column(DISK) / 1024)),
     "tcpu": ("pcpu", lambda row: row.node.total_cpus),
     "ucpu": ("vcpu", lambda row: int(row.column(CPUS))),
@@ -124,7 +125,7 @@ FIELDS: dict[str, tuple[str, Show]] = {
     "mload": ("lMem", _load(MEMORY_LOAD)),
     "dload": ("lDsk", _load(DISK_LOAD)),
     "nload": ("lNet", _load(NET_LOAD)),
-    "idx": ("Index", lambda row: row.index),
+    "idx": ("Index", lambda row: row.number),
     "fqdn": ("Name", lambda row: row.node.name),
     "group": ("Group", lambda row: row.node.group.name),
     "plist": ("primaries", lambda row: ",".join(row.state.primaries[row.index])),
@@ -196,5 +197,5 @@ def _rows(state: State, backwards: bool, domain: str) -> Iterable[NodeRow]:
     for instance in cluster.instances:  # as they were when the nodes reported
         if instance.nodes and instance.uses_memory:
             missing[instance.nodes[0]] -= instance.memory
-    for node in cluster.nodes[:: -1 if backwards else 1]:
-        yield NodeRow(state, node, missing[node.index], domain)
+    for number, node in enumerate(cluster.nodes[:: -1 if backwards else 1]):
+        yield NodeRow(state, node, missing[node.index], domain, number)
