@@ -116,7 +116,7 @@ def test_print_nodes_with_an_unknown_field_is_refused(tmp_path: Path) -> None:
     assert said.startswith("--print-nodes: expected fields out of status, name")
     assert said.endswith("got 'colour'")
     said = complaint(run(str(request_file(tmp_path)), "-p=nmae"))
-    assert "got 'nmae' (did you mean name" in said
+    assert "got 'nmae' (did you mean nmem or name?)" in said
 
 
 def test_print_instances_shows_the_new_one_afterwards(tmp_path: Path) -> None:
