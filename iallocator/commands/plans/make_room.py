@@ -95,7 +95,10 @@ def run(settings: Settings, positional: Sequence[str]) -> int:
         from iallocator.sources import document_path
         from iallocator.wire.read import decode
 
-        document = decode(read_file(document_path(settings, positional), settings.max_input))
+        raw = read_file(document_path(settings, positional), settings.max_input)
+        if not raw.strip():
+            raise UsageError("make-room needs a request: a document with one, in FILE or piped in")
+        document = decode(raw)
         positional, settings.ialloc_src = [], ""
     planner = _MakingRoom(settings, document)
     status = run_plan.run_planner(settings, positional, planner)

@@ -199,6 +199,13 @@ def test_document_without_a_request_is_refused(tmp_path: Path, capsys: Output) -
     assert run(tmp_path, capsys, cluster(2), "make-room")[0] == 2
 
 
+def test_cluster_without_a_request_is_told_what_is_missing(tmp_path: Path, capsys: Output) -> None:
+    """The cluster comes from elsewhere, and the file has nothing in it."""
+    (tmp_path / "nothing").write_bytes(b"\n")
+    assert main(["make-room", "--simulate=p,3,9g,9g,9", str(tmp_path / "nothing")]) == 2
+    assert capsys.readouterr().err.startswith("iallocator: make-room needs a request: a document")
+
+
 def test_mirrored_instances_make_room_by_their_failover(tmp_path: Path, capsys: Output) -> None:
     """A failover to the secondary copies the memory only."""
     instances = {"a": instance("node1", "node2", memory=3000), "b": shared("node2", 3000)}
