@@ -166,9 +166,7 @@ class N1Check:
         self, watch: FailureWatch, taken: float, primary: int
     ) -> Iterator[tuple[float, int]]:
         """(spare, node) of the other failures in which too little may be left for who moves."""
-        for spare, node in watch.movers:
-            if spare >= taken:
-                break
+        for spare, node in watch.movers(taken, self._rules):
             if node != primary:
                 yield spare, node
 

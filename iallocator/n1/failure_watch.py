@@ -5,6 +5,7 @@ from __future__ import annotations
 from iallocator.limits.migration import may_not_receive
 from iallocator.model.columns import MEMORY
 from iallocator.n1.bounds import Demand, Room, demand_of, takes_over, verdict
+from iallocator.n1.spare_memory import SpareMemory
 from iallocator.n1.verdicts import INFINITE, LOST, SAFE
 
 TYPE_CHECKING = False
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
 
 __all__ = ["FailureWatch"]
 
+WORTH_A_ROOM = 8
+"""So many failures that are looked at together are worth sorting what their targets can take."""
+
 NOTHING: Mapping[int, float] = {}
 """What fails over where nothing does, or nothing can be saved."""
 
@@ -27,20 +31,21 @@ NOTHING: Mapping[int, float] = {}
 class FailureWatch:
     """What is known of the failures in a group before any candidate is placed.
 
+    A failure is looked at again only where it may have changed: at a node that has changed
+    itself, where mirrors lost the room for what fails over to them, where a lower bound of
+    what is spare does not tell any more that it is survived, and where nothing bounds it.
+
     Attributes
     ----------
     failing:
         The nodes whose failure has to be survived.
-    movers:
-        (spare memory, node) of the failures where something needs a new node, the most
-        critical first; -1 where the cheap test does not tell.
     refuter:
         The node whose failure refuted the last candidate that was refused.
     """
 
     __slots__ = (
-        "_demands", "_noted", "_onto", "_place", "_revisions", "_state", "_unsorted", "_wide",
-        "failing", "movers", "refuter",
+        "_demands", "_group_targets", "_memory", "_noted", "_onto", "_place", "_revisions",
+        "_sources", "_spare", "_state", "_unbounded", "_unsorted", "failing", "refuter",
     )  # fmt: skip
 
     def __init__(
@@ -53,27 +58,30 @@ class FailureWatch:
         self._state = state
         self.failing = frozenset(failing)
         self.refuter: int | None = None
-        self.movers: list[tuple[float, int]] = []
-        self._wide = rules.strict
+        self._spare = SpareMemory()
         self._place = {node: place for place, node in enumerate(failing)}
         self._demands: dict[int, Demand] = {}
+        self._unbounded: set[int] = set()
         self._noted: dict[int, Mapping[int, float]] = {}
         self._onto: dict[int, list[tuple[float, int, int]]] = {}  # -MiB, place, failing node
+        self._sources: dict[int, set[int]] = {}  # secondary -> whose failure asks it to take over
         self._unsorted: set[int] = set()
-        rooms: dict[int, Room] = {}
-        for node in failing:
-            group = state.cluster.nodes[node].group
-            targets = rules.targets(state.cluster, group)
-            if group.index not in rooms and targets:
-                rooms[group.index] = Room(state, targets)
-            self._note(node, self._asked(node, rules, targets, rooms.get(group.index), demands))
-        concerned = self.failing.union(*(room.members for room in rooms.values()), self._onto)
+        groups = {state.cluster.nodes[node].group for node in failing}
+        self._group_targets = {group.index: rules.targets(state.cluster, group) for group in groups}
+        self._ask(failing, rules, demands)
+        concerned = self.failing.union(*self._group_targets.values(), self._sources)
+        self._memory = {index: state.columns[MEMORY][index] for index in concerned}
         self._revisions = {} if state.trying else {i: state.revisions[i] for i in concerned}
-        self.movers.sort()
-        self._sort()
 
-    def _sort(self) -> None:
-        """Bring in order what has been noted."""
+    def _ask(self, nodes: Collection[int], rules: Rules, demands: Demands) -> None:
+        """Look at the failures of `nodes` as the state is now, and note them."""
+        rooms: dict[int, Room] = {}
+        for node in nodes:
+            group = self._state.cluster.nodes[node].group.index
+            targets = self._group_targets[group]
+            if len(nodes) >= WORTH_A_ROOM and targets and group not in rooms:
+                rooms[group] = Room(self._state, targets)
+            self._note(node, self._asked(node, rules, targets, rooms.get(group), demands))
         for secondary in self._unsorted:
             self._onto[secondary].sort()
         self._unsorted.clear()
@@ -86,22 +94,37 @@ class FailureWatch:
         room: Room | None,
         demands: Demands,
     ) -> Mapping[int, float]:
-        """What fails over from `node` if that can be survived, by secondary; notes `movers`."""
+        """What fails over from `node` if that is survived, by secondary; notes what is spare."""
         state = self._state
         revision, demand = demands.get(node, (-1, None))
         if demand is None or revision != state.revisions[node]:
             demand = demand_of(state, node, rules)
             demands[node] = state.revisions[node], demand
-        self._demands[node] = demand
-        self._wide |= demand.movers > 0 or demand.intricate
+        self._demand(node, demand)
         kind, spare = verdict(state, node, demand, rules, targets, room)
+        self._spare.forget(node)
+        bounded = kind == SAFE and spare >= 0 and demand.shares is None
+        self._unbounded.discard(node)
+        if demand.intricate or (demand.movers and not bounded):
+            self._unbounded.add(node)
         if kind == LOST and not (rules.strict or rules.exact):
             return NOTHING
         if kind != SAFE:
             spare = -1
         if spare != INFINITE and (demand.movers or not rules.exact):
-            self.movers.append((spare, node))
+            self._spare.note(node, spare)
         return demand.failovers
+
+    def _demand(self, node: int, demand: Demand) -> None:
+        """What the failure of `node` asks for from now on."""
+        before = self._demands.get(node)
+        if before is demand:
+            return
+        for secondary in before.failovers if before is not None else ():
+            self._sources[secondary].discard(node)
+        for secondary in demand.failovers:
+            self._sources.setdefault(secondary, set()).add(node)
+        self._demands[node] = demand
 
     def _note(self, node: int, failovers: Mapping[int, float]) -> None:
         """Count from now on with `failovers` of `node`, in the place of those before."""
@@ -123,42 +146,50 @@ class FailureWatch:
         demands: Demands,
     ) -> bool:
         """Whether these failures are as noted, or could be noted anew where nodes have changed."""
-        if state is not self._state or state.trying or not self._revisions:
+        if state is not self._state or state.trying or not self._revisions or rules.strict:
             return False
         if self.failing != frozenset(failing):
             return False
         now = state.revisions
         changed = [index for index, then in self._revisions.items() if now[index] != then]
-        return not changed or self._renewed(changed, rules, demands)
+        if changed:
+            self._renew(changed, rules, demands)
+        return True
 
-    def _renewed(
-        self,
-        changed: Collection[int],
-        rules: Rules,
-        demands: Demands,
-    ) -> bool:
-        """Look again at the failures that ask something of the nodes that have `changed`, or are.
-
-        False where that is not enough: what needs a new node depends on all nodes.
-        """
+    def _renew(self, changed: Sequence[int], rules: Rules, demands: Demands) -> None:
+        """Look again at the failures that nodes which have `changed` are concerned by."""
         state = self._state
-        if self._wide:
-            return False
-        for node, demand in list(self._demands.items()):
-            if node in changed or not self._still_saved(node, demand, changed):
-                targets = rules.targets(state.cluster, state.cluster.nodes[node].group)
-                self._note(node, self._asked(node, rules, targets, None, demands))
-        self._sort()
-        self._revisions |= {index: state.revisions[index] for index in (*changed, *self._onto)}
-        return not self._wide
+        for index in changed:
+            memory = state.columns[MEMORY][index]
+            self._spare.vanish(self._memory[index] - memory)
+            self._memory[index] = memory
+        concerned = {node for index in changed for node in self._sources.get(index, ())}
+        again = {node for node in concerned if not self._still_saved(node, changed)}
+        again |= self._unbounded.union(self._spare.doubtful(0))
+        again |= self.failing.intersection(changed)
+        self._ask(again, rules, demands)
+        for index in self._sources:
+            self._memory.setdefault(index, state.columns[MEMORY][index])
+            self._revisions.setdefault(index, state.revisions[index])
+        self._revisions |= {index: state.revisions[index] for index in changed}
 
-    def _still_saved(self, node: int, demand: Demand, changed: Collection[int]) -> bool:
-        """Whether a failure is survived as before: nothing else has changed than where it goes."""
-        concerned = demand.failovers.keys() & changed
-        if not concerned:
-            return True
+    def _still_saved(self, node: int, changed: Sequence[int]) -> bool:
+        """Whether what fails over from `node` still does: only where it goes has changed."""
+        demand = self._demands[node]
         noted = self._noted.get(node) is demand.failovers
-        return noted and takes_over(self._state, demand, concerned)
+        return noted and takes_over(self._state, demand, demand.failovers.keys() & changed)
+
+    def movers(self, taken: float, rules: Rules) -> list[tuple[float, int]]:
+        """(spare memory, node) of the failures where something needs a new node, if `taken` counts.
+
+        Those that have less than `taken` MiB to spare, the most critical first; -1 where the
+        cheap test does not tell.
+        """
+        for node in self._spare.doubtful(taken):
+            targets = self._group_targets[self._state.cluster.nodes[node].group.index]
+            _, spare = verdict(self._state, node, self._demands[node], rules, targets)
+            self._spare.note(node, spare)
+        return self._spare.less_than(taken)
 
     def onto(self, node: int) -> Iterator[tuple[int, float]]:
         """(failing node, MiB that fail over from there to `node`), the most first."""

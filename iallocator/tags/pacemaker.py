@@ -92,6 +92,8 @@ class PacemakerTags:
     ) -> None:
         self.problems = problems
         self._prefix = prefix
+        self._names = [node.name for node in cluster.nodes]
+        self._by_name: Sequence[int] = ()
         self._index = {node.name: node.index for node in cluster.nodes}
         self._known: dict[str, InstanceFacts] = {}
         owned = [node.tags for node in cluster.nodes]
@@ -109,6 +111,17 @@ class PacemakerTags:
             for node, maintained in zip(cluster.nodes, self.maintenance)
         ]
         self.usable = [node.online and not kept for node, kept in zip(cluster.nodes, self.kept)]
+
+    @property
+    def by_name(self) -> Sequence[int]:
+        """Per node its place among all of them by name, as bytes are compared."""
+        if not self._by_name:
+            names = [name.encode() for name in self._names]
+            places = [0] * len(names)
+            for place, index in enumerate(sorted(range(len(names)), key=names.__getitem__)):
+                places[index] = place
+            self._by_name = places
+        return self._by_name
 
     def _read_node(self, node: Node) -> None:
         for tag in self._ours(node.tags):

@@ -9,27 +9,24 @@ from __future__ import annotations
 from iallocator.limits.migration import may_not_receive
 from iallocator.limits.node import PRIMARY, SECONDARY, checks_for
 from iallocator.limits.refusal import Refusal
+from iallocator.placement.verdict.known_answers import NO_PRIMARY, KnownAnswers
 from iallocator.scoring.scalar import ScalarKernel
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from iallocator.limits.node import Check
     from iallocator.model.instance import Instance
     from iallocator.model.state import State
     from iallocator.placement.motions import Motion, Motions
+    from iallocator.placement.verdict.known_answers import Ask
     from iallocator.scoring.scalar import Failing
 
     Nodes = tuple[int, ...]
     Fixed = Sequence[tuple[float, ...]]
-    Known = dict[tuple[int, float], tuple[int, Failing | None]]
-    """(node, MiB it reserves for its peer) -> its stamp, and which limit failed then."""
 
 __all__ = ["MoveLimits"]
-
-NOTHING_KNOWN: tuple[int, None] = (-1, None)
-"""No node has this stamp."""
 
 
 class MoveLimits:
@@ -50,7 +47,7 @@ class MoveLimits:
         self._scope = scope
         self._version = -1
         self._kernel: ScalarKernel | None = None
-        self._known: dict[object, Known] = {}
+        self._known: dict[tuple[object, object], KnownAnswers] = {}
 
     def allow(self, instance: Instance, before: Nodes, after: Nodes) -> bool:
         """Whether `instance` may come from `before` to `after`, migration tags included."""
@@ -87,11 +84,7 @@ class MoveLimits:
         What a node said to an instance of the same shape holds until the node changes.
         """
         checks = self._primary_checks(instance, before)
-
-        def ask(index: int) -> Failing | None:
-            return self._as_it_is().failing_primary(instance, index, checks)
-
-        return self._asked_once(instance, checks, [(index, 0) for index in nodes], ask)
+        return self._refusals(instance, PRIMARY, checks, NO_PRIMARY, nodes)
 
     def mirror_refusals(
         self, instance: Instance, before: Nodes, primary: int, nodes: Sequence[int]
@@ -111,41 +104,41 @@ class MoveLimits:
         self, instance: Instance, before: Nodes, primary: int, nodes: Sequence[int]
     ) -> dict[int, Refusal]:
         checks = self._mirror_checks(instance, before, (primary, nodes[0]))
-        peers = self._state.peers
+        return self._refusals(instance, SECONDARY, checks, primary, nodes)
 
-        def ask(index: int) -> Failing | None:
-            return self._as_it_is().failing_secondary(instance, primary, index, checks)
-
-        keys = [(index, peers[index].get(primary, 0)) for index in nodes]
-        return self._asked_once(instance, checks, keys, ask)
-
-    def _asked_once(
+    def _refusals(
         self,
         instance: Instance,
+        role: tuple[Check, ...],
         checks: tuple[Check, ...],
-        keys: Sequence[tuple[int, float]],
-        ask: Callable[[int], Failing | None],
+        primary: int,
+        nodes: Sequence[int],
     ) -> dict[int, Refusal]:
-        """What the nodes in `keys` of `Known` refuse; asked are those that changed since."""
-        known, stamps = self._known_of(instance, checks), self._state.stamps
-        found = {}
-        for key in keys:
-            index = key[0]
-            if known.get(key, NOTHING_KNOWN)[0] != stamps[index]:
-                known[key] = stamps[index], ask(index)
-            failing = known[key][1]
-            if failing is not None:
-                found[index] = _told(instance, index, failing)
-        return found
-
-    def _known_of(self, instance: Instance, checks: tuple[Check, ...]) -> Known:
-        """What is known of nodes for the likes of `instance`.
+        """Those of `nodes` that fail one of `checks`, each with the first that it fails.
 
         Nothing is kept for those to whom other nodes, or their own tags, matter too.
         """
+        known = self._known.get((role, checks))
+        if known is None:
+            known = self._known[role, checks] = KnownAnswers(self._state, self._asking(checks))
         if instance.exclusion or instance.desired or instance.pools is not None:
-            return {}
-        return self._known.setdefault((instance.shape, checks), {})
+            ask = self._asking(checks)
+            answers = ((index, ask(instance, primary, index)) for index in nodes)
+            failing = {index: answer for index, answer in answers if answer is not None}
+        else:
+            failing = known.failing(instance, primary, nodes)
+        return {index: _told(instance, index, answer) for index, answer in failing.items()}
+
+    def _asking(self, checks: tuple[Check, ...]) -> Ask:
+        """How a node is asked for a place by `checks`, as it is then."""
+
+        def ask(instance: Instance, primary: int, index: int) -> Failing | None:
+            kernel = self._as_it_is()
+            if primary == NO_PRIMARY:
+                return kernel.failing_primary(instance, index, checks)
+            return kernel.failing_secondary(instance, primary, index, checks)
+
+        return ask
 
     def _failing(
         self, instance: Instance, before: Nodes, after: Nodes, primary: bool, mirror: bool

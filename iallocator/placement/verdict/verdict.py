@@ -106,7 +106,7 @@ class Verdicts:
 
         As `arrival_refusal` would, if nothing speaks against the primary.
         """
-        found = {i: why for i in nodes if (why := self._mirror_bar(instance, before, (-1, i)))}
+        found = self._mirror_bars(instance, before, nodes)
         found |= self._group_refusals(instance, before, nodes)
         left = [index for index in nodes if index not in found]
         return found | self._limits.mirror_refusals(instance, before, primary, left)
@@ -154,11 +154,19 @@ class Verdicts:
 
     def _mirror_bar(self, instance: Instance, before: Nodes, after: Nodes) -> Refusal | None:
         """The hard location that keeps the mirror off a node where `instance` is not now."""
+        return next(iter(self._mirror_bars(instance, before, after[1:]).values()), None)
+
+    def _mirror_bars(
+        self, instance: Instance, before: Nodes, targets: Sequence[int]
+    ) -> dict[int, Refusal]:
+        """The same for each of `targets` that it is kept off."""
         bonds = self._working.bonds
-        for target, reason in bonds.refused_mirrors(instance, after[1:]).items():
-            if target not in before:
-                return Refusal(reason, bonds.refusal_texts(instance, (target,))[target], target)
-        return None
+        reasons = bonds.refused_mirrors(instance, targets)
+        refused = {index: why for index, why in reasons.items() if index not in before}
+        if not refused:
+            return {}
+        texts = bonds.refusal_texts(instance, tuple(refused))
+        return {index: Refusal(why, texts[index], index) for index, why in refused.items()}
 
     def _limit_refusal(self, instance: Instance, before: Nodes, after: Nodes) -> Refusal | None:
         """The first limit that a node breaks whose role changes."""

@@ -49,6 +49,7 @@ class Openings:
         self.homes = homes
         self._wanted = wanted
         self._unhurried: dict[Group, Evaluator] = {}
+        self._promising = {n.index for n in context.cluster.nodes if n.memory_ratio > 1}
 
     def fields(self, place: PlannedPlace) -> list[list[int]]:
         """The nodes to choose from, in one field after the other until one has a place.
@@ -109,8 +110,9 @@ class Openings:
             evaluator = self._evaluator(group, unhurried)
             found = evaluator.arrival_refusals(place.instance, place.before, members)
             told |= {i: self._told(place, (i,), refusal) for i, refusal in found.items()}
-            told |= {i: self._really_full(place, i) for i in members if i not in found}
-        return {index: why for index in nodes if (why := told[index]) is not None}
+            promising = self._promising and self._promising.intersection(members)
+            told |= {i: self._really_full(place, i) for i in promising if i not in found}
+        return {index: why for index in nodes if (why := told.get(index)) is not None}
 
     def _evaluator(self, group: Group, unhurried: bool) -> Evaluator:
         evaluator = self.context.evaluator(group)
@@ -130,7 +132,7 @@ class Openings:
     def _really_full(self, place: PlannedPlace, node: int) -> str | None:
         """Why an instance may not come to a node that promises more memory than it has."""
         state = self.context.state
-        if node in place.before[:1] or self.context.cluster.nodes[node].memory_ratio <= 1:
+        if node in place.before[:1] or node not in self._promising:
             return None
         waiting = sum(
             self.places[name].instance.memory

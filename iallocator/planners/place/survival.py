@@ -28,6 +28,10 @@ class Survival:
         self._known: dict[str, N1Cache] = {}
         modes = {context.settings_of(group).n1 for group in context.cluster.groups}
         nodes = [node.index for node in context.cluster.nodes if node.online]
+        self._online = {
+            group: sum(context.cluster.nodes[index].online for index in group.nodes)
+            for group in context.cluster.groups
+        }
         if "no-new" in modes:
             check = context.judge(self._scope, context.rules("no-new"))
             survivable = check.survivable(nodes)
@@ -41,7 +45,7 @@ class Survival:
         context, nodes = self._context, self._context.cluster.nodes
         group = nodes[node].group
         rules = context.rules(context.settings_of(group).n1)
-        if rules.mode == "off" or sum(nodes[index].online for index in group.nodes) < 2:
+        if rules.mode == "off" or self._online[group] < 2:
             return None
         survived = dict(self._survived) if rules.mode == "no-new" else {}
         losses = dict(self._losses) if rules.exact else None

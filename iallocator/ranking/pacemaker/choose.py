@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from iallocator.ranking.pacemaker.rules import choose
-from iallocator.tags.pacemaker import lacking
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -36,16 +35,18 @@ def choose_for(
     `nodes` are those that hard limits leave, and, for a member that is not the first,
     that the one before it allows.  `costs`: node → what it should not do there costs.
     """
-    possible = [False] * len(facts.usable)
-    for index in nodes:
-        possible[index] = facts.usable[index]
-    weights = weigher.heard(unit.weights[position:], possible)
+    nodes = [index for index in nodes if facts.usable[index]]
+    weights = unit.weights[position]
+    if position + 1 < len(unit.members):
+        possible = set(nodes)
+        here = [index in possible for index in range(len(weights))]
+        weights = weigher.heard(unit.weights[position:], here)
     rest = [facts.of(one).needs for one in unit.members[position:]]
     needs, preferred = rest[0], None
     if len(rest) > 1 and kind != "default":
-        candidates = [index for index in nodes if possible[index] and weights[index] >= 0]
+        candidates = [index for index in nodes if weights[index] >= 0]
         whole = _sum(rest)
-        if any(not lacking(ledger.free[index], whole) for index in candidates):
+        if len(ledger.lacking(candidates, whole)) < len(candidates):
             needs = whole
         else:
             preferred = _freest(cluster, ledger, candidates)
@@ -53,8 +54,8 @@ def choose_for(
         kind,
         cluster,
         ledger,
-        dict(enumerate(weights)),
-        [index for index in nodes if possible[index]],
+        weights,
+        nodes,
         needs,
         home,
         at_home=home is None or facts.weights[home] >= 0,

@@ -86,7 +86,7 @@ def in_turn(
         return [units[k] for k in sorted(range(len(units)), key=lambda k: -first[k])]
     nodes = range(len(cluster.nodes))
     base = [w if usable else -INFINITY for w, usable in zip(facts.weights, facts.usable)]
-    choice = Choice(kind, cluster, ledger, dict(enumerate(base)))
+    choice = Choice(kind, cluster, ledger, base)
     walk, _ = in_order(choice, nodes)
     walked: dict[int, list[int]] = {}
 

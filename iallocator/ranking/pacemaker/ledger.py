@@ -6,9 +6,10 @@ from iallocator.tags.pacemaker import take
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from iallocator.model.state import State
+    from iallocator.ranking.pacemaker.standings import Standings
     from iallocator.tags.pacemaker import Amounts, PacemakerTags
 
 __all__ = ["Ledger"]
@@ -25,12 +26,15 @@ class Ledger:
         Node → instances there, in either role.
     """
 
-    __slots__ = ("count", "free")
+    __slots__ = ("_columns", "_facts", "_standings", "count", "free")
 
     def __init__(self, facts: PacemakerTags, state: State, nodes: Iterable[int]) -> None:
         """As `state` is now; all that is there counts."""
         self.free: dict[int, Amounts] = {}
         self.count: dict[int, int] = {}
+        self._facts = facts
+        self._columns: dict[str, dict[int, float]] = {}
+        self._standings: Standings | None = None
         for index in nodes:
             self.free[index] = facts.free(state, index)
             self.count[index] = len(state.primaries[index]) + len(state.secondaries[index])
@@ -46,8 +50,38 @@ class Ledger:
 
     def take(self, index: int, needs: Amounts) -> None:
         """Place something with these `needs` on node `index`."""
-        take(self.free[index], needs)
+        left = dict(self.free[index])  # who has been told what was free goes on knowing that
+        take(left, needs)
+        self.free[index] = left
         self.count[index] += 1
+        for name, column in self._columns.items():
+            column[index] = left.get(name, 0)
+        if self._standings is not None:
+            self._standings.changed.add(index)
+
+    @property
+    def by_name(self) -> Sequence[int]:
+        """Per node of the cluster its place among all of them by name."""
+        return self._facts.by_name
+
+    def lacking(self, nodes: Sequence[int], needs: Amounts) -> set[int]:
+        """Those of `nodes` that have too little of what `needs` asks for."""
+        short: set[int] = set()
+        for name, amount in needs.items():
+            column = self._columns.get(name)
+            if column is None:
+                column = {index: free.get(name, 0) for index, free in self.free.items()}
+                self._columns[name] = column
+            short.update([index for index in nodes if column[index] < amount])
+        return short
+
+    def standings(self) -> Standings:
+        """All nodes compared with each other; loads the array library."""
+        if self._standings is None:
+            from iallocator.ranking.pacemaker.standings import Standings
+
+            self._standings = Standings(self.free, self.count, self.by_name)
+        return self._standings
 
     def compare(self, one: int, other: int) -> int:
         """Votes for node `one` less those for `other`: an attribute votes for who has more.

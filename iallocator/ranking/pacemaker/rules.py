@@ -11,10 +11,11 @@ from iallocator.tags.pacemaker_scores import add, shown
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from iallocator.model.cluster import Cluster
     from iallocator.ranking.pacemaker.ledger import Ledger
+    from iallocator.ranking.pacemaker.node_scores import Weights
     from iallocator.tags.pacemaker import Amounts
 
 __all__ = ["Choice", "choose", "in_order"]
@@ -49,9 +50,7 @@ class Choice(NodeRanking):
         "present", "stays", "weights",
     )  # fmt: skip
 
-    def __init__(
-        self, kind: str, cluster: Cluster, ledger: Ledger, weights: Mapping[int, int]
-    ) -> None:
+    def __init__(self, kind: str, cluster: Cluster, ledger: Ledger, weights: Weights) -> None:
         super().__init__([], {})
         self.kind = kind
         self.weights = weights
@@ -65,10 +64,10 @@ class Choice(NodeRanking):
         self._count: dict[int, int] = {}
         self._wins: dict[int, int] = {}
 
-    def freeze(self, nodes: Collection[int], wins: dict[int, int]) -> None:
-        """Keep what `nodes` were compared by: the ledger goes on changing."""
-        self._free = {index: dict(self._ledger.free[index]) for index in nodes}
-        self._count = {index: self._ledger.count[index] for index in nodes}
+    def freeze(self, wins: dict[int, int]) -> None:
+        """Keep what the nodes were compared by: the ledger goes on changing."""
+        self._free = dict(self._ledger.free)
+        self._count = dict(self._ledger.count)
         self._wins = wins
 
     def rank(self, index: int) -> tuple[float, float]:
@@ -145,12 +144,20 @@ class Choice(NodeRanking):
         """Votes of free capacity for node `one` less those for `other`."""
         return self._ledger.compare(one, other)
 
-    def tie(self, index: int) -> tuple[int, bool, bytes]:
-        """What decides where free capacity does not."""
-        name = self._cluster.nodes[index].name.encode()
+    def by_tie(self, nodes: Sequence[int]) -> list[int]:
+        """`nodes` by what decides where free capacity does not."""
+        count, place = self._ledger.count, self._ledger.by_name
         if self.kind == "minimal":
-            return 0, False, name
-        return self._ledger.count[index], index != self.present, name
+            return sorted(nodes, key=place.__getitem__)
+        size, present = len(place), self.present
+        keys = [(2 * count[i] + (i != present)) * size + place[i] for i in nodes]
+        return [index for _, index in sorted(zip(keys, nodes))]
+
+    def wins(self, nodes: Sequence[int]) -> list[int]:
+        """How many others each of `nodes` beats, pairwise; they stand as `by_tie` has them."""
+        if len(nodes) >= MANY:
+            return self._ledger.standings().wins(nodes, self.present)
+        return _wins(self, nodes)
 
 
 CRITERIA: dict[str, tuple[str, ...]] = {
@@ -177,7 +184,7 @@ def choose(
     kind: str,
     cluster: Cluster,
     ledger: Ledger,
-    weights: Mapping[int, int],
+    weights: Weights,
     nodes: Sequence[int],
     needs: Amounts,
     present: int | None = None,
@@ -194,20 +201,14 @@ def choose(
     choice = Choice(kind, cluster, ledger, weights)
     choice.costs = costs or {}
     choice.present = present
-    refused: dict[int, str] = {}
-    eligible: list[int] = []
-    for index in nodes:
-        lack = lacking(ledger.free[index], needs) if kind != "default" else ()
-        if weights[index] < 0:
-            refused[index] = f"rule 3: score {shown(weights[index])}"
-        elif lack:
-            refused[index] = "rule 3: " + ", ".join(
-                f"needs {needs[name]:.12g} {name}, {ledger.free[index].get(name, 0):.12g} free"
-                for name in lack
-            )
-        else:
-            eligible.append(index)
-    choice.refused = refused
+    short = ledger.lacking(nodes, needs) if kind != "default" else ()
+    eligible = [index for index in nodes if weights[index] >= 0 and index not in short]
+    if len(eligible) < len(nodes):
+        choice.refused = {
+            index: _refusal(ledger.free[index], needs, weights[index])
+            for index in nodes
+            if weights[index] < 0 or index in short
+        }
     ranked, wins = in_order(choice, eligible)
     if ranked:
         best = choice.rank(ranked[0])
@@ -221,30 +222,50 @@ def choose(
             ranked.remove(first)
             ranked.insert(0, first)
     choice.ranked = ranked
-    choice.freeze(eligible, wins)
+    choice.freeze(wins)
     return choice
+
+
+def _refusal(free: Amounts, needs: Amounts, weight: int) -> str:
+    """What rule 3 has against a node."""
+    if weight < 0:
+        return f"rule 3: score {shown(weight)}"
+    return "rule 3: " + ", ".join(
+        f"needs {needs[name]:.12g} {name}, {free.get(name, 0):.12g} free"
+        for name in lacking(free, needs)
+    )
 
 
 def in_order(choice: Choice, nodes: Sequence[int]) -> tuple[list[int], dict[int, int]]:
     """`nodes` as rule 4 ranks them, and how many of the same score each one beats, pairwise.
 
-    Cost: for ``balanced`` with two attributes or more the square of the nodes that share a
-    score, else one sort.
+    Cost: one sort; for ``balanced``, where less than `MANY` nodes share a score, the square
+    of those, else see `Standings`.
     """
-    ranks = {index: choice.rank(index) for index in nodes}
-    if choice.kind != "balanced":
-        return sorted(nodes, key=lambda i: (*ranks[i], *choice.tie(i))), {}
     wins: dict[int, int] = {}
     ranked: list[int] = []
-    for rank in sorted(set(ranks.values())):
-        same = sorted((i for i in nodes if ranks[i] == rank), key=choice.tie)
-        count = _wins_in_arrays if len(same) >= MANY else _wins
-        found = count(choice, same)
-        wins.update(zip(same, found))
-        # sorting keeps names in order among equal numbers only if they stand so before
-        same.sort(key=lambda i: choice._cluster.nodes[i].name.encode())
-        ranked += sorted(same, key=lambda i: -wins[i])
+    place = choice._ledger.by_name
+    for level in _levels(choice, nodes):
+        same = choice.by_tie(level)
+        if choice.kind == "balanced":
+            wins.update(zip(same, choice.wins(same)))
+            same = [i for _, _, i in sorted((-wins[i], place[i], i) for i in same)]
+        ranked += same
     return ranked, wins
+
+
+def _levels(choice: Choice, nodes: Sequence[int]) -> list[list[int]]:
+    """`nodes`, those of the same rank together, the best first."""
+    levels: dict[tuple[float, float], list[int]] = {}
+    if choice.costs:
+        for index in nodes:
+            levels.setdefault(choice.rank(index), []).append(index)
+        return [levels[rank] for rank in sorted(levels)]
+    by_weight: dict[int, list[int]] = {}
+    weights = choice.weights
+    for index in nodes:
+        by_weight.setdefault(weights[index], []).append(index)
+    return [by_weight[weight] for weight in sorted(by_weight, reverse=True)]
 
 
 def _wins(choice: Choice, nodes: Sequence[int]) -> list[int]:
@@ -257,19 +278,3 @@ def _wins(choice: Choice, nodes: Sequence[int]) -> list[int]:
             else:
                 wins[n] += 1
     return wins
-
-
-def _wins_in_arrays(choice: Choice, nodes: Sequence[int]) -> list[int]:
-    """The same for many nodes: one matrix of votes per attribute."""
-    import numpy as np
-
-    free = [choice._ledger.free[index] for index in nodes]
-    names = list(dict.fromkeys(name for amounts in free for name in amounts))
-    votes = np.zeros((len(nodes), len(nodes)), dtype=np.int16)
-    for name in names:
-        amounts = np.array([one.get(name, 0) for one in free], dtype=np.float64)
-        votes += np.sign(amounts[:, None] - amounts[None, :]).astype(np.int16)
-    rank = np.arange(len(nodes))
-    beats = (votes > 0) | ((votes == 0) & (rank[:, None] < rank[None, :]))
-    counts: list[int] = beats.sum(axis=1).tolist()
-    return counts
