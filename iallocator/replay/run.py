@@ -13,7 +13,7 @@ from time import perf_counter
 from iallocator.configuration import configure
 from iallocator.engine import respond
 from iallocator.errors import IallocatorError, RequestError, UsageError
-from iallocator.files import read_file
+from iallocator.files import read_file, write_file
 from iallocator.options.parser import parse
 from iallocator.options.settings import Settings
 from iallocator.replay.cases import read_text
@@ -295,11 +295,11 @@ def _updated(case: Case, old: str | None, answered: Answered) -> list[str]:
 
 def _write(path: str, text: str) -> None:
     """Make the file at `path` say `text`; no file for no text."""
+    if text:
+        write_file(path, text)
+        return
     try:
-        if text:
-            with open(path, "w", encoding="utf-8") as file:
-                file.write(text)
-        elif os.path.exists(path):
+        if os.path.exists(path):
             os.remove(path)
     except OSError as error:
         raise UsageError(f"{path}: {error.strerror}") from None

@@ -79,7 +79,7 @@ class Line:
         """A number that is not negative."""
         text = self.text(position, str(default))
         try:
-            value = float(text)
+            value = float(text) if text.isascii() and "_" not in text else -1.0
         except ValueError:
             value = -1.0
         if not 0 <= value <= LARGEST:

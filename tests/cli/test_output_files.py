@@ -24,7 +24,8 @@ COMMAND = [sys.executable, "-m", "iallocator"]
 WRITERS = (
     "balance --graph={}", "balance --print-commands={}", "balance -S{}", "check -S{}",
     "capacity -l2 -S{}", "place --strategy=pacemaker-minimal --graph={}", "explain --graph={}",
-    "balance --html={}", "replay --junit={}", "-S{}",
+    "balance --html={}", "check --html={}", "capacity -l2 --html={}", "report --html={}",
+    "replay --junit={}", "-S{}",
 )  # fmt: skip
 """Options that write a file."""
 
@@ -85,6 +86,25 @@ def test_output_file_that_finds_no_room_stays_as_it_was(
     else:
         assert (done.returncode, b"File too large" in done.stderr) == (2, True)
     assert {path.name: path.read_text() for path in folder.iterdir()} == {"file": "old"}
+
+
+def test_file_of_a_folder_that_finds_no_room_stays_as_it_was(doc: str, tmp_path: Path) -> None:
+    """Neither a cluster that is kept nor the expected answer of a stored case is torn."""
+    case = tmp_path / "case"
+    case.mkdir()
+    (case / "request.json").write_bytes(Path(doc).read_bytes())
+    old = {case / "doc.data": "a long old text\n", case / "response.json": '{"old": 1}\n'}
+    for path, text in old.items():
+        path.write_text(text)
+    for words in (["snapshot", "-d", str(case), doc], ["replay", "--update", str(case)]):
+        done = subprocess.run(
+            [*COMMAND, *words], cwd=ROOT, capture_output=True, check=False,
+            preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (10, 10)),
+        )  # fmt: skip
+        assert b"File too large" in done.stdout + done.stderr
+        assert done.returncode
+    assert {path: path.read_text() for path in old} == old
+    assert len(list(case.iterdir())) == 3
 
 
 @pytest.mark.parametrize("words", ["", "balance --json", "check --json", "capacity --json -l2"])

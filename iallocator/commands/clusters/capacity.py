@@ -47,15 +47,16 @@ USAGE = "[OPTIONS] [FILE]"
 
 def size(text: str) -> tuple[int, ...]:
     """Disk (MiB), memory (MiB), virtual cpus, and spindles (1) of an instance."""
+    from iallocator.sources.lines import whole
     from iallocator.sources.simulate import parse_size
 
     fields = text.split(",")
     numbers = [parse_size(field) for field in fields[:2]]
-    counts = [int(field) for field in fields[2:] if field.isascii() and field.isdigit()]
-    if None in numbers or len(counts) != len(fields) - 2 or len(counts) not in (1, 2):
+    counts = [whole(field) for field in fields[2:]]
+    found = [number for number in (*numbers, *counts) if number is not None]
+    if len(found) != len(fields) or len(fields) not in (3, 4):
         raise ValueError("disk,memory,cpus[,spindles] like 20g,2g,1")
-    found = [number for number in numbers if number is not None]
-    return (*found, *counts, 1)[:4]
+    return (*found, 1)[:4]
 
 
 class Settings(options.Settings):

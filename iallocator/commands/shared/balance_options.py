@@ -185,6 +185,6 @@ def _whole(cluster: Cluster, loads: Mapping[str, Load], path: str) -> dict[str, 
 
 def _load(text: str) -> float:
     value = float(text)
-    if not 0 <= value <= HIGHEST_LOAD:
+    if not (0 <= value <= HIGHEST_LOAD and text.isascii() and "_" not in text):
         raise ValueError(text)
     return value

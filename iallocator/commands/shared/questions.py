@@ -49,7 +49,8 @@ MOST = 10_000
 
 def size(text: str) -> int:
     """MiB from ``4G``, ``512``, ``1.5GiB``; every unit is binary, in any case."""
-    match = re.fullmatch(r"(\d{1,9}(?:\.\d{1,6})?)\s*([mgt]?)(?:i?b)?", text, re.IGNORECASE)
+    form = r"([0-9]{1,9}(?:\.[0-9]{1,6})?)\s*([mgt]?)(?:i?b)?"
+    match = re.fullmatch(form, text, re.IGNORECASE)
     if not match:
         raise ValueError("a size such as 512M, 4G or 1T")
     return int(float(match[1]) * UNITS[match[2].lower()])

@@ -159,10 +159,9 @@ def decimals(value: float) -> str:
 
 
 def natural(name: str) -> list[tuple[int, str]]:
-    """What names are sorted by so that node10 comes after node9."""
-    return [
-        (int(part), "") if part.isdecimal() else (-1, part) for part in re.split("([0-9]+)", name)
-    ]
+    """What names are sorted by so that node10 comes after node9; digits may be any number."""
+    parts = ((part, part.lstrip("0")) for part in re.split("([0-9]+)", name))
+    return [(len(bare), bare) if part[:1].isdecimal() else (-1, part) for part, bare in parts]
 
 
 def signed(value: float) -> str:

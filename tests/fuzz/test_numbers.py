@@ -1,0 +1,305 @@
+"""Every number that can be given: options, by their own tables, and fields of every source.
+
+Whoever adds an option or a field need not add a row here: both are found.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from math import isfinite
+from random import Random
+from typing import Any
+
+import pytest
+
+from iallocator.commands import COMMANDS, options_of
+from iallocator.errors import UsageError
+from iallocator.options.table import COMMON, Option
+
+from .case import LUXI, Case, Outcome, run
+from .grammar import sources
+from .grammar.world import world
+from .oracles import complaints
+
+Json = dict[str, Any]
+Files = dict[str, bytes]
+Source = tuple[list[str], Files]
+
+NONE = (
+    "nan", "NaN", "inf", "-inf", "+inf", "Infinity", "1e309", "-1e309", "1e400", "1_000", "0x10",
+    "\N{ARABIC-INDIC DIGIT THREE}", "\N{VULGAR FRACTION ONE HALF}", "1e", "--1", "1.2.3", "",
+)  # fmt: skip
+"""What is no number, or one that a float cannot hold."""
+
+LONG = ("9" * 400, "-" + "9" * 400)
+"""Whole numbers of many digits; scores end at what Pacemaker calls infinite."""
+
+LADDER = ("-9007199254740992", "-1", "-1e-300", "0", "1e-320", "1e-9", "1", "20", "10000",
+          "1000000", "9007199254740992")  # fmt: skip
+"""Numbers from the lowest to the highest that anything takes."""
+
+SPECS = ("{0},{0},{0}", "1g,1g,{}", "1g,1g,1,{}", "{},1g,1")
+"""Numbers with commas between them, all or one of them odd."""
+
+HIGHEST = 2.0**93
+"""2 ** 53 TiB, in bytes."""
+
+IN_SOURCES = (b"NaN", b"Infinity", b"-Infinity", b"1e999", b"9" * 400, b"-1", b"1e-320", b"0",
+              b"9007199254740992", b"9007199254740993", b"1e308", b"0.1")  # fmt: skip
+
+IN_TEXT = [raw.decode() for raw in IN_SOURCES] + ["nan", "inf", "1_0", "٣"]
+
+
+def tables() -> Iterator[tuple[str, Option]]:
+    """Every option that takes a value, of requests ("") and of every command."""
+    for command in ("", *COMMANDS):
+        for option in options_of(command) if command else COMMON:
+            if option.read is not None:
+                yield command, option
+
+
+def value_of(option: Option, text: str) -> Any:
+    """What the option makes of `text`; None if it does not take it."""
+    assert option.read is not None
+    try:
+        return option.read(text)
+    except (ValueError, UsageError):
+        return None
+
+
+def numeric(option: Option) -> bool:
+    """Whether it takes one number, and nothing else."""
+    taken = [text for text in LADDER if isinstance(value_of(option, text), int | float)]
+    return bool(taken) and value_of(option, "x") is None
+
+
+def numbers_in(value: Any) -> Iterator[float]:
+    """All numbers of a value, however deep."""
+    if isinstance(value, int | float):
+        yield value
+    elif isinstance(value, list | tuple | set | frozenset):
+        for one in value:
+            yield from numbers_in(one)
+    elif hasattr(value, "__slots__"):
+        for name in value.__slots__:
+            yield from numbers_in(getattr(value, name, None))
+
+
+def numeric_options() -> list[tuple[str, Option]]:
+    """All options that take a number; one of several commands once for each."""
+    return [(command, option) for command, option in tables() if numeric(option)]
+
+
+def test_options_take_no_number_that_is_none() -> None:
+    """Not one of all options: a number that an option takes is finite, and within its range."""
+    seen = 0
+    for _, option in tables():
+        alone = numeric(option)
+        given = (*NONE, *LONG, *LADDER)
+        for text in (*given, *(shape.format(one) for one in given for shape in SPECS)):
+            value = value_of(option, text)
+            assert not (alone and text in NONE and value is not None), (option.names, text)
+            for number in numbers_in(value):
+                seen += 1
+                assert isfinite(number), (option.names, text)
+                assert abs(number) <= HIGHEST, (option.names, text)
+    assert seen > 500
+    assert len(numeric_options()) > 60
+
+
+def fitting_case(command: str, words: list[str]) -> Case:
+    """A run of `command` with options on a small cluster of its own."""
+    document = world(Random("numbers/7"))
+    question = ["allocate", "--memory=1G", "--disk=1G"] if command == "ask" else []
+    place = {"history": ["calls"], "replay": ["case"]}.get(command, ["doc"])
+    raw = json.dumps(document).encode()
+    files = {"doc": raw, "case/request.json": raw, **sources.captured(Random(3))[1]}
+    return Case("", (*([command] if command else []), *question, *words, *place), files)
+
+
+def wrong_with(case: Case, done: Outcome | None = None) -> list[str]:
+    """What is wrong with a run of `case`, and what it was."""
+    found = complaints(case, done or run(case))
+    return [f"{' '.join(case.arguments)}", *found] if found else []
+
+
+LIMITED = {"time_limit", "days", "job_delay"}
+"""What waits, or ends what is looked for: its own value stands instead of ``--time-limit``."""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("command", ["", *COMMANDS])
+def test_the_lowest_and_highest_number_of_each_option_harm_nothing(command: str) -> None:
+    """The answer is whole, by its schema, and holds no number that is none."""
+    for option in (one for name, one in numeric_options() if name == command):
+        taken = [text for text in LADDER if value_of(option, text) is not None]
+        shape = [] if command in ("", "snapshot", "show") else ["--json"]
+        known = {one.target for one in (options_of(command) if command else COMMON)}
+        if "time_limit" in known and option.target not in LIMITED:
+            shape.append("--time-limit=1")
+        for text in {taken[0], taken[-1]}:
+            words = [
+                f"{option.names[0]}={text}",
+                *(one for one in shape if one != "--json" or "json" in known),
+            ]
+            assert wrong_with(fitting_case(command, words)) == []
+
+
+def test_configurations_take_no_number_that_is_none() -> None:
+    """A file that gives an option what is none is refused, whatever the option."""
+    for command, option in numeric_options():
+        if option.target in ("config", "no_config"):
+            continue
+        for text in ("nan", "inf", "1e400"):
+            section = f"[{command}]\n" if command else ""
+            raw = f"{section}{option.names[0].removeprefix('--')} = {text}\n".encode()
+            case = fitting_case(command, ["--config=conf"])
+            done = run(case._replace(files={**case.files, "conf": raw}))
+            assert (done.status, wrong_with(case, done)) == (2, []), raw
+
+
+def leaves(value: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any, Any]]:
+    """(kind of place, container, key) of each number; places of lists and tables are one kind."""
+    pairs = value.items() if isinstance(value, dict) else enumerate(value)
+    for key, one in pairs:
+        kind = (*path, key if isinstance(key, str) and path[:1] != ("nodes",) else "*")
+        if isinstance(one, dict | list):
+            yield from leaves(one, kind)
+        elif isinstance(one, int | float) and not isinstance(one, bool):
+            yield kind, value, key
+
+
+MARK = 7770777
+"""Stands where another number is to stand."""
+
+
+def spoilt(document: Any, chances: Random, most: int) -> Iterator[bytes]:
+    """The document with one number of each kind exchanged."""
+    kinds: dict[tuple[str, ...], tuple[Any, Any]] = {}
+    for kind, container, key in leaves(document):
+        kinds.setdefault(tuple(kind[-3:]), (container, key))
+    picked = sorted(kinds)
+    for kind in chances.sample(picked, min(most, len(picked))):
+        container, key = kinds[kind]
+        before, container[key] = container[key], MARK
+        raw = json.dumps(document).encode()
+        container[key] = before
+        yield raw.replace(str(MARK).encode(), chances.choice(IN_SOURCES))
+
+
+def documents(chances: Random, most: int) -> Iterator[Source]:
+    """Captured documents."""
+    for raw in spoilt(world(Random("numbers/7")), chances, most):
+        yield ["doc"], {"doc": raw}
+
+
+def answers(chances: Random, most: int) -> Iterator[Source]:
+    """What RAPI answers, and with it what was measured."""
+    names = [*sources.ANSWERS, "mond.json"]
+    whole = {name: sources._recorded(name).encode() for name in names}
+    for name in names:
+        for raw in spoilt(json.loads(whole[name]), chances, most):
+            files = {f"rapi/{one}": text for one, text in (whole | {name: raw}).items()}
+            yield ["--rapi=file://rapi", "--mond-data=rapi/mond.json"], files
+
+
+def daemons(chances: Random, most: int) -> Iterator[Source]:
+    """What LUXI answers."""
+    whole = sources._answers_of_daemons()
+    for name, answer in whole.items():
+        for raw in spoilt({"": json.loads(json.dumps(answer))}, chances, most):
+            files = {f"{LUXI}{one}": json.dumps(said).encode() for one, said in whole.items()}
+            files[f"{LUXI}{name}"] = raw[raw.index(b":") + 1 : -1]
+            yield ["--luxi=luxi.sock"], files
+
+
+def texts(chances: Random, most: int) -> Iterator[Source]:
+    """Lines of htools' text format."""
+    for _ in range(most * 2):
+        lines = chances.choice(sources._samples()).split("\n")
+        at = chances.choice([k for k, line in enumerate(lines) if "|" in line])
+        fields = lines[at].split("|")
+        parts = fields[(k := chances.randrange(len(fields)))].split(",")
+        parts[chances.randrange(len(parts))] = chances.choice(IN_TEXT)
+        fields[k] = ",".join(parts)
+        lines[at] = "|".join(fields)
+        yield ["-t", "data"], {"data": "\n".join(lines).encode()}
+
+
+def loads(chances: Random, most: int) -> Iterator[Source]:
+    """Measured loads of instances."""
+    raw = json.dumps(world(Random("numbers/7"))).encode()
+    for text in chances.sample(IN_TEXT, min(most, len(IN_TEXT))):
+        row = ["1", "1", "1", "1"]
+        row[chances.randrange(4)] = text
+        yield ["-Uloads", "doc"], {"doc": raw, "loads": f"i0 {' '.join(row)}\n".encode()}
+
+
+def lines_of_numbers(chances: Random, most: int) -> Iterator[Source]:
+    """Simulated clusters."""
+    for text in chances.sample([*IN_TEXT, "0" * 5000], min(most, len(IN_TEXT))):
+        fields = ["preferred", "2", "100g", "16g", "4", "1"]
+        fields[chances.randrange(1, 6)] = text
+        yield [f"--simulate={','.join(fields)}"], {}
+
+
+def sizes(chances: Random, most: int) -> Iterator[Source]:
+    """Instances whose places are counted."""
+    for text in chances.sample(IN_TEXT, min(most, len(IN_TEXT))):
+        fields = ["1g", "1g", "1", "1"]
+        fields[chances.randrange(4)] = text
+        option = chances.choice(("--standard-alloc", "--tiered-alloc"))
+        words = [f"{option}={','.join(fields)}", "--simulate=preferred,2,100g,16g,4"]
+        yield words, {}
+
+
+SOURCES: dict[str, tuple[Callable[[Random, int], Iterator[Source]], tuple[str, ...]]] = {
+    "documents": (documents, ("balance", "check", "capacity", "constraints")),
+    "answers": (answers, ("balance", "check", "squeeze")),
+    "daemons": (daemons, ("check", "balance")),
+    "texts": (texts, ("balance", "check", "capacity", "place")),
+    "loads": (loads, ("balance", "check")),
+    "simulated": (lines_of_numbers, ("capacity", "check")),
+    "sizes": (sizes, ("capacity",)),
+}
+"""What numbers come from -> how they are drawn, and commands that read them."""
+
+
+def tried(source: str, seed: int, most: int) -> Iterator[Case]:
+    """Runs with one number exchanged each."""
+    drawn, commands = SOURCES[source]
+    chances = Random(f"{source}/{seed}")
+    for words, files in drawn(chances, most):
+        command = chances.choice(commands)
+        limit = [] if command == "constraints" else ["--time-limit=1"]
+        yield Case(source, (command, "--json", *limit, *words), files)
+
+
+@pytest.mark.parametrize("source", SOURCES)
+def test_a_number_of_a_source_that_is_none_is_refused_or_harmless(source: str) -> None:
+    """One line with exit status 2, or a whole answer without a number that is none."""
+    statuses = []
+    for case in tried(source, 1, 8):
+        done = run(case)
+        assert wrong_with(case, done) == []
+        statuses.append(done.status)
+    assert 2 in statuses
+
+
+@pytest.mark.parametrize("command", ["balance", "check", "report", "capacity", "explain"])
+def test_page_of_names_with_thousands_of_digits_is_written(command: str) -> None:
+    """Names are sorted by their numbers, of whatever length."""
+    case = fitting_case(command, ["--html=page"])
+    raw = case.files["doc"].replace(b'"n1"', b'"n%s"' % (b"1" * 5000))
+    assert raw != case.files["doc"]
+    assert wrong_with(case._replace(files={**case.files, "doc": raw})) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("source", SOURCES)
+def test_all_numbers_of_a_source_are_refused_or_harmless(source: str) -> None:
+    """Each kind of number, by several seeds."""
+    for seed in range(2, 8):
+        for case in tried(source, seed, 1000):
+            assert wrong_with(case) == []
