@@ -122,11 +122,13 @@ def _files(arguments: Sequence[str], settings: Settings) -> list[str]:
 
 
 def _refuse_idle(settings: Settings) -> None:
-    """How long calls are kept means nothing where none is captured."""
+    """How long calls are kept means nothing where none is captured; a cost, where nobody moves."""
     idle = [target for target in ("capture_keep", "capture_days") if target in settings.chosen]
     if idle and not settings.capture:
         name = idle[0].replace("_", "-")
         raise UsageError(f"--{name} is about captured calls: it goes with --capture FOLDER")
+    if "cost" in settings.chosen and not settings.make_room:
+        raise UsageError("--cost is about the moves of others: it goes with --make-room N")
 
 
 def _traced(path: str, settings: Settings) -> int:

@@ -161,8 +161,9 @@ def _refuse_contradictions(settings: Settings) -> None:
         raise UsageError("--json and --machine-readable exclude each other")
     if settings.machine_readable and (settings.failures or settings.racks):
         raise UsageError("hcheck has no keys for --failures and --racks")
-    if settings.no_simulation and settings.lookahead:
-        raise UsageError("--no-simulation tries no balancing, and so no --lookahead")
+    idle = balance_options.chosen_for_moves(settings)
+    if settings.no_simulation and idle and not settings.machine_readable:
+        raise UsageError(f"--no-simulation tries no balancing, and so no {idle[0]}")
 
 
 def _follow_hcheck(settings: Settings) -> None:

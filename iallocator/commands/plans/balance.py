@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from iallocator.commands.shared import balance_options, run_plan
 from iallocator.commands.shared.progress import say_plan
+from iallocator.errors import UsageError
 from iallocator.options.table import Option
 
 TYPE_CHECKING = False
@@ -66,4 +67,6 @@ class _Balancing(run_plan.Planner):
 
 def run(settings: Settings, positional: Sequence[str]) -> int:
     """Balance the cluster in the file (- or none: stdin), print the plan."""
+    if settings.all_groups and settings.group:
+        raise UsageError("--group and --all-groups exclude each other")
     return run_plan.run_planner(settings, positional, _Balancing(settings))

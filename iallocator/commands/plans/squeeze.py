@@ -9,7 +9,7 @@ from __future__ import annotations
 from iallocator.commands.shared import run_plan
 from iallocator.commands.shared.balance_options import DYNU_OPTION, adjust
 from iallocator.commands.shared.progress import say_plan
-from iallocator.errors import tell
+from iallocator.errors import UsageError, tell
 from iallocator.options.table import Option
 from iallocator.options.values import amount, name_list
 
@@ -105,6 +105,9 @@ class _Squeezing(run_plan.Planner):
 
 def run(settings: Settings, positional: Sequence[str]) -> int:
     """Squeeze the cluster in the file (- or none: stdin), print what to do."""
+    both = [name for name in settings.prefer if name in settings.avoid]
+    if both:
+        raise UsageError(f"--prefer and --avoid contradict each other: {', '.join(both)}")
     return run_plan.run_planner(settings, positional, _Squeezing(settings))
 
 

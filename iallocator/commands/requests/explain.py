@@ -86,10 +86,12 @@ def write_explanation(
     explanation: Explanation, settings: Settings, cluster: Cluster, request: Request
 ) -> None:
     """The explanation, its page, and the drawing of its steps, in the form that is asked for."""
+    if settings.graph is not None and "transition" not in explanation.response:
+        raise UsageError("--graph draws the steps of moves, and this answer has none")
     with WholeOutput():
         sys.stdout.buffer.write(_form(explanation, settings).encode())
         sys.stdout.buffer.flush()
-        if "transition" in explanation.response:
+        if settings.graph is not None:
             write_graph(settings.graph, explanation.response["transition"])
         write_html(settings.html, lambda: _page(explanation, cluster, request))
 

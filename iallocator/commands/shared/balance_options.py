@@ -27,7 +27,10 @@ if TYPE_CHECKING:
         max_input: int
 
 
-__all__ = ["DYNU_OPTION", "OPTIONS", "Settings", "adjust", "balance_options_of", "read_loads"]
+__all__ = [
+    "DYNU_OPTION", "OPTIONS", "Settings", "adjust", "balance_options_of", "chosen_for_moves",
+    "read_loads",
+]  # fmt: skip
 
 
 HIGHEST_LOAD = 1e9
@@ -86,6 +89,16 @@ OPTIONS = (
     Option("--lookahead", "lookahead", "where no move helps, try exchanges of two instances"),
     Option("--cost", "cost", "copy this much at most: disks and memory", amount, "GIB"),
 )  # fmt: skip
+
+
+OF_CLUSTERS = ("dynu_file", "max_cpu", "min_disk", "offline")
+"""The attributes that say how the cluster is; all others only choose moves."""
+
+
+def chosen_for_moves(settings: options.Settings) -> list[str]:
+    """Which options of the command line only choose moves."""
+    chosen = settings.chosen.difference(OF_CLUSTERS)
+    return [option.names[0] for option in OPTIONS if option.target in chosen]
 
 
 def balance_options_of(
