@@ -48,17 +48,22 @@ def narrow_to_node(found: Explanation, cluster: Cluster, name: str) -> None:
     name = whole_name(name, [node.name for node in cluster.nodes], "--node", "node")
     node = next(node for node in cluster.nodes if node.name == name)
     for decision in found.decisions:
-        for part in decision.parts():
-            part.groups = [_of_group(part, node)]
+        _narrow(decision, node)
+        if not any(part.groups for part in decision.parts()):
+            group = node.group
+            why = f"{node.name} is in group {group.name}, which was not asked"
+            report = GroupReport(group.name, group.uuid, group.alloc_policy, obstacle=why)
+            decision.groups = [report]
 
 
-def _of_group(decision: Decision, node: Node) -> GroupReport:
-    """What the group of `node` said about it."""
-    uuid = node.group.uuid
-    group = next((group for group in decision.groups if group.uuid == uuid), None)
-    if group is None:
-        why = f"{node.name} is in group {node.group.name}, which was not asked"
-        return GroupReport(node.group.name, uuid, node.group.alloc_policy, obstacle=why)
-    group.nodes = [one for one in group.nodes if one.name == node.name]
-    group.unsurvived = [one for one in group.unsurvived if node.name in one.nodes]
-    return group
+def _narrow(decision: Decision, node: Node) -> None:
+    """Leave what the group of `node` said of it last: not how that was chosen before."""
+    decision.groups = [group for group in decision.groups if group.uuid == node.group.uuid]
+    for group in decision.groups:
+        group.nodes = [one for one in group.nodes if one.name == node.name]
+        group.unsurvived = [one for one in group.unsurvived if node.name in one.nodes]
+    if decision.groups:
+        decision.choice = decision.elsewhere = None
+    for part in (decision.choice, decision.elsewhere):
+        if part is not None:
+            _narrow(part, node)
