@@ -49,9 +49,11 @@ CELLS = 250_000
 
 
 def suits(state: State, group: Group, rules: Rules) -> bool:
-    """Whether the failures in `group` can be played through in arrays."""
-    nodes = state.cluster.nodes
-    if group.exclusive or any(nodes[i].locations for i in group.nodes):
+    """Whether the failures in `group` can be played through in arrays.
+
+    Failure domains are no hindrance: what moves has one node, and those count pairs of nodes.
+    """
+    if group.exclusive:
         return False
     primaries = [i for index in group.nodes for i in state.primaries[index].values()]
     return not any(i.exclusion or i.desired or rules.recreates(i) for i in primaries)

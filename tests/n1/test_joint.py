@@ -2,71 +2,133 @@
 
 from __future__ import annotations
 
-from itertools import combinations, product
+from itertools import combinations
 from random import Random
 from typing import Any
 
 import pytest
 
 from iallocator.model.state import State
+from iallocator.n1 import simulation_arrays as batch
 from iallocator.n1.loss.joint import JointFailures
+from iallocator.n1.of_group import simulation_of
 from iallocator.n1.rules import Rules
+from iallocator.planners.check.joint_failures import examine_failures
 from iallocator.wire.document import read_cluster
 from iallocator.wire.reading import Reading
 from tests.builders import cluster, instance
 
 Json = dict[str, Any]
 
+MIXED = ("drbd", "rbd", "plain")
+
 
 def world(seed: int, template: str) -> Json:
-    """Return four tight nodes with instances of few sizes."""
+    """Return five tight nodes in racks, of which one may be in two, with instances of few sizes."""
     rng = Random(seed)
-    names = ["node1", "node2", "node3", "node4"]
+    names = [f"node{number}" for number in range(1, 6)]
     instances = {}
-    for number in range(rng.randint(4, 7)):
-        homes = rng.sample(names, 2 if template == "drbd" else 1)
+    for number in range(rng.randint(5, 8)):
+        kind = rng.choice(MIXED) if template == "mixed" else template
+        homes = rng.sample(names, 2 if kind == "drbd" else 1)
         instances[f"i{number}"] = instance(
-            *homes, memory=rng.choice([100, 200, 300, 500]), disk_template=template
+            *homes,
+            memory=rng.choice([100, 200, 300, 500]),
+            disk_template=kind,
+            disk=rng.choice([500, 1000]),
         )
-    document = cluster(4, memory=2000, instances=instances)
+    document = cluster(5, memory=2000, instances=instances)
+    document["cluster_tags"] = ["htools:nlocation:rack"]
     for name in names:
-        free = rng.choice([150, 301, 450, 700])
         home = document["nodes"][name]
-        home["total_memory"] += free - home["free_memory"]
-        home["free_memory"] = free
+        for amount, free in (
+            ("memory", rng.choice([150, 301, 450, 700])),
+            ("disk", rng.choice([400, 1001, 1900])),
+        ):
+            home[f"total_{amount}"] += free - home[f"free_{amount}"]
+            home[f"free_{amount}"] = free
+        home["tags"] = sorted({f"rack:{rng.randrange(3)}" for _ in range(rng.choice((1, 1, 2)))})
     return document
 
 
 def fewest(document: Json, failed: tuple[str, ...]) -> int:
     """Return how many instances are lost at least, trying everything."""
-    free = {n: d["free_memory"] for n, d in document["nodes"].items() if n not in failed}
+    free = {
+        n: (d["free_memory"], d["free_disk"])
+        for n, d in document["nodes"].items()
+        if n not in failed
+    }
     moving = [i for i in document["instances"].values() if i["nodes"][0] in failed]
-    choices = [[None, *(n for n in (i["nodes"][1:] or free) if n in free)] for i in moving]
-    best = len(moving)
-    for places in product(*choices):
-        left = dict(free)
-        for one, place in zip(moving, places):
-            if place is not None:
-                left[place] -= one["memory"]
-        if all(left[n] > 0 or n not in places for n in free):
-            best = min(best, places.count(None))
+    return _least(moving, free)
+
+
+def _least(moving: list[Json], free: dict[str, tuple[int, int]]) -> int:
+    if not moving:
+        return 0
+    one, *rest = moving
+    best = 1 + _least(rest, free)
+    disk = one["disk_space_total"] if one["disk_template"] == "plain" else 0
+    for name in one["nodes"][1:] or free:
+        if best and name in free:
+            memory, space = free[name][0] - one["memory"], free[name][1] - disk
+            if memory > 0 and (space > 0 or not disk):
+                best = min(best, _least(rest, {**free, name: (memory, space)}))
     return best
 
 
-@pytest.mark.parametrize("template", ["drbd", "rbd", "plain"])
-def test_joint_failures_lose_no_fewer_than_must_be(template: str) -> None:
-    """Of one, two and three nodes; exactly so many where memory alone matters."""
-    losing = 0
+@pytest.mark.parametrize("template", [*MIXED, "mixed"])
+def test_joint_failures_and_racks_lose_what_must_be_lost(template: str) -> None:
+    """Pairs and failure domains: exactly so many; of mixed storage none if none must be.
+
+    Mirrors fail over first, even where they leave too little for several others.
+    """
+    losing = survived = 0
     for seed in range(25):
         document = world(seed, template)
+        found = examine_failures(State(read_cluster(document, Reading())), 2, racks=True)
+        assert found.sets
+        assert found.domains
+        lost = {tuple(one.nodes): len(one.lost or ()) for one in found.sets.losing}
+        failing = [(pair, lost.get(pair, 0)) for pair in combinations(range(5), 2)]
+        failing += [(tuple(d.failure.nodes), len(d.failure.lost or ())) for d in found.domains]
+        for nodes, count in failing:
+            least = fewest(document, tuple(found.cluster.nodes[i].name for i in nodes))
+            if template == "mixed":
+                assert count >= least, (seed, nodes)
+                assert bool(count) == bool(least), (seed, nodes)
+            else:
+                assert count == least, (seed, nodes)
+            losing += count > 0
+            survived += not count
+    assert min(losing, survived) > 20
+
+
+@pytest.mark.parametrize("template", [*MIXED, "mixed"])
+def test_joint_failures_leave_the_state_as_it_is(template: str) -> None:
+    """Of any size, with three nodes as well."""
+    document = world(3, template)
+    state = State(read_cluster(document, Reading()))
+    joint = JointFailures(state, Rules("no-new"))
+    for nodes in combinations(range(5), 3):
+        joint.lost(nodes)
+    assert state.version == State(read_cluster(document, Reading())).version
+
+
+def test_failures_in_racks_are_played_through_in_arrays_as_one_by_one() -> None:
+    """Failure domains change nothing for what moves: both ways lose the same nodes."""
+    told = set()
+    for seed in range(30):
+        document = world(seed, "rbd" if seed % 3 else "drbd")
+        for number in range(30):  # enough to move for arrays to be of use
+            home = f"node{1 + number % 5}"
+            one = instance(home, memory=Random(seed + number).choice((0, 20, 40)),
+                           disk_template="rbd")  # fmt: skip
+            document["instances"][f"x{number}"] = one
         state = State(read_cluster(document, Reading()))
-        joint = JointFailures(state, Rules("no-new"))
-        names = [one.name for one in state.cluster.nodes]
-        for size in (1, 2, 3):
-            for nodes in combinations(range(4), size):
-                lost = len(joint.lost(nodes))
-                least = fewest(document, tuple(names[i] for i in nodes))
-                assert lost >= least if template == "plain" else lost == least, (seed, nodes)
-                losing += lost > 0
-        assert state.version == State(read_cluster(document, Reading())).version
-    assert losing > 20
+        group = state.cluster.groups[0]
+        simulation = simulation_of(state, group, Rules("no-new"))
+        alone = [node for node in range(5) if simulation.fail(node) is not None]
+        assert batch.suits(state, group, Rules("no-new"))
+        assert simulation.lost(range(5)) == alone, seed
+        told.add(len(alone))
+    assert len(told) > 2

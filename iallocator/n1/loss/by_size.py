@@ -1,4 +1,4 @@
-"""Who is left over when items go to nodes of which only free memory matters.
+"""Who is left over when items go to nodes of which only free memory, or disk as well, matters.
 
 Greedy first, then bounds, then a search for fewer as long as there is work to spend.
 """
@@ -7,11 +7,18 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 
+from iallocator.n1.loss.packing import LIMIT, Item, Packing
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    Size = tuple[float, float]
+    """MiB of memory and of disk."""
+
 __all__ = ["WORK", "LeftOver"]
+
+INFINITE = float("inf")
 
 WORK = 300_000
 """Places that all searches together look at: less than a second."""
@@ -34,13 +41,29 @@ class LeftOver:
         `sizes` in descending, `capacities` in ascending order, in MiB.
         """
         every = range(len(sizes))
-        self._best = min(
-            (_greedy(order, sizes, capacities) for order in (every, reversed(every))), key=len
-        )
+        self._best = _greedy(every, sizes, capacities)
+        if not self._best:
+            return []
+        self._best = min(self._best, _greedy(reversed(every), sizes, capacities), key=len)
         if len(self._best) > _at_least(sizes, capacities):
             self._sizes, self._free = sizes, list(capacities)
             self._search(0, [])
         return self._best
+
+    def with_disk(self, sizes: Sequence[Size], capacities: Sequence[Size]) -> list[int]:
+        """The same where `sizes` and `capacities` are of memory and disk, in the same orders."""
+        if _all_fit(sizes, capacities):
+            return []
+        bins = frozenset(range(len(capacities)))
+        packing = Packing(
+            [Item(memory, disk, bins) for memory, disk in sizes],
+            [memory for memory, _ in capacities],
+            [disk for _, disk in capacities],
+            limit=max(1, min(LIMIT, self._work)),
+        )
+        found = packing.solve()
+        self._work -= packing.work
+        return [position for position, place in enumerate(found.places) if place is None]
 
     def _search(self, position: int, left: list[int]) -> None:
         """Try every place for the item at `position`, and those behind it."""
@@ -72,6 +95,20 @@ def _greedy(order: Iterable[int], sizes: Sequence[float], capacities: Sequence[f
         else:
             left.append(position)
     return left
+
+
+def _all_fit(sizes: Iterable[Size], capacities: Sequence[Size]) -> bool:
+    """Whether each in turn finds a node, the one with the least memory that takes it."""
+    free = list(capacities)
+    for memory, disk in sizes:
+        place = bisect_left(free, (memory, -INFINITE))
+        while place < len(free) and free[place][1] < disk:
+            place += 1
+        if place == len(free):
+            return False
+        left_memory, left_disk = free.pop(place)
+        insort(free, (left_memory - memory, left_disk - disk))
+    return True
 
 
 def _at_least(sizes: Sequence[float], capacities: Sequence[float]) -> int:

@@ -3,14 +3,14 @@
 A drbd instance whose two nodes fail is lost; one that fails over needs its secondary to have
 the memory for everybody who comes at once.  What is on shared storage, and what is created
 anew, needs another node of its group.  Sums of free memory come first, since thousands of pairs
-are asked about; where memory is all that matters everything is packed by size; else it is played
-through.  Only online nodes take over.
+are asked about; where memory and disk are all that matters everything is packed by size; else it
+is played through.  Only online nodes take over.
 """
 
 from __future__ import annotations
 
 from iallocator.limits.migration import may_not_receive
-from iallocator.model.columns import MEMORY
+from iallocator.model.columns import DISK, MEMORY
 from iallocator.n1.bounds import Demand, Room, demand_of, verdict
 from iallocator.n1.loss.by_size import LeftOver
 from iallocator.n1.of_group import simulation_of
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from iallocator.n1.rules import Rules
     from iallocator.n1.simulation import Simulation
 
-    Item = tuple[float, list[Instance]]
+    Item = tuple[float, float, list[Instance]]
 
 __all__ = ["JointFailures"]
 
@@ -107,18 +107,42 @@ class JointFailures:
         self, group: Group, needs: Sequence[_Need], failed: frozenset[int], taken: dict[int, float]
     ) -> list[Instance]:
         """Those of one group who need another node, and find none."""
-        if not all(need.memory_alone for need in needs):
-            if self._certain(group, needs, failed, taken):
-                return []
-            return self._played_through(needs, failed, taken)
         items = sorted((item for need in needs for item in need.items), key=_size, reverse=True)
-        room = self._room(group)
-        budget = sum(size for size, _ in items) - items[0][0]
-        if room.closing(items[0][0], failed, taken) > budget:
+        if all(need.memory_alone for need in needs):
+            found = self._by_memory(group, items, failed, taken)
+        elif self._certain(group, needs, failed, taken):
             return []
-        sizes = [size for size, _ in items]
-        found = self._left_over.of(sizes, room.capacities(failed, taken))
-        return [one for position in found for one in items[position][1]]
+        elif all(need.sizes_alone for need in needs):
+            sizes = [(memory, disk) for memory, disk, _ in items]
+            found = self._left_over.with_disk(sizes, self._capacities(group, failed, taken))
+        else:
+            return self._played_through(needs, failed, taken)
+        return [one for position in found for one in items[position][2]]
+
+    def _by_memory(
+        self,
+        group: Group,
+        items: Sequence[Item],
+        failed: frozenset[int],
+        taken: dict[int, float],
+    ) -> list[int]:
+        """The positions of those of `items` that are left over where only memory counts."""
+        room = self._room(group)
+        sizes = [memory for memory, _, _ in items]
+        if room.closing(sizes[0], failed, taken) > sum(sizes) - sizes[0]:
+            return []
+        return self._left_over.of(sizes, room.capacities(failed, taken))
+
+    def _capacities(
+        self, group: Group, failed: frozenset[int], taken: dict[int, float]
+    ) -> list[tuple[float, float]]:
+        """MiB of memory and disk that the other nodes can give, ascending."""
+        memory, disk = self._state.columns[MEMORY], self._state.columns[DISK]
+        return sorted(
+            (memory[t] - taken.get(t, 0) - 1, max(0, disk[t] - 1))
+            for t in self._rules.targets(self._state.cluster, group)
+            if t not in failed
+        )
 
     def _room(self, group: Group) -> Room:
         if group.index not in self._rooms:
@@ -165,13 +189,15 @@ class _Need:
     without_secondary:
         The drbd primaries that nobody takes over.
     items:
-        (MiB, members) of what needs another node; those that must be together are one.
-    memory_alone:
-        Whether a node that has the memory takes any of them.
+        (MiB of memory, of disk, members) of what needs another node; those that must be together
+        are one.
+    memory_alone, sizes_alone:
+        Whether a node that has the memory takes any of them, or one that has memory and disk.
     """
 
     __slots__ = (
-        "demand", "failovers", "group", "items", "memory_alone", "node", "without_secondary",
+        "demand", "failovers", "group", "items", "memory_alone", "node", "sizes_alone",
+        "without_secondary",
     )  # fmt: skip
 
     def __init__(self, state: State, node: int, rules: Rules, simulation: Simulation) -> None:
@@ -184,13 +210,18 @@ class _Need:
         for one in moving:
             if one.template == "drbd":
                 self._fails_over(state, one)
-        self.items = [(sum(map(_memory, item)), item) for item in simulation.leaving(node)]
+        leaving = simulation.leaving(node)
+        self.items = [(sum(map(_memory, item)), sum(map(_disk, item)), item) for item in leaving]
+        members = [one for item in leaving for one in item]
         targets = rules.targets(state.cluster, self.group)
-        self.memory_alone = not (
+        created = [one for one in members if rules.recreates(one)]
+        self.sizes_alone = not (
             self.group.exclusive
-            or any(one.restricted or rules.recreates(one) for _, item in self.items for one in item)
+            or any(one.restricted for one in members)
+            or any(self.group.policy.refuses(one, False) for one in created)
             or may_not_receive(state.cluster, node, targets)
         )
+        self.memory_alone = self.sizes_alone and not created
 
     def _fails_over(self, state: State, instance: Instance) -> None:
         nodes = state.where[instance.name]
@@ -220,5 +251,9 @@ def _memory(instance: Instance) -> float:
     return instance.memory if instance.uses_memory else 0
 
 
-def _size(item: Item) -> float:
-    return item[0]
+def _disk(instance: Instance) -> float:
+    return instance.disk if instance.local else 0
+
+
+def _size(item: Item) -> tuple[float, float]:
+    return item[:2]

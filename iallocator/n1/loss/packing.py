@@ -67,7 +67,7 @@ class Packing:
     """One problem: `items`, and the MiB of memory and disk that each bin can still give.
 
     `by_memory`: what is left out costs its memory; else each item costs one.  Nothing that
-    costs more than `most` is of interest.
+    costs more than `most` is of interest.  `limit`: nodes that the search may look at.
     """
 
     def __init__(
@@ -77,6 +77,7 @@ class Packing:
         disk: Sequence[float],
         by_memory: bool = False,
         most: float = INFINITE,
+        limit: int = LIMIT,
     ) -> None:
         self._order = sorted(range(len(items)), key=lambda k: _rank(items[k]))
         self._items = [items[k] for k in self._order]
@@ -84,7 +85,7 @@ class Packing:
         self._disk = list(disk)
         self._by_memory = by_memory
         self._most = most
-        self._left = LIMIT
+        self._left = self._limit = limit
         self._now: list[int | None] = [None] * len(items)
         self._seen: dict[object, float] = {}
         self._kinds: list[int] = []
@@ -97,7 +98,7 @@ class Packing:
     @property
     def work(self) -> int:
         """How many nodes have been looked at."""
-        return LIMIT - self._left
+        return self._limit - self._left
 
     def solve(self) -> Packed:
         """The cheapest that was found."""
