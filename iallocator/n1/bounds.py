@@ -218,9 +218,15 @@ class Room:
 
     def capacities(self, failed: Collection[int], taken: Mapping[int, float]) -> list[float]:
         """What each target but `failed` can take after `taken`, in MiB, ascending."""
-        return sorted(
-            self._memory[t] - taken.get(t, 0) - 1 for t in self.members if t not in failed
-        )
+        from bisect import bisect_left, insort
+
+        found = list(self._capacities)
+        for node in self.members.intersection((*failed, *taken)):
+            capacity = self._memory[node] - 1
+            del found[bisect_left(found, capacity)]
+            if node not in failed:
+                insort(found, capacity - taken[node])
+        return found
 
 
 def verdict(

@@ -89,7 +89,8 @@ def test_joint_failures_and_racks_lose_what_must_be_lost(template: str) -> None:
         assert found.sets
         assert found.domains
         lost = {tuple(one.nodes): len(one.lost or ()) for one in found.sets.losing}
-        failing = [(pair, lost.get(pair, 0)) for pair in combinations(range(5), 2)]
+        every: list[tuple[int, ...]] = list(combinations(range(5), 2))
+        failing = [(pair, lost.get(pair, 0)) for pair in every]
         failing += [(tuple(d.failure.nodes), len(d.failure.lost or ())) for d in found.domains]
         for nodes, count in failing:
             least = fewest(document, tuple(found.cluster.nodes[i].name for i in nodes))

@@ -25,12 +25,12 @@ WORK = 300_000
 
 
 class LeftOver:
-    """Finds for lists of sizes which find no room; what it may search is shared by all calls."""
+    """Finds for lists of sizes which find no room; all calls share `work`, what is searched."""
 
     __slots__ = ("_best", "_free", "_sizes", "_work")
 
-    def __init__(self) -> None:
-        self._work = WORK
+    def __init__(self, work: int = WORK) -> None:
+        self._work = work
         self._best: list[int] = []
         self._free: list[float] = []
         self._sizes: Sequence[float] = ()
@@ -52,18 +52,20 @@ class LeftOver:
 
     def with_disk(self, sizes: Sequence[Size], capacities: Sequence[Size]) -> list[int]:
         """The same where `sizes` and `capacities` are of memory and disk, in the same orders."""
-        if _all_fit(sizes, capacities):
-            return []
+        best = _greedy_with_disk(sizes, capacities)
+        least = len(best) and _at_least([size for size, _ in sizes], [c for c, _ in capacities])
+        if len(best) <= least or self._work <= 0:
+            return best
         bins = frozenset(range(len(capacities)))
         packing = Packing(
             [Item(memory, disk, bins) for memory, disk in sizes],
             [memory for memory, _ in capacities],
             [disk for _, disk in capacities],
-            limit=max(1, min(LIMIT, self._work)),
+            limit=min(LIMIT, self._work),
         )
-        found = packing.solve()
+        places = packing.solve().places
         self._work -= packing.work
-        return [position for position, place in enumerate(found.places) if place is None]
+        return min(best, [k for k, place in enumerate(places) if place is None], key=len)
 
     def _search(self, position: int, left: list[int]) -> None:
         """Try every place for the item at `position`, and those behind it."""
@@ -97,18 +99,20 @@ def _greedy(order: Iterable[int], sizes: Sequence[float], capacities: Sequence[f
     return left
 
 
-def _all_fit(sizes: Iterable[Size], capacities: Sequence[Size]) -> bool:
-    """Whether each in turn finds a node, the one with the least memory that takes it."""
+def _greedy_with_disk(sizes: Iterable[Size], capacities: Sequence[Size]) -> list[int]:
+    """Each in turn goes to the node with the least memory that does; who is left, by position."""
     free = list(capacities)
-    for memory, disk in sizes:
+    left = []
+    for position, (memory, disk) in enumerate(sizes):
         place = bisect_left(free, (memory, -INFINITE))
         while place < len(free) and free[place][1] < disk:
             place += 1
         if place == len(free):
-            return False
+            left.append(position)
+            continue
         left_memory, left_disk = free.pop(place)
         insort(free, (left_memory - memory, left_disk - disk))
-    return True
+    return left
 
 
 def _at_least(sizes: Sequence[float], capacities: Sequence[float]) -> int:

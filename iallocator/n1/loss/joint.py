@@ -46,6 +46,7 @@ class JointFailures:
         self._rooms: dict[int, Room] = {}
         self._simulations: dict[int, Simulation] = {}
         self._left_over = LeftOver()
+        self._unsearched = LeftOver(work=0)
 
     def lost(self, nodes: Sequence[int]) -> list[Instance]:
         """The instances without a place if all of `nodes` fail at once.
@@ -67,6 +68,19 @@ class JointFailures:
         for group, some in by_group.items():
             lost += self._moved(group, some, failed, taken)
         return lost
+
+    def saves_all(self, nodes: Sequence[int]) -> bool:
+        """Whether sums or one order of placing prove that nobody is lost if all of `nodes` fail.
+
+        Then nobody is lost either if only some of them do: fewer must go, to more nodes.
+        """
+        if not all(self._need(node).sizes_alone for node in nodes):
+            return False
+        searching, self._left_over = self._left_over, self._unsearched
+        try:
+            return not self.lost(nodes)
+        finally:
+            self._left_over = searching
 
     def _need(self, node: int) -> _Need:
         if node not in self._needs:
@@ -110,11 +124,11 @@ class JointFailures:
         items = sorted((item for need in needs for item in need.items), key=_size, reverse=True)
         if all(need.memory_alone for need in needs):
             found = self._by_memory(group, items, failed, taken)
-        elif self._certain(group, needs, failed, taken):
-            return []
         elif all(need.sizes_alone for need in needs):
             sizes = [(memory, disk) for memory, disk, _ in items]
             found = self._left_over.with_disk(sizes, self._capacities(group, failed, taken))
+        elif self._certain(group, needs, failed, taken):
+            return []
         else:
             return self._played_through(needs, failed, taken)
         return [one for position in found for one in items[position][2]]

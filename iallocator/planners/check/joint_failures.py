@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import combinations
+from itertools import combinations, product
 
 from iallocator.n1.effort import Effort, UndecidedError
 from iallocator.n1.loss.joint import JointFailures
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from iallocator.model.state import State
 
 __all__ = ["DomainFound", "Failure", "FailuresFound", "SetsFound", "examine_failures"]
+
+PAIR = 2
 
 RULES = "no-new"
 """The mode in which only online nodes take over: the question is what would really happen."""
@@ -171,10 +173,45 @@ def examine_failures(
     inside = _domains(cluster) if racks else {}
     domains = [DomainFound(name, _failure(joint, some, over)) for name, some in inside.items()]
     online = [index for index, node in enumerate(cluster.nodes) if node.online]
-    sets = (_failure(joint, some, over) for some in combinations(online, size))
+    cleared: set[tuple[int, ...]] = set()
+    if size == PAIR:
+        _clear(joint, online, online, cleared, over)
+    sets = (
+        Failure(some, []) if some in cleared else _failure(joint, some, over)
+        for some in combinations(online, size)
+    )
     return FailuresFound(
         cluster, size, SetsFound(sets) if size else None, domains if racks else None
     )
+
+
+def _clear(
+    joint: JointFailures,
+    some: Sequence[int],
+    others: Sequence[int],
+    cleared: set[tuple[int, ...]],
+    over: Callable[[], bool] | None,
+) -> None:
+    """Add to `cleared` the pairs of one of `some` and one of `others` that are survived for sure.
+
+    `some` and `others` are the same, or all of `some` stand before. If all of them together may
+    fail, so may every pair; else their halves are looked at.
+    """
+    nodes = some if some is others else [*some, *others]
+    if len(nodes) <= PAIR or (over is not None and over()):
+        return
+    if joint.saves_all(nodes):
+        pairs = combinations(some, PAIR) if some is others else product(some, others)
+        cleared.update(pairs)
+        return
+    halves = [some[: len(some) // 2], some[len(some) // 2 :]]
+    if some is others:
+        for first, second in ((0, 0), (0, 1), (1, 1)):
+            _clear(joint, halves[first], halves[second], cleared, over)
+        return
+    for half in halves:
+        for other in (others[: len(others) // 2], others[len(others) // 2 :]):
+            _clear(joint, half, other, cleared, over)
 
 
 def _failure(
