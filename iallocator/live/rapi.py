@@ -281,6 +281,8 @@ def _reason(error: Exception) -> str:
         return f"its certificate is not trusted: {refused.verify_message}"
     if "ingerprint" in str(error):  # of a certificate that the first try found to be another's
         return "its certificate is not trusted: it is that of another host"
+    if "IncompleteRead" in str(error):  # its words are those of a program
+        return "the connection was closed in the middle of the answer"
     inner: BaseException | None = error
     while inner is not None:
         if isinstance(inner, OSError) and inner.strerror:
