@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass, field
+from stat import S_ISREG
 
 from iallocator.calls.layout import CALL, REQUEST, file_of, numbered
 from iallocator.errors import IallocatorError, UsageError
@@ -92,9 +93,12 @@ def _entry(folder: str, number: int) -> Entry | None:
     """One call; None if its request is not there, or not yet."""
     request = file_of(folder, number, REQUEST)
     try:
-        came = os.stat(request).st_mtime
+        found = os.stat(request)
     except OSError:
         return None
+    if not S_ISREG(found.st_mode):  # of somebody else; a pipe would be waited for
+        return None
+    came = found.st_mtime
     facts = _facts(file_of(folder, number, CALL))
     time = facts.get("time")
     if not isinstance(time, (int, float)) or not 0 <= time <= LATEST:
@@ -104,7 +108,7 @@ def _entry(folder: str, number: int) -> Entry | None:
 
 def _facts(path: str) -> dict[str, Any]:
     """What was noted in the end; nothing if that is not there, or damaged."""
-    if not os.path.exists(path):
+    if not os.path.isfile(path):
         return {}
     try:
         facts = decode(read_file(path))

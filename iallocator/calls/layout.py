@@ -40,7 +40,8 @@ def numbered(folder: str) -> dict[int, list[str]]:
         digits, _, kind = name.removeprefix(".").partition(".")
         whole = kind in KINDS and not name.startswith(".")
         half = name.startswith(".") and name.endswith(".new")
-        if (whole or half) and len(digits) >= DIGITS and digits.isascii() and digits.isdigit():
+        known = DIGITS <= len(digits) <= LONGEST and digits.isascii() and digits.isdigit()
+        if (whole or half) and known:
             found.setdefault(int(digits), []).append(name)
     return found
 
@@ -66,6 +67,6 @@ def request_path(text: str) -> str:
     if reference is None:
         return text
     path = file_of(*reference, REQUEST)
-    if not os.path.exists(path):
+    if not os.path.isfile(path):  # a pipe of somebody else's would be waited for
         raise UsageError(f"{text}: no such call; iallocator history {reference[0]} lists them")
     return path

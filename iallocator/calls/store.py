@@ -99,7 +99,8 @@ class Store:
             if not many and self._newest(calls[number]) > limit:
                 return
             for name in calls[number]:
-                with suppress(FileNotFoundError):  # another process deletes, too
+                # another process deletes, too; a folder is nobody's call
+                with suppress(FileNotFoundError, IsADirectoryError):
                     os.unlink(os.path.join(self._folder, name))
 
     def _newest(self, names: list[str]) -> float:

@@ -120,6 +120,8 @@ def _requests_in(folder: str) -> Iterator[str]:
     for where, folders, files in os.walk(folder):
         folders.sort()
         for name in sorted(files):
+            if not os.path.isfile(os.path.join(where, name)):
+                continue  # a pipe would be waited for
             if name == REQUEST or name.endswith(("." + REQUEST, "." + layout.REQUEST)):
                 yield os.path.join(where, name)
             elif name == CLUSTER or name.endswith("." + CLUSTER):
@@ -175,6 +177,8 @@ def read_text(path: str) -> str | None:
     UsageError
         If it cannot be read, or holds no text.
     """
+    if os.path.exists(path) and not os.path.isfile(path):
+        raise UsageError(f"{path}: not a file")
     try:
         if path.endswith(".gz"):
             return read_file(path).decode() if os.path.exists(path) else None

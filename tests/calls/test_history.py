@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -189,3 +190,20 @@ def test_words_of_any_kind_are_asked_again_as_they_were(desk: Desk) -> None:
     assert desk.said("replay", f"{desk.calls}#5")[0] == 0
     told = json.loads(desk.said("explain", "--json", f"{desk.calls}#5")[1])
     assert told["settings"]["strategy"] == "pacemaker-minimal"
+
+
+def test_what_is_no_file_among_the_calls_is_let_alone(desk: Desk) -> None:
+    """A pipe would be waited for; a folder, or a number that is none, is nobody's call."""
+    for name in ("000002.call.json", "000001.response.json.gz"):
+        (desk.calls / name).unlink()
+        os.mkfifo(desk.calls / name)
+    os.mkfifo(desk.calls / "000008.request.json.gz")
+    (desk.calls / "000009.request.json.gz").mkdir()
+    (desk.calls / f"{'9' * 30}.request.json.gz").touch()
+    assert [call["number"] for call in desk.history()] == [1, 2, 3, 4]
+    assert desk.said("explain", f"{desk.calls}#1")[0] == 0
+    assert desk.said("replay", f"{desk.calls}#1")[0] == 1
+    assert desk.said("explain", f"{desk.calls}#8")[0] == 2
+    assert "not captured" not in desk.asked(allocate(BUSY, "new"), "--capture-keep=1")["info"]
+    assert (desk.calls / "000010.response.json.gz").is_file()
+    assert (desk.calls / "000009.request.json.gz").is_dir()

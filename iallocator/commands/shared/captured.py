@@ -53,7 +53,7 @@ def as_then(case: Case, given: Own, command: str) -> Own:
 
 def since_then(case: Case, response: dict[str, Any]) -> list[str]:
     """What to say where a captured call was answered otherwise than now."""
-    if not os.path.exists(case.response):
+    if not os.path.isfile(case.response):
         return ["This call was not answered then."]
     then = decode(read_file(case.response))
     if all(then.get(key) == response.get(key) for key in ("success", "result")):
