@@ -140,8 +140,9 @@ def _decided(
         reply.info += f"; {name} {why}"
         context.remarks.append(f"Warning: {name} {why}")
     for text in context.tag_findings(_concerned(cluster, request)):
-        reply.info += f"; {text}"
-        context.remarks.append(f"Warning: {text}")
+        if f"Warning: {text}" not in context.remarks:  # as a strategy may have told
+            reply.info += f"; {text}"
+            context.remarks.append(f"Warning: {text}")
     if context.effort.undecided:
         reply.info += f"; {_undecided(context)}"
     reply.interrupted |= context.interrupted

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from iallocator.model.cluster import Cluster, Node
+    from iallocator.model.constraints.tag_finding import TagFinding
     from iallocator.model.instance import Instance
     from iallocator.model.state import State
 
@@ -83,8 +84,9 @@ class PacemakerTags:
         Per node, whether it may be given instances: online, and not in maintenance.
     kept:
         Per node, whether what runs there stays: in maintenance, or not vm_capable.
-    problems:
-        Tags that are not understood, in words; those of instances once they are read.
+    problems, findings:
+        Tags that are not understood, in words and as facts; those of instances once they are
+        read.
     """
 
     def __init__(
@@ -96,6 +98,7 @@ class PacemakerTags:
         self._by_name: Sequence[int] = ()
         self._index = {node.name: node.index for node in cluster.nodes}
         self._known: dict[str, InstanceFacts] = {}
+        self.findings: list[TagFinding] = []
         owned = [node.tags for node in cluster.nodes]
         owned += [instance.tags for instance in (*cluster.instances, *coming)]
         start = prefix + UTILIZATION
@@ -155,9 +158,9 @@ class PacemakerTags:
                 where, _, value = tag[len(SCORE) :].rpartition(":")
                 index = self._index.get(where)
                 if index is None:
-                    self._complain(owner, tag, "there is no such node")
+                    self._complain(owner, tag, f"there is no such node{self._meant(where)}")
                     continue
-                for score in self._score(f"{SCORE}{value}", SCORE, owner):
+                for score in self._score(tag, tag.removesuffix(value), owner):
                     facts.scores[index] = add(facts.scores.get(index, 0), score)
             elif tag.startswith(STICKINESS):
                 for score in self._score(tag, STICKINESS, owner):
@@ -172,7 +175,7 @@ class PacemakerTags:
         return facts
 
     def _score(self, tag: str, prefix: str, owner: str) -> Iterator[int]:
-        """The score that follows `prefix`, if it is one."""
+        """The score that follows `prefix` in `tag`, if it is one."""
         try:
             yield read_score(tag[len(prefix) :])
         except ValueError:
@@ -185,8 +188,18 @@ class PacemakerTags:
         except ValueError:
             self._complain(owner, tag, NUMBER)
 
+    def _meant(self, name: str) -> str:
+        """The node that is meant perhaps, in words."""
+        from iallocator.tags.spelling import nearest  # nobody pays for it who makes no mistakes
+
+        return nearest(name, self._index, "")
+
     def _complain(self, owner: str, tag: str, why: str) -> None:
-        self.problems.append(f"Warning: {owner}: tag {self._prefix}{tag} does not count: {why}")
+        from iallocator.model.constraints.tag_finding import TagFinding
+
+        found = TagFinding("unknown", owner, f"{self._prefix}{tag}", f"does not count: {why}")
+        self.findings.append(found)
+        self.problems.append(f"Warning: {found}")
 
     def free(self, state: State, index: int) -> Amounts:
         """What node `index` has left of each attribute: less than nothing if overcommitted."""

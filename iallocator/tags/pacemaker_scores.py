@@ -8,7 +8,7 @@ if TYPE_CHECKING:
 
     Score = TypeVar("Score", int, float)
 
-__all__ = ["INFINITY", "add", "read_integer", "read_score", "shown"]
+__all__ = ["INFINITY", "WORDS", "add", "read_integer", "read_score", "shown"]
 
 INFINITY = 1_000_000
 

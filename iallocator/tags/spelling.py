@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from iallocator.model.cluster import Cluster
     from iallocator.model.instance import Instance
 
-__all__ = ["CLUSTER", "GROUP", "INSTANCE", "NODE", "misspelt"]
+__all__ = ["CLUSTER", "GROUP", "INSTANCE", "NODE", "misspelt", "nearest"]
 
 CLUSTER, GROUP, NODE, INSTANCE = "cluster", "group", "node", "instance"
 
@@ -83,13 +83,13 @@ def _of(
             how = "nothing may follow it" if colon else f"{prefix}{kind}: and more is expected"
             yield TagFinding("unknown", owner, tag, f"does not count: {how}")
         elif words and (word := rest.partition(":")[0]) not in words:
-            meant = _nearest(word, words, f"{prefix}{kind}:")
+            meant = nearest(word, words, f"{prefix}{kind}:")
             text = meant or f": expected {prefix}{kind}:{' or '.join(words)}"
             yield TagFinding("unknown", owner, tag, f"does not count{text}")
 
 
 def _unknown(kind: str, role: str, kinds: Collection[str], prefix: str) -> str:
-    meant = _nearest(kind, kinds, prefix)
+    meant = nearest(kind, kinds, prefix)
     others = [other for other, known in KINDS.items() if kind in known and other != role]
     if others:
         return f"means nothing on {_owners([role])}, only on {_owners(others)}"
@@ -102,7 +102,7 @@ def _owners(roles: Iterable[str]) -> str:
     )
 
 
-def _nearest(word: str, words: Collection[str], before: str) -> str:
+def nearest(word: str, words: Collection[str], before: str) -> str:
     """The one of `words` that is meant perhaps, in words; "" if none is alike."""
     from difflib import get_close_matches  # nobody pays for it who makes no mistakes
 

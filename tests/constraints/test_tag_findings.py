@@ -69,6 +69,19 @@ CASES = {
         _world(["iallocator:priority:1", "iallocator:priority:7"]),
         "tag iallocator:priority:7 contradicts iallocator:priority:1",
     ),
+    "node that is forbidden": (
+        _world(["iallocator:score:nod2:-INFINITY"]),
+        "tag iallocator:score:nod2:-INFINITY does not count: there is no such node: node2 is meant",
+    ),
+    "score": (
+        _world(["iallocator:score:node2:-INFINTY"]),
+        "tag iallocator:score:node2:-INFINTY does not count: expected a whole number at the end",
+    ),
+    "score of a node": (_world(node=["iallocator:score:-INF"]), "tag iallocator:score:-INF does"),
+    "wanted and forbidden": (
+        _world(["iallocator:score:node2:-INFINITY", "iallocator:score:node2:INFINITY"]),
+        "tag iallocator:score:node2:INFINITY contradicts iallocator:score:node2:-INFINITY",
+    ),
     "domain": (
         _world(["iallocator:separate:must:db:rack"], there=DB[:1], node=["rack:1"]),
         "names rack, of which node1, node3 have no tag",

@@ -81,9 +81,9 @@ def run(settings: Settings, positional: Sequence[str]) -> int:
     everything = bool(settings.all or settings.instance or settings.kind)
     every = list(constraints_of(source.cluster, wanted, relations, whole, problems, everything))
     found = [one for one in every if _asked(one, settings)]
-    unusable = _unusable(relations, new, problems)
     named = [*source.cluster.instances, *new]
     doubts = findings_for(source.cluster, named, settings.tag_prefix, relations)
+    unusable = _unusable(relations, new, problems, doubts)
     with WholeOutput():
         if settings.json:
             _write_json(found, unusable, doubts)
@@ -104,14 +104,19 @@ def _asked(one: Constraint | SharedConstraint, settings: Settings) -> bool:
 
 
 def _unusable(
-    relations: Relations | None, new: Sequence[Instance], problems: Iterable[str]
+    relations: Relations | None,
+    new: Sequence[Instance],
+    problems: Iterable[str],
+    doubts: Sequence[TagFinding],
 ) -> list[str]:
-    """Tags that cannot be used, chains of musts that cannot be kept, and other problems."""
+    """Tags that cannot be used, chains of musts that cannot be kept; what is not told anyway."""
+    told = tuple(f"Warning: {one.owner}: tag {one.tag} " for one in doubts)
     found: list[str] = []
     if relations is not None:
         chains = relations.unsupported([one.name for one in new])
         found += [*relations.unusable, *(f"{name}: {chain}" for name, chain in chains.items())]
-    return [*found, *(p.removeprefix("Warning: ") for p in problems if "priority:" not in p)]
+    new_ones = (p.removeprefix("Warning: ") for p in problems if not p.startswith(told))
+    return [*found, *new_ones]
 
 
 def _write_json(found: Listed, unusable: Sequence[str], doubts: Sequence[TagFinding]) -> None:

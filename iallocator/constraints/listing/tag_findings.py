@@ -10,6 +10,8 @@ from iallocator.model.constraints.constraint import APART, ORDER, TOGETHER
 from iallocator.model.constraints.rule import domains_between
 from iallocator.model.constraints.tag_finding import TagFinding
 from iallocator.requests import SETTINGS
+from iallocator.tags.pacemaker import PacemakerTags
+from iallocator.tags.pacemaker_scores import INFINITY, WORDS, read_score
 from iallocator.tags.spelling import misspelt
 from iallocator.transition.planning.order_graph import circular
 
@@ -49,6 +51,9 @@ def tag_findings(
     if not shared:
         found = [one for one in found if one.owner.startswith("instance ")]
     names = {instance.name for instance in instances}
+    told = {(one.owner, one.tag) for one in found}
+    amounts = _amounts(cluster, instances, prefix, keys) if shared else ()
+    found += (one for one in amounts if (one.owner, one.tag) not in told)
     found += _contradictions(cluster, instances, prefix, shared)
     if relations is not None:
         found += _circles(relations, names)
@@ -56,6 +61,32 @@ def tag_findings(
         found += _unknown_domains(relations, names, prefix) if shared else ()
     found += _lacking(cluster, instances, prefix) if shared and keys else ()
     return list({str(one): one for one in found}.values())
+
+
+def _amounts(
+    cluster: Cluster, instances: Iterable[Instance], prefix: str, keys: bool
+) -> Iterator[TagFinding]:
+    """Numbers that are none, and scores for nodes that there are not.
+
+    Without `keys` only those of scores that forbid a node, or may have been meant to.
+    """
+    facts = PacemakerTags(cluster, (), [], prefix)
+    for instance in instances:
+        if instance.tags:
+            facts.of(instance)
+    for one in facts.findings:
+        body = one.tag[len(prefix) :]
+        if keys or (body.startswith("score:") and _sign(body.rpartition(":")[2]) < 1):
+            yield one
+
+
+def _sign(value: str) -> int:
+    """-1 for a score that forbids, 1 for another one, 0 for what is none."""
+    try:
+        score = read_score(value)
+    except ValueError:
+        return 0
+    return -1 if score == -INFINITY else 1
 
 
 def _contradictions(
@@ -69,6 +100,7 @@ def _contradictions(
         owners += ((f"node {node.name}", node.tags) for node in cluster.nodes)
     owners += ((f"instance {one.name}", one.tags) for one in instances)
     for owner, tags in owners:
+        yield from _opposites(owner, tags, prefix)
         known: dict[str, str] = {}
         for tag in tags:
             if tag.startswith(prefix):
@@ -86,6 +118,18 @@ def _about(body: str) -> str:
     if kind == "utilization":
         return f"{kind}:{rest.rpartition(':')[0]}"
     return ""
+
+
+def _opposites(owner: str, tags: Iterable[str], prefix: str) -> Iterator[TagFinding]:
+    """Scores of one owner that ask for a node, or for all, and forbid it."""
+    always: dict[str, str] = {}
+    never: dict[str, str] = {}
+    for tag in tags:
+        where, _, value = tag.rpartition(":")
+        if tag.startswith(f"{prefix}score:") and value in WORDS:
+            (never if value.startswith("-") else always).setdefault(where, tag)
+    for where in sorted(always.keys() & never.keys()):
+        yield TagFinding("contradiction", owner, always[where], f"contradicts {never[where]}")
 
 
 def _circles(relations: Relations, names: Collection[str]) -> Iterator[TagFinding]:
