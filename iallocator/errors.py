@@ -17,6 +17,7 @@ __all__ = [
     "Voice",
     "cut",
     "one_line",
+    "say",
     "shown",
     "tell",
 ]
@@ -97,10 +98,22 @@ def tell(*lines: str) -> None:
 
     Who wants quiet hears complaints only: lines that begin with the name of the program.
     """
+    for line in lines:
+        if not Voice.quiet or line.startswith("iallocator: "):
+            say(shown(line))
+
+
+def say(text: str) -> None:
+    """Write `text` and the end of a line to stderr, if that is open.
+
+    Where it cannot be written (a full disk, a reader who left) stderr counts as closed from
+    then on: what is said there is worth less than the answer.
+    """
     if sys.stderr is not None:
-        for line in lines:
-            if not Voice.quiet or line.startswith("iallocator: "):
-                print(shown(line), file=sys.stderr)
+        try:
+            print(text, file=sys.stderr)
+        except OSError:
+            sys.stderr = None
 
 
 class Voice:

@@ -53,7 +53,8 @@ def run() -> NoReturn:
             try:
                 stream.flush()
             except (OSError, ValueError):
-                status = status or 1
+                if stream is sys.stdout:  # what is on stderr is worth less than the answer
+                    status = status or 1
     if _seen and status in (0, INTERRUPTED):
         status = 128 + _seen[0]
     os._exit(status)

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from itertools import combinations, permutations
 from random import Random
 
 import pytest
 
+from iallocator.cli import answer
 from iallocator.model.columns import MEMORY
 from iallocator.n1.loss.packing import Item, Packing
 from iallocator.n1.loss.standing import Standing
-from tests.builders import Json, allocate, cluster, instance
+from tests.builders import Json, allocate, as_bytes, cluster, instance
 
 from .tight import Case, context_of, tight
 
@@ -191,3 +193,27 @@ def test_sums_of_parts_tell_what_the_search_says(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(Standing, "is_worse_with", lambda *_: None)
     assert told == [verdicts(tight(seed, "no-worse")) for seed in range(40)]
     assert min(Counter(one for some in told for one in some).values()) > 25
+
+
+@pytest.mark.parametrize(
+    ("mode", "memory", "placed"),
+    [("no-new", 14000, True), ("no-new", 16000, False), ("no-worse", 14000, False),
+     ("no-worse", 16000, False), ("off", 14000, True), ("off", 16000, True)],
+)  # fmt: skip
+def test_more_memory_that_saves_somebody_forbids_only_by_no_new(
+    mode: str, memory: int, placed: bool
+) -> None:
+    """The counterexample of docs/n1.md: 2000 MiB more on node2 would save who is on node1."""
+    document = cluster(
+        2,
+        instances={
+            "inst1": instance("node1", disk_template="rbd", memory=6000),
+            "inst2": instance("node2", disk_template="rbd", memory=9000),
+        },
+        changes={
+            "node1": {"total_memory": 6200, "free_memory": 200},
+            "node2": {"total_memory": memory, "free_memory": memory - 9000},
+        },
+    )
+    request = allocate(document, disk_template="rbd", memory=4000)
+    assert json.loads(answer(as_bytes(request), [f"--n1={mode}"]))["success"] is placed

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from iallocator.errors import IallocatorError, one_line
+from iallocator.errors import IallocatorError, one_line, say
 from iallocator.files import read_file
 from iallocator.wire.validation.validate import NEEDED, OPTIONAL, UNREAD, problems
 
@@ -57,9 +57,8 @@ def _problems_elsewhere(settings: Settings) -> Iterator[str]:
 
 def _say(name: str, found: Sequence[str]) -> bool:
     """Say what is wrong with `name`, or that nothing is; whether something is."""
-    if sys.stderr is not None:
-        for problem in found:
-            print(f"iallocator: {one_line(problem)}", file=sys.stderr)
+    for problem in found:
+        say(f"iallocator: {one_line(problem)}")
     if not found:
         sys.stdout.buffer.write(f"{one_line(name)}: valid\n".encode())
     return bool(found)

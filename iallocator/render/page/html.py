@@ -46,12 +46,12 @@ def html_of(view: PageView) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    script = (TEMPLATES / "page.js").read_text()
+    script = (TEMPLATES / "page.js").read_text("utf-8")
     digest = b64encode(sha256(script.encode()).digest()).decode()
     return environment.get_template("page.html").render(
         view=view,
         version=__version__,
-        style=Markup((TEMPLATES / "page.css").read_text()),
+        style=Markup((TEMPLATES / "page.css").read_text("utf-8")),
         script=Markup(script),
         script_hash=Markup(f"sha256-{digest}"),
     )

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import sys
-
 from iallocator.engine import decide, read
-from iallocator.errors import tell
+from iallocator.errors import say, tell
 from iallocator.files import check_writable, write_file
 from iallocator.model.state import State
 from iallocator.requests import (
@@ -67,8 +65,8 @@ def show_state(state: State, settings: Settings, moment: str, group: str = "") -
     shown = "".join(
         f"\n{moment} {title}:\n{text}" for title, text in _lists(state, settings, backwards, group)
     )
-    if shown and sys.stderr is not None:
-        print(shown, file=sys.stderr)
+    if shown:
+        say(shown)
 
 
 def lists_of(state: State, settings: Settings, backwards: bool) -> list[str]:

@@ -1,0 +1,109 @@
+"""Every command where a stream is closed or full, or where letters are those of another locale."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from iallocator.commands import COMMANDS
+from tests.builders import allocate, as_bytes, cluster
+from tests.command import COMMAND, ENVIRONMENT
+from tests.fuzz.test_numbers import fitting_case
+
+LOCALES = {
+    "ascii": {"PYTHONIOENCODING": "ascii"},
+    "latin-1": {"PYTHONIOENCODING": "latin-1"},
+    "C": {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"},
+}
+"""What the environment says of letters."""
+
+STREAMS = ("stdin", "stdout", "stderr")
+
+
+def closing(*streams: str) -> dict[str, Any]:
+    """Return what starts a process without these streams."""
+    numbers = [STREAMS.index(stream) for stream in streams]
+
+    def close() -> None:
+        for number in numbers:
+            os.close(number)
+
+    return {"preexec_fn": close, **dict.fromkeys(streams)}
+
+
+def laid_out(command: str, folder: Path) -> list[str]:
+    """Write what a command reads, with names in several scripts; return its words."""
+    case = fitting_case(command, [])
+    for name, raw in case.files.items():
+        (folder / name).parent.mkdir(exist_ok=True)
+        named = raw.replace(b'"n1"', '"nö中"'.encode()).replace(b'"i1"', '"ß\U0001f600"'.encode())
+        (folder / name).write_bytes(named)
+    return list(case.arguments)
+
+
+def ended(words: list[str], folder: Path, **options: Any) -> int:
+    """Run the program; return its status, with no traceback on any stream."""
+    environment = ENVIRONMENT | options.pop("env", {})
+    for stream in STREAMS:
+        options.setdefault(stream, subprocess.DEVNULL if stream == "stdin" else subprocess.PIPE)
+    done = subprocess.run(
+        [*COMMAND, *words], cwd=folder, env=environment, timeout=600, check=False, **options
+    )
+    said = (done.stdout or b"") + (done.stderr or b"")
+    assert b"Traceback" not in said
+    assert b"Exception" not in said
+    return done.returncode
+
+
+def test_page_is_written_where_the_locale_knows_no_letters(tmp_path: Path) -> None:
+    """Its templates are read as what they are, and its names are whole."""
+    pytest.importorskip("jinja2", reason="the template library is not installed")
+    words = laid_out("check", tmp_path)
+    assert ended([*words, "--html=page"], tmp_path, env=LOCALES["C"]) in (0, 1)
+    assert "nö中" in (tmp_path / "page").read_text("utf-8")
+
+
+def test_warnings_that_find_no_room_leave_the_answer(tmp_path: Path) -> None:
+    """A request with warnings, and a command line that is refused, with stderr on a full disk."""
+    document = allocate(cluster(3), disk_template="rbd")
+    document["nodes"]["node1"]["free_memory"] = 1000  # another is not accounted for
+    (tmp_path / "doc").write_bytes(as_bytes(document))
+    told = subprocess.PIPE
+    whole, full = tmp_path / "whole", tmp_path / "full"
+    for path, stream in ((whole, told), (full, os.open("/dev/full", os.O_WRONLY))):
+        with path.open("wb") as out:
+            assert ended(["-v", "doc"], tmp_path, stdout=out, stderr=stream) == 0
+            assert ended(["-v", "doc", "none"], tmp_path, stderr=stream) == 2
+    assert whole.read_bytes() == full.read_bytes() != b""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("command", ["", *COMMANDS])
+def test_command_has_the_same_status_in_every_locale(command: str, tmp_path: Path) -> None:
+    """Letters that cannot be shown are shown as their codes."""
+    if command == "report":
+        pytest.importorskip("jinja2", reason="the template library is not installed")
+    words = laid_out(command, tmp_path)
+    assert {ended(words, tmp_path, env=one) for one in ({}, *LOCALES.values())} <= {
+        ended(words, tmp_path)
+    }
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("command", ["", *COMMANDS])
+def test_command_with_streams_closed_or_full_says_so_or_nothing(
+    command: str, tmp_path: Path
+) -> None:
+    """Exit status 0, 1 or 2, and never a traceback."""
+    words = laid_out(command, tmp_path)
+    run = partial(ended, words, tmp_path)
+    for streams in (*[(one,) for one in STREAMS], STREAMS):
+        assert run(**closing(*streams)) in (0, 1, 2)
+    with open("/dev/full", "w") as full:
+        assert run(stdout=full) in (1, 2)
+        assert run(stderr=full) in (0, 1, 2)
