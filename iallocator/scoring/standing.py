@@ -12,6 +12,7 @@ candidate comes first once scores are rounded, `best` says so, and the kernel ha
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -24,7 +25,7 @@ from iallocator.scoring.metrics import STATISTICS
 from iallocator.scoring.score_delta import ROUNDING, terms
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Iterator, Sequence
 
     from numpy.typing import NDArray
 
@@ -105,11 +106,33 @@ class Standing:
             for index in nodes:
                 self._look(index)
         self._left = 0
+        self._x: Floats = np.empty(0)
         self._renew()
 
     def best(self) -> Nodes | None:
         """The nodes of the next instance; () where none takes it, None: ask the kernel."""
         raise NotImplementedError
+
+    def best_but(self, barred: Collection[int]) -> tuple[int | None, list[int]]:
+        """The best single node that is not in `barred`, and those of `barred` that may be better.
+
+        None where none takes it, and where the kernel has to be asked.
+        """
+        raise NotImplementedError
+
+    @property
+    def left(self) -> int:
+        """How many more are followed until everything is taken from the state again."""
+        return self._left - 1
+
+    @contextmanager
+    def trial(self) -> Iterator[None]:
+        """Forget at the end what is placed meanwhile, `left` at most; as in a trial of a state."""
+        kept = self._x.copy(), self._left, list(self._ahead), set(self._near)
+        looked = [one.copy() for one in (self._takes_primary, self._takes_secondary, self._failing)]
+        yield
+        self._x, self._left, self._ahead, self._near = kept
+        self._takes_primary, self._takes_secondary, self._failing = looked
 
     def placed(self, nodes: Nodes) -> None:
         """`instance`, or one like it, has been placed on `nodes`."""
@@ -183,6 +206,25 @@ class StandingSingles(Standing):
     """For instances on one node: all groups' nodes are one row of candidates."""
 
     def best(self) -> Nodes | None:
+        scores = self._scores()
+        lowest = pick(scores)
+        if lowest is not None and scores[lowest] == np.inf:
+            return ()
+        return None if lowest is None else (lowest,)
+
+    def best_but(self, barred: Collection[int]) -> tuple[int | None, list[int]]:
+        scores = self._scores()
+        others = scores.copy()
+        positions = sorted(barred)
+        others[positions] = np.inf
+        lowest = pick(others)
+        if lowest is None or others[lowest] == np.inf:
+            return None, []
+        highest = others[lowest] + TIE
+        return lowest, [node for node in positions if scores[node] <= highest]
+
+    def _scores(self) -> Floats:
+        """The score with the next instance on each node; infinite where it cannot be."""
         square = self._squares()[:, None]
         variance = self._x * self._p_slope
         variance += self._p_rest
@@ -192,10 +234,7 @@ class StandingSingles(Standing):
         if self._near:
             scores += self._failing * STATISTICS[N1_COUNT].weight
         scores[~self._takes_primary] = np.inf
-        lowest = pick(scores)
-        if lowest is not None and scores[lowest] == np.inf:
-            return ()
-        return None if lowest is None else (lowest,)
+        return scores
 
 
 def _parabola(change: Floats, count: Floats) -> tuple[Floats, Floats]:

@@ -9,7 +9,10 @@ import pytest
 
 from iallocator.limits.node import FORCED_LIMITS
 from iallocator.model.instance import Instance
+from iallocator.n1.counting.doubts import Doubts
+from iallocator.n1.counting.group_headroom import GroupHeadroom
 from iallocator.n1.counting.headroom import Headroom
+from iallocator.n1.counting.rehearsal import Rehearsal
 from tests.seeds import seeds
 
 from .tight import Case, survives, tight
@@ -93,6 +96,82 @@ def test_headroom_for_so_many_holds_wherever_they_go(mode: str) -> None:
         for node in fitting(case, case.new):
             assert headroom.accepts(case.new, node) is again.accepts(case.new, node), seed
     assert promised > 60
+
+
+def test_failures_in_doubt_are_those_that_counting_does_not_settle() -> None:
+    """In arrays as one by one, from the start and after more have come."""
+    seen: Counter[bool] = Counter()
+    for seed in seeds(60, 300):
+        case, chance = tight(seed, "strict"), Random(seed)
+        if case.new.required_nodes > 1:
+            continue
+        for group in case.cluster.groups:
+            counting = GroupHeadroom(case.state, case.rules, group, set(watched(case)))
+            nodes = [i for i in fitting(case, case.new) if i in group.nodes]
+            if counting.intricate or not counting.counts(case.new) or not nodes:
+                continue
+            doubts = Doubts(counting)
+            for number in range(3):
+                new, node = another(case.new, number), chance.choice(nodes)
+                unsettled = [
+                    i for i in counting.queues
+                    if i != node and counting.survives(i, new, node) is not True
+                ]  # fmt: skip
+                assert doubts.after(new, node) == unsettled, (seed, number)
+                seen[bool(unsettled)] += 1
+                case.state.place(new, (node,))
+                counting.placed(new, node)
+    assert min(seen.values()) > 10
+
+
+def test_rehearsed_placements_are_believed_as_far_as_the_simulation_keeps_them() -> None:
+    """Any nodes are guessed; what is rehearsed leaves no trace."""
+    counts: Counter[bool] = Counter()
+    for seed in seeds(400, 900):
+        case, chance = tight(seed, "strict"), Random(seed)
+        nodes = fitting(case, case.new)
+        if case.new.required_nodes > 1 or not nodes or len(case.cluster.groups) > 1:
+            continue
+        case.rules.units = {}
+        headroom = Headroom(case.state, case.rules, watched(case), case.context.kernels)
+        rehearsal = headroom.rehearsal(0)
+        if rehearsal is None or not rehearsal.judges(case.new):
+            continue
+        path = [(another(case.new, number), chance.choice(nodes)) for number in range(4)]
+        guessed, doubted = rehearsed(rehearsal, case, path)
+        believed = rehearsal.come_true()
+        plainly = headroom_of(case)
+        assert all(headroom.accepts(case.new, i) is plainly.accepts(case.new, i) for i in nodes)
+        if believed is None:
+            continue
+        for new, node in path[:believed]:
+            assert kept(case, new, node), seed
+            case.state.place(new, (node,))
+        if believed < guessed or doubted:
+            assert not kept(case, *path[believed]), seed
+        counts[True] += believed
+        counts[False] += believed < guessed or doubted
+    assert min(counts[True], counts[False]) > 5
+
+
+def rehearsed(
+    rehearsal: Rehearsal, case: Case, path: list[tuple[Instance, int]]
+) -> tuple[int, bool]:
+    """How many of `path` were guessed, and whether the next one is known to be wrong."""
+    rehearsal.start()
+    found, doubted = 0, False
+    with case.state.trial():
+        for new, node in path:
+            if node not in fitting(case, new):
+                break
+            doubted = not rehearsal.expect(new, node, ())
+            if doubted:
+                break
+            case.state.place(new, (node,))
+            rehearsal.placed(new, node)
+            found += 1
+    rehearsal.end()
+    return found, doubted
 
 
 def kept(case: Case, new: Instance, node: int) -> bool:

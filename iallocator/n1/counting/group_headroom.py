@@ -14,10 +14,10 @@ if TYPE_CHECKING:
     from iallocator.model.cluster import Group
     from iallocator.model.instance import Instance
     from iallocator.model.state import State
-    from iallocator.n1.counting.queues import Need
+    from iallocator.n1.counting.queues import Leaving, Need
     from iallocator.n1.rules import Rules
 
-__all__ = ["ANY_NUMBER", "GroupHeadroom"]
+__all__ = ["ANY_NUMBER", "GroupHeadroom", "Room"]
 
 ANY_NUMBER = 1 << 40
 
@@ -41,7 +41,7 @@ class GroupHeadroom:
         self._rules = rules
         self.group = group
         self.targets = rules.targets(state.cluster, group)
-        self._room: dict[Need, _Room] = {}
+        self._room: dict[Need, Room] = {}
         self.queues = {i: Queue(rules) for i in group.nodes if i in watched}
         self.intricate = (
             group.exclusive
@@ -54,6 +54,7 @@ class GroupHeadroom:
                 queue.start(state.primaries[node].values())
         self._healthy: bool | None = None
         self._judged = False
+        self._watching: list[set[int]] = []
 
     def _known(self, node: int) -> bool:
         """Whether counting can tell of all that leaves `node`."""
@@ -78,13 +79,27 @@ class GroupHeadroom:
 
     def placed(self, instance: Instance, node: int) -> None:
         """`instance` has come to `node`."""
-        self._judged = False
-        if self.intricate:
-            return
-        if node in self.queues:
+        if node in self.queues and not self.intricate:
             self.queues[node].add(instance)
+        self._changes(node)
+
+    def undo(self, node: int, queue: Queue | None) -> None:
+        """The state is as before at `node`, where this left it if it failed."""
+        if queue is not None:
+            self.queues[node] = queue
+        self._changes(node)
+
+    def _changes(self, node: int) -> None:
+        self._judged = False
         for room in self._room.values():
             room.changed.add(node)
+        for changed in self._watching:
+            changed.add(node)
+
+    def watch(self) -> set[int]:
+        """A set that gets every node that changes from now on."""
+        self._watching.append(set())
+        return self._watching[-1]
 
     def healthy(self) -> bool | None:
         """Whether every failure is survived as things are; None: unknown."""
@@ -124,8 +139,12 @@ class GroupHeadroom:
         present = self.queues[failing]
         return present.with_one(instance) if instance and failing == node else present
 
+    def leaving(self, failing: int, instance: Instance | None, node: int) -> Leaving:
+        """The same for good."""
+        return self.queue(failing, instance, node).leaving()
+
     def _suffices(self, queue: Queue, need: Need, failing: int, node: int, taken: Need) -> bool:
-        room = self._room_for(need)
+        room = self.room_for(need)
         slots, closing = room.without(failing)
         if node >= 0:
             less = room.less(node, taken)
@@ -137,7 +156,7 @@ class GroupHeadroom:
         """For each of the sizes in `queue` how many of it the targets have room for."""
         found = []
         for need in queue.required:
-            room = self._room_for(need)
+            room = self.room_for(need)
             less = room.less(node, taken)[0] if node >= 0 else 0
             found.append(room.without(failing)[0] - less)
         return found
@@ -151,7 +170,7 @@ class GroupHeadroom:
         for failing, queue in self.queues.items():
             whole = queue.with_one(instance)
             for need, (units, before) in whole.required.items():
-                slots, closing = self._room_for(need).without(failing)
+                slots, closing = self.room_for(need).without(failing)
                 cost = cost_of(own, need)
                 found = (slots - units) // cost if cost else ANY_NUMBER * (slots >= units)
                 if not whole.disks and closing > before and found < least:
@@ -162,14 +181,15 @@ class GroupHeadroom:
                     return 0
         return int(least)
 
-    def _room_for(self, need: Need) -> _Room:
+    def room_for(self, need: Need) -> Room:
+        """What the targets have room for, in instances of this size."""
         room = self._room.get(need)
         if room is None:
-            room = self._room[need] = _Room(self._state, need, self.targets)
+            room = self._room[need] = Room(self._state, need, self.targets)
         return room
 
 
-class _Room:
+class Room:
     """How often an instance of one size fits on each target, and what it takes to close all.
 
     Attributes
@@ -195,6 +215,11 @@ class _Room:
             self._sums[0] - self._slots.get(node, 0),
             self._sums[1] - self._closing.get(node, 0),
         )
+
+    def at(self, node: int) -> tuple[int, int]:
+        """The same of `node` alone."""
+        self._renew()
+        return self._slots.get(node, 0), self._closing.get(node, 0)
 
     def less(self, node: int, taken: Need) -> tuple[int, int]:
         """By how much both are less once `node` has given `taken`."""

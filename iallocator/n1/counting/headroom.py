@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from iallocator.model.instance import Instance
     from iallocator.model.state import State
+    from iallocator.n1.counting.rehearsal import Rehearsal
     from iallocator.n1.counting.trials import Trials
     from iallocator.n1.rules import Rules
     from iallocator.scoring import Kernels
@@ -54,6 +55,7 @@ class Headroom:
             for group in state.cluster.groups
         }
         self._trials: dict[int, Trials] = {}
+        self._rehearsals: dict[int, Rehearsal] = {}
         if kernels is not None:
             from iallocator.n1.counting.trials import Trials
 
@@ -94,6 +96,21 @@ class Headroom:
         """Prepare to be asked where each of `instances` may come, the state as it is."""
         for trials in self._trials.values():
             trials.foresee(instances)
+
+    def rehearsal(self, group: int) -> Rehearsal | None:
+        """What judges several placements in `group` at once; None where this cannot be told.
+
+        Only with ``strict``, and only if all other groups keep N+1 for certain.
+        """
+        others = [one for index, one in self._groups.items() if index != group]
+        if not self._rules.strict or not all(other.healthy() for other in others):
+            return None
+        if group not in self._rehearsals:
+            from iallocator.n1.counting.rehearsal import Rehearsal
+
+            trials, counting = self._trials[group], self._groups[group]
+            self._rehearsals[group] = Rehearsal(trials, counting)
+        return self._rehearsals[group]
 
     def placed(self, instance: Instance, node: int) -> None:
         """`instance` has come to `node`."""

@@ -26,10 +26,12 @@ if TYPE_CHECKING:
 
     from iallocator.model.instance import Instance
     from iallocator.model.state import State
-    from iallocator.n1.counting.queues import Queue
+    from iallocator.n1.counting.queues import Leaving, Vector
 
     Floats = NDArray[np.float64]
     Indices = NDArray[np.intp]
+    Coming = tuple[Instance, Sequence[int]]
+    """The nodes to which equal instances come one after the other, and one of these."""
 
 __all__ = ["Playback", "slots_for"]
 
@@ -83,29 +85,30 @@ class Playback:
     def lost(
         self,
         failing: Sequence[int],
-        queues: Sequence[Queue],
-        coming: Sequence[tuple[Instance, int] | None],
+        leaving: Sequence[Leaving],
+        coming: Sequence[Coming | None],
     ) -> list[bool]:
         """Whether each of the failures loses somebody.
 
-        Number i is the failure of node ``failing[i]``, from which ``queues[i]`` has to be moved,
-        with the instance ``coming[i]`` on that node beside what `state` holds; it is in the
-        queue already if that is the node that fails.
+        Number i is the failure of node ``failing[i]``, from which ``leaving[i]`` has to be moved,
+        with the instances ``coming[i]`` on their nodes beside what `state` holds; those on the
+        node that fails are among what leaves already.
         """
         self._renew()
         size = max(1, CELLS // len(self._scope))
         found: list[bool] = []
         for start in range(0, len(failing), size):
             part = slice(start, start + size)
-            found += self._lost(failing[part], queues[part], coming[part])
+            found += self._lost(failing[part], leaving[part], coming[part])
         return found
 
     def _lost(
         self,
         failing: Sequence[int],
-        queues: Sequence[Queue],
-        coming: Sequence[tuple[Instance, int] | None],
+        leaving: Sequence[Leaving],
+        coming: Sequence[Coming | None],
     ) -> list[bool]:
+        at = [() if one is None else [self._position[node] for node in one[1]] for one in coming]
         return _Batch(
             self._columns,
             self._values,
@@ -113,8 +116,9 @@ class Playback:
             self._counted,
             np.repeat(self._allowed[None, :], len(failing), axis=0),
             np.array([self._position[node] for node in failing], dtype=np.intp),
-            queues,
-            [None if one is None else (one[0], self._position[one[1]]) for one in coming],
+            leaving,
+            [None if one is None else one[0].as_primary for one in coming],
+            at,
         ).run()
 
     def _renew(self) -> None:
@@ -152,7 +156,8 @@ class _Batch:
     """Failures played through at the same time, each in a row of its own.
 
     `columns` and `values` (over the nodes) are those of the state, `own` the positions of the
-    nodes that fail; for the rest see `Playback`.
+    nodes that fail; vector ``coming[i]`` comes to each of the positions ``at[i]``; for the rest
+    see `Playback`.
     """
 
     def __init__(
@@ -163,18 +168,19 @@ class _Batch:
         counted: Floats,
         allowed: NDArray[np.bool_],
         own: Indices,
-        queues: Sequence[Queue],
-        coming: Sequence[tuple[Instance, int] | None],
+        leaving: Sequence[Leaving],
+        coming: Sequence[Vector | None],
+        at: Sequence[Sequence[int]],
     ) -> None:
-        heads = [queue.head() for queue in queues]
+        heads = [one.head for one in leaving]
         self._left = np.array([len(head) for head in heads], dtype=np.intp)
         self._vectors = np.zeros((len(heads), int(self._left.max(initial=0)), len(COLUMNS)))
+        known = {id(head): np.array(head) for head in heads if head}
         for row, head in enumerate(heads):
             if head:
-                self._vectors[row, : len(head)] = head
-        tails = [queue.tail() for queue in queues]
-        self._need = np.array([need for need, _ in tails], dtype=np.float64)
-        self._wanted = np.array([count for _, count in tails], dtype=np.float64)
+                self._vectors[row, : len(head)] = known[id(head)]
+        self._need = np.array([one.need for one in leaving], dtype=np.float64)
+        self._wanted = np.array([one.times for one in leaving], dtype=np.float64)
         self._own, self._allowed = own, allowed
         self._rows: Indices = np.arange(len(heads))
         self._allowed[self._rows, own] = False
@@ -182,12 +188,11 @@ class _Batch:
         self._memory = np.repeat(columns[None, MEMORY], len(heads), axis=0)
         self._disk = np.repeat(columns[None, DISK], len(heads), axis=0)
         arrived = np.zeros((len(heads), len(COLUMNS)))
-        at = np.zeros(len(heads), dtype=np.intp)
         for row, one in enumerate(coming):
             if one is not None:
-                arrived[row], at[row] = one[0].as_primary, one[1]
+                arrived[row] = one
         self._start_values(values, per_amount, counted, arrived)
-        self._add(at, arrived, [arrived[:, self._used] @ one for one in self._linear])
+        self._arrive(arrived, at)
 
     def _start_values(
         self, found: Floats, per_amount: Floats, counted: Floats, arrived: Floats
@@ -211,6 +216,14 @@ class _Batch:
         self._x = [np.repeat(found[None, k], rows, axis=0) for k in kept]
         self._sums = [np.zeros(rows) for _ in kept]
         self._squares = [np.full(rows, float(found[k] @ found[k])) for k in kept]
+
+    def _arrive(self, vectors: Floats, at: Sequence[Sequence[int]]) -> None:
+        """Add the vector of each row at the nodes in `at`, one after the other."""
+        for number in range(max(map(len, at), default=0)):
+            here = np.array([len(nodes) > number for nodes in at])
+            node = np.array([nodes[number] if len(nodes) > number else 0 for nodes in at])
+            added = vectors * here[:, None]
+            self._add(node, added, [added[:, self._used] @ one for one in self._linear])
 
     def run(self) -> list[bool]:
         """Move everything: per row whether somebody is left over."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import insort
+from typing import NamedTuple
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
     Entry = tuple[Turn, Need, Vector]
 
-__all__ = ["Queue", "cost_of", "fits_into"]
+__all__ = ["Leaving", "Queue", "cost_of", "fits_into"]
 
 
 def fits_into(instance: Instance) -> Need:
@@ -41,9 +42,28 @@ class _Run:
 
     __slots__ = ("count", "need")
 
-    def __init__(self, need: Need) -> None:
+    def __init__(self, need: Need, count: int = 1) -> None:
         self.need = need
-        self.count = 1
+        self.count = count
+
+
+class Leaving(NamedTuple):
+    """What leaves a node as it was once, whatever comes to that node later.
+
+    Attributes
+    ----------
+    head:
+        All but the last run, as what each adds to a node.
+    need, times:
+        The size of the last run, and how many there are.
+    recreated:
+        What `Rules.recreates` says of them: of some this, of some that.
+    """
+
+    head: list[Vector]
+    need: Need
+    times: int
+    recreated: frozenset[bool]
 
 
 class Queue:
@@ -94,6 +114,15 @@ class Queue:
             insort(self._entries, entry)
             self._take(self._entries)
 
+    def copy(self) -> Queue:
+        """The same by itself: what comes to one of both is not in the other."""
+        twin = Queue(self._rules)
+        twin._entries, twin._before, twin._known = list(self._entries), self._before, {}
+        twin._runs = [_Run(run.need, run.count) for run in self._runs]
+        twin._more, twin.disks = self._more, self.disks
+        twin.required = dict(self.required)
+        return twin
+
     def with_one(self, instance: Instance) -> Queue:
         """The same with `instance` in it, too."""
         twin = Queue(self._rules)
@@ -101,7 +130,7 @@ class Queue:
         if self._goes_last(entry):
             need = entry[1]
             twin._runs, twin._more, twin.disks = self._runs, [need], self.disks
-            twin._before, twin._entries, twin._known = self.head(), self._entries, self._known
+            twin._before, twin._entries, twin._known = self._head(), self._entries, self._known
             units, before = self.required[need]
             twin.required = self.required | {need: (units + 1, before + need[0])}
         else:
@@ -121,24 +150,22 @@ class Queue:
             self._known[size] = sum(run.count * _least(run.need, size) for run in self._runs)
         return self._known[size]
 
-    def head(self) -> list[Vector]:
-        """All but the last run, as what each adds to a node."""
+    def leaving(self) -> Leaving:
+        """All of it as it is now."""
+        count = self._runs[-1].count + len(self._more) if self._runs else 0
+        need = self._runs[-1].need if self._runs else (0, 0)
+        return Leaving(self._head(), need, count, self._recreated())
+
+    def _head(self) -> list[Vector]:
+        """All but the last run."""
         if self._before is None:
             count = len(self._entries) - self._runs[-1].count if self._runs else 0
             self._before = [vector for _, _, vector in self._entries[:count]]
         return self._before
 
-    def tail(self) -> tuple[Need, int]:
-        """The size of the last run, and how many there are."""
-        if not self._runs:
-            return (0, 0), 0
-        last = self._runs[-1]
-        return last.need, last.count + len(self._more)
-
-    def kinds(self) -> set[bool]:
-        """Whether some are moved, and some created anew: `Rules.recreates` of all of them."""
+    def _recreated(self) -> frozenset[bool]:
         ends = [*self._entries[:1], *self._entries[-1:]]  # those created anew come last
-        return {turn[0] for turn, _, _ in ends}
+        return frozenset(turn[0] for turn, _, _ in ends)
 
     def _entry(self, instance: Instance) -> Entry:
         recreated = self._rules.recreates(instance)

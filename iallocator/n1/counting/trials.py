@@ -6,16 +6,17 @@ from iallocator.n1.counting.playback import Playback
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from iallocator.model.instance import Instance
     from iallocator.model.state import State
     from iallocator.n1.counting.group_headroom import GroupHeadroom
-    from iallocator.n1.counting.queues import Queue
+    from iallocator.n1.counting.playback import Coming
+    from iallocator.n1.counting.queues import Leaving
     from iallocator.n1.rules import Rules
     from iallocator.scoring import Kernels
 
-    Doubt = tuple[int, Queue]
+    Doubt = tuple[int, Leaving]
     """A node that fails, and what leaves it then."""
 
 __all__ = ["Trials"]
@@ -70,7 +71,7 @@ class Trials:
                     self._refuters[node] = failing
                     return None if against is None else False
             elif found is None:
-                doubts.append((failing, counting.queue(failing, instance, node)))
+                doubts.append((failing, counting.leaving(failing, instance, node)))
         return self._try(doubts, instance, node) if doubts else True
 
     def _likely_first(self, node: int) -> Iterator[int]:
@@ -100,6 +101,18 @@ class Trials:
             self._foreseen = {}
             self._instance = None
 
+    @property
+    def refuters(self) -> Mapping[int, int]:
+        """Nodes that somebody was refused on last, and by whose failure."""
+        return self._refuters
+
+    def learn(self, node: int, refuter: int | None) -> None:
+        """The failure of `refuter` refuses whoever comes to `node`; None: no failure does."""
+        if refuter is None:
+            self._refuters.pop(node, None)
+        else:
+            self._refuters[node] = refuter
+
     def foresee(self, instances: Sequence[Instance]) -> None:
         """See at once where these would not do, as they come one by one to the state as it is.
 
@@ -114,10 +127,10 @@ class Trials:
             for node, failing in self._refuters.items()
             if self._counting.holds(one, node) and self._counts_against(failing)
         ]
-        queue = self._counting.queue
-        lost = self._lost(
-            [(failing, queue(failing, one, node)) for one, node, failing in rows],
-            [(one, node) for one, node, _ in rows],
+        leaving = self._counting.leaving
+        lost = self.lost(
+            [(failing, leaving(failing, one, node)) for one, node, failing in rows],
+            [(one, (node,)) for one, node, _ in rows],
         )
         self._foreseen |= {one.as_primary: set() for one in fresh}
         for (one, node, _), gone in zip(rows, lost or ()):
@@ -126,7 +139,7 @@ class Trials:
 
     def _try(self, doubts: Sequence[Doubt], instance: Instance, node: int) -> bool | None:
         """Play the failures in doubt through."""
-        lost = self._lost(doubts, [(instance, node)] * len(doubts))
+        lost = self.lost(doubts, [(instance, (node,))] * len(doubts))
         if lost is None:
             return None
         for (failing, _), gone in zip(doubts, lost):
@@ -151,8 +164,8 @@ class Trials:
             for i in counting.group.nodes
             if i != failing and nodes[i].online and i not in self._refuted
         ]
-        doubts = [(failing, counting.queue(failing, instance, -1))] * len(others)
-        lost = self._lost(doubts, [(instance, node) for node in others])
+        doubts = [(failing, counting.leaving(failing, instance, -1))] * len(others)
+        lost = self.lost(doubts, [(instance, (node,)) for node in others])
         found = [node for node, gone in zip(others, lost or ()) if gone]
         self._refuted.update(found)
         self._refuters.update(dict.fromkeys(found, failing))
@@ -166,7 +179,7 @@ class Trials:
         if failing not in self._before:
             found = self._counting.survives(failing, None, -1)
             if found is None:
-                lost = self._lost([(failing, self._counting.queue(failing, None, -1))], [None])
+                lost = self.lost([(failing, self._counting.leaving(failing, None, -1))], [None])
                 found = None if lost is None else not lost[0]
             self._before[failing] = found
         return self._before[failing]
@@ -180,16 +193,17 @@ class Trials:
         verdicts = {self._survived_before(failing) for failing in self._counting.queues}
         return False if False in verdicts else None if None in verdicts else True
 
-    def _lost(
-        self, doubts: Sequence[Doubt], coming: Sequence[tuple[Instance, int] | None]
-    ) -> list[bool] | None:
-        """Which failures lose somebody; None: they cannot be played through in arrays."""
-        kinds = {kind for _, queue in doubts for kind in queue.kinds()}
+    def lost(self, doubts: Sequence[Doubt], coming: Sequence[Coming | None]) -> list[bool] | None:
+        """Which failures lose somebody; None: they cannot be played through in arrays.
+
+        With what is `coming` beside what the state holds, see `Playback.lost`.
+        """
+        kinds = {kind for _, leaving in doubts for kind in leaving.recreated}
         single = len(self._state.cluster.groups) == 1
         if not self._plain or (len(kinds) > 1 and not single):
             return None
         playback = self._playback(single or True in kinds)
-        return playback.lost([node for node, _ in doubts], [q for _, q in doubts], coming)
+        return playback.lost([node for node, _ in doubts], [one for _, one in doubts], coming)
 
     def _playback(self, whole: bool) -> Playback:
         """Over all nodes, where instances are created anew; else over those of the group."""

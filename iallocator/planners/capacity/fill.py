@@ -274,8 +274,13 @@ class CapacityState:
         self._kernel = self._probing = None
         self._survival.placed(instance, nodes)
 
-    def next_place(self, instance: Instance) -> NextPlace | None:
-        """What finds places for more like `instance` quickly, if there is anything."""
+    def next_place(
+        self, instance: Instance, newcomers: Callable[[int], Instance]
+    ) -> NextPlace | None:
+        """What finds places for more like `instance` quickly, if there is anything.
+
+        `newcomers` makes the instance that comes so many after the next one.
+        """
         pair = instance.required_nodes == 2
         self._arrays = True
         groups = []
@@ -285,7 +290,7 @@ class CapacityState:
             if taking and (len(nodes) > 1 or not pair):
                 groups.append((group, taking))
         return next_place_for(
-            instance, self.state, self.kernels, self._survival, groups, self._limits_of
+            instance, self.state, self.kernels, self._survival, groups, self._limits_of, newcomers
         )
 
     def newcomer(self, size: Size, number: int, name: str) -> Instance:
@@ -317,6 +322,11 @@ def fill(
     an instance from its number.  `watch` is called after each instance; what it says
     ends the filling.
     """
+
+    def coming(ahead: int) -> Instance:
+        number = len(filling.placed) + ahead
+        return site.newcomer(size, number, name(number))
+
     places: NextPlace | None = None
     start = len(filling.placed)
     while True:
@@ -326,7 +336,7 @@ def fill(
             return False
         instance = site.newcomer(size, number, name(number))
         if number - start == MANY:
-            places = site.next_place(instance)
+            places = site.next_place(instance, coming)
         nodes = None
         if places is not None and number + 1 != limit:  # the last one says what was refused
             nodes = places.find(instance)

@@ -6,42 +6,99 @@ from iallocator.limits.node import ALL_LIMITS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from iallocator.limits.node import LimitSet
     from iallocator.model.cluster import Group
     from iallocator.model.instance import Instance
     from iallocator.model.state import State
+    from iallocator.n1.counting.rehearsal import Rehearsal
     from iallocator.planners.capacity.survival import FillingSurvival
     from iallocator.scoring import Kernels
     from iallocator.scoring.standing import Standing
 
 __all__ = ["NextPlace", "next_place_for"]
 
+MOST_AHEAD = 64
+"""So many placements are looked ahead at most."""
+
 
 class NextPlace:
-    """Answers as long as neither scores that are all but equal nor N+1 are in doubt."""
+    """Answers as long as neither scores that are all but equal nor N+1 are in doubt.
+
+    Where counting leaves N+1 in doubt, several placements are rehearsed; `newcomers` makes the
+    instance that comes so many after the next one.
+    """
 
     def __init__(
-        self, standing: Standing, survival: FillingSurvival, groups: Sequence[int]
+        self,
+        state: State,
+        standing: Standing,
+        survival: FillingSurvival,
+        groups: Sequence[int],
+        newcomers: Callable[[int], Instance],
     ) -> None:
+        self._state = state
         self._standing = standing
         self._survival = survival
         self._groups = groups
+        self._newcomers = newcomers
         self._certain = 0
+        self._path: list[int] = []  # where the next ones come to, as has been rehearsed
+        self._ahead = 1
 
     def find(self, instance: Instance) -> tuple[int, ...] | None:
         """The nodes for `instance`; None: ask otherwise, there may be none."""
+        if self._path:
+            return (self._path[0],)
         if self._certain <= 0:
             self._certain = self._survival.certain(instance, self._groups)
             if self._certain <= 0:
-                return None
+                return self._rehearsed(instance)
         return self._standing.best() or None
 
     def placed(self, nodes: tuple[int, ...]) -> None:
         """One more has come to `nodes`."""
+        self._path = self._path[1:]
         self._certain -= 1
         self._standing.placed(nodes)
+
+    def _rehearsed(self, instance: Instance) -> tuple[int, ...] | None:
+        """The same by rehearsals: each either finds a place, or learns why a guess was wrong."""
+        if len(self._groups) > 1:
+            return None
+        rehearsal = self._survival.rehearsal(instance, self._groups[0])
+        while rehearsal is not None:
+            guessed, exhausted = self._guess(rehearsal)
+            known = rehearsal.come_true() if guessed else 0
+            if known is None or (not guessed and exhausted):
+                return None
+            self._ahead = min(2 * self._ahead, MOST_AHEAD) if known == len(guessed) else known + 1
+            if known:
+                self._path = guessed[:known]
+                return (self._path[0],)
+        return None
+
+    def _guess(self, rehearsal: Rehearsal) -> tuple[list[int], bool]:
+        """Where the next ones might come to, and whether there the best place cannot be told."""
+        found: list[int] = []
+        exhausted = False
+        instance = self._newcomers(0)
+        rehearsal.start()
+        with self._standing.trial(), self._state.trial():
+            for number in range(min(self._ahead, self._standing.left + 1)):
+                if number:
+                    self._state.place(instance, (found[-1],))
+                    rehearsal.placed(instance, found[-1])
+                    self._standing.placed((found[-1],))
+                    instance = self._newcomers(number)
+                best, refused = self._standing.best_but(rehearsal.refused())
+                exhausted = best is None
+                if best is None or not rehearsal.expect(instance, best, refused):
+                    break
+                found.append(best)
+        rehearsal.end()
+        return found, exhausted
 
 
 def next_place_for(
@@ -51,10 +108,11 @@ def next_place_for(
     survival: FillingSurvival,
     groups: Sequence[tuple[Group, Sequence[int]]],
     limits_of: Mapping[int, LimitSet],
+    newcomers: Callable[[int], Instance],
 ) -> NextPlace | None:
     """What finds places for more like `instance`; None where soft limits are ignored.
 
-    `groups` holds the nodes whose policy takes it.
+    `groups` holds the nodes whose policy takes it; for `newcomers` see `NextPlace`.
     """
     if any(limits_of[group.index] is not ALL_LIMITS for group, _ in groups):
         return None
@@ -65,4 +123,4 @@ def next_place_for(
     standing = kind(
         state, kernels.fixed, kernels.matrix(), instance, [nodes for _, nodes in groups], ALL_LIMITS
     )
-    return NextPlace(standing, survival, [group.index for group, _ in groups])
+    return NextPlace(state, standing, survival, [group.index for group, _ in groups], newcomers)

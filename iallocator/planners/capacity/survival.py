@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from iallocator.model.instance import Instance
     from iallocator.model.state import State
     from iallocator.n1.check import N1Cache, N1Check
+    from iallocator.n1.counting.rehearsal import Rehearsal
     from iallocator.planners.capacity.rules import CapacityRules
     from iallocator.scoring import Kernels
 
@@ -73,6 +74,14 @@ class FillingSurvival:
                     return 0
                 found = min(found, self._counting(rules).count(instance, groups))
         return found
+
+    def rehearsal(self, instance: Instance, group: int) -> Rehearsal | None:
+        """What judges several more like `instance` in `group` at once, if there is anything."""
+        rules = self._rules_of[group]
+        if instance.required_nodes > 1 or not rules.judges(instance):
+            return None
+        found = self._counting(rules).rehearsal(group)
+        return found if found is not None and found.judges(instance) else None
 
     def placed(self, instance: Instance, nodes: tuple[int, ...]) -> None:
         """`instance` has come to `nodes`."""

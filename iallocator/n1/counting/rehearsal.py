@@ -1,0 +1,136 @@
+"""Placements of equal instances, one after the other, judged at once.
+
+Where they come to is guessed: to the best node that refuses nobody, as far as is known.  What
+counting leaves in doubt of all of them is played through together, which takes little longer
+than for one; the first guess that turns out wrong ends what is believed, and is learnt.
+"""
+
+from __future__ import annotations
+
+from iallocator.n1.counting.doubts import Doubts
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
+
+    from iallocator.model.instance import Instance
+    from iallocator.n1.counting.group_headroom import GroupHeadroom
+    from iallocator.n1.counting.playback import Coming
+    from iallocator.n1.counting.queues import Queue
+    from iallocator.n1.counting.trials import Doubt, Trials
+
+__all__ = ["Rehearsal"]
+
+
+class _Guess:
+    """One failure that has to be played through, and how that should end.
+
+    Attributes
+    ----------
+    doubt, coming:
+        See `Trials.lost`.
+    node:
+        Where the last of `coming` comes to.
+    refused:
+        Whether the failure is expected to refuse it.
+    """
+
+    __slots__ = ("coming", "doubt", "node", "refused")
+
+    def __init__(self, doubt: Doubt, coming: Coming, refused: bool) -> None:
+        self.doubt = doubt
+        self.coming = coming
+        self.node = coming[1][-1]
+        self.refused = refused
+
+
+class Rehearsal:
+    """Judges placements in the group of `counting`, with ``strict``.
+
+    From `start` to `end`, which belong around a trial of the state, `expect` and `placed` are
+    called in turn; `come_true` then says how much of it is so.
+    """
+
+    def __init__(self, trials: Trials, counting: GroupHeadroom) -> None:
+        self._trials = trials
+        self._counting = counting
+        self._doubts = None if counting.intricate else Doubts(counting)
+        self._guesses: list[list[_Guess]] = []
+        self._path: tuple[int, ...] = ()
+        self._queues: dict[int, Queue] = {}
+
+    def judges(self, instance: Instance) -> bool:
+        """Whether it can tell of `instance`."""
+        return self._doubts is not None and self._counting.counts(instance)
+
+    def refused(self) -> Collection[int]:
+        """The nodes that refuse, as far as is known, whoever comes."""
+        return self._trials.refuters.keys()
+
+    def start(self) -> None:
+        """Forget what was asked before."""
+        self._guesses = []
+        self._path = ()
+        self._queues = {}
+
+    def expect(self, instance: Instance, node: int, refused: Sequence[int]) -> bool:
+        """Guess that the next instance comes to `node` because those in `refused` refuse it.
+
+        False: it is known that this is not so, and why is learnt.
+        """
+        guesses: list[_Guess] = []
+        for other in refused:
+            failing = self._trials.refuters[other]
+            found = self._counting.survives(failing, instance, other)
+            if found is True:
+                self._trials.learn(other, None)
+                return False
+            if found is None:
+                guesses.append(self._guess(failing, instance, other, True))
+        for failing in self._doubtful(instance, node):
+            found = self._counting.survives(failing, instance, node)
+            if found is False:
+                self._trials.learn(node, failing)
+                return False
+            if found is None:
+                guesses.append(self._guess(failing, instance, node, False))
+        self._guesses.append(guesses)
+        return True
+
+    def _doubtful(self, instance: Instance, node: int) -> list[int]:
+        """The failures that may be lost with `instance` on `node`."""
+        assert self._doubts is not None
+        others = self._doubts.after(instance, node)
+        return [node, *others] if node in self._counting.queues else others
+
+    def _guess(self, failing: int, instance: Instance, node: int, refused: bool) -> _Guess:
+        doubt = failing, self._counting.leaving(failing, instance, node)
+        return _Guess(doubt, (instance, (*self._path, node)), refused)
+
+    def placed(self, instance: Instance, node: int) -> None:
+        """`instance` has come to `node`, for as long as the trial lasts."""
+        queues = self._counting.queues
+        if node in queues and node not in self._queues:
+            self._queues[node] = queues[node]
+            queues[node] = queues[node].copy()
+        self._path = *self._path, node
+        self._counting.placed(instance, node)
+
+    def end(self) -> None:
+        """The trial is over."""
+        for node in set(self._path):
+            self._counting.undo(node, self._queues.get(node))
+
+    def come_true(self) -> int | None:
+        """How many of the guesses are so, from the first on; None: it cannot be told."""
+        every = [guess for guesses in self._guesses for guess in guesses]
+        lost = self._trials.lost([one.doubt for one in every], [one.coming for one in every])
+        if lost is None:
+            return None
+        found = iter(lost)
+        for number, guesses in enumerate(self._guesses):
+            for guess in guesses:
+                if next(found) is not guess.refused:
+                    self._trials.learn(guess.node, None if guess.refused else guess.doubt[0])
+                    return number
+        return len(self._guesses)
