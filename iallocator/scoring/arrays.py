@@ -184,15 +184,37 @@ class ArrayKernel:
         limits: LimitSet = ALL_LIMITS,
     ) -> ArrayCandidates:
         """Every node of `nodes` as the only node of `instance`."""
-        before = self._view(nodes)
-        after = self._primary(instance, before, nodes)
-        reasons = RefusalCodes(len(nodes), refusals, nodes)
-        reasons.apply(checks_for(PRIMARY, instance, limits), before, after, instance)
+        after, reasons = self._refused(instance, nodes, refusals, limits)
         if (reasons.codes > 0).all():
             return ArrayCandidates([()], nodes, np.full((1, len(nodes)), np.inf), reasons.counts())
         scores = self._total((self._change(after, nodes),), (len(nodes),))
         scores[reasons.codes > 0] = np.inf
         return ArrayCandidates([()], nodes, scores[None, :], reasons.counts())
+
+    def taking(
+        self,
+        instance: Instance,
+        nodes: Sequence[int],
+        refusals: Mapping[int, str],
+        limits: LimitSet = ALL_LIMITS,
+    ) -> tuple[list[int], dict[str, int]]:
+        """Those of `nodes` that `singles` finds feasible, and what refused the others."""
+        reasons = self._refused(instance, nodes, refusals, limits)[1]
+        return [nodes[k] for k in np.flatnonzero(reasons.codes == 0).tolist()], reasons.counts()
+
+    def _refused(
+        self,
+        instance: Instance,
+        nodes: Sequence[int],
+        refusals: Mapping[int, str],
+        limits: LimitSet,
+    ) -> tuple[NodeView, RefusalCodes]:
+        """Every node of `nodes` with `instance` on it, and the first reason against that."""
+        before = self._view(nodes)
+        after = self._primary(instance, before, nodes)
+        reasons = RefusalCodes(len(nodes), refusals, nodes)
+        reasons.apply(checks_for(PRIMARY, instance, limits), before, after, instance)
+        return after, reasons
 
     def pairs(
         self,

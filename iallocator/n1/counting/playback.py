@@ -35,8 +35,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Playback", "slots_for"]
 
-CELLS = 100_000
-"""Failures × nodes that are worked on at a time: they should stay near the processor."""
+CELLS = 20_000
+"""Failures × nodes that are worked on at a time: all their statistics should stay near the
+processor."""
 
 ANY_NUMBER = float(1 << 40)
 
@@ -197,25 +198,23 @@ class _Batch:
     def _start_values(
         self, found: Floats, per_amount: Floats, counted: Floats, arrived: Floats
     ) -> None:
-        """Take the statistics that change, those in proportion as one; less their means.
-
-        Each is an array of its own, rows × nodes, small enough to stay near the processor.
-        """
+        """Take the statistics that change, those in proportion as one; less their means."""
         used = np.flatnonzero(self._vectors.any(axis=(0, 1)) | arrived.any(axis=0))
         linear = per_amount[used]
         changing = [k for k in SPREADS if linear[:, k].any()]
         whole = np.concatenate((found, *linear), axis=1)
         kept, weights = merged(changing, whole, counted)
         self._used = used
-        self._linear = [np.ascontiguousarray(linear[:, k]) for k in kept]
-        self._weights = [weights[k] for k in kept]
-        self._counts = [max(float(counted[k].sum()), 1.0) for k in kept]
+        self._linear = np.ascontiguousarray(linear[:, kept].transpose(1, 0, 2))
+        self._weights = np.array([weights[k] for k in kept])[:, None, None]
+        self._counts = np.array([max(float(counted[k].sum()), 1.0) for k in kept])[:, None]
         summed = np.array([STATISTICS[k].weight for k in SUMMED])
         self._plain = np.einsum("k,ckn->cn", summed, linear[:, SUMMED])
         rows = len(self._rows)
-        self._x = [np.repeat(found[None, k], rows, axis=0) for k in kept]
-        self._sums = [np.zeros(rows) for _ in kept]
-        self._squares = [np.full(rows, float(found[k] @ found[k])) for k in kept]
+        self._x = np.repeat(found[kept][:, None, :], rows, axis=1)
+        self._sums = np.zeros((len(kept), rows))
+        squares = np.array([float(found[k] @ found[k]) for k in kept])
+        self._squares = np.repeat(squares[:, None], rows, axis=1)
 
     def _arrive(self, vectors: Floats, at: Sequence[Sequence[int]]) -> None:
         """Add the vector of each row at the nodes in `at`, one after the other."""
@@ -223,7 +222,7 @@ class _Batch:
             here = np.array([len(nodes) > number for nodes in at])
             node = np.array([nodes[number] if len(nodes) > number else 0 for nodes in at])
             added = vectors * here[:, None]
-            self._add(node, added, [added[:, self._used] @ one for one in self._linear])
+            self._add(node, added, added[:, self._used] @ self._linear)
 
     def run(self) -> list[bool]:
         """Move everything: per row whether somebody is left over."""
@@ -249,15 +248,15 @@ class _Batch:
         for name in ("_left", "_vectors", "_need", "_wanted", "_own", "_allowed", "_rows",
                      "_memory", "_disk"):  # fmt: skip
             setattr(self, name, getattr(self, name)[rows])
-        for whole in (self._x, self._sums, self._squares):
-            whole[:] = [one[rows] for one in whole]
+        for name in ("_x", "_sums", "_squares"):
+            setattr(self, name, getattr(self, name)[:, rows])
 
     def _move(self, step: int) -> None:
         """Move number `step` of each row to the node with the best score."""
         vector = self._vectors[:, step]
         amounts = vector[:, self._used]
-        changes = [amounts @ linear for linear in self._linear]
-        self._add(self._own, -vector, [-one for one in changes])
+        changes = amounts @ self._linear
+        self._add(self._own, -vector, -changes)
         memory, disk = vector[:, MEMORY, None], vector[:, DISK, None]
         open_to = self._allowed & (self._memory + memory > 0)
         if disk.any():
@@ -271,31 +270,33 @@ class _Batch:
             self._lost[self._rows[stuck]] = True
             self._keep(~stuck)
 
-    def _scores(self, amounts: Floats, changes: Sequence[Floats]) -> Floats:
+    def _scores(self, amounts: Floats, changes: Floats) -> Floats:
         """The score with what moves on each node, rows × nodes; a parabola in what is there."""
         total: Floats = amounts @ self._plain
-        for k, change in enumerate(changes):
-            count, sums = self._counts[k], self._sums[k]
-            square = self._squares[k] / count
-            variance = change * (1 / count - 1 / count**2)
-            variance -= (2 / count**2 * sums)[:, None]
-            variance += self._x[k] * (2 / count)
-            variance *= change
-            variance += (square - (sums / count) ** 2)[:, None]
-            variance *= variance > ROUNDING * square[:, None]
-            np.sqrt(variance, out=variance)
-            variance *= self._weights[k]
-            total += variance
+        count, sums = self._counts, self._sums
+        square = self._squares / count
+        variance = changes * (1 / count - 1 / count**2)[:, :, None]
+        variance -= (2 / count**2 * sums)[:, :, None]
+        variance += self._x * (2 / count)[:, :, None]
+        variance *= changes
+        variance += (square - (sums / count) ** 2)[:, :, None]
+        variance *= variance > ROUNDING * square[:, :, None]
+        np.sqrt(variance, out=variance)
+        variance *= self._weights
+        for one in variance:
+            total += one
         return total
 
-    def _add(self, nodes: Indices, vectors: Floats, changes: Sequence[Floats]) -> None:
-        """Add `vectors`, one per row, at `nodes`, one per row; `changes`: what that does there."""
+    def _add(self, nodes: Indices, vectors: Floats, changes: Floats) -> None:
+        """Add `vectors`, one per row, at `nodes`, one per row; `changes`: what that does there.
+
+        Changes are statistics × rows × nodes.
+        """
         rows = np.arange(len(nodes))
         self._memory[rows, nodes] += vectors[:, MEMORY]
         self._disk[rows, nodes] += vectors[:, DISK]
-        for k, change in enumerate(changes):
-            added = change[rows, nodes]
-            before = self._x[k][rows, nodes]
-            self._x[k][rows, nodes] = before + added
-            self._sums[k] += added
-            self._squares[k] += added * (2 * before + added)
+        added = changes[:, rows, nodes]
+        before = self._x[:, rows, nodes]
+        self._x[:, rows, nodes] = before + added
+        self._sums += added
+        self._squares += added * (2 * before + added)

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from iallocator.planners.capacity.next_place import NextPlace
     from iallocator.planners.capacity.rules import CapacityRules
     from iallocator.scoring import Kernel, Kernels
+    from iallocator.scoring.arrays import ArrayKernel
     from iallocator.scoring.candidates import Candidates, Placement
 
     Failures = dict[str, int]
@@ -112,7 +113,7 @@ class CapacityState:
         self.groups = groups
         self._scope = range(len(state.cluster.nodes))
         self._kernel: Kernel | None = None
-        self._probing: Kernel | None = None
+        self._probing: ArrayKernel | None = None
         self._arrays = False  # whether the array library is loaded
         self._survival = FillingSurvival(state, kernels, rules_of)
 
@@ -134,8 +135,10 @@ class CapacityState:
     @property
     def _probing_kernel(self) -> Kernel:
         """The same, in arrays where those are loaded: for much that is only tried out."""
-        if not self._arrays:
-            return self.kernel
+        return self._probing_arrays if self._arrays else self.kernel
+
+    @property
+    def _probing_arrays(self) -> ArrayKernel:
         if self._probing is None:
             self._probing = self.kernels.make_array(self.state, self._scope)
         return self._probing
@@ -149,7 +152,26 @@ class CapacityState:
 
         `every`: global N+1 is asked even where `CapacityRules.judges` would not.
         """
-        return self._find(instance, self._probing_kernel, every)
+        if not self._arrays or instance.required_nodes > 1:
+            return self._find(instance, self._probing_kernel, every)
+        barred = self._barred(instance)
+        return ((), barred) if barred else self._probe_singles(instance, every)
+
+    def _probe_singles(self, instance: Instance, every: bool) -> tuple[tuple[int, ...], Failures]:
+        """Any node for `instance`, whatever its score."""
+        failures: Failures = {}
+        refused: dict[int, str] = {}
+        for group, _ in self.groups:
+            refused.update(self._refused(group, instance))
+        for limits, nodes in self._by_limits():
+            taking, counts = self._probing_arrays.taking(instance, nodes, refused, limits)
+            for node in taking:
+                if self._survival.accepts(instance, (node,), every):
+                    return (node,), {}
+            counts["FailN1"] = counts.get("FailN1", 0) + len(taking)
+            for reason, count in counts.items():
+                failures[reason] = failures.get(reason, 0) + count
+        return (), {reason: count for reason, count in failures.items() if count}
 
     def _find(
         self, instance: Instance, kernel: Kernel, every: bool

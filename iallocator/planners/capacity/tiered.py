@@ -35,6 +35,7 @@ class _Tiers:
         self._name = name
         self._watch = watch
         self._count = -1
+        self._stepping, self._steps = "", 0  # what was made less of last, how often in a row
         self._refused: dict[tuple[object, ...], Failures] = {}
         self._room: dict[tuple[str, tuple[int, ...]], bool] = {}
 
@@ -64,6 +65,7 @@ class _Tiers:
         First, step by step, less of what fails most often; where that leads nowhere,
         from the last size back to the first, less of one thing until it fails no more.
         """
+        self._stepping, self._steps = "", 0
         seen = {size.amounts()}
         ways = [self._ways(size)]
         while ways:
@@ -82,6 +84,9 @@ class _Tiers:
         reasons = _by_count(self.refusal(size) or {})
         step = size.smaller(reasons[0]) if reasons else None
         if step is not None:
+            self._steps = self._steps + 1 if self._stepping == reasons[0] else 1
+            self._stepping = reasons[0]
+            self._foresee(step, reasons[0], self._steps, every=False)
             yield step
         for reason in reasons:
             leap = self._leap(size, reason)
@@ -104,10 +109,7 @@ class _Tiers:
             if following is None:
                 return None
             steps += 1
-            if steps & (steps - 1) == 0:  # ever more at once: a leap is short, or very long
-                self._foresee(current, reason, min(steps, AT_ONCE))
-            elif steps > AT_ONCE and steps % AT_ONCE == 0:
-                self._foresee(current, reason, AT_ONCE)
+            self._foresee(current, reason, steps, every=True)
             failures = self.refusal(current, every=True)
             if failures is None:
                 return current
@@ -116,18 +118,24 @@ class _Tiers:
             current = following
         return None
 
-    def _foresee(self, size: Size, reason: str, count: int) -> None:
-        """Have global N+1 judged for `size` and those that follow it, so many at once."""
+    def _foresee(self, size: Size, reason: str, steps: int, every: bool) -> None:
+        """Have global N+1 judged for `size`, so many steps on the way, and for those after it.
+
+        Ever more at once: a way is short, or very long.
+        """
+        count = min(steps, AT_ONCE)
+        if steps & (steps - 1) and (steps < AT_ONCE or steps % AT_ONCE):
+            return
         sizes: list[Size] = []
         current: Size | None = size
         while current is not None and len(sizes) < count:
             sizes.append(current)
             current = current.smaller(reason)
         name = self._name(self._count)
-        fresh = [one for one in sizes if (*one.amounts(), True) not in self._refused]
+        fresh = [one for one in sizes if (*one.amounts(), every) not in self._refused]
         if fresh:
             probes = [self._site.newcomer(one, self._count, name) for one in fresh]
-            self._site.foresee(probes, every=True)
+            self._site.foresee(probes, every)
 
     def _may_leap(self, size: Size, reason: str) -> bool:
         """Whether next to nothing of that thing would leave room; if not, nothing else does."""
