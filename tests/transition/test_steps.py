@@ -311,3 +311,18 @@ def test_unknown_instance_is_an_error() -> None:
     """A name that nobody knows is the caller's mistake."""
     with pytest.raises(LookupError, match="unknown instances: nobody"):
         plan(make_cluster(1, []), {"nobody": (0,)})
+
+
+@pytest.mark.parametrize(
+    ("open_", "primaries"), [(True, [1, 1, 2]), (False, [0, 2, 2])], ids=["may pass", "may not"]
+)
+def test_way_goes_round_a_node_where_an_instance_must_not_be(
+    open_: bool, primaries: list[int]
+) -> None:
+    """The mirror may stay there; to run there for a while saves a copy, but is against a must."""
+    state = State(make_cluster(3, [machine("vm1", (0, 1), 1, 1)]))
+    demands = Demands(may_pass=lambda instance, node, where: node != 1 or open_)
+    transition = plan_transition(state, {"vm1": (2, 1)}, demands=demands)
+    places = [step.action.after for step in transition.steps]
+    assert [place.nodes[0] for place in places if place] == primaries
+    assert transition.left == []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from iallocator.model.moves import FAILOVER
 from iallocator.transition.paths import NoWayError, shortest
 from iallocator.transition.planning.cycle_breaking import CycleBreaker
 from iallocator.transition.planning.diagnosis import reasons
@@ -18,11 +19,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from iallocator.model.instance import Instance
+    from iallocator.model.moves import ElementaryMove
     from iallocator.model.state import State
     from iallocator.transition.planning.schedule import ScheduleResult
     from iallocator.transition.requirements import Demands
     from iallocator.transition.step import Step
 
+    Nodes = tuple[int, ...]
     Orders = Sequence[tuple[str, str, str]]
 
 __all__ = ["TransitionPlanner"]
@@ -104,17 +107,41 @@ class TransitionPlanner(PlanningState):
             self.drop(name, f"instances of type {instance.template} cannot be moved")
             return
         try:
-            steps = shortest(present, nodes, self.online)
+            steps = self._way(instance, place, nodes)
         except NoWayError as error:
             self.drop(name, str(error))
             return
-        if self.lacks_tags(place, steps):
-            try:
-                steps = shortest(present, nodes, self.online, self.receives)
-            except NoWayError:
-                self.drop(name, "a node on its way lacks a migration tag")
-                return
         self.routes[name] = Route(instance, place, nodes, steps)
+
+    def _way(self, instance: Instance, place: Place, nodes: Nodes) -> list[ElementaryMove]:
+        """The shortest way that migration tags allow; rather past nodes where it must not be.
+
+        Raises
+        ------
+        NoWayError
+            If there is none.
+        """
+        direct = shortest(place.nodes, nodes, self.online)
+        lacking = self.lacks_tags(place, direct)
+
+        def open_(target: int) -> bool:
+            ends = place.nodes[0], nodes[0]
+            return target in ends or self.demands.may_pass(instance, target, {})
+
+        def lets(source: int, target: int) -> bool:
+            return open_(target) and (not place.running or self.receives(source, target))
+
+        if not lacking and all(open_(node) for kind, node in direct if kind == FAILOVER):
+            return direct
+        try:
+            return shortest(place.nodes, nodes, self.online, lets)
+        except NoWayError:
+            if not lacking:
+                return direct
+        try:
+            return shortest(place.nodes, nodes, self.online, self.receives)
+        except NoWayError:
+            raise NoWayError("a node on its way lacks a migration tag") from None
 
     def _sort_orders(self) -> list[tuple[str, str, str]]:
         """The orders that can all be met; instances in circles of musts are left as they are."""
