@@ -136,12 +136,16 @@ class TransitionPlanner(PlanningState):
         try:
             return shortest(place.nodes, nodes, self.online, lets)
         except NoWayError:
-            if not lacking:
-                return direct
-        try:
-            return shortest(place.nodes, nodes, self.online, self.receives)
-        except NoWayError:
-            raise NoWayError("a node on its way lacks a migration tag") from None
+            pass
+        if lacking:
+            try:
+                direct = shortest(place.nodes, nodes, self.online, self.receives)
+            except NoWayError:
+                raise NoWayError("a node on its way lacks a migration tag") from None
+        self.remarks.append(
+            f"{instance.name} passes a node where it must not be, for lack of others"
+        )
+        return direct
 
     def _sort_orders(self) -> list[tuple[str, str, str]]:
         """The orders that can all be met; instances in circles of musts are left as they are."""
