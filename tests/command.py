@@ -17,6 +17,7 @@ from unittest import mock
 
 import iallocator
 from iallocator.cli import main
+from tests.patience import PATIENCE
 
 __all__ = ["COMMAND", "ENVIRONMENT", "ROOT", "Done", "complaint", "run", "run_process"]
 
@@ -58,7 +59,7 @@ def run_process(*arguments: str, stdin: bytes | None = None, **options: Any) -> 
     """
     source: dict[str, Any] = {"stdin": subprocess.DEVNULL} if stdin is None else {"input": stdin}
     streams = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    settings = {"env": ENVIRONMENT, "cwd": "/", "timeout": 120, **streams, **source, **options}
+    settings = {"env": ENVIRONMENT, "cwd": "/", "timeout": PATIENCE, **streams, **source, **options}
     return subprocess.run([*COMMAND, *arguments], check=False, **settings)
 
 

@@ -17,7 +17,8 @@ from typing import TextIO
 import pytest
 
 from iallocator.commands.shared import progress
-from tests.cli.test_signals import COMMAND, ROOT
+from tests.cli.test_signals import ROOT
+from tests.patience import PATIENCE
 from tests.planners.test_balance_interrupted import crowded
 
 
@@ -32,7 +33,7 @@ class Terminal:
     def wait_for(self, text: str) -> None:
         """Read until `text` was written; the end of everything is no such text."""
         while text not in self.seen:
-            assert select.select([self.ours], [], [], 10)[0], f"no {text!r} in {self.seen!r}"
+            assert select.select([self.ours], [], [], PATIENCE)[0], f"no {text!r} in {self.seen!r}"
             self.seen += os.read(self.ours, 65536).decode(errors="replace")
 
     def rest(self) -> str:
@@ -111,6 +112,25 @@ def test_progress_of_what_is_soon_done_loads_nothing() -> None:
     os.close(ours)
 
 
+AT_THE_LINE = """
+import os, signal, threading
+from iallocator import process
+from iallocator.commands.shared import progress
+
+class Waits(threading.Event):
+    times = 0
+    def wait(self, seconds):
+        self.times += any(letter.isdigit() for letter in progress._lines[-1].text)
+        if self.times == 2:  # how far it is stood there once
+            os.kill(os.getpid(), signal.SIGINT)
+        return super().wait(seconds)
+
+progress.Event, progress.SOON, progress.EVERY = Waits, 0.0, 0.01
+process.run()
+"""
+"""Presses Ctrl-C once the line has said how far it is: from outside nobody is quick enough."""
+
+
 @pytest.mark.parametrize(
     "words",
     [
@@ -120,22 +140,21 @@ def test_progress_of_what_is_soon_done_loads_nothing() -> None:
 )  # fmt: skip
 def test_ctrl_c_on_a_terminal_prints_what_was_found(words: str, tmp_path: Path) -> None:
     """Once the line is there Ctrl-C ends the work; the answer so far comes, the line goes."""
-    arguments = [*COMMAND, *words.split(), crowded(tmp_path, 40, 1500)]
+    arguments = [sys.executable, "-c", AT_THE_LINE, *words.split(), crowded(tmp_path, 40, 1500)]
     ours, theirs = pty.openpty()
-    running = subprocess.Popen(
-        arguments, cwd=ROOT, stdin=theirs, stderr=theirs, stdout=subprocess.PIPE,
-        start_new_session=True, env=os.environ | {"TERM": "xterm"},
-    )  # fmt: skip
+    with open(tmp_path / "out", "wb") as out:
+        running = subprocess.Popen(
+            arguments, cwd=ROOT, stdin=theirs, stderr=theirs, stdout=out,
+            start_new_session=True, env=os.environ | {"TERM": "xterm"},
+        )  # fmt: skip
     os.close(theirs)
-    screen = Terminal(ours)
-    screen.wait_for("Ctrl-C" if _has_rich() else "...")
-    running.send_signal(2)
-    out, _ = running.communicate(timeout=120)
-    told = screen.rest()
+    told = Terminal(ours).rest()  # all the time: whoever draws would wait otherwise
+    running.wait(PATIENCE)
     os.close(ours)
+    assert ("Ctrl-C" if _has_rich() else "...") in told
     assert running.returncode == 130, told
     assert "Traceback" not in told
-    assert b"interrupted" in out or "interrupted" in told
+    assert "interrupted" in (tmp_path / "out").read_text() + told
 
 
 def _has_rich() -> bool:

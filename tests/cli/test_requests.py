@@ -13,6 +13,7 @@ import pytest
 import iallocator
 from iallocator.cli import main
 from tests.builders import Json, allocate, as_bytes, cluster, group, instance
+from tests.patience import PATIENCE
 
 ROOT = Path(iallocator.__file__).parents[1]
 COMMAND = [sys.executable, "-m", "iallocator"]
@@ -58,7 +59,7 @@ def respond(request: Json, folder: Path, *options: str) -> Json:
         env={"PYTHONPATH": str(ROOT)},
         cwd="/",
         capture_output=True,
-        timeout=60,
+        timeout=PATIENCE,
         check=False,
     )
     assert (done.returncode, done.stderr) == (0, b"")

@@ -16,6 +16,7 @@ import pytest
 
 from iallocator.commands import COMMANDS
 from tests.builders import allocate, as_bytes, cluster
+from tests.patience import PATIENCE
 from tests.planners.test_balance_interrupted import crowded
 from tests.seeds import seeds
 
@@ -35,18 +36,25 @@ process.run()
 """
 """Says by a file that from now on signals find the program ready."""
 
+FIFTH_STEP = """
+import os
+from iallocator import process
+from iallocator.planners.balance.scan.neighbourhood import MoveScan
+
+best, steps = MoveScan.best, []
+
+def interrupted(*arguments, **more):
+    steps.append(1)
+    if len(steps) == 5:
+        os.kill(os.getpid(), {})
+    return best(*arguments, **more)
+
+MoveScan.best = interrupted
+process.run()
+"""
+"""Gets a signal as the fifth move is looked for."""
+
 STATUS = {signal.SIGINT: 130, signal.SIGTERM: 143}
-
-
-def started(*arguments: str) -> subprocess.Popen[bytes]:
-    """Start the program with these arguments."""
-    return subprocess.Popen(
-        [*COMMAND, *arguments],
-        cwd=ROOT,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-    )
 
 
 def heeding(folder: Path, *arguments: str) -> tuple[subprocess.Popen[bytes], Path]:
@@ -54,12 +62,13 @@ def heeding(folder: Path, *arguments: str) -> tuple[subprocess.Popen[bytes], Pat
     ready = folder / "ready"
     command = [sys.executable, "-c", SCRIPT.format(str(ready)), *arguments]
     pipe = subprocess.PIPE
-    return subprocess.Popen(command, cwd=ROOT, stdout=pipe, stderr=pipe), ready
+    return subprocess.Popen(command, cwd=ROOT, stdin=pipe, stdout=pipe, stderr=pipe), ready
 
 
-def wait_for(file: Path) -> None:
-    """Return when `file` exists."""
+def wait_for(file: Path, running: subprocess.Popen[bytes]) -> None:
+    """Return when `file` exists, which `running` makes."""
     while not file.exists():
+        assert running.poll() is None or file.exists(), running.communicate()
         time.sleep(0.001)
 
 
@@ -67,15 +76,16 @@ def wait_for(file: Path) -> None:
 def test_signal_while_planning_prints_what_was_found(
     number: signal.Signals, tmp_path: Path
 ) -> None:
-    """A balance that takes minutes ends with the moves until then, as one whole document."""
-    running, ready = heeding(tmp_path, "balance", "--json", "-t", crowded(tmp_path, 40, 1500))
-    wait_for(ready)
-    time.sleep(1)
-    running.send_signal(number)
-    out, err = running.communicate(timeout=60)
-    assert (running.returncode, err) == (STATUS[number], b"")
-    if out:  # a very busy machine may not have come to planning
-        assert json.loads(out)["groups"][0]["reason"] == "interrupted"
+    """A balance that is not over ends with the moves until then, as one whole document."""
+    done = subprocess.run(
+        [sys.executable, "-c", FIFTH_STEP.format(int(number)), "balance", "--json", "-t",
+         crowded(tmp_path, 12, 60)],
+        cwd=ROOT, capture_output=True, check=False, timeout=PATIENCE,
+    )  # fmt: skip
+    assert (done.returncode, done.stderr) == (STATUS[number], b"")
+    plan = json.loads(done.stdout)
+    assert plan["groups"][0]["reason"] == "interrupted"
+    assert len(plan["moves"]) == 4
 
 
 @pytest.mark.parametrize("number", STATUS)
@@ -88,22 +98,22 @@ def test_signal_at_any_moment_shows_no_traceback(
     The interpreter's own start comes before anything of ours: that is waited for.
     """
     running, ready = heeding(tmp_path, "balance", "--json", "-t", crowded(tmp_path))
-    wait_for(ready)
+    wait_for(ready, running)
     time.sleep(milliseconds / 1000)
     running.send_signal(number)
-    out, err = running.communicate(timeout=60)
+    out, err = running.communicate(timeout=PATIENCE)
     assert running.returncode in (STATUS[number], 0), err
     assert b"Traceback" not in err
     if out:
         json.loads(out)
 
 
-def test_signal_while_reading_ends_the_program() -> None:
+def test_signal_while_reading_ends_the_program(tmp_path: Path) -> None:
     """There is nothing to show yet."""
-    running = started()
-    time.sleep(0.5)
+    running, ready = heeding(tmp_path)
+    wait_for(ready, running)
     running.send_signal(signal.SIGTERM)
-    out, err = running.communicate(timeout=60)
+    out, err = running.communicate(timeout=PATIENCE)
     assert running.returncode == 143
     assert (out, err) == (b"", b"")
 
@@ -160,7 +170,7 @@ def interrupted_while_printing(arguments: list[str], number: signal.Signals) -> 
     running.send_signal(number)
     with open(ours, "rb") as rest:
         out = first + rest.read()
-    return running.wait(60), out
+    return running.wait(PATIENCE), out
 
 
 @pytest.mark.parametrize(
@@ -221,10 +231,10 @@ def test_signal_somewhen_leaves_a_whole_answer_or_none(command: str, tmp_path: P
         rng = Random(f"{command}{seed}")
         number = rng.choice(list(STATUS))
         running, ready = heeding(tmp_path, *arguments)
-        wait_for(ready)
+        wait_for(ready, running)
         time.sleep(rng.random() * 0.4)
         running.send_signal(number)
-        out, err = running.communicate(timeout=60)
+        out, err = running.communicate(timeout=PATIENCE)
         assert running.returncode in (STATUS[number], 0, 1), err
         assert b"Traceback" not in err
         if out and command == "report":

@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from tests.patience import PATIENCE
+
 HAIL = Path("/usr/lib/ganeti/iallocators/hail")
 
 _NUMBER = r"-?\d[\d.]*"
@@ -100,7 +102,7 @@ def hail(document: dict[str, Any], *options: str) -> Answer:
         json.dump(document, file)
         file.flush()
         command = [str(HAIL), file.name, *options]
-        done = subprocess.run(command, capture_output=True, check=False, timeout=300)
+        done = subprocess.run(command, capture_output=True, check=False, timeout=PATIENCE)
     stderr = done.stderr.decode(errors="replace")
     if done.returncode:
         return Answer(done.returncode, stderr)

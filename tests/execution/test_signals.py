@@ -14,6 +14,7 @@ import pytest
 
 from iallocator.cli import main
 from iallocator.execution.queues.marks import MARK
+from tests.patience import PATIENCE
 
 from .running import CLOSED, Running, running
 
@@ -61,7 +62,7 @@ class _Process:
 
     def end(self) -> tuple[int, str]:
         """Its exit status and what it said."""
-        _, err = self._process.communicate(timeout=60)
+        _, err = self._process.communicate(timeout=PATIENCE)
         self._world.meddle = lambda method: None
         return self._process.returncode, err
 

@@ -88,6 +88,8 @@ def _succeeds_with_more_memory(case: Case, done: Outcome, document: Json, rng: R
     if not _is_request(case, document, "allocate") or not {"--n1=off"} & set(case.arguments):
         return True
     other = run(_with(case, _roomier(document)))
+    if max(done.seconds, other.seconds) > HURRIED:
+        return True
     return not _succeeded(done) or _succeeded(other)
 
 

@@ -11,6 +11,7 @@ import pytest
 
 from iallocator.cli import answer
 from tests.conformance.documents import KINDS, document
+from tests.patience import PATIENCE
 from tests.seeds import seeds
 
 Json = dict[str, Any]
@@ -25,7 +26,7 @@ def validate(pairs: list[Json]) -> list[str | None]:
     """What Ganeti objects to in each pair of request and response, or None."""
     done = subprocess.run(
         [INTERPRETER, VALIDATOR], input=json.dumps(pairs), capture_output=True, text=True,
-        check=False, timeout=120,
+        check=False, timeout=PATIENCE,
     )  # fmt: skip
     if done.returncode == 2:
         pytest.skip(f"Ganeti's Python code is not installed: {done.stderr.strip()}")

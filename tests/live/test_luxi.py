@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 import pytest
@@ -81,11 +81,13 @@ def test_luxi_answer_that_is_damaged_is_an_error_and_ends_the_connection(
 
 
 def test_luxi_answer_that_is_late_is_an_error_that_names_the_limit(tmp_path: Path) -> None:
-    """The time is that of the whole answer."""
-    with fake_luxi(tmp_path, lambda *_: time.sleep(0.5)) as server:
+    """The time is that of the whole answer, which does not come before."""
+    late = Event()
+    with fake_luxi(tmp_path, lambda *_: late.wait()) as server:
         client = LuxiClient(server.path)
         with pytest.raises(LiveError, match=r"Query: no answer within 0\.05 s"):
             client.call("Query", seconds=0.05)
+        late.set()
         client.close()
 
 

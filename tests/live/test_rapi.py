@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import time
 from base64 import b64encode
 from collections.abc import Iterator
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 import pytest
@@ -13,8 +13,12 @@ import pytest
 from iallocator.errors import UsageError
 from iallocator.live.errors import LiveError, ServerError
 from iallocator.live.rapi import RapiClient, base_address
+from tests.patience import PATIENCE
 
 from .fakes import FakeRapi, Raw, fake_rapi
+
+_LATE = Event()
+"""Until then a slow answer does not come."""
 
 
 def _reply(method: str, path: str, body: Any) -> Any:
@@ -27,7 +31,7 @@ def _reply(method: str, path: str, body: Any) -> Any:
         "/2/moved": Raw(302, b""),
     }
     if path == "/2/slow":
-        time.sleep(0.5)
+        _LATE.wait()
     return known.get(path, [method, path, body])
 
 
@@ -84,6 +88,7 @@ def test_rapi_answer_that_is_late_is_an_error(server: FakeRapi) -> None:
     """It names the limit."""
     with pytest.raises(LiveError, match=r"/2/slow: no answer within 0\.05 s"):
         RapiClient(server.address, cacert=server.cacert).get("/2/slow", seconds=0.05)
+    _LATE.set()
 
 
 def test_rapi_answer_that_is_cut_off_is_an_error(tmp_path: Path) -> None:
@@ -93,7 +98,7 @@ def test_rapi_answer_that_is_cut_off_is_an_error(tmp_path: Path) -> None:
         return Raw(200, b"[1, 2]", announced=100)
 
     with fake_rapi(tmp_path, cut) as server, pytest.raises(LiveError, match=r"/2/x: .*middle"):
-        RapiClient(server.address, cacert=server.cacert).get("/2/x", seconds=5)
+        RapiClient(server.address, cacert=server.cacert).get("/2/x", seconds=PATIENCE)
 
 
 def test_rapi_certificate_that_nobody_vouches_for_is_refused(server: FakeRapi) -> None:

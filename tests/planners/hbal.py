@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from tests.conformance import oracle
+from tests.patience import PATIENCE
 
 __all__ = ["HbalPlan", "as_text", "hbal", "installed"]
 
@@ -43,7 +44,7 @@ def as_text(document: dict[str, Any], folder: Path) -> Path:
     path = folder / "document.json"
     path.write_text(json.dumps(document))
     command = [str(oracle.HAIL), str(path), "-S", str(folder / "cluster")]
-    subprocess.run(command, capture_output=True, check=False, timeout=60)
+    subprocess.run(command, capture_output=True, check=False, timeout=PATIENCE)
     return folder / "cluster.pre-ialloc"
 
 
@@ -51,7 +52,7 @@ def hbal(path: Path, *options: str) -> HbalPlan | None:
     """Return hbal's plan for a text file; None if it finds nothing to work on."""
     done = subprocess.run(
         ["hbal", "-t", str(path), *options],
-        capture_output=True, text=True, check=False, timeout=600,
+        capture_output=True, text=True, check=False, timeout=PATIENCE,
     )  # fmt: skip
     initial = _INITIAL.search(done.stdout)
     if not initial:

@@ -7,6 +7,8 @@ import subprocess
 from pathlib import Path
 from random import Random
 
+from tests.patience import PATIENCE
+
 __all__ = ["hroller", "installed", "rolling_cluster"]
 
 MIXES = (("drbd",), ("drbd",), ("ext",), ("drbd", "ext"), ("drbd", "ext", "plain"))
@@ -24,7 +26,7 @@ def hroller(path: Path, *options: str) -> list[str] | None:
         capture_output=True,
         text=True,
         check=False,
-        timeout=600,
+        timeout=PATIENCE,
     )
     return None if done.returncode else done.stdout.splitlines()
 

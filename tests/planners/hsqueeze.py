@@ -9,6 +9,8 @@ from pathlib import Path
 from random import Random
 from typing import NamedTuple
 
+from tests.patience import PATIENCE
+
 __all__ = ["Advice", "hsqueeze", "installed", "standby_cluster", "text_cluster"]
 
 _MOVE = re.compile(r"gnt-instance \w+ .*-n (\S+) (\S+)")
@@ -31,7 +33,7 @@ def hsqueeze(path: Path, *options: str) -> Advice:
     """Return hsqueeze's advice for a text file."""
     done = subprocess.run(
         ["hsqueeze", "-t", str(path), "-C", *options],
-        capture_output=True, text=True, check=True, timeout=600,
+        capture_output=True, text=True, check=True, timeout=PATIENCE,
     )  # fmt: skip
     head, _, commands = done.stdout.partition("Commands to run:")
     title, *nodes = head.split("\n")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-import time
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -311,7 +310,6 @@ def test_capacity_without_an_online_node_fails(capsys: pytest.CaptureFixture[str
 def test_capacity_out_of_time_says_so_for_each_way(template: str) -> None:
     """A cluster that takes seconds ends with what fits until then; the limit is for both ways."""
     spec = "--simulate=p,60,4t,256g,32"
-    started = time.monotonic()
     done = subprocess.run(
         [sys.executable, "-m", "iallocator", "capacity", "--json", "--time-limit=0.05", spec,
          f"--disk-template={template}"],
@@ -320,7 +318,6 @@ def test_capacity_out_of_time_says_so_for_each_way(template: str) -> None:
     found = json.loads(done.stdout)
     assert found["tiered"]["end"] == found["standard"]["end"] == "time is up"
     assert found["tiered"]["count"] == len(found["tiered"]["instances"])
-    assert time.monotonic() - started < 60  # seconds on a calm machine; minutes without a limit
 
 
 def test_capacity_ended_by_the_failover_reserve_names_it(

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from iallocator.cli import main
+from tests.patience import PATIENCE
 from tests.planners.capacities import cluster, options
 from tests.seeds import seeds
 
@@ -18,7 +19,7 @@ pytestmark = pytest.mark.skipif(not shutil.which("hspace"), reason="hspace is no
 def hspace(*words: str) -> list[str]:
     """Return the keys that hspace prints."""
     command = ["hspace", "--machine-readable", *words]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=PATIENCE)
     return done.stdout.splitlines()
 
 

@@ -11,6 +11,7 @@ import pytest
 
 from iallocator.cli import main
 from tests.conformance.documents import document
+from tests.patience import PATIENCE
 from tests.seeds import seeds
 
 from .hbal import as_text
@@ -39,7 +40,7 @@ def hcheck(path: Path, *options: str) -> tuple[int, list[str]]:
     """Return hcheck's exit status and lines."""
     done = subprocess.run(
         ["hcheck", "--machine-readable", "-t", str(path), *options],
-        capture_output=True, text=True, check=False, timeout=120,
+        capture_output=True, text=True, check=False, timeout=PATIENCE,
     )  # fmt: skip
     return done.returncode, done.stdout.splitlines()
 

@@ -16,6 +16,7 @@ from xml.etree import ElementTree
 from xml.sax.saxutils import quoteattr
 
 from tests.builders import cluster, instance, node
+from tests.patience import PATIENCE
 
 Json = dict[str, Any]
 
@@ -127,7 +128,7 @@ def scheduled(given: Json, kind: str) -> dict[str, str | None]:
         assert TOOL is not None
         done = subprocess.run(
             [TOOL, "-x", str(path), "-S", "-U", "--output-as=xml"],
-            capture_output=True, text=True, check=True, timeout=60,
+            capture_output=True, text=True, check=True, timeout=PATIENCE,
         )  # fmt: skip
     found: dict[str, str | None] = dict.fromkeys(given["instances"])
     for line in ElementTree.fromstring(done.stdout).iter("utilization"):

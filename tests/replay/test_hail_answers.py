@@ -16,6 +16,7 @@ from iallocator.replay.cases import case_of
 from iallocator.replay.run import pretty
 from tests.conformance.compare import differences
 from tests.conformance.oracle import HAIL, installed, read
+from tests.patience import PATIENCE
 
 from .beside import allocate_cases, case_id
 
@@ -38,7 +39,7 @@ def options_of(case: Path) -> list[str]:
 def ask_hail(case: Path) -> tuple[str, str]:
     """Return the name and the text of the file that would hold hail's answer."""
     command = [str(HAIL), str(case / "request.json"), *options_of(case)]
-    done = subprocess.run(command, capture_output=True, check=False, timeout=60, text=True)
+    done = subprocess.run(command, capture_output=True, check=False, timeout=PATIENCE, text=True)
     if done.returncode:
         return "hail.txt", done.stdout + done.stderr
     return "hail.json", pretty(json.loads(done.stdout))

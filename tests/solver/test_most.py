@@ -243,5 +243,5 @@ def test_answer_that_n1_refuses_in_part_is_taken_for_the_part_that_is_better(
     batch = document | {"request": {"type": "multi-allocate", "instances": wanted}}
     raw = json.dumps(batch).encode()
     greedy = json.loads(answer(raw, ["--exact-search=no"]))
-    response = json.loads(answer(raw, ["--time-limit=60"]))
+    response = json.loads(answer(raw, ["--time-limit=3600"]))
     assert len(_placed(response)) > len(_placed(greedy))

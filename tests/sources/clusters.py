@@ -17,6 +17,7 @@ from iallocator.sources.text import TextCluster, read_text
 from iallocator.wire.document import read_cluster
 from iallocator.wire.reading import Reading
 from tests.conformance.documents import document
+from tests.patience import PATIENCE
 
 Json = dict[str, Any]
 
@@ -73,7 +74,7 @@ def hbal_score(path: Path, group: str) -> float | None:
     no spindles: it divides by their number.
     """
     command = ["hbal", "-t", str(path), "-G", group, "-l", "0", "-v", "-v", "-v"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=PATIENCE)
     found = re.search(r"Initial coefficients: overall (\S+)", done.stdout)
     if found is None:
         assert done.returncode == 0 or "empty" in done.stderr + done.stdout, done

@@ -22,6 +22,7 @@ from tests.command import Done, complaint, run
 from tests.conformance.documents import KINDS, document
 from tests.conformance.fairness import incomparable
 from tests.conformance.oracle import HAIL
+from tests.patience import PATIENCE
 from tests.seeds import seeds
 
 from .clusters import LIKE_HAIL, SMALL, generated, read
@@ -131,7 +132,7 @@ def test_print_instances_shows_the_new_one_afterwards(tmp_path: Path) -> None:
 
 def _hail(*words: str) -> subprocess.CompletedProcess[str]:
     command = [str(HAIL), *words]
-    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=PATIENCE)
 
 
 def _essence(kind: str, response: dict[str, Any]) -> Any:
@@ -202,7 +203,7 @@ def test_instance_list_is_that_of_hbal(tmp_path: Path) -> None:
         state = State(cluster)
         path.write_text(write_text(cluster, state, backwards=True))
         command = ["hbal", "-t", str(path), "--print-instances", "-l", "0"]
-        done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
+        done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=PATIENCE)
         theirs = done.stderr.split("Initial instance map:\n")[1].split("\n\n")[0]
         assert instance_list(state, backwards=True) == theirs.rstrip("\n") + "\n", seed
         compared += 1

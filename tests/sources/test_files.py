@@ -109,7 +109,9 @@ def test_write_file_by_two_writers_is_never_torn(tmp_path: Path) -> None:
 
     writer = threading.Thread(target=write, args=("b",))
     writer.start()
-    while writer.is_alive():
+    written = False
+    while not written:
+        written = not writer.is_alive()
         text = path.read_text()
         seen.add((len(text), len(set(text))))
     writer.join()

@@ -12,6 +12,7 @@ from iallocator.errors import UsageError
 from iallocator.model.state import State
 from iallocator.sources.simulate import parse_size, simulate
 from iallocator.sources.writer import write_text
+from tests.patience import PATIENCE
 
 from .clusters import LIKE_HAIL, READING
 
@@ -81,7 +82,7 @@ def test_simulated_cluster_is_the_one_of_hspace(specs: list[str], tmp_path: Path
     """The same text as hspace saves, to the byte."""
     options = [f"--simulate={spec}" for spec in specs]
     command = ["hspace", *options, "-l", "0", "-S", str(tmp_path / "saved")]
-    subprocess.run(command, capture_output=True, check=False, timeout=60)
+    subprocess.run(command, capture_output=True, check=False, timeout=PATIENCE)
     theirs = (tmp_path / "saved.tiered").read_text()
     found = simulate(specs, LIKE_HAIL)
     ours = write_text(found.cluster, State(found.cluster), master=found.master, backwards=True)

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.command import COMMAND, ENVIRONMENT, complaint, run, run_process
+from tests.patience import PATIENCE
 
 from .corpus import DAMAGES, as_raw, base
 from .refusals import good
@@ -52,7 +53,7 @@ def test_command_closed_stream_is_said(
     """A stream that was closed from the start is no reason for a traceback either."""
     shell = ["/bin/sh", "-c", f'exec "$@" {redirection}', "sh", *COMMAND]
     done = subprocess.run(
-        shell, env=ENVIRONMENT, input=raw, capture_output=True, timeout=60, check=False
+        shell, env=ENVIRONMENT, input=raw, capture_output=True, timeout=PATIENCE, check=False
     )
     assert (done.returncode, done.stdout, done.stderr) == (status, b"", line)
 

@@ -168,7 +168,9 @@ def test_request_fits_where_the_plan_ends_in_every_mode(
         instances, document = mirrored(Random(f"mirrored/{seed}"))
         if any(node["free_memory"] < 0 for node in document["nodes"].values()):
             continue
-        plan = planned(tmp_path, capsys, document, f"--n1={n1}", "--make-room=2", "--time-limit=60")
+        plan = planned(
+            tmp_path, capsys, document, f"--n1={n1}", "--make-room=2", "--time-limit=3600"
+        )
         if not plan["moves"]:
             continue
         made += 1

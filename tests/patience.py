@@ -1,0 +1,8 @@
+"""How long a test waits for somebody."""
+
+from __future__ import annotations
+
+__all__ = ["PATIENCE"]
+
+PATIENCE = 3600
+"""Seconds after which a test gives up: whoever is waited for is stuck then, on any machine."""
