@@ -1,9 +1,9 @@
-"""The fewest moves, and of those the least traffic, after which a goal is reached.
+"""The fewest moves, of those the least traffic, of those the lowest score, to reach a goal.
 
 Moves are tried one, two, three deep; each must be legal as things are after those before it:
 limits, bonds, pools, N+1.  Those that must be on one node move as one, each a move.  Where no
 order of moves is left untried, what is found is proved to be the fewest, and that nothing is
-found is a proof, too.
+found is a proof, too.  Scores are compared as far as a little more work goes.
 """
 
 from __future__ import annotations
@@ -34,11 +34,17 @@ __all__ = ["RoomSearch"]
 WORK = 400_000
 """Moves looked at × nodes of their group, after which the search ends: some seconds."""
 
+TIES = 40_000
+"""The same for the search of a lower score."""
+
 ANSWER = 5
 """How many looks at a move it costs to ask for the goal."""
 
 WIDTH = 2
 """How many targets of each kind of move are tried at first."""
+
+LOWER = 1e-9
+"""By how much a score must be lower to be so."""
 
 INFINITE = float("inf")
 
@@ -71,6 +77,7 @@ class RoomSearch:
         self._made: list[PlannedMove] = []
         self._seen: dict[tuple[int, frozenset[tuple[str, Nodes]]], float] = {}
         self._copied = INFINITE
+        self._score: float | None = None
         self._width: int | None = None
         self.found: list[PlannedMove] | None = None
         self.proved = True
@@ -84,6 +91,12 @@ class RoomSearch:
         self._rounds(WIDTH, self._most)
         self._rounds(None, self._most if self.found is None else len(self.found))
         self.proved = self._moves.complete and not self._over()
+        if self.found and not self._over():
+            self._left = min(self._left, TIES)
+            self._copied = sum(one.copied for one in self.found)
+            self._score = self.found[-1].score
+            self._seen.clear()
+            self._deeper(len(self.found), 0)
 
     def _rounds(self, width: int | None, most: int) -> None:
         """Try 1, 2, ... `most` moves, each to `width` targets, until some do."""
@@ -110,15 +123,26 @@ class RoomSearch:
         if not self._room.possible(self._moves.movable, depth):
             return
         for price, parts in self._moves.up_to(depth, self._width):
-            if self._over() or copied + price > self._limit or copied + price >= self._copied:
+            if self._over() or copied + price > self._limit or self._too_dear(copied + price):
                 return
             self._try(parts, depth, copied + price)
 
+    def _too_dear(self, copied: float) -> bool:
+        """Whether that is more than the best needs, or as much where no score is compared."""
+        return copied > self._copied if self._score is not None else copied >= self._copied
+
     def _arrived(self, copied: float) -> None:
-        self._spend(ANSWER * len(self._context.cluster.nodes))
+        nodes = range(len(self._context.cluster.nodes))
+        self._spend(ANSWER * len(nodes))
+        if self._score is not None:
+            score = score_of(self._context.state, nodes)
+            if score >= self._score - LOWER:
+                return
         if self._goal.reached() and self._stands(self._made):
             self.found, self._copied = list(self._made), copied
             self._tell_scores(self.found)
+            if self._score is not None:
+                self._score = self.found[-1].score
 
     def _tell_scores(self, moves: Sequence[PlannedMove]) -> None:
         """Note the score after each move, from the last, which has been made, to the first."""

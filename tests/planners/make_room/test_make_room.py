@@ -11,6 +11,10 @@ from typing import Any
 import pytest
 
 from iallocator.cli import main
+from iallocator.model.state import State
+from iallocator.scoring.state_score import score_of
+from iallocator.wire.document import read_cluster
+from iallocator.wire.reading import Reading
 from tests.builders import allocate, as_bytes, cluster, instance
 from tests.schemas import conforms
 from tests.seeds import seeds
@@ -49,18 +53,19 @@ def ways(homes: tuple[str, ...], sizes: list[int]) -> list[tuple[str, ...]]:
     ]
 
 
-def fewest(document: Json, most: int) -> tuple[int, int] | None:
-    """Return how many moves make room, and the least traffic of so many, trying everything."""
+def fewest(document: Json, most: int) -> tuple[int, int, list[tuple[str, ...]]] | None:
+    """Return how many moves make room, the least traffic of so many, and all ends they lead to."""
     instances = document["instances"].values()
     sizes, need = [one["memory"] for one in instances], document["request"]["memory"]
     reached = {tuple(one["nodes"][0] for one in instances): 0}
     for count in range(most + 1):
-        room = [
-            copied for homes, copied in reached.items()
+        room = {
+            homes: copied for homes, copied in reached.items()
             if any(8000 - sum(s for h, s in zip(homes, sizes) if h == n) > need for n in NAMES)
-        ]  # fmt: skip
+        }  # fmt: skip
         if room:
-            return count, min(room)
+            least = min(room.values())
+            return count, least, [homes for homes, copied in room.items() if copied == least]
         following: dict[tuple[str, ...], int] = {}
         for homes, copied in reached.items():
             for then in ways(homes, sizes):
@@ -68,6 +73,18 @@ def fewest(document: Json, most: int) -> tuple[int, int] | None:
                 following[then] = min(following.get(then, 1 << 40), copied + moved)
         reached = following
     return None
+
+
+def lowest_score(document: Json, ends: list[tuple[str, ...]]) -> float:
+    """Return the lowest score of the cluster with everybody where one of `ends` has them."""
+    sizes = [one["memory"] for one in document["instances"].values()]
+    clusters = (
+        cluster(3, memory=8000, instances={
+            f"i{k}": shared(home, size) for k, (home, size) in enumerate(zip(homes, sizes))
+        })
+        for homes in ends
+    )  # fmt: skip
+    return min(score_of(State(read_cluster(one, Reading())), range(3)) for one in clusters)
 
 
 def run(folder: Path, capsys: Output, document: Json, *words: str) -> tuple[int, str]:
@@ -85,22 +102,27 @@ def planned(folder: Path, capsys: Output, document: Json, *words: str) -> Json:
     return plan
 
 
-def test_moves_are_the_fewest_and_of_those_the_least_traffic(
+def test_moves_are_the_fewest_of_those_the_least_traffic_then_the_lowest_score(
     tmp_path: Path, capsys: Output
 ) -> None:
     """Beside every sequence of up to three migrations, by memory alone."""
-    counts = set()
+    counts, chosen = set(), 0
     for seed in seeds(14, 40, 17):
         document = tight(seed)
         plan = planned(tmp_path, capsys, document, "--n1=off")
         least = fewest(document, 3)
         copied = sum(move["copied_mib"] for move in plan["moves"])
         found = (len(plan["moves"]), copied)
-        assert found == (least or (0, 0)), seed
+        assert found == (least[:2] if least else (0, 0)), seed
+        if found[0] and least:
+            best = lowest_score(document, least[2])
+            assert plan["moves"][-1]["score"] == pytest.approx(best, abs=1e-6), seed
+            chosen += len(least[2]) > 1
         counts.add(None if least is None else least[0])
         if least is None:
             assert plan["reason"] == "room is not made by 3 moves of others"
     assert {None, 0, 1, 2} <= counts
+    assert chosen
 
 
 TWO = allocate(
