@@ -16,7 +16,16 @@ if TYPE_CHECKING:
     from iallocator.transition.requirements import Demands
     from iallocator.transition.transition import Transition
 
-__all__ = ["MoveReport", "move_entry"]
+__all__ = ["MoveReport", "move_entry", "starts_in_vain"]
+
+
+def starts_in_vain(context: Context, moved: Sequence[Instance]) -> str:
+    """What those of `moved` that start again wait for in vain, for ``info``; warned of, too."""
+    nodes = context.cluster.nodes
+    starting = [one for one in moved if one.running and nodes[one.nodes[0]].offline]
+    told = [f"{name} {why}" for name, why in context.bonds.unsupported(starting).items()]
+    context.remarks += (f"Warning: {text}" for text in told)
+    return "".join(f"; {text}" for text in told)
 
 
 class MoveReport:
@@ -66,6 +75,7 @@ class MoveReport:
             f"{len(self._moved)} were moved successfully"
         )
         info += "".join(f"; {name}: {message}" for name, message in self._failed) + note
+        info += starts_in_vain(self._context, [instance for instance, _ in self._made])
         reply = Reply(True, info, [self._moved, self._failed, self._jobs], self._solutions)
         reply.transition = transition
         return reply

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from iallocator.handlers.move_reply import move_entry
+from iallocator.handlers.move_reply import move_entry, starts_in_vain
 from iallocator.placement.moves import move_anywhere, move_secondary, with_nearest
 from iallocator.reply import Reply
 
@@ -35,4 +35,5 @@ def relocate(context: Context, request: Relocate) -> Reply:
         message = outcome.message + (outcome.nearest or "") + (f"; it {unmet}" if unmet else "")
         return Reply(False, message, [], solutions)
     names = context.cluster.node_names(outcome.best.nodes)
-    return Reply(True, "success", [names[-1]], solutions)
+    info = "success" + starts_in_vain(context, [instance])
+    return Reply(True, info, [names[-1]], solutions)

@@ -155,3 +155,62 @@ def test_an_order_without_room_is_dropped_with_a_remark(
     dropped = transition_of_moves(cluster, left, moves, orders=[("a", "b", "must")])
     assert dropped.remarks == ["b does not wait for a: no room in that order"]
     assert [step.after for step in dropped.steps] == [[], [1]]
+
+
+OFF = {"node1": {"offline": True}, "node3": {"offline": True}}
+"""In `_after_dead` both nodes on which something has to start again."""
+
+
+def _after_dead() -> Json:
+    """Instances on dead nodes: one after what is down, one after what will start as well."""
+    instances = {
+        "app": _shared("node1", "iallocator:order:after:db"),
+        "base": _shared("node3"),
+        "db": _shared("node2") | {"admin_state": "down"},
+        "web": _shared("node1", "iallocator:order:after:base"),
+    }
+    return builders.cluster(4, instances=instances, changes=OFF)
+
+
+@pytest.mark.parametrize(
+    ("request_", "told"),
+    [
+        (
+            {"type": "node-evacuate", "instances": ["app", "web"], "evac_mode": "primary-only"},
+            [
+                "; app starts after db (tag iallocator:order:after:db), which does not run",
+                "; web starts after base (tag iallocator:order:after:base), which is on node3, ",
+            ],
+        ),
+        (
+            {"type": "node-evacuate", "instances": ["base", "web"], "evac_mode": "all"},
+            [],
+        ),
+        (
+            {"type": "relocate", "name": "app", "required_nodes": 1, "relocate_from": ["node1"],
+             "disk_space_total": 0},
+            ["; app starts after db (tag iallocator:order:after:db), which does not run"],
+        ),
+    ],
+    ids=["evacuate", "base starts too", "relocate"],
+)  # fmt: skip
+def test_move_off_a_dead_node_says_what_the_instance_waits_for_in_vain(
+    request_: Json, told: list[str]
+) -> None:
+    """It has to start there, after something that is down, or on a dead node itself."""
+    info = json.loads(answer(builders.as_bytes(_after_dead() | {"request": request_}), ()))["info"]
+    assert all(text in info for text in told)
+    assert info.count("starts after") == len(told)
+
+
+def test_place_starts_what_follows_something_that_it_starts(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Base runs again on a node that is up, and so does web; app waits for what is down."""
+    path = tmp_path / "cluster.json"
+    path.write_bytes(builders.as_bytes(_after_dead()))
+    options = ("--strategy=minimal", "--exact-search=no")
+    assert main(["place", "--json", "--verify-plan", *options, str(path)]) == 0
+    placement = json.loads(capsys.readouterr().out)["placement"]
+    assert {placement["web"], placement["base"]} <= {"node2", "node4"}
+    assert placement["app"] is None

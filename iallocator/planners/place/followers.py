@@ -49,12 +49,14 @@ def _missing_leader(one: SchedulingPass, place: PlannedPlace) -> str:
         leader = one.places.get(bond.other)
         if leader is None:
             reason = "which does not exist"
-        elif leader.nodes is not None and (leader.runs or not leader.before):
-            continue
-        elif leader.nodes is None and (leader.runs or not leader.before):
-            reason = f"which has no place ({leader.why})"
-        else:
+        elif not leader.instance.running:
             reason = "which does not run"
+        elif leader.nodes is None:
+            reason = f"which has no place ({leader.why})"
+        elif one.context.cluster.nodes[leader.nodes[0]].offline:
+            reason = "which stays on a node that is offline"
+        else:
+            continue
         lost = leader is not None and leader.runs and leader.nodes is None
         if lost or not place.runs:
             return f"it {bond.text}, {reason}"
