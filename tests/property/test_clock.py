@@ -1,0 +1,69 @@
+"""An answer follows from the input, not from how fast the clock runs beside the work.
+
+Every look at the clock is one at `iallocator.deadline`; here it shows what it is told to.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from iallocator import deadline
+from iallocator.cli import main
+from iallocator.solver import budget
+from tests.conformance.documents import KINDS, document
+from tests.seeds import seeds
+from tests.solver.test_effort import crowded_batch
+
+QUIET_MACHINE, BUSY_MACHINE = 0.0, 0.005
+"""Seconds that seem to pass from one look at the clock to the next."""
+
+PLANS = (
+    "balance --json", "squeeze --json --all", "compress --json", "redistribute --json",
+    "balance-groups --json", "check --json", "place --json --strategy=balanced", "reboot --json",
+    "capacity --json -l3", "explain --json",
+)  # fmt: skip
+"""Commands that search; a request is answered without one."""
+
+Capture = pytest.CaptureFixture[str]
+
+
+def inputs() -> Iterator[tuple[str, list[str]]]:
+    """Documents, each with the words that it is asked with."""
+    for number, kind in zip(seeds(20, 200, 40), itertools.cycle(KINDS)):
+        yield json.dumps(document(number, kind)), []
+    for number, words in zip(seeds(20, 200, 700), itertools.cycle(PLANS)):
+        yield json.dumps(document(number, KINDS[number % len(KINDS)])), words.split()
+    for number, words in zip(seeds(20, 100), itertools.cycle(([], ["--optimal"], ["--n1=strict"]))):
+        yield json.dumps(crowded_batch(number)), list(words)
+
+
+def said(path: Path, words: list[str], step: float, capsys: Capture) -> tuple[int, str, str]:
+    """Status and both streams of a run in which each look at the clock takes `step` seconds."""
+    clock = itertools.count(1000.0, step) if step else itertools.repeat(1000.0)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(deadline, "monotonic", lambda: next(clock))
+        status = main([*words, str(path)])
+    out, err = capsys.readouterr()
+    return status, out, err
+
+
+def test_answers_on_a_busy_machine_are_those_on_a_quiet_one(
+    tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Sixty requests and plans, with searches that spend their budgets: the same bytes."""
+    for name in ("ITERATIONS", "TRIALS", "PLACEMENTS"):
+        monkeypatch.setattr(budget, name, getattr(budget, name) // 50)
+    path, spent, differing = tmp_path / "doc", 0, []
+    for number, (text, words) in enumerate(inputs()):
+        path.write_text(text)
+        quiet = said(path, words, QUIET_MACHINE, capsys)
+        spent += "budget of work" in quiet[1]
+        if said(path, words, BUSY_MACHINE, capsys) != quiet:
+            differing.append((number, words))
+    assert differing == []
+    assert spent > 2
