@@ -9,6 +9,7 @@ Ctrl-C keeps it here too.
 from __future__ import annotations
 
 import _signal  # type: ignore[import-not-found]  # the half of `signal` that loads no enum
+import os
 from time import monotonic
 
 TYPE_CHECKING = False
@@ -27,6 +28,9 @@ BROKEN_OFF = "interrupted"
 
 SOON = 0.02
 """Seconds."""
+
+WHOLE = ("importlib", os.path.join("model", "state.py"))
+"""Parts of names of files whose code comes to its end: loading a module, a change of a state."""
 
 LONGEST = 1e8
 """Seconds, three years: more than a timer takes is as good as no end."""
@@ -83,9 +87,9 @@ class Alarm:
 
 
 def _ring(number: int, frame: FrameType | None) -> None:
-    """Raise `TimeIsUp`; where a module is just being loaded, which must not be cut short, soon."""
+    """Raise `TimeIsUp`; in the middle of what must not be cut short, soon."""
     while frame is not None:
-        if "importlib" in frame.f_code.co_filename:
+        if any(part in frame.f_code.co_filename for part in WHOLE):
             _signal.setitimer(_signal.ITIMER_REAL, SOON)
             return
         frame = frame.f_back

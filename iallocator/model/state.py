@@ -233,13 +233,17 @@ class _SavedPlace:
 
     def restore(self, state: State) -> None:
         if self.nodes is None:
-            del state.where[self.name]
+            state.where.pop(self.name, None)  # an interruption may have come before the change
         else:
             state.where[self.name] = self.nodes
 
 
 class Trial:
-    """Undoes, when the block ends, every change made to the state inside it."""
+    """Undoes, when the block ends, every change made to the state inside it.
+
+    That goes for a block that is interrupted, too, in the middle of a change as well: what is
+    to be changed is noted before.  `iallocator.deadline` interrupts nothing in this module.
+    """
 
     __slots__ = ("_outer", "_state", "_version")
 
@@ -255,7 +259,19 @@ class Trial:
         return self._state
 
     def __exit__(self, *_: object) -> None:
-        for saved in reversed(self._state._journal or ()):
-            saved.restore(self._state)
-        self._state._journal = self._outer
+        try:
+            self._undo()
+        except BaseException:  # Ctrl-C: the rest, then that
+            self._undo()
+            raise
+
+    def _undo(self) -> None:
+        """Restore what is noted, the last change first; may be begun again."""
+        journal = self._state._journal
+        if journal is self._outer:
+            return
+        while journal:
+            journal[-1].restore(self._state)
+            journal.pop()
         self._state.version = self._version
+        self._state._journal = self._outer

@@ -10,6 +10,7 @@ from iallocator.limits.node import ALL_LIMITS, PRIMARY, SECONDARY, checks_for
 from iallocator.model.columns import MEMORY
 from iallocator.model.node_view import CAPACITIES, NodeView
 from iallocator.scoring.array_candidates import ArrayCandidates, RefusalCodes
+from iallocator.scoring.array_sites import Sites
 from iallocator.scoring.candidates import DECIMALS
 from iallocator.scoring.metrics import STATISTICS
 from iallocator.scoring.score_delta import (
@@ -35,7 +36,6 @@ if TYPE_CHECKING:
     from iallocator.model.instance import Instance
     from iallocator.model.node_view import Quantity
     from iallocator.model.state import State
-    from iallocator.model.storage import PoolSpace
     from iallocator.scoring.score_delta import Change
 
     Floats = NDArray[np.float64]
@@ -46,21 +46,8 @@ ALL = range(len(STATISTICS))
 """Every statistic."""
 
 
-class Sites:
-    """The storage pools of several nodes; see `iallocator.model.node_view.OneSite`."""
-
-    def __init__(self, pools: PoolSpace, nodes: Sequence[int]) -> None:
-        self._pools = pools
-        self._nodes = nodes
-
-    def bars(self, instance: Instance) -> NDArray[np.bool_]:
-        """Per node whether they keep `instance` away, which is on no node now."""
-        bars = self._pools.bars
-        return np.array([bars(index, instance) for index in self._nodes], dtype=bool)
-
-    def why(self, instance: Instance) -> str:
-        """The reason, where there is one node."""
-        return self._pools.why(self._nodes[0], instance)
+BLOCK = 32_768
+"""Scores that are worked out at a time: a quarter of a megabyte in each array on the way."""
 
 
 def capacity_matrix(fixed: Sequence[tuple[float, ...]]) -> Floats:
@@ -303,7 +290,22 @@ class ArrayKernel:
         return ArrayCandidates([(p,) for p in primaries], secondaries, scores, failures)
 
     def _total(self, changes: Sequence[Change], shape: tuple[int, ...]) -> Floats:
-        """Rounded scores of `shape`; small terms are added up before they are spread out."""
+        """Rounded scores of `shape`; of large ones some rows at a time, which stay in the cache."""
+        if len(shape) < 2 or shape[0] * shape[1] <= BLOCK:
+            return self._sum(changes, shape)
+        total = np.empty(shape)
+        height = max(1, BLOCK // shape[1])
+        for first in range(0, shape[0], height):
+            rows = slice(first, first + height)
+            part = [
+                [(_rows(added, rows), _rows(square, rows)) for added, square in change]
+                for change in changes
+            ]
+            total[rows] = self._sum(part, total[rows].shape)
+        return total
+
+    def _sum(self, changes: Sequence[Change], shape: tuple[int, ...]) -> Floats:
+        """The same at once; small terms are added up before they are spread out."""
         by_shape: dict[tuple[int, ...], Quantity] = {}
         for term in terms(self.totals, changes, np.sqrt):
             key = np.shape(term)
@@ -384,6 +386,11 @@ class ArrayKernel:
             else:
                 change.append((difference, difference * (new + old)))
         return change
+
+
+def _rows(quantity: Quantity, rows: slice) -> Quantity:
+    """Some rows of a matrix; what is one number, or alike for all rows, as it is."""
+    return quantity[rows] if np.ndim(quantity) == 2 and len(quantity) > 1 else quantity
 
 
 def _upright(quantity: Quantity) -> Quantity:

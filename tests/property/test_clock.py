@@ -38,8 +38,8 @@ def inputs() -> Iterator[tuple[str, list[str]]]:
         yield json.dumps(document(number, kind)), []
     for number, words in zip(seeds(20, 200, 700), itertools.cycle(PLANS)):
         yield json.dumps(document(number, KINDS[number % len(KINDS)])), words.split()
-    for number, words in zip(seeds(20, 100), itertools.cycle(([], ["--optimal"], ["--n1=strict"]))):
-        yield json.dumps(crowded_batch(number)), list(words)
+    for number, words in zip(seeds(20, 100), itertools.cycle(("", "--optimal", "--n1=strict"))):
+        yield json.dumps(crowded_batch(number)), words.split()
 
 
 def said(path: Path, words: list[str], step: float, capsys: Capture) -> tuple[int, str, str]:

@@ -126,6 +126,22 @@ def test_kernels_of_both_forms_agree_on_many_nodes(nodes: int, template: str) ->
         compare(list(one.row(0)), list(other.row(0)), nodes)
 
 
+@pytest.mark.parametrize("ask", [pairs, uneven_pairs, secondaries])
+def test_scores_of_some_rows_at_a_time_are_those_of_all_at_once(
+    ask: Ask, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """To the last bit, however few rows."""
+    for seed in seeds(8, 40, 900):
+        for _, arrays, instance, setting in questions(seed):
+            found = []
+            for block in (10**6, 1, 3, 2 * len(setting.nodes)):
+                monkeypatch.setattr("iallocator.scoring.arrays.BLOCK", block)
+                done = ask(arrays, instance, setting)
+                rows = [list(done.row(number)) for number in range(done.rows())]
+                found.append((rows, done.failures, list(done.ranked())))
+            assert found.count(found[0]) == len(found)
+
+
 def compare(
     one: list[tuple[float, tuple[int, ...]]], other: list[tuple[float, tuple[int, ...]]], seed: int
 ) -> None:
