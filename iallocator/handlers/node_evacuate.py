@@ -5,7 +5,14 @@ from __future__ import annotations
 from iallocator.handlers.change_group import move_to_group
 from iallocator.handlers.move_reply import MoveReport, move_entry
 from iallocator.model.moves import apply_steps
-from iallocator.placement.moves import fail_over, move_anywhere, move_pair, move_secondary
+from iallocator.placement.moves import (
+    can_copy_from,
+    fail_over,
+    may_take_over,
+    move_anywhere,
+    move_pair,
+    move_secondary,
+)
 from iallocator.placement.results import MoveResult
 from iallocator.placement.several.move_all import move_all
 from iallocator.placement.several.move_task import MoveTask
@@ -137,6 +144,8 @@ def _places(
         return
     evaluator = context.evaluator(context.cluster.group_of(instance))
     if mode == "primary-only" and len(present) > 1:
+        if not may_take_over(context, present[1]):
+            return
         with context.state.trial():
             context.state.place(instance, present[::-1])
             score = evaluator.scope.kernel.score()
@@ -146,6 +155,8 @@ def _places(
     if instance.shared:
         found = evaluator.moved(instance, present[0], free)
     elif mode == "secondary-only":
+        if not can_copy_from(context, present[0]):
+            return
         found = evaluator.moved_mirror(instance, present, free)
     else:
         found = evaluator.possible_pairs(instance, free)

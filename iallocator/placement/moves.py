@@ -24,7 +24,10 @@ if TYPE_CHECKING:
     from iallocator.placement.evaluator import Evaluator
     from iallocator.placement.results import RankedMoves
 
-__all__ = ["fail_over", "move_anywhere", "move_pair", "move_secondary", "with_nearest"]
+__all__ = [
+    "can_copy_from", "fail_over", "may_take_over", "move_anywhere", "move_pair", "move_secondary",
+    "with_nearest",
+]  # fmt: skip
 
 
 def with_nearest(context: Context, move: Callable[[], MoveResult]) -> MoveResult:
@@ -66,7 +69,7 @@ def move_secondary(
     state = context.state
     present = state.where[instance.name]
     others = [index for index in targets if index not in present]
-    if not _reaches(context, present[0]):
+    if not can_copy_from(context, present[0]):
         name = context.cluster.nodes[present[0]].name
         return MoveResult(message=f"Its disks cannot be copied: its primary {name} is offline")
     if not others:
@@ -100,7 +103,7 @@ def fail_over(context: Context, evaluator: Evaluator, instance: Instance) -> Mov
     if len(present) < 2:
         return MoveResult(message="Instance has no secondary to fail over to")
     old, new = present
-    if not _may_take_over(context, new):
+    if not may_take_over(context, new):
         return MoveResult(message=f"Its secondary {context.cluster.nodes[new].name} is not online")
     refusal = evaluator.failover_refusal(instance, present)
     if refusal is not None:
@@ -148,7 +151,7 @@ def move_pair(
         return unreached
     old, mirror = present
     if not cluster.nodes[old].online:
-        if not _may_take_over(context, mirror):
+        if not may_take_over(context, mirror):
             return _no_pair(f"its secondary {cluster.nodes[mirror].name} is not online", {})
         refusal = evaluator.passage_refusal(instance, present)
         if refusal is not None:
@@ -181,12 +184,12 @@ def _no_pair(why: str, failures: dict[str, int]) -> MoveResult:
     return MoveResult(message=f"Can't find any good nodes for relocation: {why}", failures=failures)
 
 
-def _may_take_over(context: Context, node: int) -> bool:
+def may_take_over(context: Context, node: int) -> bool:
     """Whether Ganeti would let an instance fail over to the node; hail does not ask."""
     return context.cluster.nodes[node].online or context.settings.behaviour.fails_over_to_offline
 
 
-def _reaches(context: Context, primary: int) -> bool:
+def can_copy_from(context: Context, primary: int) -> bool:
     """Whether Ganeti could copy disks from the node; hail does not ask."""
     if context.settings.behaviour.copies_from_offline:
         return True
