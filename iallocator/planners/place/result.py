@@ -202,7 +202,9 @@ def _moves(done: PlaceResult) -> list[PlannedMove]:
         if group.index not in kernels:
             kernels[group.index] = kernel_of(state, group.nodes)
         apply_steps(state, instance, made)
-        kernels[group.index].renew({*before, *state.where[instance.name]})
+        touched = {*before, *state.where[instance.name]}  # in two groups, if it is torn
+        for number, kernel in kernels.items():
+            kernel.renew(k for k in touched if names[k].group.index == number)
         notation = " ".join(
             "f" if kind == FAILOVER else f"{LETTERS[kind]}:{names[target].name}"
             for kind, target in made
