@@ -22,7 +22,7 @@ from tests.builders import cluster as build
 from tests.schemas import conforms
 from tests.seeds import seeds
 
-from .worlds import arena, worlds
+from .worlds import problem_of, worlds
 
 LIMITS = PlanLimits(Settings())
 
@@ -37,7 +37,7 @@ def test_balance_plan_executed_on_the_model_breaks_no_limit() -> None:
     """Every elementary step finds its nodes online and with room."""
     moves = 0
     for name, cluster, group in worlds(seeds(12, 30, 400)):
-        place = arena(cluster, group)
+        place = problem_of(cluster, group)
         plan = balance(place, StopCriteria())
         assert verify_moves(place.state, plan.moves, LIMITS) == [], name
         moves += len(plan.moves)
@@ -47,7 +47,7 @@ def test_balance_plan_executed_on_the_model_breaks_no_limit() -> None:
 def test_balance_score_falls_with_every_move_and_is_the_true_one() -> None:
     """Without lookahead no move raises the score; the last one is the cluster's."""
     for name, cluster, group in worlds(seeds(8, 20, 430)):
-        place = arena(cluster, group)
+        place = problem_of(cluster, group)
         plan = balance(place, StopCriteria())
         scores = [plan.before, *(move.score for move in plan.moves)]
         assert all(b < a for a, b in pairwise(scores)), name
@@ -60,7 +60,7 @@ def test_balance_score_falls_with_every_move_and_is_the_true_one() -> None:
 def test_balance_leaves_the_state_exactly_as_it_was() -> None:
     """Planning is no doing: all moves are undone to the last bit."""
     for name, cluster, group in worlds(range(450, 460)):
-        place = arena(cluster, group)
+        place = problem_of(cluster, group)
         before = snapshot(place.state)
         balance(place, StopCriteria(lookahead=True))
         assert snapshot(place.state) == before, name
@@ -71,7 +71,7 @@ def test_balance_with_lookahead_ends_no_higher() -> None:
     """Exchanges come after the greedy steps, and only if they help."""
     lower = 0
     for name, cluster, group in worlds(range(460, 480)):
-        place = arena(cluster, group)
+        place = problem_of(cluster, group)
         greedy = balance(place, StopCriteria())
         ahead = balance(place, StopCriteria(lookahead=True))
         assert ahead.after <= greedy.after + 1e-9, name
@@ -83,7 +83,7 @@ def test_balance_with_lookahead_ends_no_higher() -> None:
 def test_balance_with_a_traffic_limit_keeps_it_and_beats_the_cut_plan() -> None:
     """A limited plan ends no higher than the free one, cut off at the same traffic."""
     for name, cluster, group in worlds(seeds(8, 20, 480)):
-        place = arena(cluster, group)
+        place = problem_of(cluster, group)
         free = balance(place, StopCriteria())
         cost = free.copied / 3
         limited = balance(place, StopCriteria(cost=cost))

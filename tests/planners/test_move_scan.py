@@ -14,14 +14,14 @@ from iallocator.planners.balance.scan.prefilter import RelevantChecks
 from iallocator.scoring.scalar import ScalarKernel
 from tests.seeds import seeds
 
-from .worlds import arena, worlds
+from .worlds import problem_of, worlds
 
 
 def test_scan_scores_are_those_of_the_scalar_kernel() -> None:
     """The score that a move promises is the score of the cluster once it is made."""
     compared = 0
     for name, cluster, group in worlds(seeds(12, 30, 300)):
-        place = arena(cluster, group)
+        place = problem_of(cluster, group)
         for move in place.scan().lowest(40, 40):
             steps = move.kind.steps(move.before, move.target)
             with place.state.trial():
@@ -43,7 +43,7 @@ def test_scan_refreshed_finds_what_a_new_one_finds(rules: MoveRules) -> None:
     """After any moves, good or bad, the refreshed scan ranks as one made from scratch."""
     rng = Random(5)
     for name, cluster, group in worlds(seeds(6, 15, 330)):
-        place = arena(cluster, group, rules)
+        place = problem_of(cluster, group, rules)
         scan = place.scan()
         for _ in range(4):
             moves = scan.lowest(30, 30)
@@ -64,7 +64,7 @@ def test_scan_refreshed_finds_what_a_new_one_finds(rules: MoveRules) -> None:
 def test_scan_best_is_the_lowest_of_all_moves() -> None:
     """The bound that spares most moves the exact score never loses the best one."""
     for name, cluster, group in worlds(seeds(8, 20, 345)):
-        scan = arena(cluster, group).scan()
+        scan = problem_of(cluster, group).scan()
         best = scan.best()
         every = scan.lowest(10**6, 10**6)
         assert (best is None) == (not every), name
@@ -87,5 +87,5 @@ def test_scan_leaves_out_only_limits_that_no_move_breaks(monkeypatch: pytest.Mon
 
 def _moves(cluster: Cluster, group: Group) -> list[tuple[float, str, str, int]]:
     """All moves of a group, those that soft limits do not forbid."""
-    moves = arena(cluster, group).scan().lowest(10**6, 10**6)
+    moves = problem_of(cluster, group).scan().lowest(10**6, 10**6)
     return [(move.score, move.instance.name, move.kind.name, move.target) for move in moves]

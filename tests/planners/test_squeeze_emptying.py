@@ -18,7 +18,7 @@ from iallocator.planners.squeeze.emptying import empty
 from iallocator.planners.stop_criteria import StopCriteria
 from iallocator.wire.document import read_cluster
 from iallocator.wire.reading import Reading
-from tests.planners.worlds import arena, worlds
+from tests.planners.worlds import problem_of, worlds
 
 LIMITS = StopCriteria(min_gain=0.0)
 
@@ -31,7 +31,7 @@ def _both(cluster: Cluster, group: Group, off: frozenset[int]) -> tuple[Plan, Pl
     """Return what balancing finds to empty the nodes `off`, and what emptying does."""
 
     def problem() -> BalanceProblem:
-        return arena(cluster, group, MoveRules(evacuate_only=True).while_leaving(off))
+        return problem_of(cluster, group, MoveRules(evacuate_only=True).while_leaving(off))
 
     with Switched(cluster, off):
         plain = GreedyBalancer(problem(), LIMITS, _silent).run()

@@ -14,7 +14,7 @@ from iallocator.wire.document import read_cluster
 from iallocator.wire.reading import Reading
 from tests.conformance.documents import document
 
-__all__ = ["arena", "worlds"]
+__all__ = ["problem_of", "worlds"]
 
 
 def worlds(seeds: range) -> Iterator[tuple[str, Cluster, Group]]:
@@ -28,7 +28,7 @@ def worlds(seeds: range) -> Iterator[tuple[str, Cluster, Group]]:
                 yield f"seed {seed}, group {group.name}", cluster, group
 
 
-def arena(cluster: Cluster, group: Group, rules: MoveRules | None = None) -> BalanceProblem:
+def problem_of(cluster: Cluster, group: Group, rules: MoveRules | None = None) -> BalanceProblem:
     """Return everything that may be balanced in a group."""
     fixed = [capacities(node) for node in cluster.nodes]
     instances = movable(cluster, group)

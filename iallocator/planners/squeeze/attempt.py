@@ -107,7 +107,7 @@ class Attempt:
         self._tidy = tidy
         self._state = State(aim.cluster)
         self._fixed = [capacities(node) for node in aim.cluster.nodes]
-        self._arena: BalanceProblem | None = None
+        self._balancing: BalanceProblem | None = None
         self._score = 0.0
         self.moves: list[PlannedMove] = []
         self.problem = ""
@@ -123,16 +123,16 @@ class Attempt:
         centres: Sequence[float] | None = None
         for number, (rules, instances) in enumerate(way, start=1):
             now = rules.while_leaving(self.off)
-            self._arena = BalanceProblem(
+            self._balancing = BalanceProblem(
                 self._state, aim.scope, self._fixed, instances, now, aim.relations,
                 centres=centres,
             )  # fmt: skip
             if self._tidy:  # however many phases: the scores of one
-                centres = self._arena.means()
+                centres = self._balancing.means()
             if rules.evacuate_only:
-                plan = empty(self._arena, aim.limits, aim.progress)
+                plan = empty(self._balancing, aim.limits, aim.progress)
             else:
-                plan = GreedyBalancer(self._arena, aim.limits, aim.progress).run()
+                plan = GreedyBalancer(self._balancing, aim.limits, aim.progress).run()
             if plan.stop:
                 raise plan.stop
             self.moves += plan.moves
@@ -144,10 +144,10 @@ class Attempt:
     def pack(self, rules: MoveRules, instances: Sequence[Instance], careful: bool = False) -> None:
         """Empty the nodes at once, and repair what that lacks."""
         aim = self._aim
-        arena = self._arena = BalanceProblem(
+        balancing = self._balancing = BalanceProblem(
             self._state, aim.scope, self._fixed, instances, rules, aim.relations
         )
-        self.moves = pack(arena, self.off, aim.reserve, careful)
+        self.moves = pack(balancing, self.off, aim.reserve, careful)
         self.judge(0.0)
         if self.problem:
             self.repair()
@@ -170,9 +170,9 @@ class Attempt:
 
     def repair(self) -> None:
         """Make moves that help those nodes that lack the reserve, if nothing else is wrong."""
-        if self._arena is None or self._homeless():
+        if self._balancing is None or self._homeless():
             return
-        repairs = repair(self._arena, self._aim.reserve, self._aim.limits.expired)
+        repairs = repair(self._balancing, self._aim.reserve, self._aim.limits.expired)
         if repairs:
             self.moves += repairs
             self._score = repairs[-1].score

@@ -27,57 +27,57 @@ SHARE = 4
 """Of so many kinds one more: a scan of all is dear where all differ."""
 
 
-def empty(arena: BalanceProblem, limits: StopCriteria, progress: Callable[[Plan], None]) -> Plan:
+def empty(problem: BalanceProblem, limits: StopCriteria, progress: Callable[[Plan], None]) -> Plan:
     """As a `GreedyBalancer` whose rules are to evacuate only; the moves are made in its state."""
-    if arena.relations is not None and arena.relations.binding:
-        return GreedyBalancer(arena, limits, progress).run()
-    plan = Plan("balance", score_of(arena.state, arena.scope))
-    waiting, centres = _waiting(arena), arena.means()
+    if problem.relations is not None and problem.relations.binding:
+        return GreedyBalancer(problem, limits, progress).run()
+    plan = Plan("balance", score_of(problem.state, problem.scope))
+    waiting, centres = _waiting(problem), problem.means()
     while waiting and not plan.stop:
-        count = max(FEWEST, len({_kind(arena, one) for one in waiting}) // SHARE)
+        count = max(FEWEST, len({_kind(problem, one) for one in waiting}) // SHARE)
         some = BalanceProblem(
-            arena.state, arena.scope, arena.fixed, _first(arena, waiting, count), arena.rules,
-            arena.relations, centres=centres,
+            problem.state, problem.scope, problem.fixed, _first(problem, waiting, count),
+            problem.rules, problem.relations, centres=centres,
         )  # fmt: skip
         found = GreedyBalancer(some, limits.at_most(count), progress).run()
         plan.moves += found.moves
         plan.stop, plan.reason = found.stop, found.reason
         if len(found.moves) < count:
             break
-        waiting = _waiting(arena)
+        waiting = _waiting(problem)
     return plan
 
 
-def _waiting(arena: BalanceProblem) -> list[Instance]:
+def _waiting(problem: BalanceProblem) -> list[Instance]:
     """The instances that have a node which is not online."""
-    nodes, where = arena.state.cluster.nodes, arena.state.where
-    return [i for i in arena.instances if not all(nodes[index].online for index in where[i.name])]
+    nodes, where = problem.state.cluster.nodes, problem.state.where
+    return [i for i in problem.instances if not all(nodes[index].online for index in where[i.name])]
 
 
-def _first(arena: BalanceProblem, waiting: Sequence[Instance], count: int) -> list[Instance]:
+def _first(problem: BalanceProblem, waiting: Sequence[Instance], count: int) -> list[Instance]:
     """The first `count` of each kind, in their order."""
     taken: dict[object, int] = {}
     found = []
     for one in waiting:
-        kind = _kind(arena, one)
+        kind = _kind(problem, one)
         taken[kind] = taken.get(kind, 0) + 1
         if taken[kind] <= count:
             found.append(one)
     return found
 
 
-def _kind(arena: BalanceProblem, one: Instance) -> object:
+def _kind(problem: BalanceProblem, one: Instance) -> object:
     """Equal for instances whose moves have equal scores and limits."""
-    state = arena.state
+    state = problem.state
     here = state.where[one.name]
     nodes = [state.cluster.nodes[index] for index in here]
-    bound = arena.relations is not None and arena.relations.binds(one.name)
+    bound = problem.relations is not None and problem.relations.binds(one.name)
     special = one.exclusion or one.desired or one.restricted or any(n.locations for n in nodes)
     if bound or special:
         return one.name
     source: object = here
     if len(here) == 1:
-        source = nodes[0].migration, here[0] in arena.rules.leaving, nodes[0].online
+        source = nodes[0].migration, here[0] in problem.rules.leaving, nodes[0].online
     amounts = tuple(one.as_primary), tuple(one.as_secondary), one.memory, one.takeover_memory
     kind = one.template, one.forthcoming, one.reserves, one.spindles is None, one.counts_disk
     return source, amounts, kind

@@ -29,42 +29,42 @@ EACH = 4
 
 
 def repair(
-    arena: BalanceProblem, reserve: Headroom, expired: Callable[[], bool]
+    problem: BalanceProblem, reserve: Headroom, expired: Callable[[], bool]
 ) -> list[PlannedMove]:
     """Moves until every online node has `reserve`, or no move lessens what they lack.
 
-    They are made in the state of `arena`.
+    They are made in the state of `problem`.
     """
     made: list[PlannedMove] = []
-    lacking = reserve.shortage(arena.state, arena.scope)
+    lacking = reserve.shortage(problem.state, problem.scope)
     while len(made) < LONGEST and not expired():
-        missing = set(reserve.missing(arena.state, arena.scope))
-        where = arena.state.where
-        affected = [i for i in arena.instances if not missing.isdisjoint(where[i.name])]
+        missing = set(reserve.missing(problem.state, problem.scope))
+        where = problem.state.where
+        affected = [i for i in problem.instances if not missing.isdisjoint(where[i.name])]
         if not affected:
             break
         narrow = BalanceProblem(
-            arena.state, arena.scope, arena.fixed, affected, arena.rules, arena.relations
+            problem.state, problem.scope, problem.fixed, affected, problem.rules, problem.relations
         )
         best: tuple[float, FoundMove] | None = None
         for found in narrow.scan().lowest(LOOKED_AT, EACH):
             steps = found.kind.steps(found.before, found.target)
-            with arena.state.trial():
-                apply_steps(arena.state, found.instance, steps)
-                left = reserve.shortage(arena.state, arena.scope)
+            with problem.state.trial():
+                apply_steps(problem.state, found.instance, steps)
+                left = reserve.shortage(problem.state, problem.scope)
             if left < (best[0] if best else lacking):
                 best = left, found
         if best is None:
             break
         lacking, found = best
-        made.append(_make(arena, found))
+        made.append(_make(problem, found))
     return made
 
 
-def _make(arena: BalanceProblem, found: FoundMove) -> PlannedMove:
+def _make(problem: BalanceProblem, found: FoundMove) -> PlannedMove:
     """Carry out a move."""
     steps = found.kind.steps(found.before, found.target)
-    apply_steps(arena.state, found.instance, steps)
-    notation = found.kind.notation(arena.state.cluster.nodes[found.target].name)
+    apply_steps(problem.state, found.instance, steps)
+    notation = found.kind.notation(problem.state.cluster.nodes[found.target].name)
     copied = traffic(found.instance, found.kind.letters)
     return PlannedMove(found.instance, found.before, steps, notation, found.score, copied)

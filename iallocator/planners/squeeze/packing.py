@@ -39,20 +39,20 @@ NOTHING: Sequence[float] = (0,) * (max(CPUS, MEMORY, MEMORY_LATER) + 1)
 
 
 def pack(
-    arena: BalanceProblem, off: frozenset[int], reserve: Headroom, careful: bool = False
+    problem: BalanceProblem, off: frozenset[int], reserve: Headroom, careful: bool = False
 ) -> list[PlannedMove]:
-    """Moves off the nodes `off`, made in the state of `arena`, each allowed when it is made.
+    """Moves off the nodes `off`, made in the state of `problem`, each allowed when it is made.
 
     A mirror that stays reserves memory for a new primary; only if `careful` it is asked whether it
     can: what comes later may make that well, and it is quicker not to ask.
     Whoever finds no place stays.  The scores of the moves are not known.
     """
-    packing = _Packing(arena, off, reserve, careful)
-    leaving = [i for i in arena.instances if packing.is_left(arena.state.where[i.name])]
+    packing = _Packing(problem, off, reserve, careful)
+    leaving = [i for i in problem.instances if packing.is_left(problem.state.where[i.name])]
     leaving.sort(key=lambda instance: -instance.memory)
     made: list[PlannedMove] = []
     for instance in leaving:
-        while packing.is_left(arena.state.where[instance.name]):
+        while packing.is_left(problem.state.where[instance.name]):
             move = packing.move(instance)
             if move is None:
                 break
@@ -102,16 +102,16 @@ class _Packing:
     """Finds the next move of one instance."""
 
     def __init__(
-        self, arena: BalanceProblem, off: frozenset[int], reserve: Headroom, careful: bool
+        self, problem: BalanceProblem, off: frozenset[int], reserve: Headroom, careful: bool
     ) -> None:
-        self._arena = arena
+        self._problem = problem
         self._careful = careful
-        self._state = arena.state
+        self._state = problem.state
         self._off = off
-        nodes = arena.state.cluster.nodes
-        online = [index for index in arena.scope if nodes[index].online]
-        self._limits = MoveLimits(arena.state, arena.fixed, arena.rules.motions)
-        self._rooms = Rooms(arena.state, online, reserve)
+        nodes = problem.state.cluster.nodes
+        online = [index for index in problem.scope if nodes[index].online]
+        self._limits = MoveLimits(problem.state, problem.fixed, problem.rules.motions)
+        self._rooms = Rooms(problem.state, online, reserve)
 
     def is_left(self, nodes: Sequence[int]) -> bool:
         """Whether one of `nodes` is to be left."""
@@ -166,7 +166,7 @@ class _Packing:
 
     def _shapes(self, before: Nodes) -> Iterator[tuple[MoveKind, Nodes]]:
         """The kinds of moves that leave fewer nodes to be left; -1 stands for the target."""
-        rules, nodes = self._arena.rules, self._state.cluster.nodes
+        rules, nodes = self._problem.rules, self._state.cluster.nodes
         ends = nodes[before[0]], nodes[before[1]]
         here = sum(index in self._off for index in before)
         for kind in KINDS[:-1]:

@@ -57,14 +57,14 @@ def straightened(
     return plan
 
 
-def rescore(arena: BalanceProblem, moves: Sequence[PlannedMove]) -> float:
+def rescore(problem: BalanceProblem, moves: Sequence[PlannedMove]) -> float:
     """Note at each of `moves` the score after it, and return the last.
 
-    They are made in the state of `arena`, which needs no instances for that.
+    They are made in the state of `problem`, which needs no instances for that.
     """
-    scan, scores = arena.scan(), []
+    scan, scores = problem.scan(), []
     for move in moves:
-        apply_steps(arena.state, move.instance, move.steps)
+        apply_steps(problem.state, move.instance, move.steps)
         scan.refresh(move.nodes)
         scores.append(scan.score())
     for move, score in zip(moves, scores):
