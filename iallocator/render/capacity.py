@@ -36,13 +36,20 @@ def capacity_page(document: Json, colour: bool = False) -> str:
 
 def _forecast(page: Page, found: Json) -> None:
     """How many more like those of the past fit."""
-    page.heading(f"Forecast, by {found['asked']} instances that were asked for")
+    asked = found["asked"]
+    were = "instance that was" if asked == 1 else "instances that were"
+    page.heading(f"Forecast, by {asked} {were} asked for")
     if found["counts"]:
         page.say(
             f"until the first refusal {found['median']:g} more fit: the median of "
             f"{len(found['counts'])} orders, from {found['lowest']} to {found['highest']}"
         )
         page.say(f"refused for {', '.join(sorted(set(found['reasons'])))}")
+    if found["hopeless"]:
+        page.say(
+            f"{found['hopeless']} of {len(found['counts'])} orders ended with one that has no "
+            "place on the cluster as it is, either"
+        )
     if found["end"]:
         page.say(found["end"])
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from html.parser import HTMLParser
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -199,6 +200,29 @@ def test_page_of_capacity_says_what_would_be_survived_and_why_it_ends(write: Wri
     for title in ("If a node fails", "Score", "Groups", "Problems"):
         assert f">{title}" in text, title
     assert "closest to one more: " in text
+
+
+def test_page_of_capacity_counts_new_instances_by_group(write: Write) -> None:
+    """One is there, and one more fits on each of two nodes without N+1."""
+    one = {"a": instance("node1", memory=512, disk_template="rbd")}
+    text = write(
+        "capacity", cluster(2, memory=8192, instances=one), "--n1=off", "--disk-template=rbd",
+        "--standard-alloc=1g,6g,1",
+    ).read_text()  # fmt: skip
+    groups = text[text.index('id="groups"') :]
+    assert "1 \N{RIGHTWARDS ARROW} 3" in groups[: groups.index("</table>")]
+
+
+def test_page_of_capacity_has_the_forecast(write: Write, tmp_path: Path) -> None:
+    """Order by order, with the median."""
+    (tmp_path / "past").mkdir()
+    asked = allocate(cluster(2, memory=8000), memory=2500, disk_template="rbd")
+    (tmp_path / "past" / "one.json").write_bytes(as_bytes(asked))
+    text = write("capacity", cluster(2, memory=8000), "--n1=off", f"--replay={tmp_path}/past")
+    page = text.read_text()
+    assert "Median 6, from 6 to 6, until the first refusal" in page
+    table = page[page.index('id="forecast"') :]
+    assert table[: table.index("</table>")].count("FailMem") == 9
 
 
 def test_parts_of_a_page_that_scroll_have_names_of_their_own(write: Write) -> None:

@@ -21,7 +21,7 @@ Output = pytest.CaptureFixture[str]
 def forecast(folder: Path, capsys: Output, sizes: list[int], *words: str) -> Json:
     """Return what is forecast for two empty nodes of 8000 MiB after requests of these sizes."""
     empty = cluster(2, memory=8000)
-    (folder / "past").mkdir(exist_ok=True)
+    (folder / "past").mkdir(exist_ok=True, parents=True)
     for number, memory in enumerate(sizes):
         asked = allocate(empty, memory=memory, disk_template="rbd")
         (folder / "past" / f"{number}.json").write_bytes(as_bytes(asked))
@@ -174,3 +174,33 @@ def test_strategy_without_a_past_is_refused(tmp_path: Path, capsys: Output) -> N
     (tmp_path / "now.json").write_bytes(as_bytes(cluster(2)))
     assert main(["capacity", "--strategy=affinity", str(tmp_path / "now.json")]) == 2
     assert "--strategy is for requests (--replay)" in capsys.readouterr().err
+
+
+def test_forecast_with_a_size_that_never_fits_says_so(tmp_path: Path, capsys: Output) -> None:
+    """Orders end with it wherever it stands; those that end for lack of room are told apart."""
+    found = forecast(tmp_path, capsys, [500, 50000])
+    assert found["hopeless"] == len(found["counts"]) == 9
+    assert set(found["counts"]) == {0, 1}
+    assert forecast(tmp_path / "fits", capsys, [500])["hopeless"] == 0
+
+
+def test_forecast_leaves_damaged_files_out_by_name(tmp_path: Path, capsys: Output) -> None:
+    """One good request among files that are cut off, no JSON, or badly compressed."""
+    past = tmp_path / "past"
+    past.mkdir()
+    (past / "cut.json").write_text('{"request": {"type"')
+    (past / "bytes.json").write_bytes(b"\x00\xff")
+    (past / "packed.json").write_bytes(b"\x1f\x8bxxxx")
+    (past / "list.json").write_text("[]")
+    asked = allocate(cluster(2, memory=8000), memory=2500, disk_template="rbd")
+    (past / "good.json").write_bytes(as_bytes(asked))
+    (tmp_path / "now.json").write_bytes(as_bytes(cluster(2, memory=8000)))
+    words = ["capacity", "--n1=off", f"--replay={past}", str(tmp_path / "now.json")]
+    assert main(words) == 0
+    told = capsys.readouterr()
+    assert "by 1 instance that was asked for" in told.out
+    assert "6 more fit: the median of 9 orders, from 6 to 6" in told.out
+    left_out = [line for line in told.err.splitlines() if line.endswith("left out")]
+    assert len(left_out) == 4
+    assert all(any(name in line for line in left_out)
+               for name in ("cut.json", "bytes.json", "packed.json", "list.json"))  # fmt: skip

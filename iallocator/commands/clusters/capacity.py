@@ -199,6 +199,8 @@ def _past(settings: Settings, cluster: Cluster) -> list[Past]:
             found += _asked_again(document, cluster, settings, known)
         except RequestError as error:
             tell(f"iallocator: {path}: {error}; left out")
+        except UsageError as error:  # which names the file, or what the cluster does not have
+            tell(f"iallocator: {error}; left out")
     if not found:
         raise UsageError(f"--replay {settings.replay}: no request for new instances")
     return found

@@ -58,18 +58,21 @@ class Forecast:
         Order by order how many fitted before the first refusal.
     reasons:
         Order by order what refused most placements of that one, or why no group was asked.
+    hopeless:
+        How many of the orders ended with one that has no place on the cluster as it is, either.
     ended:
         Why not all orders were tried, or one was not finished (it counts for nothing); "".
     interrupted:
         Whether somebody stopped it.
     """
 
-    __slots__ = ("counts", "ended", "interrupted", "reasons", "sizes")
+    __slots__ = ("counts", "ended", "hopeless", "interrupted", "reasons", "sizes")
 
     def __init__(self, sizes: int) -> None:
         self.sizes = sizes
         self.counts: list[int] = []
         self.reasons: list[str] = []
+        self.hopeless = 0
         self.ended = ""
         self.interrupted = False
 
@@ -80,6 +83,7 @@ class Forecast:
             "asked": self.sizes,
             "counts": counts,
             "reasons": self.reasons,
+            "hopeless": self.hopeless,
             "median": median(counts) if counts else None,
             "lowest": min(counts, default=None),
             "highest": max(counts, default=None),
@@ -131,6 +135,14 @@ class Site:
         new.order = len(self.cluster.instances) + number
         return Allocate(new, one.group_name, one.restrict_to)
 
+    def never_takes(self, refused: Past | None) -> bool:
+        """Whether the cluster as it is takes no instance like the one that was `refused`."""
+        if refused is None:
+            return False
+        alone = copy(self)
+        alone.past = [refused]
+        return bool(_Filling(alone, Random(0)).next())
+
     def context(self, settings: Settings, coming: Sequence[Instance]) -> Context:
         """The cluster as it was at first, under `settings`, with the bonds of those `coming`."""
         nodes = len(self.cluster.nodes)
@@ -144,7 +156,10 @@ class Site:
 
 
 class _Filling:
-    """One filling of a site; a context for each of the settings, all in the same state."""
+    """One filling of a site; a context for each of the settings, all in the same state.
+
+    `refused`: who found no place.
+    """
 
     def __init__(self, site: Site, rng: Random) -> None:
         self._site = site
@@ -152,6 +167,7 @@ class _Filling:
         self._coming: list[Past] = []
         self._placed: list[tuple[Instance, Nodes]] = []
         self._contexts: dict[int, Context] = {}
+        self.refused: Past | None = None
 
     @property
     def count(self) -> int:
@@ -162,7 +178,7 @@ class _Filling:
         """Place one more; why it has no place, or ""."""
         if self.count == len(self._coming):
             self._look_ahead()
-        request, settings = self._coming[self.count]
+        self.refused = request, settings = self._coming[self.count]
         context = self._contexts[id(settings)]
         wish = wish_for(context, request)
         if wish is None:
@@ -174,6 +190,7 @@ class _Filling:
         if offers.best is None:
             return _reason(offers)
         self._place(request.instance, offers.best.nodes[0])
+        self.refused = None
         return ""
 
     def _place(self, instance: Instance, nodes: Nodes) -> None:
@@ -209,6 +226,7 @@ def forecast(site: Site, limit: int | None, alarm: Alarm) -> Forecast:
                 reason = _filled(filling, limit)
                 found.reasons.append(reason)
                 found.counts.append(filling.count)
+                found.hopeless += site.never_takes(filling.refused)
     except KeyboardInterrupt as stop:
         found.ended = why_stopped(stop)
         found.interrupted = not isinstance(stop, TimeIsUp)

@@ -33,10 +33,10 @@ def score_terms(state: State) -> list[Json]:
 
 
 def group_overviews(state: State) -> list[Json]:
-    """What there is to say of each group."""
+    """What there is to say of each group, its instances by where `state` has them."""
     counts = dict.fromkeys(range(len(state.cluster.groups)), 0)
-    for instance in state.cluster.instances:
-        counts[state.cluster.group_of(instance).index] += 1
+    for nodes in state.where.values():
+        counts[state.cluster.nodes[nodes[0]].group.index] += 1
     return [_group(state, group, counts[group.index]) for group in state.cluster.groups]
 
 

@@ -53,6 +53,8 @@ def capacity_view(found: CapacityReport, document: Json, judging: Judging) -> Pa
             count=str(len(cluster.nodes)),
         ),
     ]  # fmt: skip
+    if "forecast" in document:
+        page.sections.insert(1, _forecast(document["forecast"]))
     full = None if found.standard is None else standing(found.standard.state, judging)
     if full is not None:
         page.details.append("Before: now; after: full of instances of the standard size")
@@ -111,6 +113,25 @@ def _sizes(document: Json) -> Grid:
             )
             rows.append(row_of(cells))
     return Grid("", columns, rows, empty="Nothing fits.")
+
+
+def _forecast(found: Json) -> Section:
+    """A row per order in which what was asked for before is asked for again."""
+    columns = Column("Order", number=True), Column("Fitted", number=True), Column("Refused for")
+    rows = [
+        row_of((str(number), Cell(str(count), sort=count, tone="strong"), shown(reason)))
+        for number, (count, reason) in enumerate(zip(found["counts"], found["reasons"]), 1)
+    ]
+    middle = ""
+    if found["median"] is not None:
+        middle = (
+            f"Median {found['median']:g}, from {found['lowest']} to {found['highest']}, until the "
+            "first refusal. "
+        )
+    if found["hopeless"]:
+        middle += f"{found['hopeless']} orders ended with one that has no place as things are. "
+    note = f"{middle}Asked for before: {found['asked']}. {shown(found['end'])}".rstrip()
+    return Section("grids", "forecast", "Forecast", [Grid("", columns, rows)], note)
 
 
 def _sums(document: Json) -> Grid:
