@@ -65,6 +65,8 @@ def expected_relocate(world: World) -> Json:
     present = raw["nodes"]
     world.take(request["name"])
     targets = [n for n in world.members(group_of(world, present)) if n not in present]
+    if len(present) == 2 and world.document["nodes"][present[0]]["offline"]:
+        return {"result": []}  # there is nothing to copy its disks from
     one = {**raw, "disk_template": "rbd"}  # one new node, whatever the template
     return {"result": world.choose(one, targets, request.get("placement_keys", []))}
 
@@ -104,6 +106,8 @@ def _evacuated(
     if len(nodes) == 1:
         return [] if mode == "secondary-only" else away.choose(single, targets, asked)
     if mode == "secondary-only":
+        if world.document["nodes"][nodes[0]]["offline"]:
+            return []  # there is nothing to copy its disks from
         found = away.choose(single, targets, asked)
         return [nodes[0], *found] if found else []
     if mode == "primary-only":
