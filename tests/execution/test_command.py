@@ -381,6 +381,22 @@ def test_journal_without_x_is_shown(tmp_path: Path, capsys: Capture) -> None:
         assert "as planned" in capsys.readouterr().out
 
 
+def test_cluster_that_does_not_say_its_name_is_left_alone(tmp_path: Path, capsys: Capture) -> None:
+    """Nothing would keep two executions apart: one line, no job."""
+    with running(tmp_path) as world:
+        asked: list[str] = []
+
+        def nameless(method: str) -> bytes | None:
+            asked.append(method)
+            late = asked.count("QueryClusterInfo") > 1 and method == "QueryClusterInfo"
+            return b'{"success": true, "result": null}\x03' if late else None
+
+        world.meddle = nameless
+        assert main(["balance", f"-L{world.path}", "-X"]) == 2
+        assert capsys.readouterr().err.endswith("the cluster does not say its name\n")
+        assert not world.submitted
+
+
 WRONG = {
     "no live cluster": (("-X",), "-X carries a plan out on a running cluster"),
     "reason": (("--reason=x",), "--reason says how a plan is carried out: it goes with -X"),

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from iallocator.live.errors import LiveError
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from iallocator.execution.queues.queue import JobQueue
     from iallocator.options.settings import Settings
 
@@ -30,7 +34,7 @@ def open_queue(settings: Settings) -> tuple[JobQueue, str]:
         from iallocator.live.luxi import LuxiClient
 
         luxi = LuxiClient(settings.luxi)
-        return LuxiJobs(luxi), str(luxi.call("QueryClusterInfo")["name"])
+        return LuxiJobs(luxi), _name_in(luxi.call("QueryClusterInfo"), settings.luxi)
     from iallocator.execution.queues.rapi import RapiJobs
     from iallocator.live.rapi import RapiClient
 
@@ -40,4 +44,12 @@ def open_queue(settings: Settings) -> tuple[JobQueue, str]:
         insecure=settings.insecure,
         credentials=settings.credentials,
     )
-    return RapiJobs(rapi), str(rapi.get("/2/info")["name"])
+    return RapiJobs(rapi), _name_in(rapi.get("/2/info"), settings.rapi)
+
+
+def _name_in(info: Any, where: str) -> str:
+    """The name of the cluster, by which executions on it are kept apart."""
+    name = info.get("name") if isinstance(info, dict) else None
+    if not isinstance(name, str) or not name:
+        raise LiveError(where, "the cluster does not say its name")
+    return name
