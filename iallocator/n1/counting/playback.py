@@ -256,7 +256,7 @@ class _Batch:
         vector = self._vectors[:, step]
         amounts = vector[:, self._used]
         changes = amounts @ self._linear
-        self._add(self._own, -vector, -changes)
+        self._add(self._own, vector, changes, -1.0)
         memory, disk = vector[:, MEMORY, None], vector[:, DISK, None]
         open_to = self._allowed & (self._memory + memory > 0)
         if disk.any():
@@ -287,15 +287,15 @@ class _Batch:
             total += one
         return total
 
-    def _add(self, nodes: Indices, vectors: Floats, changes: Floats) -> None:
+    def _add(self, nodes: Indices, vectors: Floats, changes: Floats, sign: float = 1.0) -> None:
         """Add `vectors`, one per row, at `nodes`, one per row; `changes`: what that does there.
 
-        Changes are statistics × rows × nodes.
+        Changes are statistics × rows × nodes.  With `sign` -1 they are taken away.
         """
         rows = np.arange(len(nodes))
-        self._memory[rows, nodes] += vectors[:, MEMORY]
-        self._disk[rows, nodes] += vectors[:, DISK]
-        added = changes[:, rows, nodes]
+        self._memory[rows, nodes] += sign * vectors[:, MEMORY]
+        self._disk[rows, nodes] += sign * vectors[:, DISK]
+        added = sign * changes[:, rows, nodes]
         before = self._x[:, rows, nodes]
         self._x[:, rows, nodes] = before + added
         self._sums += added

@@ -87,21 +87,18 @@ class Rehearsal:
                 return False
             if found is None:
                 guesses.append(self._guess(failing, instance, other, True))
-        for failing in self._doubtful(instance, node):
-            found = self._counting.survives(failing, instance, node)
+        if node in self._counting.queues:
+            found = self._counting.survives(node, instance, node)
             if found is False:
-                self._trials.learn(node, failing)
+                self._trials.learn(node, node)
                 return False
             if found is None:
-                guesses.append(self._guess(failing, instance, node, False))
+                guesses.append(self._guess(node, instance, node, False))
+        assert self._doubts is not None
+        for failing in self._doubts.after(instance, node):
+            guesses.append(self._guess(failing, instance, node, False))
         self._guesses.append(guesses)
         return True
-
-    def _doubtful(self, instance: Instance, node: int) -> list[int]:
-        """The failures that may be lost with `instance` on `node`."""
-        assert self._doubts is not None
-        others = self._doubts.after(instance, node)
-        return [node, *others] if node in self._counting.queues else others
 
     def _guess(self, failing: int, instance: Instance, node: int, refused: bool) -> _Guess:
         doubt = failing, self._counting.leaving(failing, instance, node)
