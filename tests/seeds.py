@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-__all__ = ["seeds"]
+__all__ = ["THOROUGH", "seeds"]
 
 THOROUGH = bool(os.environ.get("IALLOCATOR_THOROUGH"))
 

@@ -18,6 +18,12 @@ Json = dict[str, Any]
 Output = pytest.CaptureFixture[str]
 
 
+def modest(now: Json) -> Json:
+    """`now`, with a policy that tiers go down from in no time."""
+    now["ipolicy"]["minmax"][0]["max"] |= {"memory-size": 16384, "disk-size": 102400}
+    return now
+
+
 def forecast(folder: Path, capsys: Output, sizes: list[int], *words: str) -> Json:
     """Return what is forecast for two empty nodes of 8000 MiB after requests of these sizes."""
     empty = cluster(2, memory=8000)
@@ -25,7 +31,7 @@ def forecast(folder: Path, capsys: Output, sizes: list[int], *words: str) -> Jso
     for number, memory in enumerate(sizes):
         asked = allocate(empty, memory=memory, disk_template="rbd")
         (folder / "past" / f"{number}.json").write_bytes(as_bytes(asked))
-    (folder / "now.json").write_bytes(as_bytes(empty))
+    (folder / "now.json").write_bytes(as_bytes(modest(empty)))
     main(["capacity", "--json", "--n1=off", f"--replay={folder}/past", *words,
           str(folder / "now.json")])  # fmt: skip
     document = json.loads(capsys.readouterr().out)
@@ -69,7 +75,7 @@ def replayed(
     past.mkdir()
     for number, request in enumerate(requests):
         (past / f"{number}.json").write_bytes(as_bytes({**cluster(1), "request": request}))
-    (folder / "now.json").write_bytes(as_bytes(now))
+    (folder / "now.json").write_bytes(as_bytes(modest(now)))
     main(["capacity", "--json", f"--replay={past}", *words, str(folder / "now.json")])
     said = capsys.readouterr()
     return json.loads(said.out)["forecast"], said.err
