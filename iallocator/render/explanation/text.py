@@ -34,13 +34,14 @@ def render(
         page.blank()
     for remark in explanation.remarks:
         page.say(remark, indent=0)
-    end = Page(colour)
     if "transition" in explanation.response and not (brief or node):
         tell_transition(page, explanation.response["transition"])
-    if domain:
-        end.say(f"(Names above without {domain})", tone="faint", indent=0)
-    end.heading("Response")
-    end.say(explanation.response["info"])
+    page.heading("Response")
+    page.say(explanation.response["info"])
+    if not domain:
+        return page.text()
+    end = Page(colour)
+    end.say(f"(Names above without {domain})", tone="faint", indent=0)
     return f"{page.text()}\n{end.text()}"
 
 
