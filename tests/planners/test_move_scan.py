@@ -72,6 +72,25 @@ def test_scan_best_is_the_lowest_of_all_moves() -> None:
             assert best.score == pytest.approx(min(m.score for m in every), abs=1e-9), name
 
 
+def test_scan_best_after_moves_is_the_lowest_of_all_moves() -> None:
+    """What is kept of instances' bounds while others move never hides the best move."""
+    rng, compared = Random(7), 0
+    for name, cluster, group in worlds(seeds(8, 20, 365)):
+        problem = problem_of(cluster, group)
+        scan = problem.scan()
+        for step in range(8):
+            best, every = scan.best(), scan.lowest(10**6, 10**6)
+            assert (best is None) == (not every), name
+            if best is None:
+                break
+            assert best.score == min(m.score for m in every), (name, step)
+            compared += 1
+            move = best if step % 2 else rng.choice(every)
+            apply_steps(problem.state, move.instance, move.kind.steps(move.before, move.target))
+            scan.refresh([*move.before, move.target])
+    assert compared > 30
+
+
 def test_scan_leaves_out_only_limits_that_no_move_breaks(monkeypatch: pytest.MonkeyPatch) -> None:
     """With every limit tested for every move the same moves are found."""
     found = [_moves(cluster, group) for _, cluster, group in worlds(seeds(8, 20, 365))]

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from iallocator.planners.balance.scan.row_bounds import RowBounds, RowChords
 from iallocator.scoring.candidates import DECIMALS
 from iallocator.scoring.score_delta import spread, terms
 
@@ -26,10 +27,17 @@ if TYPE_CHECKING:
     from iallocator.planners.balance.scan.node_table import Floats, Truths, Whole
     from iallocator.scoring.score_delta import Totals
 
+    Where = tuple[Whole, Whole | slice]
+    """Rows and columns, as arrays are indexed."""
+
 __all__ = ["CurrentScore", "MoveStore", "write_moves"]
 
 NOTHING = 1e-12
 """What is added to a sum and is less is rounding; the score shows the square of it."""
+
+
+NARROW = 1e-12
+"""Between variances that are so near to each other a chord is taken for flat."""
 
 
 class CurrentScore:
@@ -72,6 +80,8 @@ class MoveStore:
         What all other statistics add to the score; infinite for forbidden moves.
     prices:
         Per instance what the move costs, in any unit, shape (instances, 1).
+    rows:
+        What the moves of each instance are not below.
     """
 
     def __init__(self, kind: MoveKind, twins: Twins, shape: tuple[int, int]) -> None:
@@ -85,10 +95,9 @@ class MoveStore:
         self._low: Floats = np.zeros(len(twins.spreads))
         self._high: Floats = np.zeros(len(twins.spreads))
         self._widest: dict[int, tuple[float, float]] = {}
+        self.rows = RowBounds(shape[0], len(twins.spreads))
 
-    def write(
-        self, where: tuple[Whole | slice, ...], added: Floats, squares: Floats, linear: Floats
-    ) -> None:
+    def write(self, where: Where, added: Floats, squares: Floats, linear: Floats) -> None:
         """Note the changes of some moves; `added` only of the last spreads, see `Twins.moved`."""
         self.squares[:, where[0], where[1]] = squares
         self.linear[where] = linear
@@ -98,8 +107,20 @@ class MoveStore:
         for k, more in zip(reversed(self.twins.spreads), added[::-1]):
             if k in self.sums or np.abs(more).max() > NOTHING:
                 self._write_sums(k, where, more)
+        if isinstance(where[1], slice):
+            self.rows.rewrite(np.ravel(where[0]), squares, self._sums_at(where))
+        else:
+            self.rows.renew(np.ravel(where[0]), linear, squares, self._sums_at(where))
 
-    def _write_sums(self, k: int, where: tuple[Whole | slice, ...], added: Floats) -> None:
+    def _sums_at(self, where: Where) -> Floats:
+        """What is added to the sums there, spreads × rows × columns."""
+        sums = np.zeros((len(self.twins.spreads), *self.linear[where].shape))
+        for j, k in enumerate(self.twins.spreads):
+            if k in self.sums:
+                sums[j] = self.sums[k][where]
+        return sums
+
+    def _write_sums(self, k: int, where: Where, added: Floats) -> None:
         if k not in self.sums:
             self.sums[k] = np.zeros(self.shape)
             self._widest[k] = (0.0, 0.0)
@@ -107,9 +128,12 @@ class MoveStore:
         low, high = self._widest[k]
         self._widest[k] = min(low, float(added.min())), max(high, float(added.max()))
 
-    def add(self, where: tuple[Whole | slice, ...], forbidden: Truths, costs: Floats) -> None:
+    def add(self, where: Where, forbidden: Truths, costs: Floats) -> None:
         """Forbid some of the moves there, and let the others cost more, or less."""
         self.linear[where] = np.where(forbidden, np.inf, self.linear[where] + costs)
+        if not isinstance(where[1], slice):
+            squares = self.squares[:, where[0], where[1]]
+            self.rows.renew(np.ravel(where[0]), self.linear[where], squares, self._sums_at(where))
 
     def forbid(self, rows: Whole) -> None:
         """No move of these instances."""
@@ -117,6 +141,7 @@ class MoveStore:
         self.squares[:, rows] = 0
         for added in self.sums.values():
             added[rows] = 0
+        self.rows.forbid(rows)
 
     def bounds(self, ground: CurrentScore) -> Floats:
         """Per move a number that its score is not below."""
@@ -131,6 +156,33 @@ class MoveStore:
                 bound = bound + tilt * self.sums[k]
         linear = np.tensordot(slopes, self.squares, axes=1)
         return bound + (linear + constant)
+
+    def row_chords(self, ground: CurrentScore) -> RowChords:
+        """Closer bounds: chords between the extremes of each instance's moves."""
+        low, high = self.rows.low, self.rows.high
+        tilts = -2 * ground.sums / ground.counts**2
+        rest = np.maximum(low[1] ** 2, high[1] ** 2) / ground.counts**2
+        ends = tilts * low[1], tilts * high[1]
+        now = np.maximum(spread(ground.sums, ground.squares, ground.counts), 0.0)
+        least = np.maximum(low[0] / ground.counts + np.minimum(*ends) - rest, -now)
+        most = np.maximum(high[0] / ground.counts + np.maximum(*ends), least)
+        starts = ground.weights * (np.sqrt(now + least) - np.sqrt(now))
+        rise = ground.weights * (np.sqrt(now + most) - np.sqrt(now)) - starts
+        gap = most - least
+        slopes = np.where(gap > NARROW, rise / np.maximum(gap, NARROW), 0.0)
+        constant = ground.present + (starts - slopes * (least + rest)).sum(axis=0)
+        return RowChords(slopes / ground.counts, slopes * tilts, constant)
+
+    def bounds_of(self, rows: Whole, chords: RowChords) -> Floats:
+        """The bounds of the moves of `rows`; what they are not below is noted."""
+        here = chords.of(rows)
+        bound = self.linear[rows] + np.einsum("jr,jrc->rc", here.slopes, self.squares[:, rows])
+        for j, k in enumerate(self.twins.spreads):
+            if k in self.sums:
+                bound += here.tilts[j][:, None] * self.sums[k][rows]
+        self.rows.looked_at(rows, here, bound.min(axis=1))
+        found: Floats = bound + here.constant[:, None]
+        return found
 
     def _chord(self, j: int, k: int, totals: Totals) -> tuple[float, float, float]:
         """The chord of one term: its slope by squares, its constant, its slope by sums.

@@ -20,6 +20,7 @@ from iallocator.planners.balance.scan.found_move import FoundMove
 from iallocator.planners.balance.scan.instance_batch import InstanceBatch
 from iallocator.planners.balance.scan.move_bounds import CurrentScore, MoveStore
 from iallocator.planners.balance.scan.node_table import NodeTable
+from iallocator.planners.balance.scan.row_search import RowSearch
 from iallocator.planners.balance.scan.snapshot import Snapshot
 
 if TYPE_CHECKING:
@@ -34,9 +35,6 @@ if TYPE_CHECKING:
     from iallocator.planners.balance.scan.node_table import Floats
 
 __all__ = ["MoveScan"]
-
-SLACK = 1e-9
-"""By how much rounding may lift a bound above the score, per unit of score."""
 
 
 class MoveScan:
@@ -99,7 +97,8 @@ class MoveScan:
         """A time of changes that are forgotten at its end; the state must be as before then."""
         stores = [store for scan in self._scans for store in scan.stores]
         bonds = [scan.bonds for scan in self._scans if scan.bonds is not None]
-        return Snapshot([self, self.table, *self._scans, *stores, *bonds])
+        rows = [store.rows for store in stores]
+        return Snapshot([self, self.table, *self._scans, *stores, *rows, *bonds])
 
     def set_prices(self, price: Callable[[Instance, Sequence[str]], float]) -> None:
         """Let `price` say what an instance costs for the letters of a kind of move."""
@@ -116,32 +115,25 @@ class MoveScan:
         `measure` makes a number of scores and prices; it must not fall when the
         score rises.  By default it is the score itself.  Of equals the first wins.
         """
-        promising = []
-        for scan, store, bound in self._bounds(measure, budget):
-            first = int(bound.argmin())
-            low = float(bound.ravel()[first])
-            if low < np.inf:
-                promising.append((low, first, scan, store, bound.ravel()))
-        promising.sort(key=_low)
-        limit, slack = np.inf, 0.0
-        for low, first, scan, store, _ in promising:
-            if low <= limit + slack:
-                move = np.array([first], dtype=np.intp)
-                limit = min(limit, float(scan.measured(store, move, measure, self._ground)[0]))
-                slack = SLACK * max(1.0, abs(limit), abs(self.score()))
+        searches = [
+            RowSearch(scan, store, self._ground, measure, budget) for scan, store in self._stores()
+        ]
+        limit = np.inf
+        for search in sorted(searches, key=lambda one: one.low):
+            limit = search.narrow(limit)
         found: list[Keyed] = []
-        for low, _, scan, store, bound in promising:
-            if low <= limit + slack:
-                moves = np.flatnonzero(bound <= limit + slack)
-                found.append(scan.lowest(store, moves, measure, self._ground))
+        for search in searches:
+            moves = search.moves(limit)
+            if moves.size:
+                found.append(search.scan.lowest(search.store, moves, measure, self._ground))
         return min(found, key=_key)[2] if found else None
 
     def lowest(self, count: int, each: int) -> list[FoundMove]:
         """Moves with low scores, best first: about `count`, at most `each` of an instance."""
-        measure: Measure = lambda scores, prices: scores
         near: list[tuple[float, int, BatchScan, MoveStore]] = []
-        for scan, store, bound in self._bounds(measure, np.inf):
-            flat = bound.ravel()
+        measure: Measure = lambda scores, prices: scores
+        for scan, store in self._stores():
+            flat = store.bounds(self._ground).ravel()
             moves = np.argpartition(flat, min(count * each, flat.size) - 1)[: count * each]
             moves = moves[np.isfinite(flat[moves])]
             scores = scan.measured(store, moves, measure, self._ground)
@@ -160,22 +152,15 @@ class MoveScan:
         chosen.sort(key=_key)
         return [move for *_, move in chosen[:count]]
 
+    def _stores(self) -> list[tuple[BatchScan, MoveStore]]:
+        """Every kind of moves of every batch."""
+        return [(scan, store) for scan in self._scans for store in scan.stores]
+
     def pair_scores(self, firsts: Sequence[FoundMove], seconds: Sequence[FoundMove]) -> Floats:
         """Matrix of the scores after one of each, nearly exact; see `movepairs`."""
         from iallocator.planners.balance.scan.move_pairs import pair_scores
 
         return pair_scores(self.table, firsts, seconds)
-
-    def _bounds(self, measure: Measure, budget: float) -> list[tuple[BatchScan, MoveStore, Floats]]:
-        """Per kind of moves what their measures are not below."""
-        found = []
-        for scan in self._scans:
-            for store in scan.stores:
-                bound = measure(store.bounds(self._ground), store.prices)
-                if np.isfinite(budget):
-                    bound = np.where(store.prices <= budget, bound, np.inf)
-                found.append((scan, store, bound))
-        return found
 
 
 def _low(promising: tuple[Any, ...]) -> float:
