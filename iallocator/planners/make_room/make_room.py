@@ -57,8 +57,9 @@ class RoomMade(PlanResult):
             return "it fits as things are"
         if not self.moves:
             what = "1 move" if most == 1 else f"{most} moves"
-            known = "" if self.proved else " that was found"
-            return f"room is not made by {what} of others{known}{self._stopped()}"
+            if self.proved:
+                return f"room is not made by {what} of others"
+            return f"no room was found to be made by {what} of others{self._stopped()}"
         moves = ", ".join(map(self._words, self.moves))
         return f"would fit after {_count(self.moves)}: {moves}{self._stopped()}"
 

@@ -12,6 +12,7 @@ import pytest
 
 from iallocator.cli import main
 from iallocator.model.state import State
+from iallocator.planners.make_room.search import RoomSearch
 from iallocator.scoring.state_score import score_of
 from iallocator.wire.document import read_cluster
 from iallocator.wire.reading import Reading
@@ -236,3 +237,31 @@ def test_mirrored_instances_make_room_by_their_failover(tmp_path: Path, capsys: 
     assert [(move["instance"], move["move"], move["copied_mib"]) for move in plan["moves"]] == [
         ("a", "f", 3000)
     ]
+
+
+@pytest.mark.parametrize("found", [True, False])
+def test_search_for_room_interrupted_prints_what_was_found(
+    found: bool, tmp_path: Path, capsys: Output, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The moves found until then are the plan, which is not proved; without any it says so."""
+    whole = RoomSearch._arrived
+
+    def interrupt(self: RoomSearch, copied: float) -> None:
+        if found:
+            whole(self, copied)
+        if self.found or not found:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(RoomSearch, "_arrived", interrupt)
+    status, told = run(tmp_path, capsys, TWO, "make-room", "--n1=off", "--json")
+    plan = json.loads(told)
+    conforms(plan, "plan")
+    assert status == 130
+    assert "interrupted" in plan["reason"]
+    assert bool(plan["moves"]) is found
+    words = (
+        "would fit after 1 migration: a from"
+        if found
+        else "no room was found to be made by 3 moves"
+    )
+    assert plan["reason"].startswith(words)
