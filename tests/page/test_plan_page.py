@@ -141,6 +141,28 @@ def test_browser_without_scripts_switches_between_before_and_after(
     assert not page.locator("#find").is_visible()
 
 
+def test_browser_is_used_by_keyboard_alone(write: Write, show: Show) -> None:
+    """Tab comes to the switch, whose label shows it; arrows choose; Enter and Space sort."""
+    page = show(write("balance", crowded()))
+    focus = "document.activeElement.id || document.activeElement.textContent.trim()"
+    reached: list[str] = []
+    while "moment-all" not in reached:
+        page.keyboard.press("Tab")
+        reached.append(page.evaluate(focus))
+        assert len(reached) < 30
+    assert reached[0].startswith("Skip to")
+    label = page.locator("label[for=moment-all]")
+    assert label.evaluate("e => getComputedStyle(e).outlineStyle") != "none"
+    page.keyboard.press("ArrowRight")
+    assert page.locator("#moment-0").is_checked()
+    assert not page.locator("table.nodes tbody tr .meter.m1").first.is_visible()
+    head = page.locator("table.nodes th", has_text="Node").first
+    head.locator("button").focus()
+    for key, order in (("Enter", "ascending"), ("Space", "descending")):
+        page.keyboard.press(key)
+        assert head.get_attribute("aria-sort") == order
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_browser_shows_text_with_enough_contrast(write: Write, show: Show, scheme: str) -> None:
     """Every colour of text against what is behind it, at least 4.5 to 1."""
