@@ -38,6 +38,8 @@ def measure(source: Source, settings: Settings) -> None:
     IallocatorError
         As `iallocator.sources.live.measured.add_measured`.
     """
+    if not (settings.measures or settings.mond_xen or settings.exit_on_missing_mond_data):
+        return
     from iallocator.sources.live.measured import add_measured
 
     tell(*add_measured(source.cluster, settings))

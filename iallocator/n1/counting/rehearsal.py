@@ -61,7 +61,8 @@ class Rehearsal:
 
     def judges(self, instance: Instance) -> bool:
         """Whether it can tell of `instance`."""
-        return self._doubts is not None and self._counting.counts(instance)
+        known = self._doubts is not None and self._trials.plain
+        return known and self._counting.counts(instance)
 
     def refused(self) -> Collection[int]:
         """The nodes that refuse, as far as is known, whoever comes."""

@@ -26,7 +26,13 @@ TWICE = 2
 
 
 class Trials:
-    """Judges placements in the group of `counting` on `state`, which may go on changing."""
+    """Judges placements in the group of `counting` on `state`, which may go on changing.
+
+    Attributes
+    ----------
+    plain:
+        Whether failures can be played through in arrays.
+    """
 
     def __init__(
         self, state: State, kernels: Kernels, rules: Rules, counting: GroupHeadroom
@@ -36,7 +42,7 @@ class Trials:
         self._rules = rules
         self._counting = counting
         self._playbacks: dict[bool, Playback] = {}
-        self._plain = not counting.intricate and self._untagged()
+        self.plain = not counting.intricate and self._untagged()
         self._version = -1
         self._before: dict[int, bool | None] = {}  # whether failures are survived as things are
         self._instance: Instance | None = None  # the last that was judged
@@ -200,7 +206,7 @@ class Trials:
         """
         kinds = {kind for _, leaving in doubts for kind in leaving.recreated}
         single = len(self._state.cluster.groups) == 1
-        if not self._plain or (len(kinds) > 1 and not single):
+        if not self.plain or (len(kinds) > 1 and not single):
             return None
         playback = self._playback(single or True in kinds)
         return playback.lost([node for node, _ in doubts], [one for _, one in doubts], coming)
