@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+from collections.abc import Iterator
+from itertools import count
 from pathlib import Path
+from types import SimpleNamespace
+from unittest import mock
+from uuid import UUID
 
 import pytest
 
@@ -11,6 +17,7 @@ from iallocator.cli import main
 from iallocator.commands import COMMANDS, module_of
 from iallocator.commands.shared.common_options import table_of
 from iallocator.options.table import COMMON
+from iallocator.planners.repair import round as repairs
 from tests.builders import as_bytes
 
 from .effects import EFFECTS, NEEDS_A_SERVER, Effect
@@ -46,13 +53,25 @@ def said_by(
     if effect.document is not None:
         (folder / "document.json").write_bytes(as_bytes(effect.document))
         arguments.append(str(folder / "document.json"))
-    status = main([*arguments, *(word.replace("{folder}", str(folder)) for word in words)])
+    with _always_the_same_repairs():
+        status = main([*arguments, *(word.replace("{folder}", str(folder)) for word in words)])
     out, err = (text.replace(str(folder), "FOLDER") for text in capsys.readouterr())
     known = {"document.json"}
     written = {
         p.name: p.read_bytes() for p in folder.iterdir() if p.is_file() and p.name not in known
     }
     return status, out, err, written
+
+
+@contextlib.contextmanager
+def _always_the_same_repairs() -> Iterator[None]:
+    """Have records of repairs the same times and numbers each run."""
+    numbers = count(1)
+    with (
+        mock.patch.object(repairs, "uuid4", side_effect=lambda: UUID(int=next(numbers))),
+        mock.patch.object(repairs, "time", SimpleNamespace(time=lambda: 1e9)),
+    ):
+        yield
 
 
 WITHOUT: dict[str, Said] = {}
