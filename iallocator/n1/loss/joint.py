@@ -69,6 +69,10 @@ class JointFailures:
             lost += self._moved(group, some, failed, taken)
         return lost
 
+    def moves(self, node: int) -> bool:
+        """Whether its failure leaves something that may go to several nodes."""
+        return bool(self._need(node).items)
+
     def saves_all(self, nodes: Sequence[int]) -> bool:
         """Whether sums or one order of placing prove that nobody is lost if all of `nodes` fail.
 

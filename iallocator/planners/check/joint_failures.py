@@ -175,7 +175,8 @@ def examine_failures(
     online = [index for index, node in enumerate(cluster.nodes) if node.online]
     cleared: set[tuple[int, ...]] = set()
     if size == PAIR:
-        _clear(joint, online, online, cleared, over)
+        moving = [index for index in online if joint.moves(index)]  # failovers are quickly told
+        _clear(joint, moving, moving, cleared, over)
     sets = (
         Failure(some, []) if some in cleared else _failure(joint, some, over)
         for some in combinations(online, size)
