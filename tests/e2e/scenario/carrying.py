@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
+import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -25,6 +27,8 @@ THROUGH_RAPI: Words = ("-m", f"https://{RAPI}:5080", "--insecure")
 _USER = {"IALLOCATOR_RAPI_USER": "e2e", "IALLOCATOR_RAPI_PASSWORD": "secret"}
 _MARK = re.compile(r"\(([0-9a-z-]+)/(\d+)/(\d+)\)$")
 _PATIENCE = 1800
+_NOTICED = "again to leave at once"
+"""What it says at the first Ctrl-C."""
 
 
 class Execution:
@@ -40,13 +44,14 @@ class Execution:
 
     def start(self, *words: str) -> None:
         """Start it."""
+        self._err = tempfile.TemporaryFile("w+", encoding="utf-8")  # noqa: SIM115 - until the end
         script = 'echo $$ > "$0"; exec "$@"'
         told = (program(), self._command, *self._door, "-X", "--json", *words)
         self._process = subprocess.Popen(
             self.run.cluster.master.command("sh", "-c", script, self._pid, *told),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
+            stderr=self._err,
             text=True,
             env={**ENVIRONMENT, **_USER},
         )
@@ -63,9 +68,23 @@ class Execution:
     def end(self) -> tuple[int, Json, str]:
         """Wait for it: status, report and stderr."""
         assert self._process is not None
-        out, err = self._process.communicate(timeout=_PATIENCE)
+        out, _ = self._process.communicate(timeout=_PATIENCE)
         found = json.loads(out)["execution"] if out.strip() else {}
+        err = self._said()
+        self._err.close()
         return self._process.returncode, found, err
+
+    def _said(self) -> str:
+        """What stands on its stderr so far."""
+        return os.pread(self._err.fileno(), 1 << 20, 0).decode()
+
+    def interrupt(self) -> None:
+        """Press Ctrl-C, and return as soon as it has noticed, or has ended."""
+        assert self._process is not None
+        before = self._said().count(_NOTICED)
+        self.kill("INT")
+        while self._process.poll() is None and self._said().count(_NOTICED) == before:
+            time.sleep(0.02)
 
     def kill(self, signal: str) -> None:
         """Send it a signal."""

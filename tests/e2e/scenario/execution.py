@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -17,6 +16,8 @@ from scenario.runner import Runner
 
 _NAMES = ("ex1", "ex2", "ex3", "ex4")
 _DAEMONS = "/usr/lib/ganeti/daemon-util"
+_KILL = 'p=$(cat "$0"); kill -KILL $p; while kill -0 $p 2>/dev/null; do sleep 0.1; done; rm "$0"'
+"""Ends a daemon at once; as long as it is there, or its file, no other is started."""
 
 
 def faults(run: Runner) -> None:
@@ -37,6 +38,7 @@ def faults(run: Runner) -> None:
     _try(run, "the process is killed while it submits, through RAPI", rapi, "submit", _killed)
     _try(run, "the process is killed when jobs run, through RAPI", rapi, "accepted", _killed)
     _try(run, "the socket closes", luxi, "accepted", _restarted)
+    _try(run, "the daemon of RAPI is killed", rapi, "accepted", _rapi_killed)
     _try(run, "somebody cancels a job", luxi, "accepted", _cancelled, whole=False)
     _try(run, "a node goes offline", luxi, "accepted", _offline, whole=False)
     _try(run, "a node goes offline, through RAPI", rapi, "accepted", _offline, whole=False)
@@ -88,14 +90,18 @@ def _interrupted(run: Runner, execution: Execution) -> None:
 
 
 def _interrupted_twice(run: Runner, execution: Execution) -> None:
-    execution.kill("INT")
-    time.sleep(1)  # two at the same moment are one
+    execution.interrupt()  # two at the same moment would be one
     execution.kill("INT")
 
 
 def _restarted(run: Runner, execution: Execution) -> None:
     run.arrange(_DAEMONS, "stop", "ganeti-luxid")
     run.cluster.master.run(_DAEMONS, "start", "ganeti-luxid")
+
+
+def _rapi_killed(run: Runner, execution: Execution) -> None:
+    run.arrange("sh", "-c", _KILL, "/var/run/ganeti/ganeti-rapi.pid")
+    run.arrange(_DAEMONS, "start", "ganeti-rapi")
 
 
 def _cancelled(run: Runner, execution: Execution) -> None:
