@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from math import sqrt
+
 from iallocator.model.moves import apply_steps
 from iallocator.scoring.metrics import STATISTICS
-from iallocator.scoring.state_score import terms_of
+from iallocator.scoring.score_delta import terms
+from iallocator.scoring.state_score import kernel_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from iallocator.model.state import State
     from iallocator.planners.plan import PlannedMove
@@ -18,34 +21,43 @@ if TYPE_CHECKING:
 
 __all__ = ["changes_of_moves"]
 
-AFFORDABLE = 50_000
-"""Moves × nodes of which the statistics are worked out: about three seconds."""
-
 
 def changes_of_moves(state: State, moves: Sequence[PlannedMove]) -> list[Changes]:
     """Per move how it changes the statistics of the groups of its nodes, made one by one.
 
-    The moves begin at `state`, which is left as it is.  [] where that takes too long.
+    The moves begin at `state`, which is left as it is.  Cost: every node of the groups that are
+    touched once, and then the nodes of each move.
     """
-    nodes = state.cluster.nodes
-    if len(moves) * len(nodes) > AFFORDABLE:
-        return []
-    known: dict[int, list[float]] = {}
-
-    def terms(group: int) -> list[float]:
-        return terms_of(state, state.cluster.groups[group].nodes)
-
-    found = []
     with state.trial():
-        for move in moves:
-            touched = {nodes[index].group.index for index in move.nodes}
-            before = {group: known.get(group) or terms(group) for group in touched}
-            apply_steps(state, move.instance, move.steps)
-            known |= {group: terms(group) for group in touched}
-            found.append(
-                [
-                    (one.name, sum(known[group][k] - before[group][k] for group in touched))
-                    for k, one in enumerate(STATISTICS)
-                ]
-            )
-    return found
+        groups = _Groups(state, frozenset().union(*(move.nodes for move in moves)))
+        return [_changes(groups, move) for move in moves]
+
+
+def _changes(groups: _Groups, move: PlannedMove) -> Changes:
+    """What `move` changes, which is made."""
+    before = groups.terms(move.nodes)
+    apply_steps(groups.state, move.instance, move.steps)
+    groups.renew(move.nodes)
+    changes = (after - now for now, after in zip(before, groups.terms(move.nodes)))
+    return [(one.name, change) for one, change in zip(STATISTICS, changes)]
+
+
+class _Groups:
+    """The groups of `nodes`, each with its kernel, renewed where nodes change."""
+
+    def __init__(self, state: State, nodes: Iterable[int]) -> None:
+        self.state = state
+        self._nodes = state.cluster.nodes
+        groups = {self._nodes[index].group for index in nodes}
+        self._kernels = {group: kernel_of(state, group.nodes) for group in groups}
+
+    def terms(self, nodes: Iterable[int]) -> list[float]:
+        """The terms of the scores of the groups of `nodes`, added up."""
+        touched = {self._nodes[index].group for index in nodes}
+        found = [terms(self._kernels[group].totals, (), sqrt) for group in touched]
+        return [sum(column) for column in zip(*found)]
+
+    def renew(self, nodes: Iterable[int]) -> None:
+        """Look at `nodes` again, which have changed."""
+        for index in nodes:
+            self._kernels[self._nodes[index].group].renew([index])
