@@ -124,6 +124,16 @@ def _squeeze(nodes: int, template: str, seconds: float, crowding: float = 0.0) -
     )
 
 
+def _place(template: str, strategy: str, crowding: float = 0.0) -> Case:
+    spread = "uneven" if crowding else "even"
+    return Case(
+        f"place, pacemaker-{strategy}, 320 nodes, 4 160 {template} instances, {spread}",
+        lambda: document(Shape(320, template, per_node=13, crowding=crowding)),
+        seconds=10.0,
+        ours=("place", f"--strategy=pacemaker-{strategy}"),
+    )
+
+
 def _check(nodes: int, template: str) -> Case:
     return Case(
         f"check without simulation, {nodes} nodes {template}",
@@ -206,13 +216,18 @@ CASES = (
     _balance(20, "drbd", 60),
     _balance(40, "drbd", 150),
     _balance(40, "rbd", 60),
-    _balance(200, "drbd", 0, 60.0, crowding=0.0),
+    _balance(200, "drbd", 0, 8.0, crowding=0.0),
     _squeeze(20, "rbd", 1.0),
     _squeeze(40, "rbd", 1.0),
     _squeeze(40, "rbd", 1.0, crowding=0.3),
     _squeeze(160, "rbd", 10.0),
     _squeeze(40, "drbd", 5.0),
     _squeeze(40, "drbd", 5.0, crowding=0.3),
+    *(
+        _place(template, strategy, 0.3)
+        for template in ("rbd", "drbd")
+        for strategy in ("default", "utilization", "minimal", "balanced")
+    ),
     _between_groups("compress", 0.4, 20.0),
     _between_groups("compress", 0.92, 30.0),
     _between_groups("redistribute", 0.4, 20.0),

@@ -16,8 +16,8 @@ __all__ = ["RowSearch"]
 SLACK = 1e-9
 """By how much rounding may lift a bound above the score, per unit of score."""
 
-AT_ONCE = 16
-"""So many instances are looked at first, then twice as many, and so on."""
+AT_ONCE = 4_000
+"""The instances of so many moves are looked at first, then twice as many, and so on."""
 
 
 class RowSearch:
@@ -60,7 +60,7 @@ class RowSearch:
 
     def narrow(self, limit: float) -> float:
         """Look at all moves that may have a measure up to `limit`; the lowest known then."""
-        start, size = 0, AT_ONCE
+        start, size = 0, max(1, AT_ONCE // self.store.shape[1])
         while start < self._order.size:
             rows = self._order[start : start + size]
             allowed = self._within(limit) if limit < np.inf else np.inf
