@@ -1,0 +1,132 @@
+"""What is free for steps, what instances hold, and what a step takes and gives back."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from iallocator.model.cluster import Cluster
+from iallocator.model.state import State
+from iallocator.transition.resources import (
+    HARD,
+    SOFT,
+    Place,
+    change,
+    describe_amount,
+    footprint,
+    room,
+)
+from iallocator.wire.document import read_cluster
+from iallocator.wire.reading import Reading
+from tests import builders
+
+FAST = "space in internal/fast"
+
+OWN = {"exclusive_storage": True, "spindle_count": 1}
+
+
+@pytest.fixture
+def cluster() -> Cluster:
+    """Three nodes: one has a storage pool, one exclusive storage; and an instance of each kind."""
+    instances = {
+        "drbd": builders.instance("node1", "node2", memory=1000, vcpus=2, spindle_use=3),
+        "rbd": builders.instance("node1", memory=500, disk_template="rbd"),
+        "fast": builders.instance("node1", memory=0, storage_pool="fast"),
+        "own": builders.instance("node3", memory=700, disks=[{"size": 9872, "spindles": 2}]),
+    }
+    pools = [
+        {"type": "internal", "name": "fast", "total": 90000, "free": 50000},
+        {"type": "internal", "name": "lvm", "total": None, "free": None},
+    ]
+    changes: dict[str, Any] = {
+        "node1": {"storage_pools": pools},
+        "node3": {"ndparams": OWN, "total_spindles": 8, "free_spindles": 6},
+    }
+    document = builders.cluster(3, instances=instances, changes=changes)
+    return read_cluster(document, Reading(static_kvm_memory=0))
+
+
+def test_room_is_what_nodes_have_free_but_for_one_mib(cluster: Cluster) -> None:
+    """Memory, disk and pools end a MiB before they are full; cpus and spindles at their ratio."""
+    state = State(cluster)
+    disk = {one.name: one.as_primary for one in cluster.instances}
+    assert all(disk.values())
+    found = room(state, (*HARD, *SOFT))
+    assert {name: amount for (index, name), amount in found.items() if index == 0} == {
+        "memory": 8192 - 1000 - 500 - 1,
+        "disk": cluster.nodes[0].reported_disk - 1,
+        "cpus": 4 * 8 - 2 - 1 - 1,
+        "shared spindles": 32 - 3 - 1,
+        FAST: 50000 - 1,
+    }
+    assert {name: amount for (index, name), amount in found.items() if index == 2} == {
+        "memory": 8192 - 700 - 1,
+        "disk": cluster.nodes[2].reported_disk - 1,
+        "cpus": 4 * 8 - 1,
+        "own spindles": 6,
+    }
+    assert {name for index, name in room(state) if index == 2} == {"memory", "disk", "own spindles"}
+
+
+def held(cluster: Cluster, name: str, nodes: tuple[int, ...], running: bool = True) -> Any:
+    """Return what an instance holds at a place, without cpus and spindles."""
+    instance = cluster.instance_named(name)
+    assert instance is not None
+    found = footprint(instance, Place(nodes, running))
+    return {key: amount for key, amount in found.items() if key[1] not in SOFT}
+
+
+def test_instance_holds_memory_where_it_runs_and_disk_on_all_its_nodes(cluster: Cluster) -> None:
+    """The secondary has no memory of it; one in a storage pool holds space there."""
+    drbd = next(one for one in cluster.instances if one.name == "drbd")
+    disk = drbd.own_disk
+    assert held(cluster, "drbd", (0, 1)) == {
+        (0, "memory"): 1000, (0, "disk"): disk, (1, "disk"): disk,
+        (0, "own spindles"): 1, (1, "own spindles"): 1,
+    }  # fmt: skip
+    assert held(cluster, "drbd", (0, 1), running=False)[0, "memory"] == 0
+    assert held(cluster, "rbd", (0,)) == {(0, "memory"): 500}
+    fast = next(one for one in cluster.instances if one.name == "fast")
+    assert held(cluster, "fast", (0,))[0, FAST] == fast.draws[0][1] > 1000
+    assert held(cluster, "own", (2,))[2, "own spindles"] == 2
+    assert footprint(drbd, None) == {}
+    assert footprint(drbd, Place((1, 0), True))[1, "cpus"] == 2
+    assert (0, "cpus") not in footprint(drbd, Place((1, 0), True))
+
+
+def test_step_takes_what_is_more_and_gives_back_what_is_less(cluster: Cluster) -> None:
+    """A failover takes memory on the mirror; a new mirror takes disk; to stop gives memory back."""
+    drbd = next(one for one in cluster.instances if one.name == "drbd")
+    here, over = Place((0, 1), True), Place((1, 0), True)
+    takes, frees = change(drbd, here, over)
+    assert (takes[1, "memory"], frees[0, "memory"]) == (1000, 1000)
+    assert not any(name == "disk" for _, name in (*takes, *frees))
+    takes, frees = change(drbd, here, Place((0, 2), True))
+    assert (takes[2, "disk"], frees[1, "disk"]) == (drbd.own_disk, drbd.own_disk)
+    assert not any(name == "memory" for _, name in (*takes, *frees))
+    assert change(drbd, here, Place((0, 1), False)) == ({}, {(0, "memory"): 1000})
+    assert change(drbd, None, here)[0] == footprint(drbd, here)
+    assert change(drbd, here, None) == ({}, {k: v for k, v in footprint(drbd, here).items() if v})
+
+
+def test_role_that_is_new_to_a_node_is_taken_though_it_is_nothing(cluster: Cluster) -> None:
+    """One that does not run must not come to where too much memory is in use either."""
+    rbd = next(one for one in cluster.instances if one.name == "rbd")
+    takes, _ = change(rbd, Place((0,), False), Place((1,), False))
+    assert takes[1, "memory"] == 0
+
+
+def test_amounts_are_described_with_their_units() -> None:
+    """MiB for memory, disk and pools; spindles and cpus are numbers."""
+    assert describe_amount("memory", 2048.0) == "2048 MiB memory"
+    assert describe_amount(FAST, 1) == f"1 MiB {FAST}"
+    assert describe_amount("own spindles", 2) == "2 own spindles"
+    assert describe_amount("cpus", 1.5) == "1.5 cpus"
+
+
+def test_places_are_equal_by_nodes_and_running() -> None:
+    """So they may be members of sets."""
+    assert Place((1, 2), True) == Place((1, 2), True)
+    assert len({Place((1,), True), Place((1,), True), Place((1,), False), Place((2,), True)}) == 3
+    assert Place((1,), True) != (1,)
