@@ -221,13 +221,12 @@ POOLS = Check("FailDisk", _barred, _pools,
               pools=True)  # fmt: skip
 """The node must reach the instance's storage pools, and have room in its own."""
 
-_NO_SPINDLES = Check(
-    "FailSpindles",
-    lambda b, a, i: b.exclusive * (i.spindles is None) > 0,
-    _unknown_spindles,
-    Lack("disk size in spindles (the disks do not say theirs)", "", lambda b, a, i: 1),
-    local=True,
-)
+
+def _no_spindles(soft: bool, later: bool) -> Check:
+    lack = Lack("disk size in spindles (the disks do not say theirs)", "", lambda b, a, i: 1)
+    return Check("FailSpindles", lambda b, a, i: b.exclusive * (i.spindles is None) > 0,
+                 _unknown_spindles, lack, soft=soft, local=True, later=later)  # fmt: skip
+
 
 _TO_RESERVE = Lack(_DISK_SPACE, "disk", lambda b, a, i: a.disk_reserve - a.disk)
 
@@ -236,7 +235,7 @@ _DISK = (
           Lack(_DISK_SPACE, "disk", lambda b, a, i: 1 - a.disk), local=True, space=True),
     Check("FailDisk", lambda b, a, i: a.disk < a.disk_reserve, _disk_reserve, _TO_RESERVE,
           soft=True, local=True, space=True),
-    _NO_SPINDLES,
+    _no_spindles(soft=False, later=False),
     Check("FailSpindles", lambda b, a, i: a.exclusive * (a.free_spindles < 0) > 0, _own_spindles,
           Lack(_OWN, "spindles", lambda b, a, i: -a.free_spindles), local=True),
 )  # fmt: skip
@@ -256,6 +255,7 @@ def _disk_later(soft: bool) -> tuple[Check, ...]:
         Check("FailDisk", lambda b, a, i: a.disk_later < a.disk_reserve, _disk_reserve,
               Lack(_DISK_SPACE, "disk", lambda b, a, i: a.disk_reserve - a.disk_later),
               soft=True, local=True, later=True, space=True),
+        _no_spindles(soft=soft, later=True),
         Check("FailSpindles", lambda b, a, i: a.exclusive * (a.free_spindles_later < 0) > 0,
               _own_spindles_later,
               Lack(_OWN, "spindles", lambda b, a, i: -a.free_spindles_later),

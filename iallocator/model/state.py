@@ -83,9 +83,11 @@ class State(Holdings):
             columns[DISK][index] = node.reported_disk
             columns[DISK_LATER][index] = node.reported_disk + pending_disk
             columns[FREE_SPINDLES][index] = node.free_spindles
-            columns[FREE_SPINDLES_LATER][index] = node.free_spindles + pending_spindles
-            if node.exclusive_storage and self._spindles_unknown(index):
-                columns[FREE_SPINDLES_LATER][index] = -1  # so that nothing more goes there
+            columns[FREE_SPINDLES_LATER][index] = (
+                self._spindles_beside_unknown(index)
+                if node.exclusive_storage and self._spindles_unknown(index)
+                else node.free_spindles + pending_spindles
+            )
             columns[CPUS][index] += node.reserved_cpus
             columns[CPUS_LATER][index] += node.reserved_cpus
             columns[CPU_LOAD][index] += node.own_cpu_load
@@ -106,6 +108,14 @@ class State(Holdings):
             i.forthcoming and i.spindles is None and (i.local or i.spindles_anywhere)
             for i in self.instances_on(index)
         )
+
+    def _spindles_beside_unknown(self, index: int) -> int:
+        """Below 0, so that nothing more goes there; less for each that is read after an unknown."""
+        free = 0
+        for i in reversed(self.cluster.instances):
+            if i.forthcoming and index in i.nodes and (i.local or i.spindles_anywhere):
+                free = -1 if i.spindles is None else free - i.spindles
+        return free
 
     def missing(self, index: int) -> tuple[float, float]:
         """Memory and disk (MiB) that are neither free nor accounted for on a node.

@@ -192,6 +192,16 @@ def test_spindles_for_a_forthcoming_instance_are_counted_in_words(
     assert f"needs {words} its own, 0 free with forthcoming instances" in json.dumps(found)
 
 
+def test_spindles_that_a_forthcoming_instance_does_not_say_are_room_nowhere() -> None:
+    """Nobody knows whether they will fit, however many are free."""
+    soon = instance("node1", "node2", forthcoming=True)
+    soon["disks"] = [{"size": 1024, "spindles": 1}, {"size": 1024}]
+    changes = {f"node{k}": {**EXCLUSIVE, "free_spindles": 9} for k in (1, 2, 3)}
+    document = cluster(3, instances={"soon": soon}, changes=changes)
+    request = {"type": "node-evacuate", "instances": ["soon"], "evac_mode": "secondary-only"}
+    assert failures({**document, "request": request}) == {"FailSpindles": 1}
+
+
 def test_virtual_cpus_that_are_too_many_are_told_with_what_the_ratio_allows() -> None:
     """Cpus times the ratio of the policy, which is 4."""
     found = explain(json.dumps(one_node(vcpus=33)).encode(), Settings()).document(False)

@@ -152,8 +152,15 @@ class Plain:
         free = self.number(node, "free_spindles") + before - now
         if later and self._spindles_unknown(node):
             arrived = now - sum(i.spindles for i in _on(self.before, node))
-            return -1 - arrived  # nothing more fits beside what nobody can count
+            return self._beside_unknown(node) - arrived
         return free
+
+    def _beside_unknown(self, node: str) -> int:
+        """Nothing more fits beside what nobody can count: less than 0, by name from the last."""
+        coming = [i for i in _on(self.before, node) if i.forthcoming]
+        coming.sort(key=lambda i: i.name, reverse=True)
+        last = max(at for at, one in enumerate(coming) if one.spindles_unknown)
+        return -1 - sum(one.spindles for one in coming[last + 1 :])
 
     def _spindles_unknown(self, node: str) -> bool:
         """Whether an instance still to come does not say what it will take."""
