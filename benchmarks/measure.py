@@ -10,7 +10,7 @@ import statistics
 import subprocess
 from collections.abc import Sequence
 
-__all__ = ["Measured", "in_turn"]
+__all__ = ["Measured", "in_turn", "run"]
 
 
 class Measured:
@@ -39,17 +39,17 @@ def in_turn(
     A command that reaches `limit` seconds is not run again; its time stands for all.
     """
     mine, peer = Measured(), Measured()
-    _run(ours, Measured(), limit)
+    run(ours, Measured(), limit)
     ratios = []
     for _ in range(pairs):
-        _run(ours, mine, limit)
+        run(ours, mine, limit)
         if not peer.limited and not (peer.seconds and peer.seconds[-1] > limit / 3):
-            _run(theirs, peer, limit)
+            run(theirs, peer, limit)
         ratios.append(peer.seconds[-1] / mine.seconds[-1])
     return mine, peer, statistics.median(ratios)
 
 
-def _run(command: Sequence[str], into: Measured, limit: float) -> None:
+def run(command: Sequence[str], into: Measured, limit: float) -> None:
     """Run a command with `limit` seconds of processor time."""
     with subprocess.Popen(
         ["prlimit", f"--cpu={max(1, int(limit))}", *command],

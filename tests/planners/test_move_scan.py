@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from random import Random
+from typing import Any
 
 import pytest
 
 from iallocator.limits.node import checks_for
 from iallocator.model.cluster import Cluster, Group
 from iallocator.model.moves import apply_steps
+from iallocator.planners.balance.greedy import balance
 from iallocator.planners.balance.move_kinds import MoveRules
+from iallocator.planners.balance.scan import neighbourhood, remade_moves
+from iallocator.planners.balance.scan.found_move import FoundMove
 from iallocator.planners.balance.scan.prefilter import RelevantChecks
+from iallocator.planners.stop_criteria import StopCriteria
 from iallocator.scoring.scalar import ScalarKernel
 from tests.seeds import seeds
 
@@ -102,6 +107,68 @@ def test_scan_leaves_out_only_limits_that_no_move_breaks(monkeypatch: pytest.Mon
     tested = [_moves(cluster, group) for _, cluster, group in worlds(seeds(8, 20, 365))]
     assert found == tested
     assert sum(len(moves) for moves in found) > 1000
+
+
+@pytest.mark.parametrize(
+    "limits", [{}, {"cost": 40_000}, pytest.param({"lookahead": True}, marks=pytest.mark.slow)]
+)
+def test_balance_without_room_for_moves_makes_the_same_plan(
+    monkeypatch: pytest.MonkeyPatch, limits: dict[str, Any]
+) -> None:
+    """Moves that are made anew when they are looked at are those that would have been kept."""
+    found = [_plan(cluster, group, limits) for _, cluster, group in worlds(seeds(6, 40, 400))]
+    monkeypatch.setattr(neighbourhood, "KEPT", 0)
+    monkeypatch.setattr(remade_moves, "PAGE", 50)
+    remade = [_plan(cluster, group, limits) for _, cluster, group in worlds(seeds(6, 40, 400))]
+    assert found == remade
+    assert sum(len(moves) for _, _, moves in found) > 10
+
+
+def test_scan_without_room_for_moves_ranks_and_bars_alike(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Barred moves stay away until a node of them changes, and trials are forgotten."""
+    rng, compared = Random(9), 0
+    for name, cluster, group in worlds(seeds(3, 20, 430)):
+        problem = problem_of(cluster, group)
+        monkeypatch.setattr(neighbourhood, "KEPT", 10**9)
+        kept = problem.scan()
+        monkeypatch.setattr(neighbourhood, "KEPT", 0)
+        remade = problem.scan()
+        for step in range(8):
+            best = kept.best()
+            assert _key(best) == _key(remade.best()), (name, step)
+            every = [_key(move) for move in kept.lowest(40, 40)]
+            assert every == [_key(move) for move in remade.lowest(40, 40)], (name, step)
+            if best is None:
+                break
+            compared += 1
+            if step % 2:
+                kept.bar(best)
+                remade.bar(best)
+                continue
+            move = rng.choice(kept.lowest(30, 9))
+            nodes = [*move.before, move.target]
+            with problem.state.trial(), remade.trial():
+                apply_steps(problem.state, move.instance, move.kind.steps(move.before, move.target))
+                remade.refresh(nodes)
+            assert _key(remade.best()) == _key(best), (name, step)
+            apply_steps(problem.state, move.instance, move.kind.steps(move.before, move.target))
+            kept.refresh(nodes)
+            remade.refresh(nodes)
+    assert compared > 10
+
+
+def _key(move: FoundMove | None) -> tuple[float, str, str, int] | None:
+    """What a move is told by."""
+    return None if move is None else (move.score, move.instance.name, move.kind.name, move.target)
+
+
+def _plan(
+    cluster: Cluster, group: Group, limits: dict[str, Any]
+) -> tuple[float, str, list[tuple[object, ...]]]:
+    """The end, the reason and the moves of a plan for `group`."""
+    plan = balance(problem_of(cluster, group), StopCriteria(**limits))
+    moves = [(move.instance.name, *move.before, *move.after, move.score) for move in plan.moves]
+    return plan.after, plan.reason, moves
 
 
 def _moves(cluster: Cluster, group: Group) -> list[tuple[float, str, str, int]]:

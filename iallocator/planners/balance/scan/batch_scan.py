@@ -14,10 +14,11 @@ from iallocator.planners.balance.scan.found_move import FoundMove
 from iallocator.planners.balance.scan.metric_changes import Block
 from iallocator.planners.balance.scan.move_bounds import MoveStore, write_moves
 from iallocator.planners.balance.scan.prefilter import RelevantChecks
+from iallocator.planners.balance.scan.remade_moves import Page, RemadeMoves
 from iallocator.scoring.candidates import DECIMALS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from iallocator.model.instance import Instance
     from iallocator.planners.balance.move_kinds import MoveRules
@@ -25,13 +26,13 @@ if TYPE_CHECKING:
     from iallocator.planners.balance.scan.equivalent_metrics import Twins
     from iallocator.planners.balance.scan.instance_batch import InstanceBatch
     from iallocator.planners.balance.scan.move_bounds import CurrentScore
-    from iallocator.planners.balance.scan.node_table import Floats, NodeTable, Whole
+    from iallocator.planners.balance.scan.node_table import Floats, NodeTable, Truths, Whole
 
     Measure = Callable[[Floats, Floats], Floats]
     Keyed = tuple[float, tuple[int, int, int], FoundMove]
     """A measure, the place among equals, and the move."""
 
-__all__ = ["BatchScan"]
+__all__ = ["BatchScan", "moves_of"]
 
 BLOCK = 200_000
 """Moves that are evaluated at a time, so that the arrays stay in the cache's reach."""
@@ -53,6 +54,8 @@ class BatchScan:
         order: dict[str, int],
         tagged: bool,
         bonds: BondCosts | None,
+        ground: CurrentScore,
+        keep: bool,
     ) -> None:
         self._table = table
         bound = bonds and any(bonds.relations.binds(i.name) for i in batch.instances)
@@ -68,8 +71,10 @@ class BatchScan:
         count = len(batch.instances)
         self._targets: Whole = np.flatnonzero(table.online)
         self._condition = _conditions(table, rules)
-        self.stores = [
+        self.stores: list[MoveStore] = [
             MoveStore(kind, twins, (count, self._targets.size if kind.targeted else 1))
+            if keep or not kind.targeted
+            else RemadeMoves(kind, twins, (count, self._targets.size), self._make)
             for kind in KINDS
             if kind.drbd == batch.drbd and (self._targets.size or not kind.targeted)
         ]
@@ -79,18 +84,21 @@ class BatchScan:
         self._breakable = RelevantChecks(table, batch, tagged)
         everyone = np.arange(count, dtype=np.intp)
         self._locate(everyone)
-        self._evaluate_rows(everyone)
+        self._evaluate_rows(everyone, ground)
 
     def bar(self, move: FoundMove) -> None:
         """Forbid `move`, if it is of an instance of the batch."""
         row = self._rows.get(move.instance.name)
-        for store in self.stores if row is not None else ():
+        if row is None:
+            return
+        for store in self.stores:
             if store.kind is move.kind:
                 target = self._table.position[move.target]
-                column = np.flatnonzero(self._targets == target) if store.kind.targeted else 0
-                store.linear[row, column] = np.inf
+                columns = np.flatnonzero(self._targets == target) if store.kind.targeted else [0]
+                for column in columns:
+                    store.bar(row, int(column))
 
-    def refresh(self, changed: Whole) -> None:
+    def refresh(self, changed: Whole, ground: CurrentScore) -> None:
         """Evaluate anew the moves of instances on `changed` nodes, and those to them."""
         self._breakable = RelevantChecks(self._table, self._batch, self._tagged)
         everyone = np.arange(len(self._batch.instances), dtype=np.intp)
@@ -103,12 +111,29 @@ class BatchScan:
             touched[self.bonds.refresh()] = True
         cells = touched.sum() * self._targets.size + changed.size * everyone.size
         if self._tagged or cells > 0.5 * everyone.size * self._targets.size:
-            self._evaluate_rows(everyone)
+            self._unbar(np.ones_like(touched), marked)
+            self._evaluate_rows(everyone, ground)
             return
-        self._evaluate_rows(np.flatnonzero(touched))
+        self._unbar(touched, marked)
+        self._evaluate_rows(np.flatnonzero(touched), ground)
         columns = np.flatnonzero(marked[self._targets])
         if columns.size:
-            self._evaluate(np.flatnonzero(~touched), columns)
+            self._evaluate_columns(np.flatnonzero(~touched), columns)
+
+    def _unbar(self, rows: Truths, nodes: Truths) -> None:
+        """Moves of `rows`, or to `nodes` of the table, are forbidden no more."""
+        for store in self._remade():
+            store.unbar(rows, nodes[self._targets])
+
+    def _remade(self) -> list[RemadeMoves]:
+        """The stores that keep no moves."""
+        return [store for store in self.stores if isinstance(store, RemadeMoves)]
+
+    def _make(self, store: RemadeMoves, rows: Whole) -> Page:
+        """All moves of `rows` of `store` as things are, but for those barred."""
+        page = Page(store, rows)
+        self._evaluate([page], rows, None)
+        return page
 
     def _locate(self, rows: Whole) -> None:
         """Where the instances in `rows` are."""
@@ -128,7 +153,7 @@ class BatchScan:
         left: Floats = peers.max(axis=1)
         return left
 
-    def _evaluate_rows(self, rows: Whole) -> None:
+    def _evaluate_rows(self, rows: Whole, ground: CurrentScore) -> None:
         """All moves of the instances in `rows`."""
         if self._tagged:
             self._tags = MoveTags(self._table, self._batch)
@@ -136,12 +161,29 @@ class BatchScan:
         for start in range(0, rows.size, every):
             part = rows[start : start + every]
             self._left[part] = self._left_reserved(part)
-            self._evaluate(part, None)
+            pages = {store: Page(store, part) for store in self._remade()}
+            self._evaluate(self._written(pages), part, None)
+            for store, page in pages.items():
+                store.learn(part, page, ground)
 
-    def _evaluate(self, rows: Whole, columns: Whole | None) -> None:
-        """The moves of `rows` to the targets at `columns`; None: all moves."""
+    def _evaluate_columns(self, rows: Whole, columns: Whole) -> None:
+        """The moves of `rows` to the targets at `columns`."""
+        every = max(1, BLOCK // columns.size)
+        for start in range(0, rows.size, every):
+            part = rows[start : start + every]
+            pages = {store: Page(store, part, columns) for store in self._remade()}
+            self._evaluate(self._written(pages), part, columns)
+            for store, page in pages.items():
+                store.learn_some(part, page)
+
+    def _written(self, pages: Mapping[RemadeMoves, Page]) -> list[MoveStore]:
+        """The stores, in place of those that keep no moves the `pages`."""
+        return [pages[s] if isinstance(s, RemadeMoves) else s for s in self.stores]
+
+    def _evaluate(self, stores: list[MoveStore], rows: Whole, columns: Whole | None) -> None:
+        """Write to `stores` the moves of `rows` to the targets at `columns`; None: all moves."""
+        stores = [s for s in stores if columns is None or s.kind.targeted]
         for condition, part in self._by_condition(rows):
-            stores = [s for s in self.stores if columns is None or s.kind.targeted]
             allowed = [s for s in stores if self._rules.allows(s.kind, *condition)]
             for store in stores:
                 if store not in allowed:
@@ -220,6 +262,12 @@ class BatchScan:
         index, score = self._table.nodes[target], float(scores[place])
         move = FoundMove(score, instance, before, store.kind, index)
         return float(best), (position, column, KINDS.index(store.kind)), move
+
+
+def moves_of(table: NodeTable, batch: InstanceBatch) -> int:
+    """How many moves the instances of `batch` have, of all kinds with a target."""
+    kinds = sum(kind.targeted and kind.drbd == batch.drbd for kind in KINDS)
+    return len(batch.instances) * int(table.online.sum()) * kinds
 
 
 def _conditions(table: NodeTable, rules: MoveRules) -> Whole:

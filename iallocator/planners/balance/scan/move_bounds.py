@@ -71,6 +71,8 @@ def _upright(numbers: Sequence[float]) -> Floats:
 class MoveStore:
     """Changes of the moves of one `kind`, instances × nodes (or × 1 without target).
 
+    `shape`: how many of both; `kept`: of how many instances the moves are kept, None: of all.
+
     Attributes
     ----------
     sums, squares:
@@ -84,13 +86,16 @@ class MoveStore:
         What the moves of each instance are not below.
     """
 
-    def __init__(self, kind: MoveKind, twins: Twins, shape: tuple[int, int]) -> None:
+    def __init__(
+        self, kind: MoveKind, twins: Twins, shape: tuple[int, int], kept: int | None = None
+    ) -> None:
+        kept = shape[0] if kept is None else kept
         self.kind = kind
         self.twins = twins
         self.shape = shape
-        self.squares: Floats = np.zeros((len(twins.spreads), *shape))
+        self.squares: Floats = np.zeros((len(twins.spreads), kept, shape[1]))
         self.sums: dict[int, Floats] = {}
-        self.linear: Floats = np.full(shape, np.inf)
+        self.linear: Floats = np.full((kept, shape[1]), np.inf)
         self.prices: Floats = np.zeros((shape[0], 1))
         self._low: Floats = np.zeros(len(twins.spreads))
         self._high: Floats = np.zeros(len(twins.spreads))
@@ -135,6 +140,10 @@ class MoveStore:
             squares = self.squares[:, where[0], where[1]]
             self.rows.renew(np.ravel(where[0]), self.linear[where], squares, self._sums_at(where))
 
+    def bar(self, row: int, column: int) -> None:
+        """Forbid this move."""
+        self.linear[row, column] = np.inf
+
     def forbid(self, rows: Whole) -> None:
         """No move of these instances."""
         self.linear[rows] = np.inf
@@ -157,9 +166,16 @@ class MoveStore:
         linear = np.tensordot(slopes, self.squares, axes=1)
         return bound + (linear + constant)
 
-    def row_chords(self, ground: CurrentScore) -> RowChords:
+    def lowest(self, ground: CurrentScore, count: int) -> tuple[Whole, Floats]:
+        """The flat positions of `count` moves with low bounds, if there are so many; the bounds."""
+        flat = self.bounds(ground).ravel()
+        moves = np.argpartition(flat, min(count, flat.size) - 1)[:count]
+        moves = moves[np.isfinite(flat[moves])]
+        return moves, flat[moves]
+
+    def row_chords(self, ground: CurrentScore, rows: Whole | slice = slice(None)) -> RowChords:
         """Closer bounds: chords between the extremes of each instance's moves."""
-        low, high = self.rows.low, self.rows.high
+        low, high = self.rows.low[:, :, rows], self.rows.high[:, :, rows]
         tilts = -2 * ground.sums / ground.counts**2
         rest = np.maximum(low[1] ** 2, high[1] ** 2) / ground.counts**2
         ends = tilts * low[1], tilts * high[1]
@@ -176,12 +192,18 @@ class MoveStore:
     def bounds_of(self, rows: Whole, chords: RowChords) -> Floats:
         """The bounds of the moves of `rows`; what they are not below is noted."""
         here = chords.of(rows)
+        bound = self.linear_bounds(rows, here)
+        self.rows.looked_at(rows, here, bound.min(axis=1))
+        found: Floats = bound + here.constant[:, None]
+        return found
+
+    def linear_bounds(self, rows: Whole, here: RowChords) -> Floats:
+        """The bounds of the moves of `rows`, constant aside, by `here`, their chords."""
         bound = self.linear[rows] + np.einsum("jr,jrc->rc", here.slopes, self.squares[:, rows])
         for j, k in enumerate(self.twins.spreads):
             if k in self.sums:
                 bound += here.tilts[j][:, None] * self.sums[k][rows]
-        self.rows.looked_at(rows, here, bound.min(axis=1))
-        found: Floats = bound + here.constant[:, None]
+        found: Floats = bound
         return found
 
     def _chord(self, j: int, k: int, totals: Totals) -> tuple[float, float, float]:
@@ -240,7 +262,8 @@ def write_moves(
     """Note the changes of a block of moves, of several kinds at once."""
     where = (rows[:, None], columns) if isinstance(columns, np.ndarray) else (rows, columns)
     twins = stores[0].twins
-    shape = stores[0].linear[where].shape
+    width = columns.size if isinstance(columns, np.ndarray) else stores[0].shape[1]
+    shape = rows.size, width
     forbidden = np.empty((len(found), *shape), dtype=bool)
     linear = np.zeros((len(found), *shape))
     skipped = len(twins.spreads) - twins.moved

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from iallocator.limits.migration import may_not_receive
-from iallocator.planners.balance.scan.batch_scan import BatchScan
+from iallocator.planners.balance.scan.batch_scan import BatchScan, moves_of
 from iallocator.planners.balance.scan.constraints.affinity import BondCosts
 from iallocator.planners.balance.scan.constraints.exclusion import tags_matter
 from iallocator.planners.balance.scan.equivalent_metrics import find_twins
@@ -35,6 +35,9 @@ if TYPE_CHECKING:
     from iallocator.planners.balance.scan.node_table import Floats
 
 __all__ = ["MoveScan"]
+
+KEPT = 50_000_000
+"""So many numbers about moves are kept (8 bytes each); of more, moves are made anew when needed."""
 
 
 class MoveScan:
@@ -68,10 +71,15 @@ class MoveScan:
         twins = self._twins = find_twins(self.table, batches, tagged)
         self._ground = CurrentScore(self.table.totals, twins, self._penalty())
         migration = _migration(self.table)
+        moves = sum(moves_of(self.table, batch) for batch in batches)
+        keep = moves * (1 + 2 * len(twins.spreads)) <= KEPT
         self._scans = [
-            BatchScan(self.table, batch, twins, rules, migration, order, tagged, self._bonds)
+            BatchScan(
+                self.table, batch, twins, rules, migration, order, tagged, self._bonds,
+                self._ground, keep,
+            )
             for batch in batches
-        ]
+        ]  # fmt: skip
 
     def score(self) -> float:
         """The score as things are."""
@@ -83,7 +91,7 @@ class MoveScan:
         self.table.refresh(positions)
         self._ground = CurrentScore(self.table.totals, self._twins, self._penalty())
         for scan in self._scans:
-            scan.refresh(np.array(positions, dtype=np.intp))
+            scan.refresh(np.array(positions, dtype=np.intp), self._ground)
 
     def _penalty(self) -> float:
         return 0.0 if self._bonds is None else self._bonds.penalty(self.table.position)
@@ -133,9 +141,7 @@ class MoveScan:
         near: list[tuple[float, int, BatchScan, MoveStore]] = []
         measure: Measure = lambda scores, prices: scores
         for scan, store in self._stores():
-            flat = store.bounds(self._ground).ravel()
-            moves = np.argpartition(flat, min(count * each, flat.size) - 1)[: count * each]
-            moves = moves[np.isfinite(flat[moves])]
+            moves, _ = store.lowest(self._ground, count * each)
             scores = scan.measured(store, moves, measure, self._ground)
             near += [(float(score), int(move), scan, store) for score, move in zip(scores, moves)]
         near.sort(key=_low)
