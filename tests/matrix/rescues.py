@@ -90,7 +90,7 @@ def ask_forecast(scene: Scene) -> Json:
     with tempfile.TemporaryDirectory() as folder:
         past = Path(folder) / "1.json"
         past.write_bytes(as_bytes(document | {"request": scene.wanted}))
-        words = ("--json", f"--replay={folder}", "-l1", *scene.options)
+        words = ("--json", f"--replay={folder}", "-l1", "--tiered-alloc=1g,1g,1", *scene.options)
         done = run("capacity", *words, stdin=as_bytes(document))
     assert done.returncode == 0, done.stderr.decode()
     found: Json = json.loads(done.stdout)
