@@ -210,3 +210,29 @@ def test_each_who_shares_a_node_for_a_while_is_told() -> None:
         f"{name} shares node2 for a while: exclusion tag role:a" for name in "bc"
     ]
     assert transition.shares == {("b", 1), ("c", 1)}
+
+
+def test_ways_round_are_looked_for_unless_the_rooms_are_too_many(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Then only those where somebody begins or ends are; each tag has a room on each node."""
+    held = [machine(f"vm{k}", (k % 2,), 1) for k in range(4)]
+    for k, one in enumerate(held):
+        one.exclusion = (f"role:{k // 2}",)
+    state = State(make_cluster(3, held))
+    rooms: list[list[tuple[int, str]]] = []
+    for many in (7, 5):
+        monkeypatch.setattr("iallocator.transition.separations.MANY", many)
+        rooms.append(list(Separations(state, {"vm0": (0,), "vm2": (0,)}).room))
+    tags = [f"exclusion tag role:{k}" for k in range(2)]
+    assert rooms == [[(node, tag) for node in range(nodes) for tag in tags] for nodes in (3, 2)]
+
+
+def test_those_who_share_a_node_in_the_end_have_room_for_as_many() -> None:
+    """Where they are now, they are too many; who is stopped for good comes nowhere."""
+    held = [machine(name, (0,), 1) for name in ("vm1", "vm2", "vm3")]
+    for one in held:
+        one.exclusion = ("role:a",)
+    state = State(make_cluster(3, held))
+    found = Separations(state, {"vm1": (1,), "vm2": (1,), "vm3": None})
+    assert [found.room[node, "exclusion tag role:a"] for node in range(3)] == [-2, 2, 1]

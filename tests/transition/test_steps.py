@@ -267,6 +267,15 @@ def test_stuck_instance_on_which_nothing_depends_stays() -> None:
     ]
 
 
+def test_stuck_instance_that_stays_or_is_new_is_no_matter() -> None:
+    """Only one that runs and is to leave asks for anything."""
+    cluster = make_cluster(2, [machine("stays", (0,), 2), machine("off", (0,), 2, running=False)])
+    demands = Demands(stuck=["stays", "new", "off"])
+    found = plan(cluster, {"new": (1,), "off": (1,)}, [machine("new", (), 2)], demands)
+    assert {kind: name for kind, name, _ in lines(found)} == {"create": "new", "failover": "off"}
+    assert (found.left, found.remarks) == ([], [])
+
+
 def test_nodes_are_drained_first_and_powered_off_last() -> None:
     """Drained, emptied, offline, off, tagged."""
     cluster = make_cluster(2, [machine("a", (0,), 2)])

@@ -1,0 +1,114 @@
+"""Failures of one group as a state stands, and the sums that decide most of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from iallocator.model.columns import MEMORY
+from iallocator.model.state import State
+from iallocator.n1.bounds import Room
+from iallocator.n1.counting.group_headroom import Room as SlotRoom
+from iallocator.n1.counting.headroom import Headroom
+from iallocator.n1.loss.joint import JointFailures
+from iallocator.n1.of_group import losses_of, not_survived
+from iallocator.n1.rules import Rules
+from iallocator.wire.document import read_cluster
+from iallocator.wire.reading import Reading
+from tests.builders import cluster, instance
+
+from .tight import survives, tight
+
+
+def test_failures_not_survived_are_those_of_the_simulation() -> None:
+    """Of the nodes that are asked about, and no others."""
+    told = set()
+    for seed in range(40):
+        case = tight(seed, "no-new")
+        for group in case.cluster.groups:
+            asked = [i for i in group.nodes if case.cluster.nodes[i].online]
+            lost = [i for i in asked if not survives(case, i)]
+            assert not_survived(case.state, group, case.rules, asked) == lost, seed
+            assert not_survived(case.state, group, case.rules, lost[:1]) == lost[:1]
+            told.add(bool(lost))
+        assert not_survived(case.state, case.cluster.groups[0], case.rules, []) == []
+    assert told == {True, False}
+
+
+def test_sums_over_all_targets_but_one_are_those_of_the_others() -> None:
+    """The largest and the total room, and what closes all of them to a size."""
+    for seed in range(20):
+        case = tight(seed, "no-new")
+        memory, nodes = case.state.columns[MEMORY], range(len(case.cluster.nodes))
+        room = Room(case.state, nodes)
+        for node in nodes:
+            others = [memory[i] - 1 for i in nodes if i != node]
+            for need in (1, 2, 5, 20):
+                closing = sum(one - need + 1 for one in others if one >= need)
+                total = sum(one for one in others if one > 0)
+                assert room.without(node, need) == (max(others), total, closing), (seed, node)
+                assert room.closing(need, {node}, {}) == closing
+
+
+def test_headroom_of_one_group_needs_the_others_to_keep_n1_for_certain() -> None:
+    """Where counting does not tell of another group, none may come."""
+    counts = {True: 0, False: 0}
+    for seed in range(120):
+        case = tight(seed, "strict")
+        groups = case.cluster.groups
+        if len(groups) < 2 or case.new.required_nodes > 1:
+            continue
+        online = [i for i, node in enumerate(case.cluster.nodes) if node.online]
+        headroom = Headroom(case.state, case.rules, online)
+        for group in groups:
+            some = headroom.count(case.new, [group.index]) > 0
+            counts[some] += 1
+            if some:
+                assert all(survives(case, i) for i in online if i not in group.nodes), seed
+    assert min(counts.values()) > 5
+
+
+def test_room_in_slots_is_less_by_what_targets_give_and_no_other_node() -> None:
+    """Four nodes with 10 MiB left each, of which two are targets: three of 3 MiB fit on each."""
+    state = State(read_cluster(cluster(4, memory=10), Reading()))
+    room = SlotRoom(state, (3, 0), (0, 1))
+    assert room.without(3) == (6, 2 * 7)
+    assert room.without(0) == (3, 7)
+    assert room.less(1, (4, 0)) == (2, 4)
+    assert room.less(2, (4, 0)) == (0, 0)
+
+
+def on_fast(count: int) -> dict[str, Any]:
+    """Two nodes; so many instances in a pool of the first, of which the second has room for one."""
+
+    def pools(free: int) -> list[dict[str, Any]]:
+        listed = {"type": "internal", "name": "lvm", "total": None, "free": None}
+        return [listed, listed | {"name": "fast", "total": 9000, "free": free}]
+
+    disks = [{"size": 600, "vg": "fast", "spindles": 1}]
+    held = {
+        f"i{k}": instance("node1", memory=10, disk_template="plain", disks=disks)
+        for k in range(count)
+    }
+    changes = {"node1": {"storage_pools": pools(5000)}, "node2": {"storage_pools": pools(1000)}}
+    return cluster(2, instances=held, changes=changes)
+
+
+@pytest.mark.parametrize(("count", "saved"), [(1, True), (2, False)])
+def test_loss_knows_that_a_pool_is_full_before_disk_and_memory_are(count: int, saved: bool) -> None:
+    """A packing by memory and disk is held to all limits before it counts."""
+    state = State(read_cluster(on_fast(count), Reading()))
+    group, rules = state.cluster.groups[0], Rules("no-new")
+    assert (losses_of(state, group, rules, [0])[0].instances == 0) is saved
+    assert not_survived(state, group, rules, [0]) == ([] if saved else [0])
+
+
+@pytest.mark.parametrize(("tag", "lost"), [("cpu:old", []), ("cpu:new", ["vm"])])
+def test_joint_failure_loses_whom_no_migration_tag_lets_go(tag: str, lost: list[str]) -> None:
+    """There is room on every node, but none receives from the newer one."""
+    held = {"vm": instance("node1", memory=10, disk_template="rbd")}
+    changes = {f"node{k}": {"tags": ["cpu:old"]} for k in (2, 3, 4)} | {"node1": {"tags": [tag]}}
+    document = cluster(4, instances=held, changes=changes, tags=("htools:migration:cpu",))
+    joint = JointFailures(State(read_cluster(document, Reading())), Rules("no-new"))
+    assert [one.name for one in joint.lost((0, 1))] == lost
