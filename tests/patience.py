@@ -4,5 +4,5 @@ from __future__ import annotations
 
 __all__ = ["PATIENCE"]
 
-PATIENCE = 3600
+PATIENCE = 900
 """Seconds after which a test gives up: whoever is waited for is stuck then, on any machine."""

@@ -132,7 +132,7 @@ class PacemakerTags:
                 self._amount(tag, f"node {node.name}", self.capacity[node.index])
             elif tag.startswith(SCORE):
                 for score in self._score(tag, SCORE, f"node {node.name}"):
-                    self.weights[node.index] = score
+                    self.weights[node.index] = add(self.weights[node.index], score)
             elif tag == MAINTENANCE:
                 self.maintenance[node.index] = True
 

@@ -68,6 +68,20 @@ def test_new_instance_keeps_off_a_forbidden_node_in_both_roles(
     assert not any("node1" in best["nodes"] for best in response["solutions"][0].get("top", ()))
 
 
+@pytest.mark.parametrize("other", ["-5", "INFINITY"])
+@pytest.mark.parametrize("last", [False, True])
+def test_node_that_one_of_its_scores_forbids_is_forbidden_whatever_others_say(
+    other: str, last: bool
+) -> None:
+    """Scores of a node are added, in any order, and minus infinity wins."""
+    document = _world("score of a node", ())
+    tags = [f"iallocator:score:{other}", *document["nodes"]["node1"]["tags"]]
+    document["nodes"]["node1"]["tags"] = tags if last else tags[::-1]
+    response = _asked(builders.allocate(document, memory=512, disk_template="rbd"))
+    assert response["success"]
+    assert response["result"] != ["node1"]
+
+
 @pytest.mark.parametrize("strategy", STRATEGIES)
 @pytest.mark.parametrize("how", FORBIDDING)
 @pytest.mark.parametrize("homes", [("node2",), ("node2", "node3")])

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from iallocator.cli import main
+from tests.patience import PATIENCE
 
 Show = Callable[..., Any]
 Write = Callable[..., Path]
@@ -44,7 +45,9 @@ def browser() -> Iterator[Any]:
     if path is None:
         pytest.skip("no browser is installed (Debian: chromium)")
     with api.sync_playwright() as playwright:
-        found = playwright.chromium.launch(executable_path=path, args=FLAGS, timeout=0)
+        found = playwright.chromium.launch(
+            executable_path=path, args=FLAGS, timeout=PATIENCE * 1000
+        )
         yield found
         found.close()
 
@@ -58,7 +61,7 @@ def show(browser: Any) -> Iterator[Show]:
     def show(path: Path, **options: Any) -> Any:
         context = browser.new_context(viewport={"width": 1280, "height": 900}, **options)
         contexts.append(context)
-        context.set_default_timeout(0)  # it is waited for, however slow the machine
+        context.set_default_timeout(PATIENCE * 1000)  # however slow the machine
         page = context.new_page()
         page.on("pageerror", lambda error: wrong.append(str(error)))
         page.on("console", lambda line: wrong.append(line.text) if line.type == "error" else None)
