@@ -79,22 +79,17 @@ class Rehearsal:
 
         False: it is known that this is not so, and why is learnt.
         """
-        guesses: list[_Guess] = []
-        for other in refused:
-            failing = self._trials.refuters[other]
-            found = self._counting.survives(failing, instance, other)
-            if found is True:
-                self._trials.learn(other, None)
-                return False
-            if found is None:
-                guesses.append(self._guess(failing, instance, other, True))
+        asked = [(self._trials.refuters[other], other, True) for other in refused]
         if node in self._counting.queues:
-            found = self._counting.survives(node, instance, node)
-            if found is False:
-                self._trials.learn(node, node)
+            asked.append((node, node, False))
+        guesses: list[_Guess] = []
+        for failing, to, refuses in asked:
+            survives = self._counting.survives(failing, instance, to)
+            if survives is refuses:
+                self._trials.learn(to, None if refuses else failing)
                 return False
-            if found is None:
-                guesses.append(self._guess(node, instance, node, False))
+            if survives is None:
+                guesses.append(self._guess(failing, instance, to, refuses))
         assert self._doubts is not None
         for failing in self._doubts.after(instance, node):
             guesses.append(self._guess(failing, instance, node, False))
