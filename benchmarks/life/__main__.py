@@ -1,12 +1,9 @@
 """Simulate the lives of clusters under several policies, hail beside them.
 
-``python -m benchmarks.life [--seeds N] [--requests N] [--only SCENARIO,...] [--policies A,B,...]``
-
-Writes the table of ``benchmarks/LIFE.md`` to stdout.  With ``--out FOLDER`` every life becomes a
-line of ``lives.jsonl`` there as soon as it has ended, and those that are there already are not
-lived again: a run that was stopped goes on, and more seeds can be added.  In the end
-``life-table.md`` and ``life.svg`` stand beside it.  The same seed gives the same life, whoever
-decides.
+Writes the table of benchmarks/LIFE.md to stdout.  With --out every life becomes a line of
+lives.jsonl there as soon as it has ended, and those that are there already are not lived
+again: a run that was stopped goes on, and more seeds can be added.  In the end life-table.md
+and life.svg stand beside it.  The same seed gives the same life, whoever decides.
 """
 
 from __future__ import annotations
@@ -14,8 +11,9 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
+from functools import partial
 from pathlib import Path
 
 from benchmarks.life.life import Outcome, live
@@ -27,24 +25,15 @@ from benchmarks.life.world import SCENARIOS
 
 def main(arguments: list[str] | None = None) -> int:
     """Run all lives, say what came of them."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seeds", type=int, default=4, help="lives of each scenario")
-    parser.add_argument("--first", type=int, default=0, help="number of the first life")
-    parser.add_argument("--requests", type=int, default=800, help="instances asked for in a life")
-    parser.add_argument("--only", default=",".join(SCENARIOS), help="scenarios: A,B,...")
-    parser.add_argument("--policies", default=",".join(POLICIES), help="policies: A,B,...")
-    parser.add_argument(
-        "--mend", action="store_true", help="balance after every failure and repair, too"
-    )
-    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="at a time")
-    parser.add_argument("--out", type=Path, help="keep lives, table and picture here")
-    options = parser.parse_args(arguments)
+    options = _parser().parse_args(arguments)
     jobs = [
         Job(scenario, policy, seed, options.requests, options.mend)
         for seed in range(options.first, options.first + options.seeds)
-        for scenario in options.only.split(",")
-        for policy in options.policies.split(",")
+        for scenario in options.only
+        for policy in options.policies
     ]
+    if options.out is not None:
+        options.out.mkdir(parents=True, exist_ok=True)
     records = Records(options.out and options.out / "lives.jsonl")
     missing = [job for job in jobs if job not in records]
     for job, outcome in zip(missing, _lived(missing, options.jobs)):
@@ -56,6 +45,59 @@ def main(arguments: list[str] | None = None) -> int:
         (options.out / "life-table.md").write_text(table(results), encoding="utf-8")
         (options.out / "life.svg").write_text(drawn(results), encoding="utf-8")
     return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    """The options, and what is said of them."""
+    parser = argparse.ArgumentParser(
+        "python -m benchmarks.life",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    number = partial(_whole, least=1)
+    parser.add_argument(
+        "--seeds", type=number, default=4, metavar="N", help="lives of each scenario (4)"
+    )
+    parser.add_argument(
+        "--first", type=_whole, default=0, metavar="N", help="number of the first life (0)"
+    )
+    parser.add_argument(
+        "--requests", type=number, default=800, metavar="N",
+        help="instances asked for in a life (800)",
+    )  # fmt: skip
+    for option, known in (("--only", SCENARIOS), ("--policies", POLICIES)):
+        parser.add_argument(
+            option, type=partial(_some_of, known), default=list(known), metavar="A,B,...",
+            help=f"only these: {', '.join(known)} (all)",
+        )  # fmt: skip
+    parser.add_argument(
+        "--mend", action="store_true", help="balance after every failure and repair, too"
+    )
+    cores = os.cpu_count() or 1
+    parser.add_argument(
+        "--jobs", type=number, default=cores, metavar="N", help=f"at a time (cores: {cores})"
+    )
+    parser.add_argument(
+        "--out", type=Path, metavar="FOLDER",
+        help="keep lives, table and picture here; it is made if there is none",
+    )  # fmt: skip
+    return parser
+
+
+def _whole(word: str, least: int = 0) -> int:
+    """A whole number."""
+    if not word.isdecimal() or int(word) < least:
+        raise argparse.ArgumentTypeError(f"{word!r} is no whole number from {least} on")
+    return int(word)
+
+
+def _some_of(known: Collection[str], words: str) -> list[str]:
+    """Names with commas between them; each once."""
+    names = list(dict.fromkeys(words.split(",")))
+    for name in names:
+        if name not in known:
+            raise argparse.ArgumentTypeError(f"{name!r} is none of {', '.join(known)}")
+    return names
 
 
 def _lived(jobs: Iterable[Job], at_a_time: int) -> Iterator[Outcome]:

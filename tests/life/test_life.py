@@ -7,6 +7,7 @@ from random import Random
 
 import pytest
 
+from benchmarks.life import trace
 from benchmarks.life.life import Outcome, live
 from benchmarks.life.policies import POLICIES
 from benchmarks.life.report import drawn, interval, table
@@ -27,17 +28,22 @@ def test_trace_of_a_seed_is_always_the_same_and_in_order() -> None:
 
 
 @pytest.mark.parametrize("scenario", ["drbd", "groups"])
-def test_life_repeated_has_the_same_outcome(scenario: str) -> None:
+def test_life_repeated_has_the_same_outcome(scenario: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """All is a function of scenario, policy and seed."""
+    monkeypatch.setattr(trace, "BALANCES", 2)
+    monkeypatch.setattr(trace, "FAILURES", 2)
     first, second = (live(SCENARIOS[scenario], POLICIES["no-worse"], 1, FEW) for _ in range(2))
     assert first == second
     assert first.asked == FEW
     assert 0 <= first.kept <= 1
 
 
-def test_life_in_which_nothing_fits_refuses_everything_large() -> None:
+def test_life_in_which_nothing_fits_refuses_everything_large(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """Instances larger than every node are refused, whoever decides, and nobody is lost."""
     small = SCENARIOS["shared"]._replace(memory=(1700,) * 3, load=5.0)
+    monkeypatch.setattr(trace, "BALANCES", 2)
     outcome = live(small, POLICIES["off"], 2, FEW)
     large = sum(e.memory >= 768 for e in trace_of(small, 2, FEW) if e.kind == ARRIVAL)
     assert outcome.refused == large == FEW

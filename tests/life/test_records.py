@@ -51,7 +51,7 @@ def test_records_of_lives_without_later_members_have_their_defaults(tmp_path: Pa
 def test_program_lives_only_what_is_missing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A second run with one more seed lives one more life; table and picture are of both."""
+    """A second run with one more seed lives one more; what is in the folder is of both."""
     lived: list[Job] = []
 
     def lives(job: Job) -> Outcome:
@@ -59,10 +59,30 @@ def test_program_lives_only_what_is_missing(
         return LIVED._replace(refused=job.seed)
 
     monkeypatch.setattr(program, "_live", lives)
-    words = ["--only=shared", "--policies=no-new", "--requests=10", "--jobs=1", f"--out={tmp_path}"]
+    out = tmp_path / "not" / "there"
+    words = ["--only=shared", "--policies=no-new", "--requests=10", "--jobs=1", f"--out={out}"]
     assert program.main(["--seeds=1", *words]) == 0
     assert program.main(["--seeds=2", *words]) == 0
     assert [job.seed for job in lived] == [0, 1]
     assert "| shared | no-new | 800 | 0.5 |" in capsys.readouterr().out
-    assert "| shared | no-new | 800 | 0.5 |" in (tmp_path / "life-table.md").read_text()
-    assert (tmp_path / "life.svg").read_text().count("<circle") == 2
+    assert "| shared | no-new | 800 | 0.5 |" in (out / "life-table.md").read_text()
+    assert (out / "life.svg").read_text().count("<circle") == 2
+
+
+@pytest.mark.parametrize(
+    ("word", "told"),
+    [
+        ("--only=shard", "'shard' is none of drbd, shared, mixed, groups"),
+        ("--policies=no-new,", "'' is none of hail, strict, no-new"),
+        ("--seeds=0", "'0' is no whole number from 1 on"),
+        ("--first=-1", "'-1' is no whole number from 0 on"),
+    ],
+)
+def test_program_with_a_wrong_word_says_what_it_takes(
+    word: str, told: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Nothing is lived."""
+    with pytest.raises(SystemExit) as ended:
+        program.main([word])
+    assert ended.value.code == 2
+    assert told in capsys.readouterr().err

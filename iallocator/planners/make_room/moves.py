@@ -1,35 +1,39 @@
-"""Every move that may be worth a look: of one instance, or of all that must be on one node."""
+"""Every move that may be worth a look: of one instance, or of those who can only move at once."""
 
 from __future__ import annotations
 
 from itertools import islice, product
 
 from iallocator.model.columns import MEMORY
+from iallocator.model.moves import places_after
 from iallocator.planners.balance.move_kinds import KINDS, MoveRules
-from iallocator.planners.balance.unit_steps import kinds_to
 from iallocator.planners.eligible import movable
+from iallocator.planners.make_room.bound import Bound
 from iallocator.planners.plan import traffic
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from iallocator.model.instance import Instance
     from iallocator.placement.context import Context
     from iallocator.planners.balance.move_kinds import MoveKind
+    from iallocator.planners.make_room.bound import Unit
     from iallocator.planners.make_room.goal import Goal
     from iallocator.planners.make_room.room import Room
 
+    Way = tuple[Instance, MoveKind]
+    Kinds = tuple[MoveKind, ...]
     Part = tuple[Instance, MoveKind, int]
     """Who moves, how, and with which target."""
     Move = tuple[float, tuple[Part, ...]]
-    """MiB that are copied, and the parts: several for those that must be on one node."""
+    """MiB that are copied, and the parts: several for those that are bound to each other."""
     Ways = tuple[float, Iterator[tuple[Part, ...]]]
 
 __all__ = ["Moves"]
 
-FEW = 3
-"""Of a larger unit each member moves in its cheapest way only."""
+FEW = 4
+"""Of a larger unit all members move in the same way only."""
 
 
 class Moves:
@@ -40,8 +44,7 @@ class Moves:
     movable:
         Who may be moved: not those that the request is about.
     complete:
-        Whether there are no others.  Units that a failure domain binds to each other do not
-        move all at once, and of large ones not every way is tried.
+        Whether there are no others: see `Bound.whole`; of large units not every way is tried.
     """
 
     def __init__(self, context: Context, goal: Goal, room: Room) -> None:
@@ -49,10 +52,9 @@ class Moves:
         self._goal = goal
         self._room = room
         self._rules = MoveRules()
-        relations = context.bonds.relations
-        self.complete = relations is None or not relations.wide_units()
         self.movable = self._movers()
-        self._units, self._in_unit = self._units_of(self.movable)
+        self._bound = Bound(context, self.movable)
+        self.complete = self._bound.whole
 
     def _movers(self) -> list[Instance]:
         """Who may be moved: not those that the request is about."""
@@ -67,25 +69,6 @@ class Moves:
             if not one.forthcoming
         ]
 
-    def _units_of(self, movers: Sequence[Instance]) -> tuple[list[list[Instance]], frozenset[str]]:
-        """Those who can only move together, and their names; not those who cannot at all.
-
-        Who has lost the others already may join them, like anybody else.
-        """
-        relations, where = self._context.bonds.relations, self._context.state.where
-        units = {} if relations is None else relations.units()
-        known = {one.name: one for one in movers}
-        found: dict[tuple[str, ...], list[Instance]] = {}
-        bound: set[str] = set()
-        for one in movers:
-            names = tuple(sorted(name for name in units.get(one.name, ()) if name in where))
-            homes = {where[name][0] for name in names}
-            if len(names) > 1 and len(homes) == 1:
-                bound.add(one.name)
-                if all(name in known for name in names):
-                    found[names] = [known[name] for name in names]
-        return list(found.values()), frozenset(bound)
-
     def up_to(self, depth: int, width: int | None = None) -> Iterator[Move]:
         """Every move that may be worth a look, of one or of units of at most `depth`.
 
@@ -99,9 +82,8 @@ class Moves:
             key=lambda i: -self._context.state.columns[MEMORY][i],
         )
         ways = [way for one in self.movable for way in self._single(one, depth, order)]
-        for unit in self._units:
-            if len(unit) <= depth:
-                ways += self._together(unit, depth, order)
+        for unit in self._bound.units:
+            ways += self._at_once(unit, depth, order)
         for price, found in sorted(ways, key=_price):
             for parts in islice(found, width):
                 yield price, parts
@@ -111,12 +93,18 @@ class Moves:
         if depth == 1 and not self._room.helped([instance]):
             return
         present = self._context.state.where[instance.name]
-        drbd, bound = len(present) > 1, instance.name in self._in_unit
-        for kind in KINDS:
-            if kind.drbd != drbd or (bound and kind.letters != ("r",)):
+        for kind in self._kinds(instance):
+            if instance.name in self._bound.pinned and kind.letters != ("r",):
                 continue
             targets = self._targets(present, order) if kind.targeted else iter(present[:1])
             yield traffic(instance, kind.letters), _each(instance, kind, targets)
+
+    def _kinds(self, instance: Instance) -> list[MoveKind]:
+        """How `instance` may move from where it is."""
+        nodes, present = self._context.cluster.nodes, self._context.state.where[instance.name]
+        ends = nodes[present[0]], nodes[present[-1]]
+        drbd = len(present) > 1
+        return [kind for kind in KINDS if kind.drbd == drbd and self._rules.allows_of(kind, *ends)]
 
     def _targets(self, present: Sequence[int], order: Sequence[int]) -> Iterator[int]:
         """The other nodes of the group that anybody may come to."""
@@ -128,29 +116,63 @@ class Moves:
         """Whether anybody may come to `target`."""
         return self._context.cluster.nodes[target].online and target not in self._goal.left
 
-    def _together(
-        self, unit: Sequence[Instance], depth: int, order: Sequence[int]
-    ) -> Iterator[Ways]:
-        """The ways of a unit to another node, by what they cost."""
-        home = self._context.state.where[unit[0].name][:1]
-        if depth == len(unit) and not self._room.helped(unit):
+    def _at_once(self, unit: Unit, depth: int, order: Sequence[int]) -> Iterator[Ways]:
+        """The ways of those who move at once, by what they cost."""
+        members = [one for some in unit for one in some]
+        if len(members) > depth or (depth == len(members) and not self._room.helped(members)):
             return
-        for target in self._targets(home, order):
-            ways = [self._kinds(one, target) for one in unit]
-            if len(unit) > FEW and any(len(kinds) > 1 for kinds in ways):
-                ways = [kinds[:1] for kinds in ways]
-                self.complete = False
-            for kinds in product(*ways):
-                price = sum(traffic(one, kind.letters) for one, kind in zip(unit, kinds))
-                parts = tuple((one, kind, target) for one, kind in zip(unit, kinds))
-                yield price, iter((parts,))
+        kinds = [[k for k in self._kinds(one) if k.letters != ("r",)] for one in members]
+        if len(members) > FEW and max(map(len, kinds)) > 1:
+            self.complete = False
+            chosen: Iterable[Kinds] = [k for k in zip(*kinds) if len(set(k)) == 1]
+        else:
+            chosen = product(*kinds)
+        for some in chosen:
+            price = sum(traffic(one, kind.letters) for one, kind in zip(members, some))
+            yield price, self._choices(unit, tuple(zip(members, some)), order, ())
 
-    def _kinds(self, instance: Instance, target: int) -> list[MoveKind]:
-        """How `instance` can get `target` as its primary, cheapest first."""
-        return sorted(
-            kinds_to(self._context.state, instance, target, self._rules),
-            key=lambda kind: traffic(instance, kind.letters),
+    def _choices(
+        self, unit: Unit, ways: Sequence[Way], order: Sequence[int], parts: Sequence[Part]
+    ) -> Iterator[tuple[Part, ...]]:
+        """Every choice of targets, `parts` made already, after which those bound may be there."""
+        if len(parts) == len(ways):
+            yield tuple(parts)
+            return
+        instance, kind = ways[len(parts)]
+        present = self._context.state.where[instance.name]
+        join = self._to_join(unit, instance, parts)
+        targets: Iterable[int] = self._targets(present, order) if kind.targeted else present[:1]
+        if join is not None and kind.letters[-1] != "r" and kind.targeted:
+            targets = [join] if join not in present else []
+        for target in targets:
+            home = self._home((instance, kind, target))
+            fits = join == home if join is not None else self._suits(unit, instance, home, parts)
+            if fits:
+                yield from self._choices(unit, ways, order, (*parts, (instance, kind, target)))
+
+    def _to_join(self, unit: Unit, instance: Instance, parts: Sequence[Part]) -> int | None:
+        """Where those are taken that must be on one node with `instance`; None: nowhere yet."""
+        mates = next(some for some in unit if instance in some)
+        return next((self._home(part) for part in parts if part[0] in mates), None)
+
+    def _suits(self, unit: Unit, instance: Instance, home: int, parts: Sequence[Part]) -> bool:
+        """Whether `instance` may be on `home` with the others there; of several units only abroad.
+
+        Who stays in its failure domain can move alone.
+        """
+        if len(unit) > 1 and not self._bound.crosses(
+            self._context.state.where[instance.name][0], home
+        ):
+            return False
+        return not any(
+            self._bound.part(instance.name, home, part[0].name, self._home(part)) for part in parts
         )
+
+    def _home(self, part: Part) -> int:
+        """The primary after a move."""
+        instance, kind, target = part
+        present = self._context.state.where[instance.name]
+        return places_after(present, kind.steps(present, target))[0]
 
 
 def _each(instance: Instance, kind: MoveKind, targets: Iterator[int]) -> Iterator[tuple[Part, ...]]:

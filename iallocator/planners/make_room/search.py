@@ -1,7 +1,7 @@
 """The fewest moves, of those the least traffic, of those the lowest score, to reach a goal.
 
 Moves are tried one, two, three deep; each must be legal as things are after those before it:
-limits, bonds, pools, N+1.  Those that must be on one node move as one, each a move.  Where no
+limits, bonds, pools, N+1.  Those that can only move at once do so, each a move.  Where no
 order of moves is left untried, what is found is proved to be the fewest, and that nothing is
 found is a proof, too.  Scores are compared as far as a little more work goes.
 """
@@ -13,6 +13,7 @@ from iallocator.model.moves import places_after
 from iallocator.planners.make_room.moves import Moves
 from iallocator.planners.make_room.room import Room
 from iallocator.planners.plan import PlannedMove, traffic
+from iallocator.planners.survival import Survival, mode_of
 from iallocator.scoring.state_score import score_of
 
 TYPE_CHECKING = False
@@ -166,7 +167,8 @@ class RoomSearch:
                 break
             self._put(instance, before, after)
             made += 1
-        if made == len(ways) and all(self._legal(*way) for way in ways):
+        legal = made == len(ways) and all(self._legal(*way) for way in ways)
+        if legal and (len(ways) == 1 or self._survived(ways)):
             self._go_on(parts, ways, depth - len(parts), copied)
         for instance, before, _, after in reversed(ways[:made]):
             self._put(instance, after, before)
@@ -212,6 +214,24 @@ class RoomSearch:
             return self._context.evaluator(group).refusal(instance, before, after) is None
         finally:
             self._put(instance, before, after)
+
+    def _survived(self, ways: Sequence[Way]) -> bool:
+        """Whether N+1 is kept by those who have moved at once: each alone is judged with the rest.
+
+        Who flees from nodes that are not online may break it.
+        """
+        context = self._context
+        state, nodes = context.state, context.cluster.nodes
+        if not any(nodes[before[0]].online for _, before, *_ in ways):
+            return True
+        group = nodes[ways[0][1][0]].group
+        mode = mode_of(context.settings, group)
+        for instance, before, _, after in reversed(ways):
+            self._put(instance, after, before)
+        survival = Survival(state, group, mode, context.bonds.relations)
+        for instance, before, _, after in ways:
+            self._put(instance, before, after)
+        return not survival.lost(state)
 
     def _put(self, instance: Instance, before: Nodes, after: Nodes) -> None:
         self._context.state.remove(instance, before)

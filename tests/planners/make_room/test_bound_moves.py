@@ -179,3 +179,67 @@ def test_request_fits_where_the_plan_ends_in_every_mode(
         then = cluster(4, memory=6500, instances=instances) | {"request": document["request"]}
         assert json.loads(answer(as_bytes(then), [f"--n1={n1}"]))["success"]
     assert made or n1 == "strict"
+
+
+def test_mirrored_unit_moves_by_the_cheapest_ways_of_its_members(
+    tmp_path: Path, capsys: Output
+) -> None:
+    """Both fail over; one leaves its mirror where it was, or node1 could not take them back."""
+    unit = {"tags": ["iallocator:colocate:must:u"]}
+    instances = {
+        "a": instance("node1", "node3", memory=1000, **unit),
+        "b": instance("node1", "node3", memory=2000, **unit),
+        "c": instance("node2", memory=3000), "d": instance("node3", memory=3000),
+    }  # fmt: skip
+    document = allocate(cluster(3, instances=instances), memory=6500, disk_template="rbd")
+    plan = planned(tmp_path, capsys, document, "--n1=off")
+    assert [(move["instance"], move["move"], move["copied_mib"]) for move in plan["moves"]] == [
+        ("a", "f", 1000), ("b", "f r:node2", 3152),
+    ]  # fmt: skip
+
+
+def test_those_bound_by_a_rack_leave_it_at_once(tmp_path: Path, capsys: Output) -> None:
+    """One alone would be parted from the other; within its rack no node has room for it."""
+    rack = {"tags": ["iallocator:colocate:must:u:rack"], "disk_template": "rbd"}
+    instances = {
+        "a": instance("node1", memory=2000, **rack), "b": instance("node2", memory=2000, **rack),
+        "c": instance("node2", memory=4500), "d": instance("node3", memory=4000),
+        "e": instance("node4", memory=4000),
+    }  # fmt: skip
+    racks = {f"node{k}": {"tags": [f"rack:{(k + 1) // 2}"]} for k in (1, 2, 3, 4)}
+    document = allocate(
+        cluster(4, instances=instances, changes=racks), memory=7000, disk_template="rbd"
+    )
+    plan = planned(tmp_path, capsys, document, "--n1=off")
+    assert [(move["instance"], move["unit"]) for move in plan["moves"]] == [
+        ("a", ["a", "b"]), ("b", ["a", "b"]),
+    ]  # fmt: skip
+    assert {node for move in plan["moves"] for node in move["to"]} <= {"node3", "node4"}
+    nothing = planned(tmp_path, capsys, document, "--n1=off", "--make-room=1")
+    assert nothing["reason"] == "room is not made by 1 move of others"
+
+
+def test_unit_that_would_cost_a_survivor_waits_for_the_room(tmp_path: Path, capsys: Output) -> None:
+    """If node3 fails only node2 can take e: d leaves that before a and b come there, not after.
+
+    Each of a and b takes the room of e, so that neither alone says who is to blame.
+    """
+    pool = [POOL]
+    unit = {"tags": [POOL, "iallocator:colocate:must:u"], "disk_template": "rbd"}
+    instances = {
+        "a": instance("node1", memory=1000, **unit), "b": instance("node1", memory=1000, **unit),
+        "d": instance("node2", memory=2500, disk_template="rbd"),
+        "q": instance("node2", memory=4000, disk_template="rbd", tags=pool),
+        "e": instance("node3", memory=5000, disk_template="rbd", tags=pool),
+    }  # fmt: skip
+    free = {"node1": 2900, "node2": 5900, "node3": 500, "node4": 3000}
+    used = {"node1": 2000, "node2": 6500, "node3": 5000, "node4": 0}
+    changes: dict[str, Json] = {
+        name: {"free_memory": free[name], "total_memory": free[name] + used[name], "tags": pool}
+        for name in free
+    }
+    changes["node4"]["tags"] = []
+    document = cluster(4, instances=instances, changes=changes)
+    document = allocate(document, memory=4000, disk_template="rbd", restrict=["node1"])
+    plan = planned(tmp_path, capsys, document, "--n1=no-new")
+    assert [move["instance"] for move in plan["moves"]] == ["d", "a", "b"]
