@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from iallocator.limits.node import ALL_LIMITS, PRIMARY, SECONDARY, checks_for
 from iallocator.planners.power_state import Switched
-from iallocator.planners.survival import Survival, mode_of
+from iallocator.planners.survival import CAME, LEFT, MOVED, Survival, mode_of
 from iallocator.transition.execution import view_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
+    from iallocator.model.cluster import Group
     from iallocator.model.instance import Instance
     from iallocator.model.state import State
     from iallocator.planners.plan_limits import PlanLimits
@@ -154,6 +155,22 @@ class Outcome:
         found: dict[int, str] = {}
         with Switched(state.cluster, off=self._limits.leaving, on=self._limits.coming):
             for survival in self._survivals:
-                for index in survival.lost(state):
+                change = self._change(state, survival.group)
+                lost = set(survival.lost(state, change)) - self._limits.hopeless
+                for index in sorted(lost):
                     found[index] = f"the failure of {self._nodes[index].name} would not be survived"
+        return found
+
+    def _change(self, state: State, group: Group) -> int:
+        """What the plan did to a group: LEFT, MOVED or CAME."""
+        if not self._limits.leaving.isdisjoint(group.nodes):
+            return MOVED
+        found = LEFT
+        for name, before in self._before.items():
+            after = state.where.get(name, ())
+            if after == before or not after or self._nodes[after[0]].group is not group:
+                continue
+            if not before or self._nodes[before[0]].group is not group:
+                return CAME
+            found = MOVED
         return found

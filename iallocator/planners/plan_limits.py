@@ -27,6 +27,8 @@ class PlanLimits:
         Whether instances may change their group.
     leaving, coming:
         Indices of nodes that are empty and off in the end, and that are powered on at first.
+    hopeless:
+        Indices of nodes whose failure is lost whatever the plan does; ``strict`` forgives it.
     left_out:
         Names of instances that do not run in the end, wherever they are: nothing is judged
         by them.
@@ -38,8 +40,8 @@ class PlanLimits:
     """
 
     __slots__ = (
-        "between_groups", "coming", "leaving", "left_out", "min_disk", "relations", "returns",
-        "settings",
+        "between_groups", "coming", "hopeless", "leaving", "left_out", "min_disk", "relations",
+        "returns", "settings",
     )  # fmt: skip
 
     def __init__(
@@ -50,6 +52,7 @@ class PlanLimits:
         between_groups: bool = False,
         leaving: Collection[int] = (),
         coming: Collection[int] = (),
+        hopeless: Collection[int] = (),
         left_out: Collection[str] = (),
         min_disk: float = 0.0,
         returns: bool = False,
@@ -59,6 +62,7 @@ class PlanLimits:
         self.between_groups = between_groups
         self.leaving = frozenset(leaving)
         self.coming = frozenset(coming)
+        self.hopeless = frozenset(hopeless)
         self.left_out = left_out
         self.min_disk = min_disk
         self.returns = returns

@@ -64,6 +64,8 @@ class PlanResult:
         What a person should know besides.
     new_instances:
         Those that the plan creates.
+    hopeless:
+        Indices of nodes whose failure is lost whatever the plan does, where ``strict`` holds.
     between_groups:
         Whether instances may change their group.
     in_turn:
@@ -84,6 +86,7 @@ class PlanResult:
         self.demands = demands
         self.remarks: list[str] = []
         self.new_instances: Sequence[Instance] = ()
+        self.hopeless: Collection[int] = ()
         self._transition: Transition | None = None
 
     @property

@@ -21,7 +21,11 @@ if TYPE_CHECKING:
     from iallocator.n1.loss.part import Loss
     from iallocator.options.settings import Settings
 
-__all__ = ["FailureGuard", "Survival", "doomed", "mode_of"]
+__all__ = ["CAME", "LEFT", "MOVED", "FailureGuard", "Survival", "doomed", "mode_of"]
+
+LEFT, MOVED, CAME = range(3)
+"""What a plan does to a group: somebody only leaves it; somebody moves within it; somebody comes
+from another group, or is created."""
 
 LENIENT = ("no-new", "no-worse")
 """The modes whose simulation offers online nodes only; any other is judged as the first."""
@@ -56,9 +60,10 @@ class Survival:
 
     ``no-worse``: those that could be survived before it, and no other may lose more than
     before, by exact search.  ``no-new``: those of the online nodes that could be survived
-    before it; none where only one node is online, which nobody could take over from.
-    ``strict``: those of all nodes that are online in the end.  ``off``: none.  Nodes that the
-    plan powers down or on are judged as they are when one asks.
+    before it; where only one node is online, which nobody could take over from, only if somebody
+    comes from elsewhere.  ``strict``: those of all nodes that are online in the end, but where
+    instances only leave, which is no reason to ask for more than ``no-new``.  ``off``: none.
+    Nodes that the plan powers down or on are judged as they are when one asks.
 
     Attributes
     ----------
@@ -66,7 +71,7 @@ class Survival:
         The online nodes whose failure could be survived at the beginning.
     """
 
-    __slots__ = ("_losses", "_mode", "group", "relations", "saved")
+    __slots__ = ("_alone", "_losses", "_mode", "group", "relations", "saved")
 
     def __init__(
         self, state: State, group: Group, mode: str, relations: Relations | None = None
@@ -75,8 +80,11 @@ class Survival:
         self.group = group
         self._mode = mode
         self.saved: frozenset[int] = frozenset()
+        self._alone: frozenset[int] = frozenset()
         self._losses: dict[int, Loss] = {}
         online = self.online(state)
+        if mode != "off" and len(online) == 1:
+            self._alone = frozenset(online).difference(self.doomed(state, online))
         if mode != "off" and len(online) > 1:
             lost = self.doomed(state, online)
             self.saved = frozenset(online).difference(lost)
@@ -102,12 +110,16 @@ class Survival:
         """Those of `failing` whose failure could not be survived as `state` is."""
         return not_survived(state, self.group, self.rules, failing)
 
-    def lost(self, state: State) -> list[int]:
-        """The nodes whose failure should be survivable in `state`, and is not; or loses more."""
-        if self.strict:
+    def lost(self, state: State, change: int = MOVED) -> list[int]:
+        """The nodes whose failure should be survivable in `state`, and is not; or loses more.
+
+        `change`: what the plan did to the group.
+        """
+        if self.strict and change != LEFT:
             return self.doomed(state, self.online(state))
-        saved = [index for index in self.online(state) if index in self.saved]
-        return self.doomed(state, saved) + self.worse(state)
+        saved = self.saved | self._alone if change == CAME else self.saved
+        kept = [index for index in self.online(state) if index in saved]
+        return self.doomed(state, kept) + self.worse(state)
 
     def worse(self, state: State) -> list[int]:
         """The nodes whose failure was lost at the beginning, and loses more in `state`."""

@@ -218,3 +218,26 @@ def test_place_leaves_a_dead_mirror_where_no_other_node_takes_it(
     assert [(move["move"], move["to"]) for move in plan["moves"]] == [("f", ["node1", "node2"])]
     plan = place(cluster(3, instances={"a": instances["a"]}, changes=down), kind, option)
     assert [move["to"] for move in plan["moves"]] == [["node1", "node3"]]
+
+
+def test_group_of_one_node_takes_nothing_new_that_its_failure_would_lose(place: Any) -> None:
+    """As in an allocation; where nobody could take over, the new one goes to another group."""
+    document = cluster({"pair": 2, "single": 1}, instances={})
+    for name in ("node1", "node2"):
+        document["nodes"][name] |= {"total_memory": 4096, "free_memory": 4096}
+    document = allocate(document, disk_template="rbd", memory=1024)
+    assert place(document, "balanced", "--n1=off")["placement"] == {"new": "node3"}
+    assert place(document, "balanced")["placement"] == {"new": "node1"}
+    assert place(document, "balanced", "--n1=strict")["placement"] == {"new": "node1"}
+
+
+def test_strict_does_not_stop_for_a_failure_that_is_lost_anyway(place: Any, capsys: Any) -> None:
+    """Two plain ones too large for the other node: nobody else is stopped because of them."""
+    pinned = {f"p{k}": instance(f"node{k}", memory=5000) for k in (1, 2)}
+    others = {f"i{k}": instance("node4", disk_template="rbd") for k in (1, 2)}
+    here = {"i0": instance("node1", disk_template="rbd")}
+    found = place(
+        cluster({"a": 2, "b": 2}, instances=pinned | here | others), "balanced", "--n1=strict"
+    )
+    assert None not in found["placement"].values()
+    assert found["placement"]["i1"] != found["placement"]["i2"]

@@ -10,6 +10,7 @@ import pytest
 from iallocator.cli import main
 from iallocator.placement.evaluator import Evaluator
 from iallocator.placement.verdict.verdict import Verdicts
+from iallocator.planners.place.planned_place import PlannedPlace
 from iallocator.planners.place.survival import Survival
 from tests import builders
 from tests.constraints.worlds import random_document
@@ -31,11 +32,11 @@ def test_place_without_what_is_kept_finds_the_same(
     kept = main(command), capsys.readouterr().out
     judge, asked = Survival.judge, 0
 
-    def forgetful(self: Survival, node: int) -> object:
+    def forgetful(self: Survival, node: int, place: PlannedPlace) -> object:
         nonlocal asked
         asked += 1
         self._known.clear()
-        return judge(self, node)
+        return judge(self, node, place)
 
     def verdicts(one: Evaluator) -> Verdicts:
         return Verdicts(one._working, one.group, one.motions, one.rules, one.scope.nodes)

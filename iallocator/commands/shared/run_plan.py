@@ -230,6 +230,7 @@ def _limits(done: PlanResult, settings: options.Settings, min_disk: float) -> Pl
         between_groups=done.between_groups,
         leaving=done.leaving,
         coming=done.coming,
+        hopeless=done.hopeless,
         left_out=done.left_out,
         min_disk=min_disk,
         returns=done.returns,

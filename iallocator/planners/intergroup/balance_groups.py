@@ -129,8 +129,8 @@ class _Balancing:
         for name in single:
             unit = units.get(name, (name,))
             if all(other in single for other in unit):
-                first = min(unit, key=list(single).index)
-                items.setdefault(first, _Item([single[other] for other in unit]))
+                item = _Item([one for other, one in single.items() if other in unit])
+                items.setdefault(item.name, item)
         return items
 
     def run(self) -> str:

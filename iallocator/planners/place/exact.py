@@ -231,5 +231,5 @@ def _possible(one: SchedulingPass, place: PlannedPlace, nodes: Nodes) -> bool:
     refusal = one.openings.refusal
     if refusal(place, nodes[:1]) or (len(nodes) > 1 and refusal(place, nodes)):
         return False
-    judge = one.survival.judge(nodes[0])
+    judge = one.survival.judge(nodes[0], place)
     return judge is None or judge.accepts(place.instance, nodes)

@@ -149,8 +149,10 @@ def place_anew(
     names = [i.name for i in (*instances, *new)]
     demands = context.bonds.demands()
     try:
-        places = _chosen(context, strategy, instances, wanted, tell)
+        chosen = place_cluster(context, strategy, instances, wanted, tell)
+        places = _with_broken(context, chosen.in_order)
         done = PlaceResult(strategy, before, places, names, new, demands)
+        done.hopeless = chosen.survival.hopeless
     except KeyboardInterrupt as stop:
         why = why_stopped(stop)
         places = [_staying(before, instance, why) for instance in (*instances, *new)]
@@ -158,23 +160,23 @@ def place_anew(
         done.plan.end(stop)
     if context.alarm.over():
         done.plan.reason = TIME_IS_UP
-    done.remarks = context.remarks
+    done.remarks = [*context.remarks, *_lost_anyway(done)]
     return done
 
 
-def _chosen(
-    context: Context,
-    strategy: str,
-    instances: Sequence[Instance],
-    wanted: Sequence[Allocate],
-    tell: Callable[[int, int], None],
-) -> list[PlannedPlace]:
+def _with_broken(context: Context, places: list[PlannedPlace]) -> list[PlannedPlace]:
     """The places, and what is broken there; that is not known of what came late."""
-    places = place_cluster(context, strategy, instances, wanted, tell)
     for place in places:
         if place.node is not None and not context.alarm.over():
             place.broken = context.bonds.broken(place.instance, place.node)
     return places
+
+
+def _lost_anyway(done: PlaceResult) -> list[str]:
+    """What ``strict`` does not count, for people."""
+    names = [done.cluster.nodes[index].name for index in sorted(done.hopeless)]
+    told = "cannot be survived, wherever instances go"
+    return [f"the failure of {', '.join(names)} {told}"] if names else []
 
 
 def _staying(before: State, instance: Instance, why: str) -> PlannedPlace:

@@ -92,6 +92,7 @@ class SchedulingPass:
         for instance in instances:
             if not self.stuck(instance):
                 state.remove(instance, state.where[instance.name])
+        self.survival.forgive()
         with state.trial():
             for instance in instances:
                 if instance.name in state.where:
@@ -312,7 +313,7 @@ class SchedulingPass:
             unit, position, possible, home, self._costs(unit.members[position:], possible),
         )  # fmt: skip
         for index in choice.ranked:
-            judge = self.survival.judge(index)
+            judge = self.survival.judge(index, place)
             for pair in self._pairs(place, index, unhurried):
                 if judge is None or judge.accepts(place.instance, pair):
                     place.why = _reason(choice, index)

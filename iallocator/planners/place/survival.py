@@ -8,6 +8,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from iallocator.n1.loss.part import Loss
     from iallocator.placement.context import Context
+    from iallocator.planners.place.planned_place import PlannedPlace
 
 __all__ = ["Survival"]
 
@@ -16,8 +17,14 @@ class Survival:
     """Which placements keep global N+1, by the settings of their group.
 
     With ``no-new`` what counts as survivable before is how the cluster was at first, with
-    ``no-worse`` what was lost then.  In a
-    group with less than two online nodes nothing could be survived, and nothing is asked.
+    ``no-worse`` what was lost then; with ``strict`` every failure counts but those that are lost by
+    what stays where it is.  In a group with less than two online nodes nothing could be survived:
+    of who is there already nothing is asked.
+
+    Attributes
+    ----------
+    hopeless:
+        The nodes whose failure is lost by what stays where it is, where ``strict`` holds.
     """
 
     def __init__(self, context: Context) -> None:
@@ -26,7 +33,9 @@ class Survival:
         self._survived: dict[int, bool] = {}
         self._losses: dict[int, Loss] = {}
         self._known: dict[str, N1Cache] = {}
-        modes = {context.settings_of(group).n1 for group in context.cluster.groups}
+        self.hopeless: frozenset[int] = frozenset()
+        self._modes = {group: context.settings_of(group).n1 for group in context.cluster.groups}
+        modes = self._modes.values()
         nodes = [node.index for node in context.cluster.nodes if node.online]
         self._online = {
             group: sum(context.cluster.nodes[index].online for index in group.nodes)
@@ -40,14 +49,25 @@ class Survival:
             check = context.judge(self._scope, context.rules("no-worse"))
             self._losses = check.losses(nodes)
 
-    def judge(self, node: int) -> N1Check | None:
-        """The judge of placements in the group of `node` as the state is now; None: no N+1."""
-        context, nodes = self._context, self._context.cluster.nodes
-        group = nodes[node].group
-        rules = context.rules(context.settings_of(group).n1)
-        if rules.mode == "off" or self._online[group] < 2:
+    def forgive(self) -> None:
+        """Look for hopeless nodes, now that only what stays where it is stands on the state."""
+        cluster = self._context.cluster
+        strict = [group for group, mode in self._modes.items() if mode == "strict"]
+        if strict:
+            nodes = [i for group in strict for i in group.nodes if cluster.nodes[i].online]
+            check = self._context.judge(self._scope, self._context.rules("no-new"))
+            alone = (i for i in nodes if self._online[cluster.nodes[i].group] < 2)
+            self.hopeless = frozenset(nodes).difference(check.survivable(nodes)).union(alone)
+
+    def judge(self, node: int, place: PlannedPlace) -> N1Check | None:
+        """The judge of who comes to `node`, as the state is now; None: no N+1."""
+        context = self._context
+        group = context.cluster.nodes[node].group
+        mode = self._modes[group]
+        if mode == "off" or (self._online[group] < 2 and place.before):
             return None
-        survived = dict(self._survived) if rules.mode == "no-new" else {}
+        rules = context.rules("no-new" if mode == "strict" else mode)
+        survived = self._protected(mode, new=not place.before)
         losses = dict(self._losses) if rules.exact else None
         # what a node's failure asks for is kept until the node changes; in a trial nothing says so
         state = context.state
@@ -61,3 +81,14 @@ class Survival:
             survived=survived,
             losses=losses,
         )
+
+    def _protected(self, mode: str, new: bool) -> dict[int, bool]:
+        """Node → whether its failure has to be survived; {}: as things are when one asks.
+
+        Who is `new` comes to no group where a failure cannot be survived, as in an allocation.
+        """
+        if mode == "strict":
+            nodes = self._context.cluster.nodes
+            forgiven = () if new else self.hopeless
+            return {node.index: node.index not in forgiven for node in nodes if node.online}
+        return dict(self._survived) if mode == "no-new" else {}

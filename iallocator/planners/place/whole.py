@@ -11,7 +11,6 @@ if TYPE_CHECKING:
 
     from iallocator.model.instance import Instance
     from iallocator.placement.context import Context
-    from iallocator.planners.place.planned_place import PlannedPlace
     from iallocator.requests import Allocate
 
 __all__ = ["place_cluster"]
@@ -25,11 +24,11 @@ def place_cluster(
     instances: Sequence[Instance],
     wanted: Sequence[Allocate],
     tell: Callable[[int, int], None] = lambda done, total: None,
-) -> list[PlannedPlace]:
+) -> SchedulingPass:
     """Place `instances` of the cluster, in their order, and then the new ones in `wanted`.
 
     Where they are now is taken from the state of `context`, on which they are in their new
-    places afterwards.  The answer is in the order in which they chose.  The disks of what is
+    places afterwards.  The answer is the pass that gave them their places.  The disks of what is
     left out stay where they are: all choose again until these are counted.  What is tagged
     to keep running is never left out; where it would be, it stays where it is, and the
     others have to do with the rest.  Once time is up, the state may be anything.
@@ -56,16 +55,16 @@ def place_cluster(
     if one.left_out and context.settings.searches:
         found = _searched(one, lambda: SchedulingPass(context, strategy, instances, wanted))
         if found is not None:
-            return found.in_order
+            return found
         if context.alarm.over() and not _wrongly_stopped(one):
-            return one.in_order
+            return one
         one = tried(())
     kept: set[str] = set()
     while stopped := _wrongly_stopped(one):
         kept |= stopped
         one.take_back()
         one = tried(kept)
-    return one.in_order
+    return one
 
 
 def _searched(one: SchedulingPass, again: Callable[[], SchedulingPass]) -> SchedulingPass | None:

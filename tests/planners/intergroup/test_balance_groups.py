@@ -125,3 +125,33 @@ def test_balance_groups_needs_external_storage(tmp_path: Path, capsys: Capture) 
     document = cluster({"a": 2, "b": 2}, instances={"d": instance("node1", "node2")})
     plan = plan_of("balance-groups", document, tmp_path, capsys)
     assert plan["reason"] == "no two groups share external storage"
+
+
+def test_group_that_must_survive_everything_may_be_left(tmp_path: Path, capsys: Capture) -> None:
+    """Strict holds who comes or moves there; what a plain one loses anyway keeps nobody back."""
+    document = crowd(4, 0)
+    document["instances"] |= {"big": instance("node1", memory=7000)}
+    document["nodes"]["node1"]["free_memory"] -= 7000
+    for name in ("node1", "node2"):
+        document["nodes"][name] |= {"total_memory": 9000}
+    document["nodes"]["node2"]["free_memory"] = 6500
+    document["nodegroups"]["uuid-g0"]["tags"] = ["iallocator:n1:strict"]
+    assert plan_of("balance-groups", document, tmp_path, capsys)["moves"] != []
+
+
+def test_unit_whose_second_is_tied_to_others_first_is_moved(
+    tmp_path: Path, capsys: Capture
+) -> None:
+    """Which of those that must be together stands first in a rule makes no difference."""
+    document = crowd(4, 0)
+    for number, words in enumerate((["c:rack"], ["u"], ["c:rack", "u"], [])):
+        one = document["instances"][f"i0{number}"]
+        one["tags"] = [f"iallocator:colocate:must:{word}" for word in words]
+        one["nodes"] = ["node1"]
+    document["instances"]["i03"]["nodes"] = ["node2"]
+    for name, node in document["nodes"].items():
+        node["tags"] = ["rack:1"]
+        here = [i for i in document["instances"].values() if i["nodes"] == [name]]
+        node["free_memory"] = node["total_memory"] - 256 * len(here)
+    plan = plan_of("balance-groups", document, tmp_path, capsys)
+    assert {move["instance"] for move in plan["moves"]} == {"i01", "i02"}
