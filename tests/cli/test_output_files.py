@@ -59,6 +59,19 @@ def test_output_file_that_is_a_folder_is_told_before_anything_else(
     assert capsys.readouterr() == ("", f"iallocator: {tmp_path}: Is a directory\n")
 
 
+def test_snapshot_with_a_field_that_there_is_not_writes_nothing(
+    doc: str, tmp_path: Path, capsys: Capture
+) -> None:
+    """Neither to stdout nor into a folder: whoever pipes it would have half of what was asked."""
+    for words in (["snapshot"], ["snapshot", f"-d{tmp_path}"]):
+        assert main([*words, "--print-nodes=nope", doc]) == 2
+        out, err = capsys.readouterr()
+        assert "nodes" not in out
+        assert "preferred" not in out
+        assert err.startswith("iallocator: ")
+    assert not (tmp_path / "doc.data").exists()
+
+
 def test_output_file_on_a_full_device_leaves_the_plan_and_tells(doc: str, capsys: Capture) -> None:
     """What cannot be known before: the plan is whole, the status is 2."""
     assert main(["balance", "--json", "--print-commands=/dev/full", doc]) == 2

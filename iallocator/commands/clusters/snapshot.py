@@ -70,10 +70,10 @@ def run(settings: Settings, positional: Sequence[str]) -> int:
         _, source = next(_sources(settings, positional))
         if isinstance(source, IallocatorError):
             raise source
-        text = _written(source, settings)
+        text, lists = _written(source, settings), _lists(source, settings)
         with WholeOutput():
             sys.stdout.write(text)
-        _show_lists(source, settings)
+        tell(*lists)
         return 0
     return _write_all(settings, positional)
 
@@ -92,9 +92,10 @@ def _write_all(settings: Settings, positional: Sequence[str]) -> int:
             if name in seen:
                 raise UsageError(f"two clusters are called {name}")
             seen.add(name)
+            lists = _lists(source, settings)
             _save(name, source, settings)
             rows.append((name, *_figures(source)))
-            _show_lists(source, settings)
+            tell(*lists)
         except IallocatorError as error:
             failed = True
             tell(f"iallocator: {one_line(f'{name}: {error}')}")
@@ -199,14 +200,20 @@ def _figures(source: Source) -> tuple[str, ...]:
     )
 
 
-def _show_lists(source: Source, settings: Settings) -> None:
-    """What was read, and the lists that are asked for, on stderr."""
+def _lists(source: Source, settings: Settings) -> list[str]:
+    """What was read, and the lists that are asked for: for stderr.
+
+    Raises
+    ------
+    UsageError
+        If there is no such field.
+    """
     from iallocator.engine import summary
     from iallocator.model.state import State
 
-    if settings.verbose:
-        tell(summary(source.cluster))
+    lists = [summary(source.cluster)] if settings.verbose else []
     if settings.print_nodes is not None or settings.print_instances:
         from iallocator.render.states.before_after import lists_of
 
-        tell(*lists_of(State(source.cluster), settings, backwards=True))
+        lists += lists_of(State(source.cluster), settings, backwards=True)
+    return lists

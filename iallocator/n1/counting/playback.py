@@ -95,6 +95,8 @@ class Playback:
         with the instances ``coming[i]`` on their nodes beside what `state` holds; those on the
         node that fails are among what leaves already.
         """
+        if not failing:  # there may be no node at all that could
+            return []
         self._renew()
         size = max(1, CELLS // len(self._scope))
         found: list[bool] = []
