@@ -17,7 +17,9 @@ if TYPE_CHECKING:
     from types import FrameType
     from typing import Any
 
-__all__ = ["BROKEN_OFF", "GRACE", "TIME_IS_UP", "Alarm", "TimeIsUp", "why_stopped"]
+__all__ = [
+    "BROKEN_OFF", "GRACE", "TIME_IS_UP", "Alarm", "TimeIsUp", "limit_reached", "why_stopped",
+]  # fmt: skip
 
 GRACE = 0.5
 """Seconds by which a convenient moment may come too late."""
@@ -43,6 +45,11 @@ class TimeIsUp(KeyboardInterrupt):
 def why_stopped(stop: KeyboardInterrupt) -> str:
     """The reason why a plan ends, in words."""
     return TIME_IS_UP if isinstance(stop, TimeIsUp) else BROKEN_OFF
+
+
+def limit_reached(seconds: float) -> str:
+    """What to tell of a time limit of so many seconds that ended something."""
+    return f"the time limit of {seconds:g} s was reached (--time-limit)"
 
 
 class Alarm:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from iallocator.deadline import GRACE, TIME_IS_UP, Alarm, TimeIsUp
+from iallocator.deadline import GRACE, TIME_IS_UP, Alarm, TimeIsUp, limit_reached
 from iallocator.handlers import handler_for
 from iallocator.placement.context import Context
 from iallocator.reply import Reply, warnings_beyond
@@ -145,6 +145,8 @@ def _decided(
             context.remarks.append(f"Warning: {text}")
     if context.effort.undecided:
         reply.info += f"; {_undecided(context)}"
+    if alarm.over():
+        reply.info += f"; {limit_reached(settings.planning_seconds)}"
     reply.interrupted |= context.interrupted
     return _with_remarks(reply, remarks + context.remarks, settings)
 

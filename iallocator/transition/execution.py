@@ -90,7 +90,7 @@ class Execution:
             here = index in (before or ())
             yield from self._unusable(index, role, here, starts)
             name = state.cluster.nodes[index].name
-            if barred[index]:
+            if barred[index] and not (here and role == 1):  # nor the mirror left behind
                 yield f"{name}: {barred[index]}"
             full = view_of(state, index)
             for check in checks_for(SECONDARY if role else PRIMARY, arriving, FORCED_LIMITS):

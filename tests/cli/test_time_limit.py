@@ -11,7 +11,7 @@ from random import Random
 
 import pytest
 
-from iallocator.cli import answer
+from iallocator.cli import answer, main
 from iallocator.commands import COMMANDS
 from iallocator.deadline import Alarm, TimeIsUp
 from tests.builders import Json, allocate, as_bytes, cluster, instance
@@ -145,6 +145,19 @@ def test_alarm_rings_once_and_only_inside_of_its_block() -> None:
         work()
     with Alarm(None) as never:
         assert not never.over()
+
+
+@pytest.mark.parametrize("path", [path for path in PATHS if path != "explain"])
+def test_limit_that_ends_something_is_named(
+    path: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody has to know the default: what was too short stands there in seconds."""
+    monkeypatch.setattr(Alarm, "over", lambda alarm: alarm.left is not None)
+    file = tmp_path / "document.json"
+    file.write_bytes(as_bytes(allocate(crowded(8, 2, 4, groups=2))))
+    assert main([*PATHS[path][1], str(file)]) in (0, 1)
+    said = capsys.readouterr()
+    assert "the time limit of 600 s was reached (--time-limit)" in said.out + said.err
 
 
 def test_multi_allocate_without_time_fails_those_that_are_left(

@@ -19,7 +19,7 @@ from iallocator.commands.shared.plan_output import (
     write_html,
 )
 from iallocator.commands.shared.progress import progress_line, say_progress
-from iallocator.deadline import Alarm
+from iallocator.deadline import Alarm, limit_reached
 from iallocator.errors import RequestError, UsageError, tell
 from iallocator.files import WholeOutput, read_file
 from iallocator.model.policy import ALL_TEMPLATES
@@ -132,6 +132,8 @@ def run(settings: Settings, positional: Sequence[str]) -> int:
     with WholeOutput():
         _show_states(found, source, settings)
         _write(found, settings)
+    if found.late:
+        tell(f"iallocator: {limit_reached(settings.planning_seconds)}")
     if found.nowhere:
         tell("iallocator: no online nodes for instances of this kind")
         return 1

@@ -19,7 +19,7 @@ from iallocator.commands.shared.plan_output import (
     write_html,
 )
 from iallocator.commands.shared.progress import progress_line, say_plan
-from iallocator.deadline import BROKEN_OFF, GRACE, TIME_IS_UP, Alarm, TimeIsUp
+from iallocator.deadline import BROKEN_OFF, GRACE, TIME_IS_UP, Alarm, TimeIsUp, limit_reached
 from iallocator.errors import UsageError, tell
 from iallocator.files import WholeOutput
 from iallocator.options.table import Option
@@ -89,9 +89,12 @@ def run(settings: Settings, positional: Sequence[str]) -> int:
     source = _source(settings, positional)
     whole = Alarm(settings.planning_seconds)
     done = _balanced(source, settings, whole)
+    reasons = {done.plan.reason, *(one.plan.reason for one in done.plans)}
     for why in (TIME_IS_UP, BROKEN_OFF):
-        if why in (done.plan.reason, *(one.plan.reason for one in done.plans)):
+        if why in reasons:
             tell(f"iallocator: {why} before balancing was at its end")
+    if whole.over() or TIME_IS_UP in reasons:
+        tell(f"iallocator: {limit_reached(settings.planning_seconds)}")
     with WholeOutput():
         with progress_line("checking"):
             found = _checkup(done, settings, whole)

@@ -32,7 +32,7 @@ from iallocator.commands.shared.plan_output import (
 )
 from iallocator.commands.shared.progress import progress_line
 from iallocator.commands.shared.source import load_source, measure
-from iallocator.deadline import TIME_IS_UP, Alarm, TimeIsUp
+from iallocator.deadline import TIME_IS_UP, Alarm, TimeIsUp, limit_reached
 from iallocator.errors import tell
 from iallocator.files import WholeOutput, check_writable
 from iallocator.options import settings as options
@@ -152,8 +152,11 @@ def run_planner(settings: Settings, positional: Sequence[str], planner: Planner)
         tell(*doubts)
         with progress_line("planning"), Alarm(effective.planning_seconds) as alarm:
             done = planner.plan(source, effective, alarm)
+            if alarm.over():
+                done.remarks.append(limit_reached(effective.planning_seconds))
     except TimeIsUp:
-        tell(f"iallocator: {TIME_IS_UP} before there was a plan")
+        reached = limit_reached(effective.planning_seconds)
+        tell(f"iallocator: {TIME_IS_UP} before there was a plan: {reached}")
         return 1
     except KeyboardInterrupt:  # before anything was found
         return INTERRUPTED

@@ -151,6 +151,12 @@ class CapacityReport:
         return [run for run in (self.tiered, self.standard) if run is not None]
 
     @property
+    def late(self) -> bool:
+        """Whether the time limit ended any of it."""
+        ends = [run.filling.ended for run in self.runs]
+        return TIME_IS_UP in (ends + [self.forecast.ended] if self.forecast else ends)
+
+    @property
     def interrupted(self) -> bool:
         """Whether somebody stopped it."""
         forecast = self.forecast is not None and self.forecast.interrupted
