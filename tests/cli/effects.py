@@ -372,10 +372,11 @@ ROOMY_APART = {
 
 MAKING_ROOM = {
     **{name: ANSWERS[name] for name in (
-        "--n1", "--no-capacity-checks", "--inter-group", "--exact-search",
+        "--no-capacity-checks", "--inter-group", "--exact-search",
         "--static-kvm-node-memory", "--final-msav",
         "--affinity-overhead",
     )},
+    "--n1": replace(ANSWERS["--n1"], words=("--make-room=1",)),
     "--ignore-dynu": Effect(ROOMY, "--ignore-dynu", WITH_SCORES),
     "--ignore-soft-errors": Effect(
         allocate(cluster(1, cpus=1), disk_template="rbd", vcpus=8),
@@ -392,7 +393,9 @@ MAKING_ROOM = {
                           ("-v", "-t", "{folder}/other.data"),
                           {"cluster.data": TEXT, "other.data": FEWER}),
     "--simulate": Effect(ROOMY, "--simulate=p,5,100g,8g,4", ("-v", "--simulate=p,2,10g,4g,1")),
-    "--rapi": Effect(ROOMY, "--rapi=file://{folder}/rapi", ("-v", FEWER_ANSWERED), ANSWERED),
+    "--rapi": Effect(
+        ROOMY, "--rapi=file://{folder}/rapi", ("-v", FEWER_ANSWERED, "--make-room=1"), ANSWERED
+    ),
 }  # fmt: skip
 
 _add("snapshot", {

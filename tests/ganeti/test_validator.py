@@ -18,7 +18,7 @@ Json = dict[str, Any]
 
 VALIDATOR = Path(__file__).parents[1] / "e2e" / "validate.py"
 INTERPRETER = Path("/usr/bin/python3")
-SEEDS = seeds(20, 60)
+SEEDS = seeds(12, 60)
 MOVES = ("node-evacuate", "change-group")
 
 

@@ -15,7 +15,7 @@ from benchmarks.life.safety import all_failures_survived, packs
 from benchmarks.life.trace import ARRIVAL, trace_of
 from benchmarks.life.world import SCENARIOS, World
 
-FEW = 12
+FEW = 8
 """Requests of a life in the tests."""
 
 

@@ -52,7 +52,7 @@ def headroom_of(case: Case) -> Headroom:
 def test_headroom_verdict_on_a_placement_is_that_of_the_simulation(mode: str) -> None:
     """Every failure is survived where it says yes, and some failure is not where it says no."""
     counts: Counter[bool | None] = Counter()
-    for seed in seeds(250, 700):
+    for seed in seeds(150, 700):
         case = tight(seed, mode)
         if case.new.required_nodes > 1:
             continue
@@ -65,7 +65,7 @@ def test_headroom_verdict_on_a_placement_is_that_of_the_simulation(mode: str) ->
             with case.state.trial():
                 case.state.place(case.new, (node,))
                 assert all(survives(case, i) for i in watched(case)) is found, (seed, node)
-    assert min(counts[True], counts[False]) > 10
+    assert min(counts[True], counts[False]) >= 5
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -75,7 +75,7 @@ def test_headroom_for_so_many_holds_wherever_they_go(mode: str) -> None:
     What it knows by having heard of each of them is what it would find from the start.
     """
     promised = 0
-    for seed in seeds(250, 700):
+    for seed in seeds(150, 700):
         case, chance = tight(seed, mode), Random(seed)
         if case.new.required_nodes > 1:
             continue
@@ -101,7 +101,7 @@ def test_headroom_for_so_many_holds_wherever_they_go(mode: str) -> None:
 def test_failures_in_doubt_are_those_that_counting_does_not_settle() -> None:
     """In arrays as one by one, from the start and after more have come."""
     seen: Counter[bool] = Counter()
-    for seed in seeds(60, 300):
+    for seed in seeds(40, 300):
         case, chance = tight(seed, "strict"), Random(seed)
         if case.new.required_nodes > 1:
             continue
@@ -121,13 +121,13 @@ def test_failures_in_doubt_are_those_that_counting_does_not_settle() -> None:
                 seen[bool(unsettled)] += 1
                 case.state.place(new, (node,))
                 counting.placed(new, node)
-    assert min(seen.values()) > 10
+    assert min(seen.values()) >= 5
 
 
 def test_rehearsed_placements_are_believed_as_far_as_the_simulation_keeps_them() -> None:
     """Any nodes are guessed; what is rehearsed leaves no trace."""
     counts: Counter[bool] = Counter()
-    for seed in seeds(400, 900):
+    for seed in seeds(200, 900):
         case, chance = tight(seed, "strict"), Random(seed)
         nodes = fitting(case, case.new)
         if case.new.required_nodes > 1 or not nodes or len(case.cluster.groups) > 1:
@@ -190,7 +190,7 @@ def kept(case: Case, new: Instance, node: int) -> bool:
 def test_headroom_with_what_is_in_doubt_played_through_is_the_simulation(mode: str) -> None:
     """It keeps what the simulation keeps, also after more have come, and is seldom unable to."""
     counts: Counter[bool | None] = Counter()
-    for seed in seeds(150, 500, 1000):
+    for seed in seeds(100, 500, 1000):
         case, chance = tight(seed, mode), Random(seed)
         if case.new.required_nodes > 1:
             continue

@@ -63,7 +63,7 @@ def compare(case: Case, subject: Instance, name: str, most: int = 20) -> tuple[i
 def test_judge_of_new_instances_equals_the_definition(mode: str) -> None:
     """On tight clusters every candidate is judged as if every failure were played through."""
     told = [
-        compare(c, c.new, f"{mode} {seed}") for seed in seeds(120, 400) if (c := tight(seed, mode))
+        compare(c, c.new, f"{mode} {seed}") for seed in seeds(80, 400) if (c := tight(seed, mode))
     ]
     assert sum(yes for yes, _ in told) > 20
     assert sum(no for _, no in told) > 20
@@ -72,7 +72,7 @@ def test_judge_of_new_instances_equals_the_definition(mode: str) -> None:
 @pytest.mark.parametrize("mode", MODES)
 def test_judge_on_generated_documents_equals_the_definition(mode: str) -> None:
     """The same on clusters of the usual sizes."""
-    for seed in seeds(30, 100):
+    for seed in seeds(20, 100):
         case = context_of(document(seed, "allocate"), mode)
         if len(case.cluster.nodes) < 10:
             compare(case, case.new, f"{mode} {seed}", most=8)
@@ -81,7 +81,7 @@ def test_judge_on_generated_documents_equals_the_definition(mode: str) -> None:
 @pytest.mark.parametrize("mode", MODES)
 def test_judge_of_instances_that_change_their_group_equals_the_definition(mode: str) -> None:
     """An instance that exists, running or not, is still where it is while it is judged."""
-    for seed in seeds(80, 250):
+    for seed in seeds(50, 250):
         case = tight(seed, mode)
         for subject in case.cluster.instances[:8:4]:
             judge = case.context.judge(case.context.all_nodes())
@@ -95,7 +95,7 @@ def test_judge_of_instances_that_change_their_group_equals_the_definition(mode: 
 @pytest.mark.parametrize("mode", MODES)
 def test_judge_of_instances_that_get_a_secondary_equals_the_definition(mode: str) -> None:
     """An instance that becomes drbd is taken off its node first, then judged with each pair."""
-    for seed in seeds(80, 250):
+    for seed in seeds(50, 250):
         case = tight(seed, mode)
         for subject in case.cluster.instances:
             if subject.template == "plain":
@@ -108,7 +108,7 @@ def test_judge_of_instances_that_get_a_secondary_equals_the_definition(mode: str
 @pytest.mark.parametrize("mode", MODES)
 def test_judges_that_follow_each_other_equal_the_definition(mode: str) -> None:
     """What one judge leaves to the next of the same request is given up where things changed."""
-    for seed in seeds(30, 100):
+    for seed in seeds(20, 100):
         case, rng = tight(seed, mode), Random(seed)
         for step in range(4):
             compare(case, case.new, f"{mode} {seed}, step {step}", most=5)
@@ -122,7 +122,7 @@ def test_judges_that_follow_each_other_equal_the_definition(mode: str) -> None:
 @pytest.mark.parametrize("mode", MODES)
 def test_judge_refuses_where_it_can_name_who_is_stranded(mode: str) -> None:
     """A refusal goes with an instance that finds no place, an acceptance with none."""
-    for seed in seeds(50, 150):
+    for seed in seeds(35, 150):
         case = tight(seed, mode)
         judge = case.context.judge(case.context.all_nodes())
         for nodes in candidates(case, case.new, 6):

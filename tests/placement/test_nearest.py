@@ -80,7 +80,7 @@ def test_nearest_miss_of_relocation_is_told() -> None:
 def test_nearest_miss_generated_documents_agree_with_explain(kind: str) -> None:
     """What the line says came closest is among what `explain` says of the groups."""
     told = 0
-    for seed in seeds(15, 60):
+    for seed in seeds(10, 60):
         raw = as_bytes(document(seed, kind))
         line = ""
         for decision in explain(raw, Settings()).decisions:

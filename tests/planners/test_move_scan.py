@@ -25,7 +25,7 @@ from .worlds import problem_of, worlds
 def test_scan_scores_are_those_of_the_scalar_kernel() -> None:
     """The score that a move promises is the score of the cluster once it is made."""
     compared = 0
-    for name, cluster, group in worlds(seeds(12, 30, 300)):
+    for name, cluster, group in worlds(seeds(8, 30, 300)):
         place = problem_of(cluster, group)
         for move in place.scan().lowest(40, 40):
             steps = move.kind.steps(move.before, move.target)
@@ -68,7 +68,7 @@ def test_scan_refreshed_finds_what_a_new_one_finds(rules: MoveRules) -> None:
 
 def test_scan_best_is_the_lowest_of_all_moves() -> None:
     """The bound that spares most moves the exact score never loses the best one."""
-    for name, cluster, group in worlds(seeds(8, 20, 345)):
+    for name, cluster, group in worlds(seeds(6, 20, 345)):
         scan = problem_of(cluster, group).scan()
         best = scan.best()
         every = scan.lowest(10**6, 10**6)
@@ -80,7 +80,7 @@ def test_scan_best_is_the_lowest_of_all_moves() -> None:
 def test_scan_best_after_moves_is_the_lowest_of_all_moves() -> None:
     """What is kept of instances' bounds while others move never hides the best move."""
     rng, compared = Random(7), 0
-    for name, cluster, group in worlds(seeds(8, 20, 365)):
+    for name, cluster, group in worlds(seeds(6, 20, 365)):
         problem = problem_of(cluster, group)
         scan = problem.scan()
         for step in range(8):
@@ -98,13 +98,13 @@ def test_scan_best_after_moves_is_the_lowest_of_all_moves() -> None:
 
 def test_scan_leaves_out_only_limits_that_no_move_breaks(monkeypatch: pytest.MonkeyPatch) -> None:
     """With every limit tested for every move the same moves are found."""
-    found = [_moves(cluster, group) for _, cluster, group in worlds(seeds(8, 20, 365))]
+    found = [_moves(cluster, group) for _, cluster, group in worlds(seeds(6, 20, 365))]
     monkeypatch.setattr(
         RelevantChecks,
         "checks",
         lambda self, role, limits, leading: checks_for(tuple(role), self._batch, limits),
     )
-    tested = [_moves(cluster, group) for _, cluster, group in worlds(seeds(8, 20, 365))]
+    tested = [_moves(cluster, group) for _, cluster, group in worlds(seeds(6, 20, 365))]
     assert found == tested
     assert sum(len(moves) for moves in found) > 1000
 
@@ -116,10 +116,10 @@ def test_balance_without_room_for_moves_makes_the_same_plan(
     monkeypatch: pytest.MonkeyPatch, limits: dict[str, Any]
 ) -> None:
     """Moves that are made anew when they are looked at are those that would have been kept."""
-    found = [_plan(cluster, group, limits) for _, cluster, group in worlds(seeds(6, 40, 400))]
+    found = [_plan(cluster, group, limits) for _, cluster, group in worlds(seeds(4, 40, 400))]
     monkeypatch.setattr(neighbourhood, "KEPT", 0)
     monkeypatch.setattr(remade_moves, "PAGE", 50)
-    remade = [_plan(cluster, group, limits) for _, cluster, group in worlds(seeds(6, 40, 400))]
+    remade = [_plan(cluster, group, limits) for _, cluster, group in worlds(seeds(4, 40, 400))]
     assert found == remade
     assert sum(len(moves) for _, _, moves in found) > 10
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     Ask = Callable[[Kernel, Instance, "Setting"], Candidates]
 
-CHUNKS = [seeds(15, 50, start) for start in (0, 50, 100, 350)]
+CHUNKS = [seeds(10, 50, start) for start in (0, 50, 100, 350)]
 LIMITS = (ALL_LIMITS, HARD_LIMITS, FORCED_LIMITS)
 
 
@@ -169,6 +169,6 @@ def test_kernel_score_of_a_candidate_equals_score_after_placing_it(ask: Ask) -> 
 
 def test_kernel_scores_of_both_forms_agree_as_things_are() -> None:
     """The score without any change is the same in both forms."""
-    for seed in seeds(80, 200):
+    for seed in seeds(50, 200):
         for scalar, arrays, *_ in questions(seed):
             assert scalar.score() == pytest.approx(arrays.score(), abs=1e-9), seed

@@ -18,7 +18,7 @@ from .walk import Placement, follow
 
 Json = dict[str, Any]
 
-SEEDS = seeds(25, 160)
+SEEDS = seeds(16, 160)
 OPTIONS: tuple[tuple[str, ...], ...] = ((), ("--n1=off", "--top=3", "--inter-group=yes"))
 
 

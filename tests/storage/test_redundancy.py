@@ -163,7 +163,7 @@ def test_cheap_verdict_on_shares_is_that_of_the_simulation(mode: str) -> None:
     """What is called safe is survived, what is called lost is not; little remains unknown."""
     counts: Counter[int] = Counter()
     restricted = 0
-    for name, case in cases(mode, seeds(120, 350)):
+    for name, case in cases(mode, seeds(80, 350)):
         for node, group in enumerate(n.group for n in case.cluster.nodes):
             demand = demand_of(case.state, node, case.rules)
             targets = case.rules.targets(case.cluster, group)
@@ -174,9 +174,9 @@ def test_cheap_verdict_on_shares_is_that_of_the_simulation(mode: str) -> None:
                 assert survives(case, node) is (kind == SAFE), f"{name}, node {node}: {kind}"
             if kind == SAFE and 0 < spare < float("inf"):
                 assert_spare(case, node, spare, [t for t in targets if t != node])
-    assert min(counts[SAFE], counts[LOST]) > 15
+    assert min(counts[SAFE], counts[LOST]) > 10
     assert counts[UNKNOWN] < counts.total() / 4, counts
-    assert restricted > 150
+    assert restricted > 100
 
 
 def assert_spare(case: Case, node: int, spare: float, targets: list[int]) -> None:
@@ -196,10 +196,10 @@ def test_failures_played_through_at_once_respect_pools(
     """The array form of the simulation loses the same failures as one by one."""
     monkeypatch.setattr(simulation, "WORTH_ARRAYS", -1)
     lost = 0
-    for seed in seeds(50, 150):
+    for seed in seeds(35, 150):
         case = context_of(tight(Random(f"pools/{seed}")), mode)
         nodes = case.cluster.groups[0].nodes
         one_by_one = [node for node in nodes if not survives(case, node)]
         assert sorted(case.simulation.lost(nodes)) == one_by_one, f"{mode} {seed}"
         lost += len(one_by_one)
-    assert lost > 15
+    assert lost > 10

@@ -92,7 +92,7 @@ def test_agreement_names_and_numbers_damaged_holds(damage: str, kind: str) -> No
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("start", seeds(150, 400)[::50])
+@pytest.mark.parametrize("start", seeds(100, 400)[::50])
 def test_agreement_several_damages_holds(start: int, kind: str) -> None:
     """One problem does not hide another, and none makes the checks stumble."""
     found = [disagreement(combined(seed, kind)) for seed in range(start, start + 50)]
@@ -102,7 +102,7 @@ def test_agreement_several_damages_holds(start: int, kind: str) -> None:
 @pytest.mark.parametrize("kind", [kind for kind in GENERATED if kind in KINDS])
 def test_agreement_generated_documents_are_good(kind: str) -> None:
     """Documents as Ganeti writes them have no problem."""
-    for seed in seeds(20, 40):
+    for seed in seeds(12, 40):
         raw = as_raw(document(seed, kind))
         assert (first_problem(raw), problems(raw)) == (None, [])
 

@@ -104,7 +104,7 @@ def test_request_schema_kind_has_its_own_file(kind: str) -> None:
 @pytest.mark.parametrize("kind", GENERATED)
 def test_request_schema_generated_documents_fit(kind: str) -> None:
     """Documents as Ganeti writes them are valid."""
-    for seed in seeds(10, 25):
+    for seed in seeds(7, 25):
         assert validator("request.schema.json").is_valid(document(seed, kind)), seed
 
 
@@ -139,7 +139,7 @@ def test_request_schema_unknown_keys_are_allowed(age: str) -> None:
 @pytest.mark.parametrize("kind", KINDS)
 def test_request_validator_agrees_with_standard_keywords(kind: str) -> None:
     """Our words for problems change nothing about what is one."""
-    for seed in seeds(25, 60):
+    for seed in seeds(16, 60):
         damaged = json.loads(combined(seed, kind).replace(b"1e999", b"1e300"))
         assert request_validator().is_valid(damaged) == validator("request.schema.json").is_valid(
             damaged
