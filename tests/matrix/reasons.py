@@ -259,6 +259,11 @@ RULES: list[Rule] = [
         _paths("detours"),
         "where the way ends the same is broken",
     ),
+    (
+        ("N+1 strict",),
+        _paths("place"),
+        "`doomed` is lost by what cannot move: nobody is stopped for that",
+    ),
     (("N+1 strict",), _paths("squeeze exact"), "what moves there passes no N+1 at all"),
     (
         ("N+1 no-new", "N+1 no-worse", "N+1 off", "group setting: n1"),
