@@ -387,6 +387,7 @@ MAKING_ROOM = {
     "--strategy": stored(KEYED, "--strategy=affinity", "--affinity-overhead=50000"),
     "--verify-plan": Effect(ROOMY, "--verify-plan"),
     "--make-room": Effect(ROOMY, "--make-room=1"),
+    "--request": Effect(ROOMY, "--request=allocate --memory 100 --template diskless"),
     "--cost": Effect(ROOMY, "--cost=1", ("--n1=off",)),
     "--time-limit": Effect(ROOMY, "--time-limit=0", ("--n1=off",)),
     "--text-data": Effect(ROOMY, "--text-data={folder}/cluster.data",

@@ -155,27 +155,10 @@ def _written(source: Source, settings: Settings) -> str:
         raise UsageError("a text file or a simulated cluster does not say enough for --form json")
     document = {key: value for key, value in source.document.items() if key != "request"}
     if settings.request:
-        document["request"] = _question(source, settings)
+        from iallocator.commands.shared.questions import request_in_words
+
+        document["request"] = request_in_words(settings.request, source)
     return pretty(document) + "\n"
-
-
-def _question(source: Source, settings: Settings) -> dict[str, object]:
-    """The request that the words ask for."""
-    import shlex
-
-    from iallocator.commands.shared.questions import OPTIONS, request_of, words_of
-    from iallocator.commands.shared.questions import Settings as Question
-    from iallocator.options.parser import parse
-
-    question = Question()
-    try:
-        words = shlex.split(settings.request)
-    except ValueError as error:
-        raise UsageError(f"--request: {error}") from None
-    kind, names, more = words_of(parse(words, question, OPTIONS))
-    if more:
-        raise UsageError(f"--request: expected no file, got {' '.join(more)}")
-    return request_of(kind, names, question, source)
 
 
 def _figures(source: Source) -> tuple[str, ...]:

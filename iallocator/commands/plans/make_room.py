@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from iallocator.commands.shared import run_plan
 from iallocator.errors import UsageError
+from iallocator.options.table import Option
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,13 +25,19 @@ __all__ = ["OPTIONS", "USAGE", "Settings", "run"]
 
 USAGE = "[OPTIONS] [FILE]"
 
-OPTIONS = run_plan.OPTIONS
+OPTIONS = (
+    Option("--request", "request",
+           "for this instead of the request in FILE: 'allocate --memory 4G ...', as for ask",
+           str, "WORDS"),
+    *run_plan.OPTIONS,
+)  # fmt: skip
 
 
 class Settings(run_plan.Settings):
     """The settings of every command that plans; some moves are looked for."""
 
     make_room: int = 3
+    request: str = ""
 
 
 class _MakingRoom(run_plan.Planner):
@@ -49,9 +56,13 @@ class _MakingRoom(run_plan.Planner):
         from iallocator.engine import request_in
 
         document = self._document or source.document
+        if self._settings.request:
+            from iallocator.commands.shared.questions import request_in_words
+
+            document = {"request": request_in_words(self._settings.request, source)}
         self._request = request_in(document, source.cluster, self._settings)
         if self._request is None:
-            raise UsageError("make-room needs a document with a request")
+            raise UsageError("make-room needs a document with a request, or --request WORDS")
         return self._request.asked
 
     def plan(self, source: Source, settings: options.Settings, alarm: Alarm) -> PlanResult:
@@ -85,12 +96,13 @@ class _MakingRoom(run_plan.Planner):
 def run(settings: Settings, positional: Sequence[str]) -> int:
     """Make room for the request in the file (- or none: stdin), print the plan.
 
-    Where the cluster comes from elsewhere, only the request is the file's.
+    Where the cluster comes from elsewhere, only the request is the file's; `--request` says it
+    in words.
     """
     if not settings.make_room:
         raise UsageError("make-room needs at least one move: --make-room N")
     document = None
-    if settings.names_another_cluster:
+    if settings.names_another_cluster and not settings.request:
         from iallocator.files import read_file
         from iallocator.sources import document_path
         from iallocator.wire.read import decode

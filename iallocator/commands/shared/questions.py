@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     Json = dict[str, Any]
 
-__all__ = ["KINDS", "OPTIONS", "Settings", "request_of", "words_of"]
+__all__ = ["KINDS", "OPTIONS", "Settings", "request_in_words", "request_of", "words_of"]
 
 KINDS = ("allocate", "evacuate", "relocate", "change-group")
 
@@ -138,6 +138,29 @@ def request_of(kind: str, names: Sequence[str], settings: Settings, source: Sour
     if kind == "relocate":
         return _relocate(names, cluster)
     return _change_group(names, settings.to, cluster)
+
+
+def request_in_words(text: str, source: Source) -> Json:
+    """The request that `text` asks for: words and options as ``ask`` takes them.
+
+    Raises
+    ------
+    UsageError, NotFoundError
+        As `request_of`, and if there are files among the words.
+    """
+    import shlex
+
+    from iallocator.options.parser import parse
+
+    question = Settings()
+    try:
+        words = shlex.split(text)
+    except ValueError as error:
+        raise UsageError(f"--request: {error}") from None
+    kind, names, more = words_of(parse(words, question, OPTIONS))
+    if more:
+        raise UsageError(f"--request: expected no file, got {' '.join(more)}")
+    return request_of(kind, names, question, source)
 
 
 def _allocate(settings: Settings, source: Source) -> Json:

@@ -16,7 +16,13 @@ if TYPE_CHECKING:
 
 __all__ = ["request_of", "validate"]
 
-REQUEST = {"explain": NEEDED, "place": OPTIONAL, "config": OPTIONAL, "constraints": OPTIONAL}
+REQUEST = {
+    "explain": NEEDED,
+    "make-room": OPTIONAL,
+    "place": OPTIONAL,
+    "config": OPTIONAL,
+    "constraints": OPTIONAL,
+}
 """Command -> what it does with the request of its document; others do not read it."""
 
 

@@ -15,6 +15,7 @@ from iallocator.explain.record.moves import Moves
 from iallocator.explain.record.notes import (
     TOGETHER,
     chosen_together,
+    entries_of,
     option_notes,
     order_note,
     request_notes,
@@ -98,7 +99,7 @@ def _taken(noted: Recorder, entry: Json, together: bool) -> Taken:
 
 def _batch(request: MultiAllocate, noted: Recorder, response: Json) -> list[Decision]:
     """Several new instances, in the order of the response; hail ends with the first that fails."""
-    entries = {entry["instance"]: entry for entry in response["solutions"]}
+    entries = entries_of(response)
     together = chosen_together(response)
     taken = {name: _taken(noted, entry, together) for name, entry in entries.items()}
     turns = {name: said.turn for name, (said, _) in taken.items() if said is not None}

@@ -13,6 +13,7 @@ from iallocator.explain.record.notes import (
     CHOSEN_AS_NEW,
     TOGETHER,
     chosen_together,
+    entries_of,
     limit_notes,
     option_notes,
     order_note,
@@ -59,7 +60,7 @@ class Moves:
         self._request = request
         self._noted = noted
         self._cluster = noted.context.cluster
-        self._entries = {entry["instance"]: entry for entry in response["solutions"]}
+        self._entries = entries_of(response)
         self._together = chosen_together(response)
         self._first: dict[str, Decided] = {}
         self._then: dict[str, Decided] = {}

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from iallocator.requests import Allocate
 
 __all__ = [
-    "CHOSEN_AS_NEW", "TOGETHER", "chosen_together", "limit_notes", "option_notes", "order_note",
-    "request_notes", "scope_note", "unmovable_notes", "wish_notes",
+    "CHOSEN_AS_NEW", "TOGETHER", "chosen_together", "entries_of", "limit_notes", "option_notes",
+    "order_note", "request_notes", "scope_note", "unmovable_notes", "wish_notes",
 ]  # fmt: skip
 
 N1_MODES = {
@@ -40,6 +40,11 @@ CHOSEN_AS_NEW = (
 def chosen_together(response: Mapping[str, Any]) -> bool:
     """Whether the places of all instances were chosen at once."""
     return any(mark in response["info"] for mark in MARKS)
+
+
+def entries_of(response: Mapping[str, Any]) -> dict[str, Any]:
+    """The entries of ``solutions`` that are about an instance, by its name."""
+    return {one["instance"]: one for one in response["solutions"] if "instance" in one}
 
 
 def request_notes(settings: Settings, request: Allocate) -> list[str]:

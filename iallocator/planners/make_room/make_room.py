@@ -42,6 +42,8 @@ class RoomMade(PlanResult):
         none do.
     needed:
         Whether the request needs any moves at all.
+    ended:
+        What ended the search before all was tried, in words; "" if nothing did.
     """
 
     def __init__(self, context: Context, needed: bool = True) -> None:
@@ -50,6 +52,7 @@ class RoomMade(PlanResult):
         self.plan.before = score_of(self.before, every)
         self.proved = True
         self.needed = needed
+        self.ended = ""
 
     def told(self, most: int) -> str:
         """The outcome in one clause."""
@@ -65,7 +68,8 @@ class RoomMade(PlanResult):
 
     def _stopped(self) -> str:
         """What ended the search before its time."""
-        return f" ({why_stopped(self.plan.stop)})" if self.plan.stop else ""
+        ended = why_stopped(self.plan.stop) if self.plan.stop else self.ended
+        return f" ({ended})" if ended else ""
 
     def _words(self, move: PlannedMove) -> str:
         before, after = ("/".join(self.cluster.node_names(n)) for n in (move.before, move.after))
@@ -108,7 +112,7 @@ def make_room(
     search = RoomSearch(context, goal, most, cost, stands)
     try:
         search.run()
-        done.proved = search.proved
+        done.proved, done.ended = search.proved, search.ended
     except KeyboardInterrupt as stop:
         done.proved = False
         done.plan.end(stop)

@@ -8,6 +8,7 @@ found is a proof, too.  Scores are compared as far as a little more work goes.
 
 from __future__ import annotations
 
+from iallocator.deadline import TIME_IS_UP
 from iallocator.model.columns import MEMORY
 from iallocator.model.moves import places_after
 from iallocator.planners.make_room.moves import Moves
@@ -34,6 +35,8 @@ __all__ = ["RoomSearch"]
 
 WORK = 400_000
 """Moves looked at × nodes of their group, after which the search ends: some seconds."""
+
+WORK_IS_SPENT = "the work for it is spent"
 
 TIES = 40_000
 """The same for the search of a lower score."""
@@ -62,6 +65,8 @@ class RoomSearch:
         The moves; None if there are none that do.
     proved:
         Whether fewer moves, or as many with less traffic, would not do.
+    ended:
+        What ended the search before that was known, in words; "" if nothing did.
     """
 
     def __init__(
@@ -82,6 +87,7 @@ class RoomSearch:
         self._width: int | None = None
         self.found: list[PlannedMove] | None = None
         self.proved = True
+        self.ended = ""
 
     def run(self) -> None:
         """Search; what was found until the time is up stays.
@@ -92,6 +98,8 @@ class RoomSearch:
         self._rounds(WIDTH, self._most)
         self._rounds(None, self._most if self.found is None else len(self.found))
         self.proved = self._moves.complete and not self._over()
+        if self._over():
+            self.ended = TIME_IS_UP if self._context.alarm.over() else WORK_IS_SPENT
         if self.found and not self._over():
             self._left = min(self._left, TIES)
             self._copied = sum(one.copied for one in self.found)

@@ -265,3 +265,85 @@ def test_search_for_room_interrupted_prints_what_was_found(
         else "no room was found to be made by 3 moves"
     )
     assert plan["reason"].startswith(words)
+
+
+def wanted(name: str, memory: int) -> Json:
+    """Return what a batch says of one new instance."""
+    request: Json = allocate({}, name, memory=memory, disk_template="rbd")["request"]
+    return {key: value for key, value in request.items() if key != "type"}
+
+
+SEVERAL = {
+    **TWO,
+    "request": {
+        "type": "multi-allocate", "instances": [wanted("large", 6000), wanted("small", 1000)],
+    },
+}  # fmt: skip
+
+
+def test_batch_of_which_one_finds_no_place_says_after_which_moves_all_would(
+    tmp_path: Path, capsys: Output
+) -> None:
+    """It is a success with one left out, as ever; ``explain`` tells the same of each of them."""
+    words = ("--n1=off", "--make-room=2")
+    answer = json.loads(run(tmp_path, capsys, SEVERAL, *words)[1])
+    conforms(answer, "response")
+    assert (answer["success"], answer["result"][1]) == (True, ["large"])
+    assert answer["info"].endswith("would fit after 1 migration: a from node1 to node2")
+    told = json.loads(run(tmp_path, capsys, SEVERAL, "explain", "--json", *words)[1])
+    assert told["response"]["solutions"] == answer["solutions"]
+    assert [one["instance"] for one in told["decisions"]] == ["large", "small"]
+
+
+def test_evacuation_that_others_make_room_for_is_explained(tmp_path: Path, capsys: Output) -> None:
+    """The entry about the room is none about an instance."""
+    instances = {
+        "a": shared("node1", 5000), "b": shared("node2", 3500), "c": shared("node3", 4000),
+    }  # fmt: skip
+    request = {"type": "node-evacuate", "instances": ["a"], "evac_mode": "primary-only"}
+    document = {**cluster(3, instances=instances), "request": request}
+    words = ("explain", "--n1=off", "--make-room=1", "--json")
+    told = json.loads(run(tmp_path, capsys, document, *words)[1])
+    assert [one["instance"] for one in told["decisions"]] == ["a"]
+    assert "make_room" in told["response"]["solutions"][-1]
+
+
+@pytest.mark.parametrize("asked", [True, False])
+def test_question_in_words_stands_for_the_request(
+    asked: bool, tmp_path: Path, capsys: Output
+) -> None:
+    """As for ``ask``; a request in the file is not looked at then."""
+    other = allocate(TWO, memory=100, disk_template="rbd") if asked else {**TWO}
+    if not asked:
+        del other["request"]
+    question = "--request=allocate --memory 6000 --template rbd --disk 1G"
+    plan = planned(tmp_path, capsys, other, "--n1=off", question)
+    assert [(move["instance"], move["to"]) for move in plan["moves"]] == [("a", ["node2"])]
+    plan = planned(tmp_path, capsys, other, "--n1=off", "--request=evacuate node3")
+    assert plan["reason"] == "it fits as things are"
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        ("allocate", "ask allocate needs --memory"),
+        ("evacuate node9", "evacuate: unknown node node9"),
+        ("grow", "ask one of allocate, evacuate, relocate, change-group, got 'grow'"),
+        ("evacuate 'node1", "--request: No closing quotation"),
+    ],
+)
+def test_question_that_is_none_is_refused(
+    words: str, told: str, tmp_path: Path, capsys: Output
+) -> None:
+    """One line, exit status 2."""
+    path = tmp_path / "document.json"
+    path.write_bytes(as_bytes(TWO))
+    assert main(["make-room", f"--request={words}", str(path)]) == 2
+    assert told in capsys.readouterr().err
+
+
+def test_search_without_time_says_so(tmp_path: Path, capsys: Output) -> None:
+    """It proves nothing."""
+    status, told = run(tmp_path, capsys, TWO, "make-room", "--n1=off", "--time-limit=0")
+    assert status == 1
+    assert "no room was found to be made by 3 moves of others (time is up)" in told
