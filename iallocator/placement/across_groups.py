@@ -204,6 +204,12 @@ class AcrossGroups:
             self._nodes[key] = found
         return found
 
+    def reachable(self, instance: Instance, groups: Sequence[Group]) -> list[int]:
+        """The nodes of `groups` that may take `instance`, whatever they have left."""
+        nodes = self._online(instance, self.open(instance, groups))
+        refusals = self._unfit(instance, nodes)
+        return [index for index in nodes if index not in refusals]
+
     def _unfit(self, instance: Instance, nodes: Sequence[int]) -> dict[int, str]:
         """Nodes that may not receive the instance, or whose group's policy refuses it there."""
         context = self.context

@@ -8,10 +8,9 @@ the one with the most free resources is chosen: it gives back the most.
 
 from __future__ import annotations
 
-from iallocator.model.columns import MEMORY
 from iallocator.planners.intergroup.context import forbidden
 from iallocator.planners.intergroup.evacuation import Evacuation, evacuate
-from iallocator.planners.intergroup.health import survived
+from iallocator.planners.intergroup.impossible.proof import Proofs
 from iallocator.planners.intergroup.moving import Mover
 from iallocator.planners.intergroup.partitions import Peers
 from iallocator.planners.intergroup.resources import KINDS, free_of, plus, total_of, used_by
@@ -64,7 +63,7 @@ class _Compression:
         self.free = {g.index: free_of(state, g) for g in groups}
         self.total = plus(*(total_of(state, g) for g in groups))
         self.held = {g.index: self._held(g) for g in groups}
-        self.rooms: dict[int, float] = {}
+        self.proofs = Proofs(self.mover)
         self.evacuable: list[Group] = []
         self.verdicts: dict[int, str] = {}
 
@@ -126,42 +125,10 @@ class _Compression:
         for kind, own, free in zip(KINDS, used, others):
             if own and own >= free:
                 return f"uses {own:.12g}{_unit(kind)} {kind}, the others have {free:.12g} free"
-        return self._outgrown(group)
-
-    def _outgrown(self, group: Group) -> str:
-        """Why the others cannot hold what `group` uses and survive failures as before; or ""."""
-        memory = self.used[group.index][0]
-        rooms = (self._room(row.group) for row in self.done.groups if row.group is not group)
-        beside = sum(rooms) if memory else 0.0
-        if memory <= beside:
-            return ""
-        return (
-            f"uses {memory:.12g} MiB memory, the others have {beside:.12g} free "
-            "beside what the failure of a node asks of them (proved)"
-        )
-
-    def _room(self, group: Group) -> float:
-        """MiB of memory that may come to `group` at most, so that it survives what it does now.
-
-        When a node fails, all that it has not free must be free on the others: together with the
-        rest it may not be more than those have when they are empty.
-        """
-        found = self.rooms.get(group.index)
-        if found is None:
-            state = self.context.state
-            free = [max(0.0, state.columns[MEMORY][index]) for index in group.nodes]
-            whole = {
-                index: own + sum(i.memory for i in state.primaries[index].values() if i.uses_memory)
-                for index, own in zip(group.nodes, free)
-            }
-            kept = survived(self.mover, [group]) if self._judged(group) else ()
-            worst = max((whole[index] for index in kept), default=0.0)
-            found = self.rooms[group.index] = max(0.0, sum(free) - worst)
-        return found
-
-    def _judged(self, group: Group) -> bool:
-        """Whether failures have to be survived in `group`."""
-        return self.context.evaluator(group).rules.mode != "off"
+        held = self.held[group.index]
+        if any(map(self.mover.immovable, held)):
+            return ""  # said later, with the name
+        return self.proofs.against(held, lambda i: self.peers.of(i, group))
 
     def _try(self, row: GroupRow) -> None:
         """Try to empty one group; the state is as it was afterwards."""

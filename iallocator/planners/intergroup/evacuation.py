@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from iallocator.model.cluster import Group
     from iallocator.model.instance import Instance
     from iallocator.placement.results import MoveOption, MoveResult
+    from iallocator.planners.intergroup.impossible.proof import Proofs
     from iallocator.planners.intergroup.moving import Mover
     from iallocator.planners.plan import PlannedMove
 
@@ -57,13 +58,18 @@ class Evacuation:
 
 
 def evacuate(
-    mover: Mover, instances: Sequence[Instance], targets: Targets, search: bool = True
+    mover: Mover,
+    instances: Sequence[Instance],
+    targets: Targets,
+    search: bool = True,
+    proofs: Proofs | None = None,
 ) -> Evacuation:
     """Move all `instances`, each to one of the groups that `targets` has for it.
 
     They are moved on the state if all have a place; else it is left as it is.  One after
     the other takes the best place that is left; where that fails, an exact search looks
-    for places for all at once, unless `search` says that it shall not.
+    for places for all at once, unless `search` says that it shall not, or one of `proofs`
+    that there are none.
 
     Raises
     ------
@@ -85,7 +91,7 @@ def evacuate(
         _undo(mover, made)
         taken, made = bool(made), []
         if search:
-            made = _at_once(mover, instances, targets, done, taken)
+            made = _at_once(mover, instances, targets, done, taken, proofs)
     nodes = mover.context.cluster.nodes
     done.moves = [planned(i, before, move, 0.0, nodes) for i, before, move in made]
     mark_units(done.moves, mover.context.units)
@@ -113,6 +119,7 @@ def _at_once(
     targets: Targets,
     done: Evacuation,
     taken: bool,
+    proofs: Proofs | None,
 ) -> list[tuple[Instance, tuple[int, ...], MoveOption]]:
     """The moves by exact search, carried out; none if there is no answer, `done` says why.
 
@@ -129,6 +136,10 @@ def _at_once(
         else:
             alone = IMPOSSIBLE if context.plain else UNDECIDED  # others may have to come first
             done.give_up("; it has no place even if it comes first", alone)
+        return []
+    proof = proofs.against(instances, targets) if proofs is not None else ""
+    if proof:
+        done.give_up(f"; what has to leave {proof}", IMPOSSIBLE)
         return []
     if not context.settings.searches:
         done.give_up("; no exact search was made", UNDECIDED)

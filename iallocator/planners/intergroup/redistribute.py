@@ -11,6 +11,7 @@ from __future__ import annotations
 from iallocator.planners.intergroup.context import forbidden
 from iallocator.planners.intergroup.evacuation import evacuate
 from iallocator.planners.intergroup.health import HEALTHY, Health, examine, stranding
+from iallocator.planners.intergroup.impossible.proof import Proofs
 from iallocator.planners.intergroup.moving import Mover
 from iallocator.planners.intergroup.partitions import Peers
 from iallocator.planners.intergroup.result import IntergroupResult, until_stopped
@@ -48,6 +49,7 @@ class _Redistribution:
         self.context = context
         self.mover = Mover(context)
         self.peers = Peers(context.cluster)
+        self.proofs = Proofs(self.mover)
         self.done = done
         self.health: dict[int, Health] = {}
         self.repaired: set[int] = set()
@@ -93,7 +95,7 @@ class _Redistribution:
             row.reason = reason
             self.verdicts[group.index] = IMPOSSIBLE
             return
-        done = evacuate(mover, taken, lambda i: self._targets(i, group))
+        done = evacuate(mover, taken, lambda i: self._targets(i, group), proofs=self.proofs)
         self.verdicts[group.index] = done.verdict
         if done.failed is not None:
             row.reason = (

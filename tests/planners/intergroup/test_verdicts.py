@@ -24,25 +24,35 @@ def _crowded(east: int) -> Json:
     return document
 
 
+def _quarrelsome() -> Json:
+    """The same, but two are short of memory on one node, and the third of cpus beside either."""
+    document = _crowded(3000)
+    for name, memory, vcpus in (("a", 3000, 17), ("b", 3000, 17), ("c", 1000, 15)):
+        document["instances"][name] |= {"memory": memory, "vcpus": vcpus}
+    document["nodes"]["node1"]["free_memory"] += 2000
+    return document
+
+
 def _verdict(plan: Json, group: str = "east") -> str:
     said: str = by_group(plan)[group]["verdict"]
     return said
 
 
 @pytest.mark.parametrize(
-    ("memory", "options", "verdict"),
+    ("document", "options", "verdict"),
     [
-        (2400, (), "found"),
-        (3000, (), "impossible"),
-        (3000, ("--exact-search=no",), "undecided"),
-        (5200, (), "impossible"),
+        (_crowded(2400), (), "found"),
+        (_crowded(3000), ("--exact-search=no",), "impossible"),
+        (_quarrelsome(), (), "impossible"),
+        (_quarrelsome(), ("--exact-search=no",), "undecided"),
+        (_crowded(5200), (), "impossible"),
     ],
 )
 def test_compress_says_a_verdict_for_each_group(
-    memory: int, options: tuple[str, ...], verdict: str, tmp_path: Path, capsys: Capture
+    document: Json, options: tuple[str, ...], verdict: str, tmp_path: Path, capsys: Capture
 ) -> None:
-    """Two fit on each node, or one, or none; without a search it is not known that three do not."""
-    plan = plan_of("compress", _crowded(memory), tmp_path, capsys, "--n1=off", *options)
+    """Two fit on each node, or one, or none; what no sum tells is not known without a search."""
+    plan = plan_of("compress", document, tmp_path, capsys, "--n1=off", *options)
     assert _verdict(plan) == verdict
 
 
@@ -51,7 +61,7 @@ def test_compress_where_a_search_would_be_too_large_is_out_of_time(
 ) -> None:
     """A search that cannot end is not begun, and its size is said."""
     monkeypatch.setattr(evacuation, "SEARCHED", 5)
-    plan = plan_of("compress", _crowded(3000), tmp_path, capsys, "--n1=off")
+    plan = plan_of("compress", _quarrelsome(), tmp_path, capsys, "--n1=off")
     assert _verdict(plan) == "out of time"
     assert "6 places in question are too many" in by_group(plan)["east"]["reason"]
 

@@ -1,0 +1,1 @@
+"""Proofs that instances cannot all come to other groups, by sums that no packing gets round."""

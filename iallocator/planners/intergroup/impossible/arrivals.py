@@ -1,0 +1,204 @@
+"""How much may come to the nodes of a group at most, by the limits and by N+1."""
+
+from __future__ import annotations
+
+from math import ceil, floor, inf
+
+from iallocator.model.columns import CPUS, DISK, FREE_SPINDLES, MEMORY, MEMORY_LATER, SPINDLES
+from iallocator.model.node_view import CAPACITIES
+from iallocator.planners.survival import doomed
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Sequence
+
+    from iallocator.model.cluster import Group
+    from iallocator.model.instance import Instance
+    from iallocator.planners.intergroup.context import Working
+
+    Measure = Callable[[float], float]
+
+__all__ = ["KINDS", "RAM", "Arrivals", "Kind", "survived_in"]
+
+DISK_RESERVE = CAPACITIES.index("disk_reserve")
+
+
+class Kind:
+    """Something that instances take of a node.
+
+    Attributes
+    ----------
+    name, unit:
+        For people.
+    column:
+        Where the state counts it.
+    sign:
+        1 where the column counts what is used, -1 where what is free.
+    of_primary:
+        Whether only the primary gives it.
+    """
+
+    __slots__ = ("column", "name", "of_primary", "sign", "unit")
+
+    def __init__(
+        self, name: str, unit: str, column: int, sign: int, of_primary: bool = False
+    ) -> None:
+        self.name = name
+        self.unit = unit
+        self.column = column
+        self.sign = sign
+        self.of_primary = of_primary
+
+    def pieces(self, instance: Instance) -> list[float]:
+        """What it takes of its primary and, if it has one, of its secondary; zeros left out."""
+        roles = [instance.as_primary]
+        if instance.required_nodes == 2:
+            roles.append(instance.as_secondary)
+        amounts = [self.sign * vector[self.column] for vector in roles]
+        return [amount for amount in amounts if amount > 0]
+
+
+RAM = Kind("memory", " MiB", MEMORY, -1, True)
+LATER = Kind("memory with all instances running", " MiB", MEMORY_LATER, -1, True)
+SPACE = Kind("disk", " MiB", DISK, -1)
+CPU = Kind("cpu", "", CPUS, 1, True)
+SHARED_SPINDLES = Kind("spindles", "", SPINDLES, 1)
+OWN_SPINDLES = Kind("spindles of their own", "", FREE_SPINDLES, -1)
+
+KINDS = (RAM, LATER, SPACE, CPU, SHARED_SPINDLES, OWN_SPINDLES)
+"""All that is asked, what decides most often first."""
+
+
+class Arrivals:
+    """What `group` may receive at most while `leaving` go, wherever on its nodes that comes.
+
+    Made with `leaving` off the state; `before` says which nodes failed no N+1 of their own, and
+    `survived` which failures were survived, while they were still on.
+
+    Limits.  A node keeps some memory and disk; where soft limits count it keeps to the cpu
+    and spindle ratios, and one that has the memory for the failover of each of its peers
+    keeps that: arrivals only add to what it reserves.
+
+    N+1.  In each mode but ``off`` a failure that is survived now must be so in the end.
+    In ``no-new`` that is what it asks; in ``no-worse`` a failure that loses nothing may not
+    lose something; ``strict`` asks it of every failure.  So when node n fails, everything on it
+    finds room on the others that may take over, beside what came to those:  for each measure f
+    (see `measures`),  f(all that comes to the group) + f(what is on n now)  is at most the sum
+    of f(free) over the others; and a mirror keeps the memory free that n's failure asks of it.
+    Where `leaving` are on nodes of the group the state of now says nothing of that, and it is
+    left out; so it is where movers are judged where they were.
+    """
+
+    __slots__ = ("_caps", "_empty", "_failing", "_found", "_free", "group")
+
+    def __init__(
+        self,
+        context: Working,
+        group: Group,
+        solvent: Collection[int],
+        survived: Collection[int],
+    ) -> None:
+        self.group = group
+        state, motion = context.state, context.evaluator(group).motions.new
+        heeds = not (motion.primary.spares or motion.secondary.spares)
+        self._free = {index: _below(state.columns[MEMORY][index]) for index in group.nodes}
+        self._failing = self._judged(context, survived)
+        self._caps: list[dict[int, float]] = [
+            {index: self._cap(context, kind, index, heeds) for index in group.nodes}
+            for kind in KINDS
+        ]
+        for index in group.nodes:
+            kept = self._kept(context, index, survived)
+            if heeds and index in solvent:
+                kept = max(kept, state.reserved[index])
+            self._caps[0][index] = _below(state.columns[MEMORY][index] - kept)
+        self._found: dict[object, dict[int, float]] = {}
+        self._empty: dict[object, float] = {}
+
+    def _judged(
+        self, context: Working, survived: Collection[int]
+    ) -> list[tuple[int, Sequence[int], list[float]]]:
+        """(node, who may take over, MiB of each that has to leave) for the failures survived."""
+        state, cluster = context.state, context.cluster
+        targets = context.evaluator(self.group).rules.targets(cluster, self.group)
+        members = frozenset(self.group.nodes)
+        found: list[tuple[int, Sequence[int], list[float]]] = []
+        for node in survived:
+            sizes = [
+                float(one.memory)
+                for one in state.primaries[node].values()
+                if one.uses_memory and members.issuperset(state.where[one.name])
+            ]
+            found.append((node, [index for index in targets if index != node], sizes))
+        return found
+
+    def _cap(self, context: Working, kind: Kind, index: int, heeds: bool) -> float:
+        """What may come to a node of one kind, N+1 aside."""
+        state, node = context.state, context.cluster.nodes[index]
+        held = state.columns[kind.column][index]
+        if kind is OWN_SPINDLES:
+            return held if node.exclusive_storage else inf
+        if kind.sign < 0:
+            reserve = context.kernels.fixed[index][DISK_RESERVE] if kind is SPACE and heeds else 0
+            return min(_below(held), floor(held - reserve))
+        if not heeds or (kind is SHARED_SPINDLES and node.exclusive_storage):
+            return inf
+        most = node.vcpu_ratio * node.total_cpus if kind is CPU else node.high_spindles
+        return floor(most - held + 1e-6)
+
+    def _kept(self, context: Working, index: int, survived: Collection[int]) -> float:
+        """MiB that a node keeps free for the failover of the worst of the failures `survived`."""
+        state = context.state
+        asked: dict[int, float] = {}
+        for one in state.secondaries[index].values():
+            node = state.where[one.name][0]
+            if node in survived and one.uses_memory:
+                asked[node] = asked.get(node, 0) + one.memory
+        return max(asked.values(), default=0)
+
+    def most(self, kind: int, measure: Measure, nodes: Collection[int] | None = None) -> float:
+        """What all that comes to the group, or to `nodes` of it, can measure in `kind` at most."""
+        key = kind, measure
+        found = self._found.get(key)
+        if found is None:
+            found = {index: measure(cap) for index, cap in self._caps[kind].items()}
+            self._found[key] = found
+            self._empty[key] = self._beside_failures(measure) if KINDS[kind] is RAM else inf
+        if nodes is not None:
+            found = {index: amount for index, amount in found.items() if index in nodes}
+        return max(0, min(sum(found.values()), self._empty[key]))
+
+    def _beside_failures(self, measure: Measure) -> float:
+        """What the failures that are survived leave room for."""
+        room = {index: measure(free) for index, free in self._free.items()}
+        return min(
+            (
+                sum(room[index] for index in targets) - sum(map(measure, sizes))
+                for _, targets, sizes in self._failing
+            ),
+            default=inf,
+        )
+
+    @property
+    def keeps(self) -> bool:
+        """Whether a failure that is survived must stay so."""
+        return bool(self._failing)
+
+    def largest(self, kind: int) -> float:
+        """The largest room of a node."""
+        return max(self._caps[kind].values(), default=0)
+
+
+def survived_in(context: Working, group: Group) -> frozenset[int]:
+    """The online nodes of `group` whose failure is survived now, where that has to stay so."""
+    rules = context.evaluator(group).rules
+    if rules.mode == "off" or rules.movers_stay:
+        return frozenset()
+    online = [index for index in group.nodes if context.cluster.nodes[index].online]
+    lost = doomed(context.state, group, online, context.bonds.relations)
+    return frozenset(online).difference(lost)
+
+
+def _below(amount: float) -> float:
+    """The largest whole number below `amount`; nothing may be used up."""
+    return max(0, ceil(amount) - 1)
