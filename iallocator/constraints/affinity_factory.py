@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from iallocator.constraints.no_affinity import NoAffinity
+from iallocator.model.tags import doubtful
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -71,8 +72,25 @@ def findings_for(
 ) -> Sequence[TagFinding]:
     """What is the matter with tags, see `iallocator.constraints.listing.tag_findings`.
 
-    That is loaded only if some tag of the cluster, of groups, nodes or `instances` has our prefix.
+    That is loaded only if some tag of the cluster, of groups, nodes or `instances` has our prefix,
+    or one of the cluster is nearly one of htools'.
     """
+    found = _own_findings(cluster, instances, prefix, relations, shared, keys)
+    if shared and any(map(doubtful, cluster.tags)):
+        from iallocator.tags.foreign import misspelt_of_cluster
+
+        return [*found, *misspelt_of_cluster(cluster)]
+    return found
+
+
+def _own_findings(
+    cluster: Cluster,
+    instances: Sequence[Instance],
+    prefix: str,
+    relations: Relations | None,
+    shared: bool,
+    keys: bool,
+) -> Sequence[TagFinding]:
     owners: Iterable[Any] = (*cluster.groups, *cluster.nodes, *instances)
     some = (cluster.tags, *(owner.tags for owner in owners))
     if not any(tag.startswith(prefix) for tags in some if tags for tag in tags):

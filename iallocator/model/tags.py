@@ -12,13 +12,27 @@ if TYPE_CHECKING:
     from iallocator.model.cluster import Cluster, Node
     from iallocator.model.instance import Instance
 
-__all__ = ["EXCLUSION", "exclusion_prefixes", "interpret_instance_tags", "interpret_tags"]
+__all__ = [
+    "ALLOW_MIGRATION", "EXCLUSION", "KINDS", "doubtful", "exclusion_prefixes",
+    "interpret_instance_tags", "interpret_tags",
+]  # fmt: skip
 
 EXCLUSION = "htools:iextags:"
 LOCATION = "htools:nlocation:"
 DESIRED = "htools:desiredlocation:"
 MIGRATION = "htools:migration:"
 ALLOW_MIGRATION = "htools:allowmigration:"
+
+KINDS = (EXCLUSION, LOCATION, DESIRED, MIGRATION, ALLOW_MIGRATION)
+"""All that htools knows of the cluster's tags."""
+
+
+def doubtful(tag: str) -> bool:
+    """Whether a tag of the cluster begins as htools' do, and is perhaps none of them."""
+    if not tag.startswith("htools:"):
+        return False
+    whole = tag.startswith(KINDS) and tag not in KINDS
+    return not whole or (tag.startswith(ALLOW_MIGRATION) and "::" not in tag)
 
 
 def _values(cluster_tags: Sequence[str], kind: str) -> tuple[str, ...]:

@@ -187,11 +187,27 @@ COMMON = (
 """Options of requests; commands take those that act there."""
 
 
+COLUMNS = 100
+"""How long the lines of a help are at most."""
+
+
 def help_lines(table: Sequence[Option]) -> list[str]:
-    """The options of `table`, one a line, aligned."""
+    """The options of `table`, aligned, each on a line of its own or on several of at most 100."""
+    from textwrap import wrap
+
     left = [
         ", ".join(option.names) + (" " if option.takes_next else "") + option.metavar
         for option in table
     ]
     width = max(map(len, left))
-    return [f"  {names:{width}}  {option.help}" for names, option in zip(left, table)]
+    return [
+        line
+        for names, option in zip(left, table)
+        for line in wrap(
+            option.help,
+            COLUMNS,
+            initial_indent=f"  {names:{width}}  ",
+            subsequent_indent=" " * (width + 4),
+            break_on_hyphens=False,
+        )
+    ]

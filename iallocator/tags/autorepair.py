@@ -33,6 +33,7 @@ __all__ = [
     "Permission",
     "Record",
     "RepairState",
+    "is_record",
     "permission_of",
     "state_of",
 ]  # fmt: skip
@@ -192,6 +193,11 @@ def _name(record: Record) -> str:
 
 def _rank(result: str) -> int:
     return RESULTS.index(result) if result else -1
+
+
+def is_record(tag: str) -> bool:
+    """Whether a tag tells of a repair, and can be understood."""
+    return _record(tag) is not None
 
 
 def _record(tag: str) -> Record | None:

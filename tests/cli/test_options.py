@@ -65,7 +65,9 @@ def test_help_of_a_command_lists_what_acts_there(command: str, capsys: Capture) 
     own = module_of(command).OPTIONS
     acting = table_of(command, own)
     assert main([command, "--help"]) == 0
-    lines = capsys.readouterr().out.splitlines()[4:]
+    said = capsys.readouterr().out.splitlines()
+    assert max(map(len, said[1:])) <= 100
+    lines = [line for line in said[4:] if line.startswith("  -")]
     listed = [line.split()[0].rstrip(",").partition("[")[0] for line in lines]
     assert listed == [option.names[0] for option in (*own, *acting)]
 

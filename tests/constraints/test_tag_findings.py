@@ -159,14 +159,48 @@ def test_keys_that_some_nodes_lack_are_listed(
         }
 
 
+FOREIGN = {
+    "htools:iextag:svc": ("cluster", "htools:iextags is meant"),
+    "htools:allowmigration:a": ("cluster", "expected htools:allowmigration:OLD::NEW"),
+    "htools:stanby:auto": ("node", "htools:standby is meant"),
+    "htools:standby:prio:3": ("node", "names no priority: htools:standby:priority is meant"),
+    "htools:standby:priority:x": ("node", "names no priority: expected a whole number"),
+    "htools:nlocation:rack": ("node", "means nothing on a node, only on the cluster"),
+    "ganeti:watcher:autorepair:migrat": ("there", "ganeti:watcher:autorepair:migrate is meant"),
+    "ganeti:watcher:autorepir:failover": ("there", "ganeti:watcher:autorepair is meant"),
+    "ganeti:watcher:autorepair:suspend:soon": ("there", "expected seconds since 1970"),
+}
+
+
+@pytest.mark.parametrize("tag", FOREIGN)
+def test_tag_of_ganetis_tools_that_goes_wrong_is_listed(
+    tag: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Those that give other tags their meaning are told in answers, too."""
+    owner, words = FOREIGN[tag]
+    tags: Any = {owner: [tag]}
+    document = _world(**tags)
+    for found in _commands(document, tmp_path, capsys):
+        (told,) = found["tag_findings"]
+        assert (told["tag"], words in told["text"]) == (tag, True)
+    info = json.loads(answer(builders.as_bytes(document)))["info"]
+    assert (words in info) == (owner == "cluster")
+    main(["repair", str(tmp_path / "request.json")])
+    assert (words in capsys.readouterr().err) == ("watcher" in tag)
+
+
 def test_good_tags_are_not_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Every kind of tag that the README names, on who may have it."""
     document = _world(
         ["iallocator:colocate:should:web:2", "iallocator:keep-running", "iallocator:priority:3",
          "iallocator:score:node2:7", "iallocator:pool:external:nas", "other:colocat:must:x"],
-        cluster=["iallocator:strategy:pacemaker-balanced", "iallocator:key:room:1:2"],
-        node=["iallocator:maintenance", "iallocator:pool:external:nas", "iallocator:score:4"],
-        there=["iallocator:separate:must:db"],
+        cluster=["iallocator:strategy:pacemaker-balanced", "iallocator:key:room:1:2",
+                 "htools:iextags:svc", "htools:allowmigration:a::b", "htools:bandwidth:x",
+                 "ganeti:watcher:autorepair:suspend:7"],
+        node=["iallocator:maintenance", "htools:standby:auto", "htools:standby:priority:2",
+              "htools:standby:rack", "iallocator:pool:external:nas", "iallocator:score:4"],
+        there=["iallocator:separate:must:db", "ganeti:watcher:autorepair:failover",
+               "ganeti:watcher:other"],
     )  # fmt: skip
     info = json.loads(answer(builders.as_bytes(document)))["info"]
     assert "tag iallocator" not in info

@@ -50,7 +50,7 @@ class Scene:
     options
         For the command line.
     asleep
-        Whether nodes that are off tell their size all the same.
+        Whether nodes that are off, or hold no instances, tell their size all the same.
     judged
         Whether the path asks for global N+1.
     wanted
@@ -137,7 +137,7 @@ class Scene:
     def finished(self) -> Json:
         """The document, its nodes reporting what their instances leave."""
         for name, node in self.document["nodes"].items():
-            if (node["offline"] and not self.asleep) or not node["vm_capable"]:
+            if not self.asleep and (node["offline"] or not node["vm_capable"]):
                 for figure in FIGURES:
                     node.pop(figure, None)
             else:

@@ -189,14 +189,15 @@ def _checkup(done: GroupPlans, settings: Settings, whole: Alarm) -> Checkup:
     Where `whole` leaves no time to find out whether failures would be survived, they count
     as if not, and a balancing whose end is not known counts as none.
     """
-    from iallocator.constraints.affinity_factory import findings_for, relations_of
+    from iallocator.constraints.affinity_factory import relations_of
+    from iallocator.constraints.listing.tag_findings import all_findings
     from iallocator.planners.check.health import examine
     from iallocator.render.checkup import Checkup
 
     known = settings.behaviour.knows_affinity
     cluster, prefix = done.cluster, settings.tag_prefix
     relations = relations_of(cluster, (), prefix) if known else None
-    tags = findings_for(cluster, cluster.instances, prefix, relations) if known else ()
+    tags = all_findings(cluster, cluster.instances, prefix, relations) if known else ()
 
     def health(state: State, alarm: Alarm) -> Checkup:
         groups = examine(state, settings.n1, settings.min_disk, relations, alarm.over)

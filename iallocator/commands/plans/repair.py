@@ -23,7 +23,7 @@ from iallocator.commands.shared.plan_output import (
     print_json,
     write_html,
 )
-from iallocator.errors import shown
+from iallocator.errors import shown, tell
 from iallocator.files import WholeOutput
 from iallocator.options.table import Option
 from iallocator.options.values import amount
@@ -82,6 +82,7 @@ def run(settings: Settings, positional: Sequence[str]) -> int:
     measure(source, settings)
     whole = settled(settings, source)
     work = _planned(source.cluster, whole, settings)
+    tell(*(f"iallocator: warning: {one}" for one in work.doubts()))
     with WholeOutput():  # before anything is done, as every plan
         write_html(settings.html, partial(_page, work, whole))
     found: Json | None = None

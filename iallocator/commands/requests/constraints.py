@@ -62,8 +62,9 @@ def run(settings: Settings, positional: Sequence[str]) -> int:
     Of one instance, or of one kind, all that there is; else not what all have anyway.
     """
     from iallocator.commands.shared.source import load_source
-    from iallocator.constraints.affinity_factory import findings_for, relations_of
+    from iallocator.constraints.affinity_factory import relations_of
     from iallocator.constraints.listing.listing import constraints_of, wanted_by
+    from iallocator.constraints.listing.tag_findings import all_findings
     from iallocator.engine import effective_settings, request_in
 
     source = load_source(settings, positional)
@@ -82,7 +83,7 @@ def run(settings: Settings, positional: Sequence[str]) -> int:
     every = list(constraints_of(source.cluster, wanted, relations, whole, problems, everything))
     found = [one for one in every if _asked(one, settings)]
     named = [*source.cluster.instances, *new]
-    doubts = findings_for(source.cluster, named, settings.tag_prefix, relations)
+    doubts = all_findings(source.cluster, named, settings.tag_prefix, relations)
     unusable = _unusable(relations, new, problems, doubts)
     with WholeOutput():
         if settings.json:

@@ -10,6 +10,7 @@ from iallocator.model.constraints.constraint import APART, ORDER, TOGETHER
 from iallocator.model.constraints.rule import domains_between
 from iallocator.model.constraints.tag_finding import TagFinding
 from iallocator.requests import SETTINGS
+from iallocator.tags.foreign import misspelt_foreign
 from iallocator.tags.pacemaker import PacemakerTags
 from iallocator.tags.pacemaker_scores import INFINITY, WORDS, read_score
 from iallocator.tags.spelling import misspelt
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
     Units = Mapping[str, Sequence[str]]
 
-__all__ = ["tag_findings"]
+__all__ = ["all_findings", "tag_findings"]
 
 ONCE = ("priority", "stickiness", "ram-contention", "cpu-contention")
 """Kinds of which only one value can count."""
@@ -61,6 +62,14 @@ def tag_findings(
         found += _unknown_domains(relations, names, prefix) if shared else ()
     found += _lacking(cluster, instances, prefix) if shared and keys else ()
     return list({str(one): one for one in found}.values())
+
+
+def all_findings(
+    cluster: Cluster, instances: Sequence[Instance], prefix: str, relations: Relations | None
+) -> list[TagFinding]:
+    """What is the matter with tags, with those of Ganeti's own tools that are read here."""
+    ours = tag_findings(cluster, instances, prefix, relations)
+    return [*ours, *misspelt_foreign(cluster, instances)]
 
 
 def _amounts(

@@ -27,6 +27,7 @@ from iallocator.tags.autorepair import (
     permission_of,
     state_of,
 )
+from iallocator.tags.foreign import misspelt_repairs
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -125,6 +126,11 @@ class RepairRound:
         except ValueError as error:
             raise UsageError(str(error)) from None
         self._patients.sort(key=lambda one: one.instance.name)
+
+    def doubts(self) -> list[str]:
+        """Which permissions are none: whoever has one is not repaired by it."""
+        cluster = self.before.cluster
+        return list(map(str, misspelt_repairs(cluster, cluster.instances)))
 
     def settle(self) -> None:
         """Find out what became of pending repairs."""

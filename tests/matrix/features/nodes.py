@@ -18,8 +18,9 @@ from .table import ON_DISK, PRIMARIES, feature
 
 @feature("offline")
 def offline(scene: Scene) -> Iterator[None]:
-    """An offline node takes nothing."""
+    """An offline node takes nothing, whatever it says it has."""
     _empty_best(scene)
+    scene.asleep = True
     yield
     scene.node(BEST)["offline"] = True
 
@@ -34,8 +35,9 @@ def drained(scene: Scene) -> Iterator[None]:
 
 @feature("not vm_capable")
 def not_vm_capable(scene: Scene) -> Iterator[None]:
-    """A node that cannot run instances takes none."""
+    """A node that cannot run instances takes none, whatever it says it has."""
     _empty_best(scene)
+    scene.asleep = True
     yield
     scene.node(BEST)["vm_capable"] = False
 

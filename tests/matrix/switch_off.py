@@ -1,0 +1,67 @@
+"""Switch off each feature of the matrix, and see which of its cells notice.
+
+`python -m tests.matrix.switch_off WORD...` does so for the features with one of those words in
+their names, all without words.  Every cell of the row has to turn red.  Exit status 1: some do not.
+"""
+
+from __future__ import annotations
+
+import sys
+
+from .paths import PATHS
+from .switches import SWITCHES, switched_off
+from .test_matrix import CELLS, test_cell_with_the_feature_the_answer_is_another
+
+TOLD_NO_FIGURES = (
+    "a running cluster tells no figures of such nodes: there is no room on them anyway"
+)
+
+BESIDES = {
+    ("offline", "snapshot"): TOLD_NO_FIGURES,
+    ("offline", "live execution"): TOLD_NO_FIGURES,
+    ("not vm_capable", "snapshot"): TOLD_NO_FIGURES,
+    ("not vm_capable", "live execution"): TOLD_NO_FIGURES,
+    ("cpu ratio", "place"): "the strategy prefers free virtual cpus",
+}
+"""Feature and path -> why the cell does not notice: something else decides alike."""
+
+
+def deciding(feature: str) -> list[tuple[str, str]]:
+    """Path and kind of the cells of a row; what only shows a fact shows it without any effect."""
+    cells = [(path, kind) for name, path, kind in CELLS if name == feature]
+    return [
+        (path, kind)
+        for path, kind in cells
+        if not PATHS[path].shown and (feature, path) not in BESIDES
+    ]
+
+
+def unnoticed(feature: str) -> list[str]:
+    """The cells of a row that stay green without the feature, as ``path (kind)``."""
+    found = []
+    for path, kind in deciding(feature):
+        try:
+            with switched_off(feature):
+                test_cell_with_the_feature_the_answer_is_another(feature, path, kind)
+        except Exception:
+            continue
+        found.append(f"{path} ({kind})")
+    return found
+
+
+def main(words: list[str]) -> int:
+    """Print a row of the table for each feature."""
+    status = 0
+    print("| feature switched off | cells | red | green |\n|---|---|---|---|")
+    for feature in dict.fromkeys(name for name, _, _ in CELLS):
+        if words and not any(word in feature for word in words):
+            continue
+        cells = len(deciding(feature))
+        green = unnoticed(feature) if feature in SWITCHES else ["no switch"]
+        print(f"| {feature} | {cells} | {cells - len(green)} | {'; '.join(green)} |", flush=True)
+        status = status or bool(green)
+    return int(status)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
