@@ -5,11 +5,12 @@ from __future__ import annotations
 from iallocator.handlers import handler_for
 from iallocator.handlers.allocate import wish_for
 from iallocator.placement.groups import collect_offers
-from iallocator.requests import Allocate, ChangeGroup, MultiEvacuate, NodeEvacuate
+from iallocator.requests import Allocate, ChangeGroup, MultiAllocate, MultiEvacuate, NodeEvacuate
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
+    from typing import Any
 
     from iallocator.model.instance import Instance
     from iallocator.placement.context import Context
@@ -30,6 +31,10 @@ def satisfied(request: Request, reply: Reply) -> bool:
     return True
 
 
+SEVERAL = 3
+"""How much dearer it is to ask for each of several: one after the other, alone, all at once."""
+
+
 class Goal:
     """That `request` can be satisfied; it is asked of `context`, whose state is moved meanwhile.
 
@@ -39,6 +44,8 @@ class Goal:
         The names of the instances that the request itself is about.
     left:
         The nodes that it wants to be left: nobody else should come there.
+    price:
+        What it costs to ask, in single new instances.
     """
 
     def __init__(self, context: Context, request: Request) -> None:
@@ -46,6 +53,12 @@ class Goal:
         self._request = request
         self._every: dict[str, Instance] = {i.name: i for i in context.cluster.instances}
         self.concerned, self.left = _about(context, request)
+        self.price = SEVERAL * len(_members(request)) or 1
+
+    def hopeless(self) -> bool:
+        """Whether some new instance is wanted in a group that does not exist."""
+        new = [one for one in _members(self._request) if isinstance(one, Allocate)]
+        return any(wish_for(self._context, one) is None for one in new)
 
     def reached(self) -> bool:
         """Whether the request can be satisfied now; the state is left as it is."""
@@ -96,6 +109,13 @@ class Goal:
         """The request, if it is about one new instance that must find room beside all others."""
         request = self._request
         return request if isinstance(request, Allocate) and request.recreated is None else None
+
+
+def _members(request: Request) -> Sequence[Any]:
+    """What several instances are asked for."""
+    if isinstance(request, MultiAllocate):
+        return request.wanted
+    return request.instances if isinstance(request, NodeEvacuate | ChangeGroup) else ()
 
 
 def _about(context: Context, request: Request) -> tuple[frozenset[str], frozenset[int]]:

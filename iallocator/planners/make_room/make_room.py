@@ -97,7 +97,7 @@ def make_room(
     context = Context(cluster, settings, _candidates(cluster), coming, alarm=alarm)
     goal = Goal(context, request)
     done = RoomMade(context, not goal.reached())
-    if not done.needed:
+    if not done.needed or goal.hopeless():
         return done
     limits = _limits(context)
     cost = None if settings.cost is None else settings.cost * 1024

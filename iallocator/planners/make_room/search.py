@@ -42,7 +42,10 @@ TIES = 40_000
 """The same for the search of a lower score."""
 
 ANSWER = 5
-"""How many looks at a move it costs to ask for the goal."""
+"""How many looks at a move it costs to ask for the goal, for one new instance."""
+
+SIMULATED = 25
+"""Moves × nodes of simulated failures that cost as much as a look at a move."""
 
 WIDTH = 2
 """How many targets of each kind of move are tried at first."""
@@ -79,7 +82,8 @@ class RoomSearch:
         self._stands = stands
         self._room = Room(context, goal)
         self._moves = Moves(context, goal, self._room)
-        self._left = WORK
+        self._left: float = WORK
+        self._effort = context.effort.left
         self._made: list[PlannedMove] = []
         self._seen: dict[tuple[int, frozenset[tuple[str, Nodes]]], float] = {}
         self._copied = INFINITE
@@ -142,7 +146,7 @@ class RoomSearch:
 
     def _arrived(self, copied: float) -> None:
         nodes = range(len(self._context.cluster.nodes))
-        self._spend(ANSWER * len(nodes))
+        self._spend(ANSWER * self._goal.price * len(nodes))
         if self._score is not None:
             score = score_of(self._context.state, nodes)
             if score >= self._score - LOWER:
@@ -163,6 +167,11 @@ class RoomSearch:
             self._put(move.instance, move.before, move.after)
 
     def _spend(self, amount: int) -> None:
+        """Pay that, and for the failures that were simulated since the last time."""
+        effort = self._context.effort.left
+        if effort < self._effort:
+            amount += int((self._effort - effort) / SIMULATED)
+            self._effort = effort
         self._left -= amount
 
     def _try(self, parts: Sequence[Part], depth: int, copied: float) -> None:

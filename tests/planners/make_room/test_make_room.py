@@ -347,3 +347,45 @@ def test_search_without_time_says_so(tmp_path: Path, capsys: Output) -> None:
     status, told = run(tmp_path, capsys, TWO, "make-room", "--n1=off", "--time-limit=0")
     assert status == 1
     assert "no room was found to be made by 3 moves of others (time is up)" in told
+
+
+def several(groups: list[str | None]) -> Json:
+    """Return a crowded cluster and a request for a new instance in each of these groups."""
+    homes = {f"i{k}": shared(NAMES[k % 3], 900 + 100 * k) for k in range(9)}
+    document = allocate(cluster(3, memory=5500, instances=homes), memory=3000, disk_template="rbd")
+    one = document["request"]
+    wanted = [{**one, "name": f"new{k}", "group_name": g} for k, g in enumerate(groups)]
+    document["request"] = {"type": "multi-allocate", "instances": wanted}
+    return document
+
+
+def test_room_for_a_group_that_does_not_exist_is_not_searched(
+    tmp_path: Path, capsys: Output, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No moves of others make such a group; those that fit beside it have their places."""
+    monkeypatch.setattr(RoomSearch, "run", lambda search: pytest.fail("searched in vain"))
+    _, told = run(tmp_path, capsys, several([None, "gone"]), "make-room", "--n1=off", "--json")
+    assert json.loads(told)["reason"].startswith("room is not made by 3 moves")
+
+
+def test_search_for_room_of_several_pays_for_each_and_for_simulated_failures(
+    tmp_path: Path, capsys: Output, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is dearer to ask is asked less often: the budget is one of work, not of questions."""
+    asked: list[int] = []
+    whole = RoomSearch._arrived
+
+    def counted(self: RoomSearch, copied: float) -> None:
+        asked.append(1)
+        whole(self, copied)
+
+    monkeypatch.setattr(RoomSearch, "_arrived", counted)
+    monkeypatch.setattr("iallocator.planners.make_room.search.WORK", 1500)
+    counts = []
+    for words in (["--n1=off"], ["--n1=no-worse"]):
+        for many in (1, 4):
+            asked.clear()
+            run(tmp_path, capsys, several([None] * many), "make-room", "--json", *words)
+            counts.append(len(asked))
+    assert counts[1] <= 1500 / (5 * 3 * 4 * 3) + 1 < counts[0]
+    assert counts[2] < counts[0], counts
