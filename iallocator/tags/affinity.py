@@ -45,6 +45,9 @@ DEFAULT_WEIGHT = 1.0
 HEAVIEST = 1e9
 """The largest weight: sums of such stay far within the range of floats."""
 
+DIGITS = frozenset("0123456789.+-eE")
+"""What numbers are written with."""
+
 RELATIONS = {"colocate": TOGETHER, "separate": APART}
 ORDERS = {"after": MUST, "should-after": SHOULD}
 WORDS = {TOGETHER: "together with", APART: "apart from"}
@@ -140,8 +143,9 @@ def _relation(
 ) -> None:
     strength, *words = rest.split(":")
     weight = DEFAULT_WEIGHT if strength == SHOULD else ALWAYS
-    if strength == SHOULD and len(words) > 1 and _number(words[-1]) is not None:
-        weight = _number(words.pop()) or 0.0
+    if strength == SHOULD and len(words) > 1 and (said := _weight(words[-1])) is not None:
+        weight = said
+        words.pop()
     usable = strength in (MUST, SHOULD) and 1 <= len(words) <= 2 and all(words) and weight >= 0
     if not usable:
         parsed.unusable.append(f"{instance.name}: {tag}")
@@ -167,8 +171,10 @@ def _order(parsed: Parsed, instance: Instance, tag: str, rest: str) -> None:
 
 
 def _priority(parsed: Parsed, instance: Instance, tag: str, rest: str) -> None:
+    from iallocator.tags.pacemaker_scores import read_integer
+
     try:
-        value = int(rest)
+        value = read_integer(rest)
     except ValueError:
         parsed.unusable.append(f"{instance.name}: {tag}")
         return
@@ -200,10 +206,11 @@ def bond_to_many(some: Sequence[tuple[Member, Member, str]], count: int, cost: f
     )  # fmt: skip
 
 
-def _number(text: str) -> float | None:
-    """A weight: a number from -1e9 to 1e9, or None."""
+def _weight(word: str) -> float | None:
+    """The weight that a word says; -1: a number that is none; None: a word, a domain perhaps."""
     try:
-        number = float(text)
+        number = float(word)
     except ValueError:
         return None
-    return number if abs(number) <= HEAVIEST else None
+    plain = DIGITS.issuperset(word)  # no other script's, none with "_"
+    return number if plain and 0 <= number <= HEAVIEST else -1.0

@@ -96,7 +96,10 @@ def test_group_of_follows_bonds_of_bonds() -> None:
 @pytest.mark.parametrize(
     "tag",
     ["colocate:maybe:x", "colocate:must", "separate:must:", "order:before:a", "order:after:",
-     "priority:high", "separate:should:x:rack:-1", "separate:must:x:y:z"],
+     "priority:high", "separate:should:x:rack:-1", "separate:must:x:y:z",
+     "separate:should:x:1_0", "separate:should:x:rack:٣", "colocate:should:x: 1",
+     "colocate:should:x:nan", "separate:should:x:1e400", "separate:should:x:1e10",
+     "priority:1_0", "priority:٣", "priority: 1"],
 )  # fmt: skip
 def test_tags_that_cannot_be_understood_are_listed(tag: str) -> None:
     """A tag with our prefix that means nothing is named, and binds nobody."""
