@@ -83,11 +83,7 @@ class State(Holdings):
             columns[DISK][index] = node.reported_disk
             columns[DISK_LATER][index] = node.reported_disk + pending_disk
             columns[FREE_SPINDLES][index] = node.free_spindles
-            columns[FREE_SPINDLES_LATER][index] = (
-                self._spindles_beside_unknown(index)
-                if node.exclusive_storage and self._spindles_unknown(index)
-                else node.free_spindles + pending_spindles
-            )
+            columns[FREE_SPINDLES_LATER][index] = self._spindles_later(index, pending_spindles)
             columns[CPUS][index] += node.reserved_cpus
             columns[CPUS_LATER][index] += node.reserved_cpus
             columns[CPU_LOAD][index] += node.own_cpu_load
@@ -102,19 +98,20 @@ class State(Holdings):
                 for index in instance.nodes:
                     self.pools.add(instance, index, 1)
 
-    def _spindles_unknown(self, index: int) -> bool:
-        """Whether a forthcoming instance of the node does not say its spindles."""
-        return any(
-            i.forthcoming and i.spindles is None and (i.local or i.spindles_anywhere)
-            for i in self.instances_on(index)
-        )
+    def _spindles_later(self, index: int, pending: float) -> float:
+        """How many spindles a node has free with forthcoming instances, which take `pending`.
 
-    def _spindles_beside_unknown(self, index: int) -> int:
-        """Below 0, so that nothing more goes there; less for each that is read after an unknown."""
+        Where one of those does not say how many it takes: below 0, so that nothing more goes
+        there, and less for each that is read after it.
+        """
+        node = self.cluster.nodes[index]
+        here = self.instances_on(index) if node.exclusive_storage else ()
+        coming = [i for i in here if i.forthcoming and (i.local or i.spindles_anywhere)]
+        if all(i.spindles is not None for i in coming):
+            return node.free_spindles + pending
         free = 0
-        for i in reversed(self.cluster.instances):
-            if i.forthcoming and index in i.nodes and (i.local or i.spindles_anywhere):
-                free = -1 if i.spindles is None else free - i.spindles
+        for one in sorted(coming, key=lambda i: i.order, reverse=True):
+            free = -1 if one.spindles is None else free - one.spindles
         return free
 
     def missing(self, index: int) -> tuple[float, float]:

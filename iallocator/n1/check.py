@@ -97,14 +97,23 @@ class N1Check:
         return False
 
     def stranded(self, instance: Instance, nodes: tuple[int, ...]) -> UnsurvivedFailure | None:
-        """Which failure this placement makes unsurvivable, and who finds no place."""
+        """Which failure this placement makes unsurvivable, and who finds no place.
+
+        Where some are lost without it, too, one who is not.
+        """
         try:
             node = None if self._rules.mode == "off" else self._refuter(instance, nodes)
             if node is None:
                 return None
+            lost = self._simulation.all_lost(node) if self._rules.exact else []
+            known = {one.instance.name for one in lost}
             with self._state.trial():
                 self._try_out(instance, nodes)
-                return self._simulation.fail(node)
+                if not known:
+                    return self._simulation.fail(node)
+                found = self._simulation.all_lost(node)
+            new = [one for one in found if one.instance.name not in known] or found
+            return new[0] if new else None
         except UndecidedError:
             return None
 

@@ -21,7 +21,7 @@ from iallocator.model.columns import MEMORY
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Sequence
 
     from iallocator.model.instance import Instance
     from iallocator.model.state import State
@@ -68,21 +68,33 @@ class Simulation:
         UndecidedError
             If the rules' effort is spent before it is known; so does `lost`.
         """
+        with self._state.trial():
+            return next(self._failures(node), None)
+
+    def all_lost(self, node: int) -> list[UnsurvivedFailure]:
+        """All instances without a place if `node` fails, in the order in which they are moved."""
+        with self._state.trial():
+            return list(self._failures(node))
+
+    def _failures(self, node: int) -> Iterator[UnsurvivedFailure]:
+        """Who finds no place; it is off the state when the next is asked for, in a trial."""
         state = self._state
         group = state.cluster.nodes[node].group
         targets = [t for t in self._rules.targets(state.cluster, group) if t != node]
         recreated = [i for i in self._primaries(node) if self._rules.recreates(i)]
-        with state.trial():
-            stranded = self.failovers_fail(node)
-            if stranded is not None:
-                return stranded
-            for item in self.movers(node):
-                if not self._move(node, item, targets, group.nodes):
-                    return self._unsurvived(node, item, "memory")
-            for item in self._items(sorted(recreated, key=_memory)):
-                if not self._move(node, item, targets, self._scope):
-                    return self._unsurvived(node, item, "memory and disk")
-        return None
+        for instance in self._primaries(node):
+            if instance.template == "drbd":
+                stranded = self._failover(node, instance)
+                if stranded is not None:
+                    yield stranded
+                    if instance.name in state.where:
+                        state.remove(instance, state.where[instance.name])
+        for item in self.movers(node):
+            if not self._move(node, item, targets, group.nodes):
+                yield self._unsurvived(node, item, "memory")
+        for item in self._items(sorted(recreated, key=_memory)):
+            if not self._move(node, item, targets, self._scope):
+                yield self._unsurvived(node, item, "memory and disk")
 
     def leaving(self, node: int) -> list[list[Instance]]:
         """What needs another node if `node` fails, in order: `movers`, then what is created anew.

@@ -76,6 +76,26 @@ def test_nearest_miss_of_relocation_is_told() -> None:
     assert "; closest: node1/node3: node3 lacks 977 MiB memory (for a failover" in info(request)
 
 
+def test_nearest_miss_of_no_worse_names_who_is_lost_by_it() -> None:
+    """Not the large one, which finds no place in any case."""
+    held = {
+        "big": instance("node1", disk_template="rbd", memory=9000),
+        "small": instance("node1", disk_template="rbd", memory=2000),
+    }
+    document = cluster(2, memory=16000, instances=held)
+    document["nodes"]["node2"] |= {
+        "total_memory": 8192,
+        "free_memory": 7192,
+        "reserved_memory": 1000,
+    }
+    request = allocate(document, memory=5500, disk_template="rbd", restrict=["node2"])
+    raw = as_bytes(request | {"cluster_tags": ["iallocator:n1:no-worse"]})
+    assert "if node1 failed, small" in json.loads(answer(raw))["info"]
+    (decision,) = explain(raw, Settings()).decisions
+    (found,) = [one for group in decision.groups for one in group.unsurvived]
+    assert (found.instance, found.already) == ("small", False)
+
+
 @pytest.mark.parametrize("kind", ["allocate", "relocate", "node-evacuate", "change-group"])
 def test_nearest_miss_generated_documents_agree_with_explain(kind: str) -> None:
     """What the line says came closest is among what `explain` says of the groups."""

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from iallocator.model.instance import Instance
     from iallocator.model.state import State
     from iallocator.n1.rules import Rules
+    from iallocator.n1.simulation import UnsurvivedFailure
     from iallocator.scoring import Kernels
 
 __all__ = ["RecordingN1Check"]
@@ -71,12 +72,13 @@ class RecordingN1Check(N1Check):
             stranded.instance.name,
             stranded.instance.memory,
             stranded.why,
-            self._lost_already(stranded.node),
+            self._lost_already(stranded),
         )
 
-    def _lost_already(self, node: int) -> bool:
-        """Whether the failure of `node` cannot be survived as things are."""
+    def _lost_already(self, stranded: UnsurvivedFailure) -> bool:
+        """Whether the same instance finds no place as things are."""
+        name = stranded.instance.name
         try:
-            return self._replay.fail(node) is not None
+            return any(one.instance.name == name for one in self._replay.all_lost(stranded.node))
         except UndecidedError:
             return False
