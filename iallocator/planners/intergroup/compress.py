@@ -2,8 +2,9 @@
 
 A group comes into question if it shares a partition with others, and uses less of
 memory, disk and cpu than all others together have free.  For each such group all its
-instances are offered to the groups of their partitions.  Of those that could be emptied
-the one with the most free resources is chosen: it gives back the most.
+instances are offered to the groups of their partitions that hold instances already: what
+one group gives back, no other may take.  Of those that could be emptied the one with
+the most free resources is chosen: it gives back the most.
 """
 
 from __future__ import annotations
@@ -120,15 +121,43 @@ class _Compression:
         alone = self.peers.alone(group)
         if alone:
             return alone
-        used = self.used[group.index]
-        others = plus(*(free for index, free in self.free.items() if index != group.index))
-        for kind, own, free in zip(KINDS, used, others):
+        held = self.held[group.index]
+        passed_over = self._passed_over(held, group)
+        homeless = [i for i in held if not self._targets(i, group)]
+        if homeless:
+            return f"{homeless[0].name} has no place: {passed_over}"
+        reason = self._too_much(group)
+        if not reason and not any(map(self.mover.immovable, held)):  # said later, with the name
+            reason = self.proofs.against(held, lambda i: self._targets(i, group))
+        return "; ".join(filter(None, (reason, reason and passed_over)))
+
+    def _too_much(self, group: Group) -> str:
+        """What `group` uses more of than the others that hold instances have free; or ""."""
+        others = [row.group for row in self.done.groups if row.group is not group]
+        free_there = plus(*(self.free[g.index] for g in others if self._in_use(g)))
+        for kind, own, free in zip(KINDS, self.used[group.index], free_there):
             if own and own >= free:
                 return f"uses {own:.12g}{_unit(kind)} {kind}, the others have {free:.12g} free"
-        held = self.held[group.index]
-        if any(map(self.mover.immovable, held)):
-            return ""  # said later, with the name
-        return self.proofs.against(held, lambda i: self.peers.of(i, group))
+        return ""
+
+    def _targets(self, instance: Instance, source: Group) -> list[Group]:
+        """The groups of its partition that are in use, or asked for."""
+        return [g for g in self.peers.of(instance, source) if self._in_use(g)]
+
+    def _in_use(self, group: Group) -> bool:
+        """Whether `group` holds instances, or nodes of it are named to place instances on."""
+        nodes = self.context.cluster.nodes
+        named = self.context.settings.restrict_allocation_to or ()
+        return bool(self.held[group.index]) or any(nodes[i].name in named for i in group.nodes)
+
+    def _passed_over(self, instances: Sequence[Instance], source: Group) -> str:
+        """Which groups are no targets because they are empty, in words; or ""."""
+        of = self.peers.of
+        found = {g.name: g for i in instances for g in of(i, source) if not self._in_use(g)}
+        if not found:
+            return ""
+        verb = "holds" if len(found) == 1 else "hold"
+        return f"nothing would be won by filling {', '.join(found)}, which {verb} no instances"
 
     def _try(self, row: GroupRow) -> None:
         """Try to empty one group; the state is as it was afterwards."""
@@ -148,7 +177,9 @@ class _Compression:
             mover.put(move.instance, move.before)
         self.verdicts[group.index] = done.verdict
         if done.failed is not None:
-            row.reason = f"{done.failed.name} has no place: {done.reason}"
+            passed_over = self._passed_over(instances, group)
+            why = "; ".join(filter(None, (done.reason, passed_over)))
+            row.reason = f"{done.failed.name} has no place: {why}"
             return
         row.reason = done.reason
         self.evacuable.append(group)
@@ -159,13 +190,8 @@ class _Compression:
             self.done.add(done.moves)
 
     def _evacuated(self, group: Group, instances: Sequence[Instance]) -> Evacuation:
-        """Where all of them can go; to groups that are empty only if nothing else will do."""
-        targets = {i.name: self.peers.of(i, group) for i in instances}
-        used = {name: [g for g in groups if self.held[g.index]] for name, groups in targets.items()}
-        if all(used.values()) and used != targets:
-            done = evacuate(self.mover, instances, lambda i: used[i.name], search=False)
-            if done.failed is None:
-                return done
+        """Where all of them can go."""
+        targets = {i.name: self._targets(i, group) for i in instances}
         return evacuate(self.mover, instances, lambda i: targets[i.name])
 
     def tell(self) -> None:

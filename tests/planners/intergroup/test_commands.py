@@ -18,7 +18,7 @@ COMMANDS = ("redistribute", "compress", "balance-groups")
 
 def uneven() -> Json:
     """Return a super cluster in which each command has something to do."""
-    homes = ("node1", "node2", "node2", "node3", "node3", "node4")
+    homes = ("node1", "node2", "node2", "node3", "node3", "node4", "node8")
     instances = {f"i{k}": on_shared(home, memory=512) for k, home in enumerate(homes)}
     groups = {"east": 4, "west": 3, "south": 3}
     return cluster(groups, instances=instances, changes={"node1": {"offline": True}})

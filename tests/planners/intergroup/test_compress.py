@@ -63,7 +63,7 @@ def test_compress_asks_whether_the_others_have_more_free_than_a_group_uses(
 def test_compress_does_not_count_disks_on_shared_storage(tmp_path: Path, capsys: Capture) -> None:
     """External pools are opaque: however large its disks are, the instance can go."""
     one = on_shared("node1", disk=10**7)
-    document = cluster({"east": 1, "west": 2}, instances={"a": one})
+    document = cluster({"east": 1, "west": 2}, instances={"a": one, "w": instance("node2")})
     plan = plan_of("compress", document, tmp_path, capsys, "--n1=off")
     assert by_group(plan)["east"]["used"]["disk"] == 0
     assert plan["evacuable"] == ["east"]
@@ -86,14 +86,15 @@ def test_compress_leaves_out_groups_alone_in_their_partition(
 
 def test_compress_does_not_empty_what_is_empty(tmp_path: Path, capsys: Capture) -> None:
     """A group without instances is no candidate."""
-    document = cluster({"east": 1, "west": 2}, instances={"a": on_shared("node2")})
+    instances = {"a": on_shared("node2"), "p": instance("node4")}
+    document = cluster({"east": 1, "west": 2, "south": 1}, instances=instances)
     plan = plan_of("compress", document, tmp_path, capsys, "--n1=off")
     assert plan["evacuable"] == ["west"]
     assert by_group(plan)["east"]["reason"] == "it holds no instances"
 
 
-def test_compress_fills_empty_groups_last(tmp_path: Path, capsys: Capture) -> None:
-    """Nothing is won if what one group gives back another takes; but it can be emptied."""
+def test_compress_fills_no_empty_groups(tmp_path: Path, capsys: Capture) -> None:
+    """Nothing is won if what one group gives back another takes, unless its nodes are named."""
     sizes = {"east": 1, "north": 1, "west": 1}
     instances = {"a": on_shared("node1", memory=2000), "b": on_shared("node3", memory=3000)}
     document = cluster(sizes, instances=instances)
@@ -102,7 +103,23 @@ def test_compress_fills_empty_groups_last(tmp_path: Path, capsys: Capture) -> No
     document["instances"]["b"] |= {"memory": 7000}
     document["nodes"]["node3"]["free_memory"] = 1192
     plan = plan_of("compress", document, tmp_path, capsys, "--n1=off")
+    assert (plan["evacuable"], plan["chosen"], plan["moves"]) == ([], None, [])
+    reason = by_group(plan)["east"]["reason"]
+    assert reason.startswith("uses 2000 MiB memory, the others have 1192 free; ")
+    assert reason.endswith("nothing would be won by filling north, which holds no instances")
+    options = ("--n1=off", "--restrict-allocation-to=node2")
+    plan = plan_of("compress", document, tmp_path, capsys, *options)
     assert [(m["instance"], m["to"]) for m in plan["moves"]] == [("a", ["node2"])]
+
+
+def test_compress_of_the_only_group_in_use_moves_nothing(tmp_path: Path, capsys: Capture) -> None:
+    """Where all other groups are empty, one would be filled to empty another."""
+    document = cluster({"east": 1, "west": 2}, instances={"a": on_shared("node1")})
+    plan = plan_of("compress", document, tmp_path, capsys, "--n1=off")
+    assert (plan["evacuable"], plan["moves"]) == ([], [])
+    assert by_group(plan)["east"]["reason"] == (
+        "a has no place: nothing would be won by filling west, which holds no instances"
+    )
 
 
 def test_compress_needs_a_place_for_every_instance(tmp_path: Path, capsys: Capture) -> None:
