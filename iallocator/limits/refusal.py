@@ -6,7 +6,7 @@ from iallocator.limits.group import lacks_network, out_of_reach, refused_by_poli
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from iallocator.model.cluster import Cluster, Group
     from iallocator.model.instance import Instance
@@ -24,19 +24,33 @@ class Refusal:
         the whole group is out.
     text:
         The numbers, or the rule, for people; it goes on from the name of the node or group.
+        Given as a function, it is made when somebody reads it: of most refusals nobody does.
     node:
         The index of the node that refuses; None for a whole group.
     step:
         The step of a move that fails, in words; "" if it is just the role.
     """
 
-    __slots__ = ("node", "reason", "step", "text")
+    __slots__ = ("_text", "node", "reason", "step")
 
-    def __init__(self, reason: str, text: str, node: int | None = None, step: str = "") -> None:
+    def __init__(
+        self,
+        reason: str,
+        text: str | Callable[[], str],
+        node: int | None = None,
+        step: str = "",
+    ) -> None:
         self.reason = reason
-        self.text = text
+        self._text = text
         self.node = node
         self.step = step
+
+    @property
+    def text(self) -> str:
+        """The numbers, or the rule."""
+        if not isinstance(self._text, str):
+            self._text = self._text()
+        return self._text
 
     def __str__(self) -> str:
         return f"{self.reason}: {self.text}"

@@ -76,14 +76,16 @@ class Table:
         `cells` are those of each column, its title first.  A number stays in one piece.
         """
         found, last = list(widths), len(widths) - 1
-        pieces = [max(map(_piece, texts)) for texts in cells]
-        values = [max(map(columns_of, texts[1:]), default=0) for texts in cells]
+        whole = [
+            max(_piece(texts[0]), max(map(columns_of, texts[1:]), default=0))
+            if column.number
+            else min(NARROW[0], max(NARROW[-1], *map(_piece, set(texts))))
+            for texts, column in zip(cells, self._columns)
+        ]
         for narrowest in NARROW:
             least = [
-                min(width, max(value, _piece(column.title)))
-                if column.number
-                else min(width, narrowest or min(NARROW[0], max(piece, NARROW[-1])))
-                for width, value, piece, column in zip(widths, values, pieces, self._columns)
+                min(width, most if column.number or not narrowest else narrowest)
+                for width, most, column in zip(widths, whole, self._columns)
             ]
             over = sum(found) + len(GAP) * last - most
             cut = min(max(over, 0), found[last] - least[last])
@@ -95,10 +97,10 @@ class Table:
         return found
 
     def _line(self, cells: Sequence[str], widths: Sequence[int]) -> str:
-        padded = []
-        for cell, width, column in zip(cells, widths, self._columns):
-            blank = " " * (width - columns_of(cell))
-            padded.append(blank + cell if column.number else cell + blank)
+        padded = [
+            _padded(cell, width, column.number)
+            for cell, width, column in zip(cells, widths, self._columns)
+        ]
         return GAP.join(padded).rstrip()
 
     def _above(self, widths: Sequence[int]) -> list[tuple[str, str]]:
@@ -127,6 +129,14 @@ def columns_of(text: str) -> int:
     from unicodedata import combining, east_asian_width
 
     return sum(0 if combining(char) else 1 + (east_asian_width(char) in "WF") for char in text)
+
+
+def _padded(text: str, width: int, right: bool) -> str:
+    """`text` with blanks up to `width` columns behind it, or before it."""
+    if text.isascii():
+        return text.rjust(width) if right else text.ljust(width)
+    blank = " " * (width - columns_of(text))
+    return blank + text if right else text + blank
 
 
 def _wrapped(cells: Sequence[str], widths: Sequence[int]) -> list[list[str]]:

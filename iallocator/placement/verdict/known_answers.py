@@ -8,16 +8,19 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from iallocator.limits.refusal import Refusal
     from iallocator.model.state import State
-    from iallocator.scoring.scalar import Failing
 
-    Ask = Callable[[Instance, int, int], Failing | None]
+    Ask = Callable[[Instance, int, int], Refusal | None]
     """(instance, its primary, node) -> the limit that fails there, if one does."""
 
 __all__ = ["NO_PRIMARY", "KnownAnswers"]
 
 NO_PRIMARY = -1
 """The primary of an instance that asks for one."""
+
+UNKNOWN = -1
+"""No stamp of a node."""
 
 
 class KnownAnswers:
@@ -29,32 +32,37 @@ class KnownAnswers:
     a place for their mirrors, for each amount that it reserves for their primaries already.
     """
 
-    __slots__ = ("_ask", "_known", "_most", "_roomy", "_shapes", "_state")
+    __slots__ = ("_answers", "_ask", "_full", "_most", "_near", "_roomy", "_state")
 
     def __init__(self, state: State, ask: Ask) -> None:
         self._state = state
         self._ask = ask
         self._most: Instance | None = None
-        self._shapes: set[object] = set()
-        self._roomy: dict[int, tuple[int, bool]] = {}  # node -> stamp, room for the most
-        self._known: dict[tuple[object, int, float], tuple[int, Failing | None]] = {}
+        self._roomy = [UNKNOWN] * len(state.stamps)  # as it was (stamp) with room for the most
+        self._full = [UNKNOWN] * len(state.stamps)  # as it was without
+        self._answers: dict[object, _Answers] = {}  # shape -> where nothing is reserved for it yet
+        self._near: dict[tuple[object, int, float], tuple[int, Refusal | None]] = {}
 
-    def failing(self, instance: Instance, primary: int, nodes: Sequence[int]) -> dict[int, Failing]:
-        """The limit that fails on each of `nodes`, where one does."""
+    def refusals(
+        self, instance: Instance, primary: int, nodes: Sequence[int]
+    ) -> dict[int, Refusal]:
+        """What fails on each of `nodes`, where something does."""
         shape = instance.shape
-        if shape not in self._shapes:
-            self._shapes.add(shape)
+        if shape not in self._answers:
+            self._answers[shape] = _Answers(len(self._state.stamps))
             self._widen(instance)
-        stamps, roomy = self._state.stamps, self._roomy
-        found = {}
-        for index in nodes:
-            stamp, room = roomy.get(index, (-1, False))
-            if stamp != stamps[index]:
-                room = self._has_room(index, primary)
-            if not room:
-                failing = self._failing(instance, shape, primary, index)
-                if failing is not None:
-                    found[index] = failing
+        answers, stamps, peers = self._answers[shape], self._state.stamps, self._state.peers
+        nodes = self._tight(nodes, primary)
+        apart = [index for index in nodes if primary in peers[index]]
+        if apart:
+            nodes = [index for index in nodes if primary not in peers[index]]
+        for index in answers.outdated(nodes, stamps):
+            answers.note(index, stamps[index], self._ask(instance, primary, index))
+        found = answers.refusals(nodes)
+        for index in apart:
+            refusal = self._beside_peers(instance, shape, primary, index)
+            if refusal is not None:
+                found[index] = refusal
         return found
 
     def _widen(self, instance: Instance) -> None:
@@ -69,7 +77,18 @@ class KnownAnswers:
         most.as_primary = _most(before.as_primary, instance.as_primary)
         most.as_secondary = _most(before.as_secondary, instance.as_secondary)
         self._most = most
-        self._roomy.clear()
+        self._roomy = [UNKNOWN] * len(self._roomy)
+        self._full = [UNKNOWN] * len(self._full)
+
+    def _tight(self, nodes: Sequence[int], primary: int) -> list[int]:
+        """Those of `nodes` that have no room for the most demanding one."""
+        stamps, roomy, full = self._state.stamps, self._roomy, self._full
+        left = [index for index in nodes if roomy[index] != stamps[index]]
+        unknown = [index for index in left if full[index] != stamps[index]]
+        for index in unknown:
+            known = roomy if self._has_room(index, primary) else full
+            known[index] = stamps[index]
+        return [index for index in left if full[index] == stamps[index]] if unknown else left
 
     def _has_room(self, index: int, primary: int) -> bool:
         """Whether node `index` could take the most demanding one, whatever its primary is."""
@@ -77,20 +96,46 @@ class KnownAnswers:
         peers = self._state.peers[index]
         if primary != NO_PRIMARY and peers:
             primary = max(peers, key=peers.__getitem__)
-        room = self._ask(self._most, primary, index) is None
-        self._roomy[index] = self._state.stamps[index], room
-        return room
+        return self._ask(self._most, primary, index) is None
 
-    def _failing(
+    def _beside_peers(
         self, instance: Instance, shape: object, primary: int, index: int
-    ) -> Failing | None:
-        """What node `index` answers to all of this shape whose primary it reserves as much for."""
-        key = shape, index, self._state.peers[index].get(primary, 0)
+    ) -> Refusal | None:
+        """What node `index`, which has mirrors of `primary`, answers to all of this shape."""
+        key = shape, index, self._state.peers[index][primary]
         stamp = self._state.stamps[index]
-        known = self._known.get(key)
+        known = self._near.get(key)
         if known is None or known[0] != stamp:
-            known = self._known[key] = stamp, self._ask(instance, primary, index)
+            known = self._near[key] = stamp, self._ask(instance, primary, index)
         return known[1]
+
+
+class _Answers:
+    """What the nodes answered to instances of one shape, and how they were then (stamps)."""
+
+    __slots__ = ("_found", "_stamps")
+
+    def __init__(self, count: int) -> None:
+        self._stamps = [UNKNOWN] * count
+        self._found: dict[int, Refusal] = {}
+
+    def outdated(self, nodes: Sequence[int], stamps: Sequence[int]) -> list[int]:
+        """Those of `nodes` that have changed since they were asked."""
+        known = self._stamps
+        return [index for index in nodes if known[index] != stamps[index]]
+
+    def note(self, index: int, stamp: int, refusal: Refusal | None) -> None:
+        """Node `index`, as it is by `stamp`, has answered."""
+        if refusal is None:
+            self._found.pop(index, None)
+        else:
+            self._found[index] = refusal
+        self._stamps[index] = stamp
+
+    def refusals(self, nodes: Sequence[int]) -> dict[int, Refusal]:
+        """What those of `nodes` said that refuse."""
+        found = self._found
+        return {index: found[index] for index in nodes if index in found}
 
 
 def _most(one: Sequence[float], other: Sequence[float]) -> tuple[float, ...]:

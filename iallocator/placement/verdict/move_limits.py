@@ -6,6 +6,8 @@ nodes may be about to be powered down, or their moves in the middle of a way.
 
 from __future__ import annotations
 
+from functools import partial
+
 from iallocator.limits.migration import may_not_receive
 from iallocator.limits.node import PRIMARY, SECONDARY, checks_for
 from iallocator.limits.refusal import Refusal
@@ -124,19 +126,19 @@ class MoveLimits:
         if instance.exclusion or instance.desired or instance.pools is not None:
             ask = self._asking(checks)
             answers = ((index, ask(instance, primary, index)) for index in nodes)
-            failing = {index: answer for index, answer in answers if answer is not None}
-        else:
-            failing = known.failing(instance, primary, nodes)
-        return {index: _told(instance, index, answer) for index, answer in failing.items()}
+            return {index: answer for index, answer in answers if answer is not None}
+        return known.refusals(instance, primary, nodes)
 
     def _asking(self, checks: tuple[Check, ...]) -> Ask:
         """How a node is asked for a place by `checks`, as it is then."""
 
-        def ask(instance: Instance, primary: int, index: int) -> Failing | None:
+        def ask(instance: Instance, primary: int, index: int) -> Refusal | None:
             kernel = self._as_it_is()
             if primary == NO_PRIMARY:
-                return kernel.failing_primary(instance, index, checks)
-            return kernel.failing_secondary(instance, primary, index, checks)
+                failing = kernel.failing_primary(instance, index, checks)
+            else:
+                failing = kernel.failing_secondary(instance, primary, index, checks)
+            return None if failing is None else _told(instance, index, failing)
 
         return ask
 
@@ -192,6 +194,7 @@ class MoveLimits:
 
 
 def _told(instance: Instance, index: int, failing: Failing) -> Refusal:
-    """What is said of a limit that fails on node `index`."""
+    """What is said of a limit that fails on node `index`; at once of pools, which change."""
     check, now, then = failing
-    return Refusal(check.reason, check.numbers(now, then, instance), index)
+    text = partial(check.numbers, now, then, instance)
+    return Refusal(check.reason, text() if check.pools else text, index)

@@ -49,6 +49,7 @@ class Openings:
         self.homes = homes
         self._wanted = wanted
         self._unhurried: dict[Group, Evaluator] = {}
+        self._group = [node.group for node in context.cluster.nodes]
         self._promising = {n.index for n in context.cluster.nodes if n.memory_ratio > 1}
 
     def fields(self, place: PlannedPlace) -> list[list[int]]:
@@ -102,17 +103,23 @@ class Openings:
         self, place: PlannedPlace, nodes: Sequence[int], unhurried: bool = False
     ) -> dict[int, str]:
         """The same for each of `nodes` as the primary alone; those that are refused."""
-        by_group: dict[Group, list[int]] = {}
-        for index in nodes:
-            by_group.setdefault(self.context.cluster.nodes[index].group, []).append(index)
         told: dict[int, str | None] = {}
-        for group, members in by_group.items():
+        for group, members in self._by_group(nodes).items():
             evaluator = self._evaluator(group, unhurried)
             found = evaluator.arrival_refusals(place.instance, place.before, members)
-            told |= {i: self._told(place, (i,), refusal) for i, refusal in found.items()}
+            told |= {i: _wording(refusal) for i, refusal in found.items()}
+            told |= {i: self._told(place, (i,), found[i]) for i in place.before[:1] if i in found}
             promising = self._promising and self._promising.intersection(members)
             told |= {i: self._really_full(place, i) for i in promising if i not in found}
-        return {index: why for index in nodes if (why := told.get(index)) is not None}
+        return {i: why for i in nodes if i in told and (why := told[i]) is not None}
+
+    def _by_group(self, nodes: Sequence[int]) -> dict[Group, Sequence[int]]:
+        """`nodes` by their groups; mostly those of one."""
+        of = self._group
+        found = dict.fromkeys([of[index] for index in nodes])
+        if len(found) < 2:
+            return dict.fromkeys(found, nodes)
+        return {group: [index for index in nodes if of[index] is group] for group in found}
 
     def _evaluator(self, group: Group, unhurried: bool) -> Evaluator:
         evaluator = self.context.evaluator(group)
@@ -127,7 +134,7 @@ class Openings:
         stays = nodes == place.before[: len(nodes)] and found.reason in REASONS
         if stays and all(self._nobody_new(index) for index in nodes):
             return None
-        return found.text if found.reason not in REASONS else found.reason
+        return _wording(found)
 
     def _really_full(self, place: PlannedPlace, node: int) -> str | None:
         """Why an instance may not come to a node that promises more memory than it has."""
@@ -174,6 +181,11 @@ class Openings:
         """The node of the other half, if one is on `primary` and nothing may come to the other."""
         others = [index for index in place.before if index != primary]
         return [i for i in others if len(others) == 1 and not self.facts.usable[i]]
+
+
+def _wording(found: Refusal) -> str:
+    """What is told of a refusal: of limits of nodes what they count as, else the rule."""
+    return found.reason if found.reason in REASONS else found.text
 
 
 def _of(groups: Sequence[Group], allowed: Sequence[str] | None, nodes: Sequence[Node]) -> list[int]:

@@ -5,13 +5,15 @@ The kinds of strategy are ``default``, ``utilization``, ``balanced`` and ``minim
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from iallocator.ranking.base import NodeRanking
 from iallocator.tags.pacemaker import lacking
 from iallocator.tags.pacemaker_scores import add, shown
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Sequence
 
     from iallocator.model.cluster import Cluster
     from iallocator.ranking.pacemaker.ledger import Ledger
@@ -154,7 +156,7 @@ class Choice(NodeRanking):
         return [index for _, index in sorted(zip(keys, nodes))]
 
     def wins(self, nodes: Sequence[int]) -> list[int]:
-        """How many others each of `nodes` beats, pairwise; they stand as `by_tie` has them."""
+        """How many others each of `nodes` beats, pairwise; a few stand as `by_tie` has them."""
         if len(nodes) >= MANY:
             return self._ledger.standings().wins(nodes, self.present)
         return _wins(self, nodes)
@@ -204,11 +206,8 @@ def choose(
     short = ledger.lacking(nodes, needs) if kind != "default" else ()
     eligible = [index for index in nodes if weights[index] >= 0 and index not in short]
     if len(eligible) < len(nodes):
-        choice.refused = {
-            index: _refusal(ledger.free[index], needs, weights[index])
-            for index in nodes
-            if weights[index] < 0 or index in short
-        }
+        out = [index for index in nodes if weights[index] < 0 or index in short]
+        choice.refused = _Refused({i: (ledger.free[i], weights[i]) for i in out}, needs)
     ranked, wins = in_order(choice, eligible)
     if ranked:
         best = choice.rank(ranked[0])
@@ -224,6 +223,27 @@ def choose(
     choice.ranked = ranked
     choice.freeze(wins)
     return choice
+
+
+class _Refused(Mapping[int, str]):
+    """Node → what rule 3 has against it, worded for those who read it: mostly nobody does.
+
+    `found`: what is free there, which the ledger does not change but replaces, and its score.
+    """
+
+    def __init__(self, found: dict[int, tuple[Amounts, int]], needs: Amounts) -> None:
+        self._found = found
+        self._needs = needs
+
+    def __getitem__(self, index: int) -> str:
+        free, weight = self._found[index]
+        return _refusal(free, self._needs, weight)
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self._found)
+
+    def __len__(self) -> int:
+        return len(self._found)
 
 
 def _refusal(free: Amounts, needs: Amounts, weight: int) -> str:
@@ -246,10 +266,13 @@ def in_order(choice: Choice, nodes: Sequence[int]) -> tuple[list[int], dict[int,
     ranked: list[int] = []
     place = choice._ledger.by_name
     for level in _levels(choice, nodes):
-        same = choice.by_tie(level)
         if choice.kind == "balanced":
+            same = level if len(level) >= MANY else choice.by_tie(level)
             wins.update(zip(same, choice.wins(same)))
-            same = [i for _, _, i in sorted((-wins[i], place[i], i) for i in same)]
+            keys = [place[i] - wins[i] * len(place) for i in same]
+            same = [i for _, i in sorted(zip(keys, same))]
+        else:
+            same = choice.by_tie(level)
         ranked += same
     return ranked, wins
 
@@ -263,6 +286,8 @@ def _levels(choice: Choice, nodes: Sequence[int]) -> list[list[int]]:
         return [levels[rank] for rank in sorted(levels)]
     by_weight: dict[int, list[int]] = {}
     weights = choice.weights
+    if len({weights[index] for index in nodes}) == 1:
+        return [list(nodes)]
     for index in nodes:
         by_weight.setdefault(weights[index], []).append(index)
     return [by_weight[weight] for weight in sorted(by_weight, reverse=True)]
