@@ -44,7 +44,7 @@ def document(capsys: Capture) -> Json:
 PLANNERS = {
     "balance": (),
     "balance-groups": (),
-    "compress": (),
+    "compress": ("--restrict-allocation-to=node4,node5",),
     "redistribute": ("--restrict-allocation-to=node4,node5",),
     "place": ("--strategy=pacemaker-balanced",),
     "squeeze": (),
