@@ -51,12 +51,13 @@ class UnsurvivedFailure:
 class Simulation:
     """Plays node failures through on `state`, which is the same afterwards.
 
-    `scope` are the nodes over which scores run when plain instances are created anew.
+    `scope` are the nodes over which scores run when plain instances are created anew;
+    `kernels` are what nodes are asked with.
     """
 
     def __init__(self, state: State, kernels: Kernels, rules: Rules, scope: Sequence[int]) -> None:
         self._state = state
-        self._kernels = kernels
+        self.kernels = kernels
         self._rules = rules
         self._scope = scope
 
@@ -121,6 +122,14 @@ class Simulation:
                 lost += item
         return lost
 
+    def goes(self, item: Sequence[Instance], target: int) -> bool:
+        """Move all of `item` to `target`; whether that takes them.
+
+        Changes the state: call it in a trial.
+        """
+        node = self._state.where[item[0].name][0]
+        return self._move(node, item, (target,), (target,))
+
     def _unsurvived(self, node: int, item: Sequence[Instance], what: str) -> UnsurvivedFailure:
         """That nobody takes `item`, for lack of `what`; named is the largest of it."""
         largest = min(item, key=_memory)
@@ -143,12 +152,12 @@ class Simulation:
             return []
         group = self._state.cluster.nodes[failing[0]].group
         steps = sum(len(self._state.primaries[node]) for node in failing)
-        enough = WORTH_LOADED_ARRAYS if self._kernels.many else WORTH_ARRAYS
+        enough = WORTH_LOADED_ARRAYS if self.kernels.many else WORTH_ARRAYS
         if steps * len(group.nodes) > enough:
             from iallocator.n1 import simulation_arrays as batch
 
             if batch.suits(self._state, group, self._rules):
-                fixed = self._kernels.fixed
+                fixed = self.kernels.fixed
                 return batch.lost_failures(self, self._state, fixed, self._rules, failing)
         return [node for node in failing if self.fail(node) is not None]
 
@@ -231,7 +240,7 @@ class Simulation:
 
     def _swap_refusal(self, instance: Instance, primary: int, secondary: int) -> str | None:
         """The hard limit that a failover to `primary` breaks, with the old one as secondary."""
-        checker = self._kernels.checker(self._state)
+        checker = self.kernels.checker(self._state)
         left = SECONDARY if self._state.cluster.nodes[secondary].online else ABANDONED
         return checker.primary_refusal(
             instance, primary, checks_for(PRIMARY, instance, FORCED_LIMITS)
@@ -248,7 +257,7 @@ class Simulation:
         source = state.where[first.name][0]
         for one in item:
             state.remove(one, state.where[one.name][:1])
-        kernel = self._kernels.make(state, scope)
+        kernel = self.kernels.make(state, scope)
         if self._rules.recreates(first):
             refusals: dict[int, str] = {}
             group = state.cluster.nodes[node].group
@@ -272,7 +281,7 @@ class Simulation:
         with self._state.trial():
             for one in item:
                 checks = checks_for(PRIMARY, one, FORCED_LIMITS)
-                if self._kernels.checker(self._state).primary_refusal(one, index, checks):
+                if self.kernels.checker(self._state).primary_refusal(one, index, checks):
                     return False
                 self._state.place(one, (index,))
         return True

@@ -50,22 +50,34 @@ class LeftOver:
             self._search(0, [])
         return self._best
 
-    def with_disk(self, sizes: Sequence[Size], capacities: Sequence[Size]) -> list[int]:
-        """The same where `sizes` and `capacities` are of memory and disk, in the same orders."""
-        best = _greedy_with_disk(sizes, capacities)
+    def with_disk(
+        self, sizes: Sequence[Size], capacities: Sequence[Size], prices: Sequence[int] = ()
+    ) -> list[int]:
+        """The same where `sizes` and `capacities` are of memory and disk, in the same orders.
+
+        `prices`: how many each counts as, at least one, which it is without them.
+        """
+        prices = prices or [1] * len(sizes)
+
+        def price(left: Sequence[int]) -> int:
+            return sum(prices[k] for k in left)
+
+        every = range(len(sizes))
+        orders = (every, sorted(every, key=lambda k: sizes[k][0] / prices[k]))
+        best = min((_greedy_with_disk(order, sizes, capacities) for order in orders), key=price)
         least = len(best) and _at_least([size for size, _ in sizes], [c for c, _ in capacities])
-        if len(best) <= least or self._work <= 0:
+        if price(best) <= least or self._work <= 0:
             return best
         bins = frozenset(range(len(capacities)))
         packing = Packing(
-            [Item(memory, disk, bins) for memory, disk in sizes],
+            [Item(memory, disk, bins, cost) for (memory, disk), cost in zip(sizes, prices)],
             [memory for memory, _ in capacities],
             [disk for _, disk in capacities],
             limit=min(LIMIT, self._work),
         )
         places = packing.solve().places
         self._work -= packing.work
-        return min(best, [k for k, place in enumerate(places) if place is None], key=len)
+        return min(best, [k for k, place in enumerate(places) if place is None], key=price)
 
     def _search(self, position: int, left: list[int]) -> None:
         """Try every place for the item at `position`, and those behind it."""
@@ -99,11 +111,14 @@ def _greedy(order: Iterable[int], sizes: Sequence[float], capacities: Sequence[f
     return left
 
 
-def _greedy_with_disk(sizes: Iterable[Size], capacities: Sequence[Size]) -> list[int]:
+def _greedy_with_disk(
+    order: Iterable[int], sizes: Sequence[Size], capacities: Sequence[Size]
+) -> list[int]:
     """Each in turn goes to the node with the least memory that does; who is left, by position."""
     free = list(capacities)
     left = []
-    for position, (memory, disk) in enumerate(sizes):
+    for position in order:
+        memory, disk = sizes[position]
         place = bisect_left(free, (memory, -INFINITE))
         while place < len(free) and free[place][1] < disk:
             place += 1

@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from iallocator.n1.simulation import Simulation
     from iallocator.scoring import Kernels
 
+    Leaver = tuple[Sequence[Instance], Item, frozenset[int]]
+    """Those who go to one node as a whole, what they need there, and the nodes that may be it."""
+
 __all__ = ["Evacuation"]
 
 
@@ -104,6 +107,13 @@ class Evacuation:
         """MiB of memory that a node would have free without its primaries."""
         here = self._state.primaries[node].values()
         return self._state.columns[MEMORY][node] + sum(i.memory for i in here if i.uses_memory)
+
+    def leavers(self) -> list[Leaver]:
+        """All that leaves, with the size of each and the nodes that it may go to."""
+        return [
+            (members, item, frozenset(self._bins[b] for b in item.bins))
+            for members, item in zip(self._whole, self._items)
+        ]
 
     @property
     def open(self) -> frozenset[int]:

@@ -13,6 +13,7 @@ from iallocator.limits.migration import may_not_receive
 from iallocator.model.columns import DISK, MEMORY
 from iallocator.n1.bounds import Demand, Room, demand_of, verdict
 from iallocator.n1.loss.by_size import LeftOver
+from iallocator.n1.loss.joint_packing import JointPacking
 from iallocator.n1.of_group import simulation_of
 from iallocator.n1.verdicts import SAFE
 
@@ -45,8 +46,8 @@ class JointFailures:
         self._needs: dict[int, _Need] = {}
         self._rooms: dict[int, Room] = {}
         self._simulations: dict[int, Simulation] = {}
-        self._left_over = LeftOver()
-        self._unsearched = LeftOver(work=0)
+        self._searches = LeftOver(), JointPacking(state, rules)
+        self._none = LeftOver(work=0), JointPacking(state, rules, work=0)
 
     def lost(self, nodes: Sequence[int]) -> list[Instance]:
         """The instances without a place if all of `nodes` fail at once.
@@ -67,6 +68,9 @@ class JointFailures:
                 by_group.setdefault(need.group, []).append(need)
         for group, some in by_group.items():
             lost += self._moved(group, some, failed, taken)
+        if lost and by_group and (taken or not all(need.sizes_alone for need in needs)):
+            failing = [(node, self._simulation(node)) for node in nodes]
+            return list(self._searches[1].fewer_than(lost, failing))
         return lost
 
     def moves(self, node: int) -> bool:
@@ -80,11 +84,12 @@ class JointFailures:
         """
         if not all(self._need(node).sizes_alone for node in nodes):
             return False
-        searching, self._left_over = self._left_over, self._unsearched
+        searching = self._searches
+        self._searches = self._none
         try:
             return not self.lost(nodes)
         finally:
-            self._left_over = searching
+            self._searches = searching
 
     def _need(self, node: int) -> _Need:
         if node not in self._needs:
@@ -126,11 +131,11 @@ class JointFailures:
     ) -> list[Instance]:
         """Those of one group who need another node, and find none."""
         items = sorted((item for need in needs for item in need.items), key=_size, reverse=True)
-        if all(need.memory_alone for need in needs):
+        single = all(len(members) == 1 for *_, members in items)
+        if single and all(need.memory_alone for need in needs):
             found = self._by_memory(group, items, failed, taken)
         elif all(need.sizes_alone for need in needs):
-            sizes = [(memory, disk) for memory, disk, _ in items]
-            found = self._left_over.with_disk(sizes, self._capacities(group, failed, taken))
+            found = self._by_size(group, items, failed, taken)
         elif self._certain(group, needs, failed, taken):
             return []
         else:
@@ -149,7 +154,19 @@ class JointFailures:
         sizes = [memory for memory, _, _ in items]
         if room.closing(sizes[0], failed, taken) > sum(sizes) - sizes[0]:
             return []
-        return self._left_over.of(sizes, room.capacities(failed, taken))
+        return self._searches[0].of(sizes, room.capacities(failed, taken))
+
+    def _by_size(
+        self,
+        group: Group,
+        items: Sequence[Item],
+        failed: frozenset[int],
+        taken: dict[int, float],
+    ) -> list[int]:
+        """The same where disk counts as well, and some must be on one node: each counts as many."""
+        sizes = [(memory, disk) for memory, disk, _ in items]
+        prices = [len(members) for *_, members in items]
+        return self._searches[0].with_disk(sizes, self._capacities(group, failed, taken), prices)
 
     def _capacities(
         self, group: Group, failed: frozenset[int], taken: dict[int, float]

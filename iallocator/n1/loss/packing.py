@@ -1,7 +1,7 @@
 """Exact search for what finds room when a node fails: items into nodes, by memory and disk.
 
 First best fit, the largest first; then bounds; then branch and bound with a limit of work.
-What is left out costs one, or its memory.
+What is left out costs its price, which is one if nothing else is said, or its memory.
 """
 
 from __future__ import annotations
@@ -32,14 +32,17 @@ class Item:
         MiB that it needs.
     bins:
         The positions of the nodes that it may go to.
+    price:
+        What it costs to leave it out, at least one, where that is not its memory.
     """
 
-    __slots__ = ("bins", "disk", "memory")
+    __slots__ = ("bins", "disk", "memory", "price")
 
-    def __init__(self, memory: float, disk: float, bins: frozenset[int]) -> None:
+    def __init__(self, memory: float, disk: float, bins: frozenset[int], price: float = 1) -> None:
         self.memory = memory
         self.disk = disk
         self.bins = bins
+        self.price = price
 
 
 class Packed:
@@ -66,7 +69,7 @@ class Packed:
 class Packing:
     """One problem: `items`, and the MiB of memory and disk that each bin can still give.
 
-    `by_memory`: what is left out costs its memory; else each item costs one.  Nothing that
+    `by_memory`: what is left out costs its memory; else its price.  Nothing that
     costs more than `most` is of interest.  `limit`: nodes that the search may look at.
     """
 
@@ -118,7 +121,7 @@ class Packing:
         return Packed(cost, min(least, cost), places)
 
     def _price(self, k: int) -> float:
-        return self._items[k].memory if self._by_memory else 1
+        return self._items[k].memory if self._by_memory else self._items[k].price
 
     def _greedy(self) -> list[int | None]:
         """Each in turn where least is left beside it."""
