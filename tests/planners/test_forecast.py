@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from itertools import islice
 from pathlib import Path
@@ -188,6 +189,20 @@ def test_forecast_with_a_size_that_never_fits_says_so(tmp_path: Path, capsys: Ou
     assert found["hopeless"] == len(found["counts"]) == 9
     assert set(found["counts"]) == {0, 1}
     assert forecast(tmp_path / "fits", capsys, [500])["hopeless"] == 0
+
+
+def test_forecast_reads_compressed_files_among_others(tmp_path: Path, capsys: Output) -> None:
+    """One of 900 and one of 1700 MiB: both count, whatever the files are called."""
+    past = tmp_path / "past"
+    past.mkdir()
+    for name, memory in (("0.json.gz", 900), ("1.json", 1700)):
+        raw = as_bytes({**cluster(1), "request": asking(memory=memory)})
+        (past / name).write_bytes(gzip.compress(raw) if name.endswith("gz") else raw)
+    (tmp_path / "now.json").write_bytes(as_bytes(modest(cluster(1, memory=8000))))
+    main(["capacity", "--json", "--n1=off", f"--replay={past}", str(tmp_path / "now.json")])
+    found = json.loads(capsys.readouterr().out)["forecast"]
+    assert found["asked"] == 2
+    assert set(found["counts"]) <= {5, 6}
 
 
 def test_forecast_leaves_damaged_files_out_by_name(tmp_path: Path, capsys: Output) -> None:

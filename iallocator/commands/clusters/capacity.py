@@ -195,7 +195,7 @@ def _past(settings: Settings, cluster: Cluster) -> list[Past]:
     found: list[Past] = []
     known: dict[str, options.Settings] = {}
     paths = [entry.request for entry in read_history(settings.replay)]
-    for path in paths or sorted(map(str, Path(settings.replay).glob("*.json"))):
+    for path in paths or _documents(settings.replay):
         try:
             document = decode(read_file(path, settings.max_input))
             found += _asked_again(document, cluster, settings, known)
@@ -206,6 +206,12 @@ def _past(settings: Settings, cluster: Cluster) -> list[Past]:
     if not found:
         raise UsageError(f"--replay {settings.replay}: no request for new instances")
     return found
+
+
+def _documents(folder: str) -> list[str]:
+    """The JSON files in `folder`, compressed or not, by name."""
+    every = sorted(map(str, Path(folder).iterdir()))
+    return [path for path in every if path.endswith((".json", ".json.gz"))]
 
 
 def _asked_again(
