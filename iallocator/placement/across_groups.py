@@ -54,7 +54,8 @@ class AcrossGroups:
     """
 
     __slots__ = (
-        "_changes", "_closed", "_exclusive", "_kernel", "_nodes", "_revisions", "context", "twins",
+        "_changes", "_closed", "_exclusive", "_kernel", "_nodes", "_reachable", "_revisions",
+        "context", "twins",
     )  # fmt: skip
 
     def __init__(self, context: Context) -> None:
@@ -64,6 +65,7 @@ class AcrossGroups:
         self._revisions: list[int] = []
         self._changes = 0
         self._nodes: dict[tuple[object, ...], list[int]] = {}
+        self._reachable: dict[tuple[object, ...], frozenset[int]] = {}
         self._exclusive = any(group.exclusive for group in context.cluster.groups)
         self._closed: dict[tuple[object, ...], frozenset[int]] = {}
 
@@ -204,11 +206,17 @@ class AcrossGroups:
             self._nodes[key] = found
         return found
 
-    def reachable(self, instance: Instance, groups: Sequence[Group]) -> list[int]:
+    def reachable(self, instance: Instance, groups: Sequence[Group]) -> frozenset[int]:
         """The nodes of `groups` that may take `instance`, whatever they have left."""
-        nodes = self._online(instance, self.open(instance, groups))
-        refusals = self._unfit(instance, nodes)
-        return [index for index in nodes if index not in refusals]
+        source = self.context.state.where.get(instance.name, instance.nodes)[0]
+        needed = self.context.cluster.nodes[source].migration
+        key = instance.shape, needed, *(group.index for group in groups)
+        found = self._reachable.get(key)
+        if found is None:
+            nodes = self._online(instance, self.open(instance, groups))
+            found = frozenset(nodes).difference(self._unfit(instance, nodes))
+            self._reachable[key] = found
+        return found
 
     def _unfit(self, instance: Instance, nodes: Sequence[int]) -> dict[int, str]:
         """Nodes that may not receive the instance, or whose group's policy refuses it there."""

@@ -10,7 +10,7 @@ the most free resources is chosen: it gives back the most.
 from __future__ import annotations
 
 from iallocator.planners.intergroup.context import forbidden
-from iallocator.planners.intergroup.evacuation import Evacuation, evacuate
+from iallocator.planners.intergroup.evacuation import Evacuation, evacuate, packed
 from iallocator.planners.intergroup.impossible.proof import Proofs
 from iallocator.planners.intergroup.moving import Mover
 from iallocator.planners.intergroup.partitions import Peers
@@ -66,6 +66,7 @@ class _Compression:
         self.held = {g.index: self._held(g) for g in groups}
         self.proofs = Proofs(self.mover)
         self.evacuable: list[Group] = []
+        self.roomy = True
         self.verdicts: dict[int, str] = {}
 
     def _held(self, group: Group) -> list[Instance]:
@@ -105,7 +106,8 @@ class _Compression:
         candidates.sort(key=lambda row: -self.share(row.group))
         for number, row in enumerate(candidates, start=1):
             self.context.tell(f"group {number} of {len(candidates)}: {row.group.name}")
-            self._try(row)
+            with self.context.share(len(candidates) - number + 1):
+                self._try(row)
         if self.evacuable:
             return f"{self.evacuable[0].name} can be emptied, and gives back the most"
         if candidates:
@@ -190,8 +192,16 @@ class _Compression:
             self.done.add(done.moves)
 
     def _evacuated(self, group: Group, instances: Sequence[Instance]) -> Evacuation:
-        """Where all of them can go."""
+        """Where all of them can go.
+
+        Once one group is found whose moves are the plan, it is only asked whether they can.
+        """
         targets = {i.name: self._targets(i, group) for i in instances}
+        if self.evacuable and self.roomy:
+            quick = packed(self.mover, instances, lambda i: targets[i.name])
+            if quick is not None:
+                return quick
+            self.roomy = False  # nor will it tell of the others, which are much alike
         return evacuate(self.mover, instances, lambda i: targets[i.name])
 
     def tell(self) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
+
 from iallocator.deadline import TimeIsUp
 from iallocator.placement.context import Context
 from iallocator.placement.motions import Motions, motions_for
@@ -9,7 +11,7 @@ from iallocator.solver.budget import Budget
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from iallocator.deadline import Alarm
     from iallocator.model.cluster import Cluster
@@ -21,6 +23,13 @@ MOVES = 20
 """How many instances the choice between the two forms of the kernel counts with."""
 
 
+SIMULATED = 20_000_000
+"""Moves × nodes that failures are simulated with for all groups, about; see `Effort`."""
+
+LEAST = 200_000
+"""So many of them for each."""
+
+
 class Working(Context):
     """A context in which existing instances find places in other groups.
 
@@ -29,7 +38,7 @@ class Working(Context):
     what all exact searches may spend; ``tell`` shows a line of progress.
     """
 
-    __slots__ = ("search_budget", "tell")
+    __slots__ = ("_simulations", "search_budget", "tell")
 
     def __init__(
         self,
@@ -42,6 +51,27 @@ class Working(Context):
         super().__init__(cluster, settings, candidates, alarm=alarm)
         self.tell = tell
         self.search_budget = Budget(settings.optimum_seconds, None, self.alarm)
+        self._simulations = min(self.effort.left, SIMULATED)
+
+    @contextmanager
+    def share(self, groups: int) -> Iterator[None]:
+        """A ``with`` block for one of so many `groups` that are left to be tried.
+
+        It may spend an equal part of what exact searches have left, and half of what
+        simulations of failures have: the first groups matter most, and a little is for each.
+        """
+        whole, effort = self.search_budget, self.effort
+        self.search_budget = part = whole.part(1 / groups)
+        given = self._simulations if groups == 1 else self._simulations / 2
+        given = min(effort.left, max(given, LEAST))
+        rest, effort.left = effort.left - given, given
+        try:
+            yield
+        finally:
+            whole.pay(part)
+            self.search_budget = whole
+            self._simulations = max(0.0, self._simulations - (given - effort.left))
+            effort.left += rest
 
     def motions(self, settings: Settings) -> Motions:
         """Wherever an instance comes from, it is held to the limits of a new one."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from iallocator.placement.several.move_task import MoveTask
 from iallocator.planners.intergroup.moving import planned
+from iallocator.planners.intergroup.packing import pack, undo
 from iallocator.planners.intergroup.verdicts import FOUND, IMPOSSIBLE, OUT_OF_TIME, UNDECIDED
 from iallocator.planners.plan import mark_units
 from iallocator.solver.problem import FOUND as SOLVED
@@ -18,11 +19,12 @@ if TYPE_CHECKING:
     from iallocator.placement.results import MoveOption, MoveResult
     from iallocator.planners.intergroup.impossible.proof import Proofs
     from iallocator.planners.intergroup.moving import Mover
+    from iallocator.planners.intergroup.packing import Made
     from iallocator.planners.plan import PlannedMove
 
     Targets = Callable[[Instance], Sequence[Group]]
 
-__all__ = ["Evacuation", "evacuate"]
+__all__ = ["Evacuation", "evacuate", "packed"]
 
 SEARCHED = 1_000_000
 """Places of all instances together up to which an exact search has a chance to end in time."""
@@ -67,9 +69,9 @@ def evacuate(
     """Move all `instances`, each to one of the groups that `targets` has for it.
 
     They are moved on the state if all have a place; else it is left as it is.  One after
-    the other takes the best place that is left; where that fails, an exact search looks
-    for places for all at once, unless `search` says that it shall not, or one of `proofs`
-    that there are none.
+    the other takes the best place that is left; where that fails they are packed to where most
+    room is, and where that fails an exact search looks for places for all at once: both
+    unless `search` says that it shall not, or one of `proofs` that there are none.
 
     Raises
     ------
@@ -77,7 +79,38 @@ def evacuate(
         If time is up.  The state may then be anything.
     """
     done = Evacuation()
-    made: list[tuple[Instance, tuple[int, ...], MoveOption]] = []
+    undecided = mover.context.effort.undecided
+    made = _one_by_one(mover, instances, targets, done)
+    if done.failed is not None and search:
+        proof = proofs.against(instances, targets) if proofs is not None else ""
+        if proof:
+            done.give_up(f"; what has to leave {proof}", IMPOSSIBLE)
+            return done
+        made = _at_once(mover, instances, targets, done)
+    if done.failed is not None and mover.context.effort.undecided > undecided:
+        done.give_up("; not all failures were judged, for that takes too long", OUT_OF_TIME)
+    return _planned(mover, done, made)
+
+
+def packed(mover: Mover, instances: Sequence[Instance], targets: Targets) -> Evacuation | None:
+    """The same where it is only asked whether all can go; None if that was not found quickly."""
+    made = pack(mover, instances, targets, careful=False)
+    return None if made is None else _planned(mover, Evacuation(), made)
+
+
+def _planned(mover: Mover, done: Evacuation, made: Made) -> Evacuation:
+    """`done` with the moves that were `made`."""
+    nodes = mover.context.cluster.nodes
+    done.moves = [planned(i, before, move, 0.0, nodes) for i, before, move in made]
+    mark_units(done.moves, mover.context.units)
+    return done
+
+
+def _one_by_one(
+    mover: Mover, instances: Sequence[Instance], targets: Targets, done: Evacuation
+) -> Made:
+    """Each in turn to the best place left; nobody moves if one has none, `done` says who."""
+    made: Made = []
     state = mover.context.state
     for instance in _in_order(mover, instances):
         mover.context.keep_going()
@@ -87,15 +120,10 @@ def evacuate(
             break
         made.append((instance, state.where[instance.name], outcome.best))
         mover.apply(instance, outcome.best)
-    if done.failed is not None:
-        _undo(mover, made)
-        taken, made = bool(made), []
-        if search:
-            made = _at_once(mover, instances, targets, done, taken, proofs)
-    nodes = mover.context.cluster.nodes
-    done.moves = [planned(i, before, move, 0.0, nodes) for i, before, move in made]
-    mark_units(done.moves, mover.context.units)
-    return done
+    if done.failed is None:
+        return made
+    undo(mover, made)
+    return []
 
 
 def _in_order(mover: Mover, instances: Sequence[Instance]) -> Iterator[Instance]:
@@ -108,39 +136,29 @@ def _in_order(mover: Mover, instances: Sequence[Instance]) -> Iterator[Instance]
     yield from (instances[position] for position in in_turn(mover.context, instances))
 
 
-def _undo(mover: Mover, made: Sequence[tuple[Instance, tuple[int, ...], MoveOption]]) -> None:
-    for instance, before, _ in reversed(made):
-        mover.put(instance, before)
-
-
 def _at_once(
     mover: Mover,
     instances: Sequence[Instance],
     targets: Targets,
     done: Evacuation,
-    taken: bool,
-    proofs: Proofs | None,
-) -> list[tuple[Instance, tuple[int, ...], MoveOption]]:
-    """The moves by exact search, carried out; none if there is no answer, `done` says why.
-
-    `taken`: whether the others had taken places before the one that found none.
-    """
+) -> Made:
+    """The moves for all at once, carried out; none if there is no answer, `done` says why."""
     context, failed = mover.context, done.failed
     assert failed is not None
     if mover.immovable(failed):
         done.verdict = IMPOSSIBLE
         return []
-    if not taken or mover.relocate(failed, targets(failed)).best is None:
+    if mover.relocate(failed, targets(failed)).best is None:
         if mover.hasty:
             done.verdict = OUT_OF_TIME
         else:
             alone = IMPOSSIBLE if context.plain else UNDECIDED  # others may have to come first
             done.give_up("; it has no place even if it comes first", alone)
         return []
-    proof = proofs.against(instances, targets) if proofs is not None else ""
-    if proof:
-        done.give_up(f"; what has to leave {proof}", IMPOSSIBLE)
-        return []
+    made = pack(mover, instances, targets)
+    if made is not None:
+        done.failed, done.reason, done.verdict = None, "placed where most room is", FOUND
+        return made
     if not context.settings.searches:
         done.give_up("; no exact search was made", UNDECIDED)
         return []

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from iallocator.model.cluster import Group, Node
     from iallocator.model.instance import Instance
     from iallocator.n1.check import N1Check
+    from iallocator.placement.evaluator import Evaluator
     from iallocator.planners.intergroup.context import Working
 
     Nodes = tuple[int, ...]
@@ -54,7 +55,16 @@ class Mover:
     been judged; only where several are placed by one ranking.
     """
 
-    __slots__ = ("_judged", "_judges", "_queue", "_refusals", "context", "hasty", "ranking")
+    __slots__ = (
+        "_judged",
+        "_judges",
+        "_queue",
+        "_refusals",
+        "_steps",
+        "context",
+        "hasty",
+        "ranking",
+    )
 
     def __init__(self, context: Working) -> None:
         self.context = context
@@ -63,6 +73,7 @@ class Mover:
         self._judges: dict[int, N1Check] = {}
         self._queue: _Queue | None = None
         self._refusals: dict[int, _Refusals] = {}
+        self._steps: dict[int, Evaluator] = {}
         self.hasty = False
 
     def put(self, instance: Instance, nodes: Nodes) -> None:
@@ -169,7 +180,6 @@ class Mover:
 
     def _way(self, instance: Instance, group: Group, nodes: Nodes) -> MoveOption | None:
         """The steps that lead to an acceptable placement; None if they, or N+1, do not allow it."""
-        context = self.context
         refusals = self._refusals_of(group)
         key = instance.shape
         if refusals.hold(key, nodes) or self._meets(instance, nodes[0]):
@@ -177,13 +187,27 @@ class Mover:
         if self.ranking.twins and refusals.count(instance.memory) >= PATIENCE:
             self.hasty = True
             return None
-        if not self.judge(group).accepts(instance, nodes):
-            refusals.add(key, nodes, instance.memory)
-            return None
+        return self.way(instance, nodes) if self.keeps_n1(instance, group, nodes) else None
+
+    def keeps_n1(self, instance: Instance, group: Group, nodes: Nodes) -> bool:
+        """Whether N+1 lets `instance` come to `nodes` of `group`; a refusal is remembered."""
+        refusals, key = self._refusals_of(group), instance.shape
+        if refusals.hold(key, nodes):
+            return False
+        if self.judge(group).accepts(instance, nodes):
+            return True
+        refusals.add(key, nodes, instance.memory)
+        return False
+
+    def way(self, instance: Instance, nodes: Nodes) -> MoveOption | None:
+        """The steps to a placement that limits and N+1 allow; None if there are none."""
         if instance.template != "drbd":
             return MoveOption(0.0, nodes, [(FAILOVER_TO, nodes[0])])
-        steps = context.evaluator(group).for_steps()
-        return move_pair(context, steps, instance, nodes[:1], nodes[1:]).best
+        group = self.context.cluster.nodes[nodes[0]].group
+        steps = self._steps.get(group.index)
+        if steps is None:
+            steps = self._steps[group.index] = self.context.evaluator(group).for_steps()
+        return move_pair(self.context, steps, instance, nodes[:1], nodes[1:]).best
 
     def _meets(self, instance: Instance, node: int) -> bool:
         """Whether it must not be on `node` as long as all others are where they are now.

@@ -75,7 +75,8 @@ class _Redistribution:
             return nothing
         for number, group in enumerate(unhealthy, start=1):
             self.context.tell(f"group {number} of {len(unhealthy)}: {group.name}")
-            self._repair(group)
+            with self.context.share(len(unhealthy) - number + 1):
+                self._repair(group)
         left = len(unhealthy) - len(self.repaired)
         return (
             f"{left} of {len(unhealthy)} unhealthy groups cannot be repaired"

@@ -96,16 +96,16 @@ def test_super_command_rejects_an_unknown_node(tmp_path: Path, capsys: Capture) 
     assert "--offline: unknown node node99" in capsys.readouterr().err
 
 
-def interrupted(monkeypatch: pytest.MonkeyPatch, after: int) -> None:
+def interrupted(monkeypatch: pytest.MonkeyPatch, after: int, asked: str = "relocate") -> None:
     """Have someone interrupt after so many instances have found a place."""
-    relocate, count = Mover.relocate, iter(range(after))
+    find, count = getattr(Mover, asked), iter(range(after))
 
     def interrupt(mover: Mover, *rest: object) -> object:
         if next(count, None) is None:
             raise KeyboardInterrupt
-        return relocate(mover, *rest)  # type: ignore[arg-type]
+        return find(mover, *rest)
 
-    monkeypatch.setattr(Mover, "relocate", interrupt)
+    monkeypatch.setattr(Mover, asked, interrupt)
 
 
 def test_redistribute_interrupted_keeps_the_groups_repaired_until_then(
@@ -130,7 +130,7 @@ def test_compress_interrupted_keeps_the_group_found_until_then(
     """The best that was tried is chosen; the others were not."""
     document = uneven()
     document["instances"]["s"] = on_shared("node8", memory=512)
-    interrupted(monkeypatch, after=2)
+    interrupted(monkeypatch, after=2, asked="way")
     assert main(["compress", "--json", written(tmp_path, document)]) == 130
     plan = json.loads(capsys.readouterr().out)
     assert (plan["evacuable"], plan["chosen"]) == (["south"], "south")

@@ -41,7 +41,8 @@ class Proofs:
 
         What is said is proved.  Cost: nodes × sizes of instances, once for each group.
         """
-        reaches = self._reaches(instances, targets)
+        reachable = self._mover.ranking.reachable
+        reaches = [reachable(one, targets(one)) for one in instances]
         rooms = self._rooms_of(instances, frozenset[int]().union(*reaches))
         for reach in sorted(set(reaches), key=len, reverse=True)[:SETS]:
             bound = [one for one, own in zip(instances, reaches) if own <= reach]
@@ -50,21 +51,6 @@ class Proofs:
                 only = len(bound) < len(instances)
                 return f"{_whom(bound)} {found}" if only else found
         return ""
-
-    def _reaches(self, instances: Sequence[Instance], targets: Targets) -> list[Reach]:
-        """The nodes that each of `instances` may come to, as far as nobody else matters."""
-        ranking, nodes = self._mover.ranking, self._context.cluster.nodes
-        where = self._context.state.where
-        known: dict[object, Reach] = {}
-        found = []
-        for instance in instances:
-            groups = targets(instance)
-            source = nodes[where[instance.name][0]].migration
-            key = instance.shape, source, *(group.index for group in groups)
-            if key not in known:
-                known[key] = frozenset(ranking.reachable(instance, groups))
-            found.append(known[key])
-        return found
 
     def _rooms_of(self, leaving: Sequence[Instance], reach: Reach) -> list[Arrivals]:
         """What may come to the groups that `reach` is in."""

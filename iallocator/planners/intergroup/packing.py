@@ -1,0 +1,245 @@
+"""Whether all of a group find room in others, without comparing places: to where most room is.
+
+An answer costs about as much as its moves.  The best of equal places is of use only to the group
+that is emptied in the end; of all others it is asked whether there are any.
+"""
+
+from __future__ import annotations
+
+from heapq import nsmallest
+from itertools import islice
+
+from iallocator.model.columns import MEMORY
+from iallocator.n1.bounds import Room, demand_of, verdict
+from iallocator.n1.verdicts import SAFE
+from iallocator.planners.intergroup.packing_rooms import Fullest, Roomiest
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from iallocator.model.cluster import Group
+    from iallocator.model.instance import Instance
+    from iallocator.model.state import State
+    from iallocator.placement.results import MoveOption
+    from iallocator.planners.intergroup.moving import Mover
+    from iallocator.planners.intergroup.packing_rooms import Rooms
+
+    Nodes = tuple[int, ...]
+    Targets = Callable[[Instance], Sequence[Group]]
+    Made = list[tuple[Instance, Nodes, MoveOption]]
+    """Who, from where, and how."""
+
+__all__ = ["pack", "undo"]
+
+PRIMARIES, MIRRORS = 12, 4
+"""So many of the first nodes are asked, and so many mirrors for each of them."""
+
+MANY, PATIENCE = 100, 2
+"""The same where N+1 refuses some; but none of a group that has refused so often."""
+
+WASTES = (1, 0.5, 0)
+"""How much of a spare node is taken to stay empty, in the largest instance."""
+
+
+def pack(
+    mover: Mover, instances: Sequence[Instance], targets: Targets, careful: bool = True
+) -> Made | None:
+    """Moves of all `instances`, made on the state of `mover`; None if that was not found.
+
+    Then the state is as before.  Each goes to where most room is left of what is scarcest, or
+    in a second try to where least will do.  Limits, and the steps that lead there, are asked of
+    each; N+1 once in the end, where sums tell that the failures which must be survived are: with
+    all there, and so with some.  Where they do not tell, it is asked of each place in another
+    try, if `careful`.
+    """
+    if not _suits(mover, instances):
+        return None
+    doubts: list[tuple[int, int]] = []
+    for number, rooms in enumerate(_orders(mover, instances, targets)):
+        made = _Packing(mover, instances, rooms).run(targets)
+        if made is None:
+            continue
+        doubtful = _doubtful(mover, made)
+        if not doubtful:
+            return made
+        undo(mover, made)
+        if _lost_already(mover, doubtful):
+            for instance, _, move in made:
+                mover.apply(instance, move)
+            return made
+        doubts.append((len(doubtful), number))
+    if not doubts or not careful:
+        return None
+    rooms = next(islice(_orders(mover, instances, targets), min(doubts)[1], None))
+    return _Packing(mover, instances, rooms, careful=True).run(targets)
+
+
+def _orders(mover: Mover, instances: Sequence[Instance], targets: Targets) -> Iterator[Rooms]:
+    """What is tried: even loads, then full nodes beside spare ones, as many as seem needed."""
+    state = mover.context.state
+    yield Roomiest(state, any(instance.local for instance in instances))
+    before = None
+    for waste in WASTES:
+        spare = _spares(mover, instances, targets, waste)
+        if spare != before:
+            yield Fullest(state, spare)
+        before = spare
+
+
+def _suits(mover: Mover, instances: Sequence[Instance]) -> bool:
+    """Whether nobody's place depends on where single others are."""
+    return mover.context.plain and not any(i.exclusion or i.desired for i in instances)
+
+
+def _doubtful(mover: Mover, made: Made) -> list[int]:
+    """The failures that must be survived, and of which sums do not tell that they are."""
+    context = mover.context
+    state, cluster = context.state, context.cluster
+    found: list[int] = []
+    groups = {cluster.nodes[move.nodes[0]].group for _, _, move in made}
+    for group in sorted(groups, key=lambda group: group.index):
+        rules = context.evaluator(group).rules
+        if rules.mode == "off":
+            continue
+        targets = rules.targets(cluster, group)
+        room = Room(state, targets) if targets else None
+        for node in rules.failing(cluster, group, group.nodes):
+            demand = demand_of(state, node, rules)
+            if verdict(state, node, demand, rules, targets, room)[0] != SAFE:
+                found.append(node)
+    return found
+
+
+def _lost_already(mover: Mover, failing: Sequence[int]) -> bool:
+    """Whether none of these failures is survived as the state is, and that is all that counts."""
+    cluster = mover.context.cluster
+    for group in {cluster.nodes[node].group for node in failing}:
+        rules = mover.context.evaluator(group).rules
+        if rules.strict or rules.exact:
+            return False
+        if mover.judge(group).survivable([node for node in failing if node in group.nodes]):
+            return False
+    return True
+
+
+def undo(mover: Mover, made: Made) -> None:
+    """Take moves back, the last first."""
+    for instance, before, _ in reversed(made):
+        mover.put(instance, before)
+
+
+class _Packing:
+    """Finds the next place, and takes it; if `careful`, one that keeps N+1."""
+
+    def __init__(
+        self, mover: Mover, instances: Sequence[Instance], rooms: Rooms, careful: bool = False
+    ) -> None:
+        self._mover = mover
+        self._careful = careful
+        self._context = mover.context
+        self._state = mover.context.state
+        self._instances = instances
+        self._rooms = rooms
+
+    def run(self, targets: Targets) -> Made | None:
+        """Move all as they stand; None, and the state as before, if one stays."""
+        made: Made = []
+        for instance in self._instances:
+            self._context.keep_going()
+            before = self._state.where[instance.name]
+            move = self._place(instance, before, targets(instance))
+            if move is None:
+                undo(self._mover, made)
+                return None
+            self._mover.apply(instance, move)
+            self._rooms.renew((*before, *move.nodes))
+            made.append((instance, before, move))
+        return made
+
+    def _place(
+        self, instance: Instance, before: Nodes, groups: Sequence[Group]
+    ) -> MoveOption | None:
+        """Where it goes; nowhere if those with most room refuse it."""
+        reach = self._mover.ranking.reachable(instance, groups)
+        refused: dict[Group, int] = {}
+        primaries = (k for k in self._rooms.ranked(instance) if k in reach)
+        for primary in islice(primaries, MANY if self._careful else PRIMARIES):
+            group = self._context.cluster.nodes[primary].group
+            if refused.get(group, 0) >= PATIENCE:
+                continue
+            self._state.remove(instance, before)
+            allowed = self._allowed(instance, before, primary)
+            self._state.place(instance, before)
+            for nodes in allowed:
+                way = self._way(instance, group, nodes)
+                if way is not None:
+                    return way
+            if instance.required_nodes == 1:  # the failures of a group are the same for all there
+                refused[group] = refused.get(group, 0) + bool(allowed)
+        return None
+
+    def _way(self, instance: Instance, group: Group, nodes: Nodes) -> MoveOption | None:
+        """The steps to a place that the limits allow, if there are any."""
+        if self._careful and not self._mover.keeps_n1(instance, group, nodes):
+            return None
+        return self._mover.way(instance, nodes)
+
+    def _allowed(self, instance: Instance, before: Nodes, primary: int) -> list[Nodes]:
+        """The best places with this primary that the limits allow; it is off the state."""
+        evaluator = self._context.evaluator(self._context.cluster.nodes[primary].group)
+        if evaluator.arrival_refusals(instance, before, [primary]):
+            return []
+        if instance.required_nodes == 1:
+            return [(primary,)]
+        mirrors = self._mirrors(instance, primary)
+        refused = evaluator.mirror_arrival_refusals(instance, before, primary, mirrors)
+        return [(primary, mirror) for mirror in mirrors if mirror not in refused]
+
+    def _mirrors(self, instance: Instance, primary: int) -> list[int]:
+        """The nodes beside `primary` that have most room once they hold its mirror."""
+        state, group = self._state, self._context.cluster.nodes[primary].group
+        free, reserved, peers = state.columns[MEMORY], state.reserved, state.peers
+        memory = instance.memory if instance.reserves else 0
+
+        def left(index: int) -> float:
+            return max(reserved[index], peers[index].get(primary, 0) + memory) - free[index]
+
+        reach = self._mover.ranking.reachable(instance, [group])
+        return nsmallest(MIRRORS, (k for k in group.nodes if k in reach and k != primary), left)
+
+
+def _spares(
+    mover: Mover, instances: Sequence[Instance], targets: Targets, waste: float
+) -> frozenset[int]:
+    """Nodes that stay as they are, so that what must move when a node fails finds room there.
+
+    In each group the roomiest, until sums tell that they take all that a full node holds.
+    """
+    context = mover.context
+    found: list[int] = []
+    for group in {group.index: group for one in instances for group in targets(one)}.values():
+        if context.evaluator(group).rules.mode != "off":
+            found += _spares_of(context.state, group, instances, waste)
+    return frozenset(found)
+
+
+def _spares_of(
+    state: State, group: Group, instances: Sequence[Instance], waste: float
+) -> list[int]:
+    """Those of one group; none where drbd alone fails over, which has its reserve anyway."""
+    free = state.columns[MEMORY]
+    movers = {
+        index: [i.memory for i in state.primaries[index].values() if i.template != "drbd"]
+        for index in group.nodes
+    }
+    arriving = [one.memory for one in instances if one.template != "drbd"]
+    largest = max((size for sizes in (arriving, *movers.values()) for size in sizes), default=0)
+    left = max(free[index] + sum(movers[index]) for index in group.nodes) - largest
+    found: list[int] = []
+    for index in sorted(group.nodes, key=lambda index: -free[index]):
+        if left <= 0 or not largest or free[index] <= largest:
+            break
+        found.append(index)
+        left -= free[index] - waste * largest
+    return found

@@ -1,0 +1,70 @@
+"""What is packed quickly: every move of it is one that the moving engine allows."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import pytest
+
+from iallocator.options.settings import Settings
+from iallocator.planners.intergroup.context import Working
+from iallocator.planners.intergroup.moving import Mover
+from iallocator.planners.intergroup.packing import pack, undo
+from iallocator.planners.intergroup.packing_rooms import Fullest, Roomiest
+from iallocator.planners.intergroup.partitions import Peers
+from iallocator.wire.document import read_cluster
+from iallocator.wire.reading import Reading
+from tests.seeds import seeds
+
+from .worlds import random_super_cluster
+
+
+def _mover(seed: int, mode: str) -> Mover:
+    """Return a mover on a random super cluster."""
+    settings = Settings()
+    settings.n1 = mode
+    return Mover(Working(read_cluster(random_super_cluster(seed), Reading()), settings))
+
+
+@pytest.mark.parametrize("mode", ["no-new", "strict", "no-worse", "off"])
+def test_packed_moves_are_each_allowed_when_they_are_made(mode: str) -> None:
+    """Limits, global N+1, and the steps on the way; where nothing is found, nothing has moved."""
+    found = 0
+    for seed in seeds(25, 250):
+        mover = _mover(seed, mode)
+        cluster, peers = mover.context.cluster, Peers(mover.context.cluster)
+        for group in cluster.groups:
+            state = mover.context.state
+            held = {i.name: i for index in group.nodes for i in state.instances_on(index)}
+            if any(map(mover.immovable, held.values())):
+                continue
+            before = dict(state.where)
+            made = pack(mover, list(held.values()), partial(peers.of, source=group))
+            if made is not None:
+                assert not any(any(state.instances_on(index)) for index in group.nodes)
+                undo(mover, made)
+            assert state.where == before
+            for instance, _, move in made or ():
+                way = mover.only(instance, move.nodes).best
+                assert way is not None, (seed, group.name)
+                assert way.steps == move.steps
+                mover.apply(instance, way)
+                found += 1
+            undo(mover, made or [])
+    assert found > 20
+
+
+def test_rooms_renewed_are_in_the_order_of_new_ones() -> None:
+    """After each move only the nodes concerned are looked at again."""
+    mover = _mover(3, "off")
+    state, count = mover.context.state, len(mover.context.cluster.nodes)
+    kept = [Roomiest(state, True), Fullest(state, ())]
+    for instance in mover.context.cluster.instances:
+        target = (instance.nodes[0] + 1) % count
+        after = (target, *(n for n in instance.nodes[1:] if n != target))
+        mover.put(instance, ())
+        mover.put(instance, after)
+        for rooms in kept:
+            rooms.renew((*instance.nodes, *after))
+        for rooms, new in zip(kept, [Roomiest(state, True), Fullest(state, ())]):
+            assert list(rooms.ranked(instance)) == list(new.ranked(instance))
