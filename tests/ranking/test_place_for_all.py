@@ -272,3 +272,16 @@ def test_place_asks_instances_of_equal_rank_in_the_order_of_the_document(place: 
     assert place(given)["placement"] == {"b": "node1", "a": None}
     given["instances"] = dict(sorted(instances.items()))
     assert place(given)["placement"] == {"a": "node1", "b": None}
+
+
+def test_place_says_nothing_of_a_search_that_found_no_more(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """There would be room, but it starts after one that is lost with its node."""
+    after = ["iallocator:order:after:base"]
+    held = {"base": instance("node1"), "x": instance("node1", disk_template="rbd", tags=after)}
+    path = tmp_path / "document.json"
+    path.write_bytes(as_bytes(cluster(3, instances=held, changes={"node1": {"offline": True}})))
+    assert run_command("place", ["place", "--json", "--strategy=balanced", str(path)]) == 0
+    said = capsys.readouterr()
+    assert (json.loads(said.out)["placement"]["x"], said.err) == (None, "")

@@ -192,7 +192,7 @@ def _checked(
         names = {instance.name for instance in placed}
         failed = {wish.instance.name for wish in wishes} - names
         chains = context.bonds.dependents_of_failed(placed, failed, ordered=True)
-        some = {name: nodes[name] for name in names - chains.keys()}
+        some = {name: nodes[name] for name in nodes if name in names and name not in chains}
         if most.better(some) and broken_rules(context, wishes, some) is None:
             most.offer(some)
     return broken

@@ -79,17 +79,18 @@ def _searched(one: SchedulingPass, again: Callable[[], SchedulingPass]) -> Sched
     other = again()
     found = place_exactly(other, left_out)
     note = found.note().removeprefix("; ")
-    if note:
-        other.context.remarks.append(note)
     if not found.places:
         other.take_back()
+        other.context.remarks += filter(None, (note,))
         return None
     other.take(found.places, TOGETHER, "exact search found no place for it beside the others")
     drop_followers(other)
     name_leaders(other)
-    if _wrongly_stopped(other):
+    still_out = {place.instance.name for place in other.left_out}
+    if _wrongly_stopped(other) or left_out <= still_out:
         other.take_back()
         return None
+    other.context.remarks += filter(None, (note,))
     return other
 
 
