@@ -285,3 +285,16 @@ def test_place_says_nothing_of_a_search_that_found_no_more(
     assert run_command("place", ["place", "--json", "--strategy=balanced", str(path)]) == 0
     said = capsys.readouterr()
     assert (json.loads(said.out)["placement"]["x"], said.err) == (None, "")
+
+
+def test_place_stops_nobody_for_what_does_not_run_and_cannot_move(place: Any) -> None:
+    """What is down keeps its disks where they are, and nobody away."""
+    apart = ["iallocator:separate:must:db"]
+    down = {
+        f"p{k}": instance(f"node{k}", tags=apart, admin_state="down", disk=60000) for k in (1, 2)
+    }
+    runs = {"x": instance("node1", disk_template="rbd", tags=apart)}
+    given = cluster(2, disk=102400, instances=down | runs)
+    assert place(given, "balanced")["placement"] == {"p1": None, "p2": None, "x": "node1"}
+    wanted = allocate(given, disk_template="plain", disk=60000)
+    assert place(wanted, "balanced", "--n1=off")["placement"]["new"] is None

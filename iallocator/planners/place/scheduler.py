@@ -90,8 +90,12 @@ class SchedulingPass:
         self.homes = {name: place.before[0] for name, place in self.places.items() if place.runs}
         self.openings = Openings(context, self.facts, self.places, self.homes, self._wanted)
         for instance in instances:
-            if not self.stuck(instance):
-                state.remove(instance, state.where[instance.name])
+            place = self.places[instance.name]
+            if self.stuck(instance) and place.holds:
+                continue
+            state.remove(instance, place.before)
+            if self.stuck(instance):  # it does not run, and keeps nobody away
+                self.leave_disks(place)
         self.survival.forgive()
         with state.trial():
             for instance in instances:
