@@ -118,3 +118,12 @@ def test_refused_small_allocate_loads_nothing_slow(template: str) -> None:
     """What a refusal adds to the start is our own, and none of what takes long."""
     request = allocate(cluster(4, memory=2048), memory=3000, disk_template=template)
     assert not {module.split(".")[0] for module in loaded(as_bytes(request))} & set(SLOW)
+
+
+def test_nearest_pair_is_the_one_that_lacks_least_in_all() -> None:
+    """The best primary with what is left as its mirror lacks more than the other way round."""
+    held = {"held": instance("node3", "node1", memory=3000)}
+    changes = {"node1": {"free_memory": 5000}, "node2": {"free_disk": 4000}}
+    made = cluster(3, instances=held, changes=changes)
+    request = allocate(made, memory=4000, disk=10000, restrict=["node1", "node2"])
+    assert "closest: node2/node1: node2 lacks 6129 MiB disk; " in info(request)

@@ -1,0 +1,62 @@
+"""Which limits a move between two pairs of nodes is held to: those of roles that are new."""
+
+from __future__ import annotations
+
+import pytest
+
+from iallocator.options.settings import Settings
+from iallocator.placement.context import Context
+from iallocator.placement.motions import motions_for
+from iallocator.placement.verdict.move_limits import MoveLimits
+from iallocator.wire.document import read_cluster
+from iallocator.wire.reading import Reading
+from tests.builders import Json, cluster, instance
+
+NO_MEMORY, NO_DISK = {"free_memory": 100}, {"free_disk": 100}
+
+
+def allowed(after: tuple[int, ...], **changes: Json) -> bool:
+    """Whether web, on node1 with its mirror on node2, may be on the nodes `after`."""
+    made = cluster(4, instances={"web": instance("node1", "node2")}, changes=changes)
+    context = Context(read_cluster(made, Reading()), Settings())
+    web = context.cluster.instance_named("web")
+    assert web is not None
+    before = context.state.where["web"]
+    context.state.remove(web, before)
+    motions = motions_for(context.settings)
+    return MoveLimits(context.state, context.kernels.fixed, motions).allow(web, before, after)
+
+
+@pytest.mark.parametrize(
+    ("after", "changes"),
+    [
+        ((0, 2), {"node1": {"free_disk": 0}}),
+        ((2, 1), {"node2": {"free_disk": 0}}),
+        ((1, 2), {"node1": {"offline": True}}),
+        ((0, 1), {"node1": {"offline": True}}),
+        ((0, 1), {"node1": {"free_disk": 0}, "node2": {"free_disk": 0}}),
+    ],
+)
+def test_move_is_not_held_to_limits_of_a_role_that_stays(
+    after: tuple[int, ...], changes: dict[str, Json]
+) -> None:
+    """The node that keeps its role may be as full, or as dead, as it is."""
+    assert allowed(after, **changes)
+
+
+@pytest.mark.parametrize(
+    ("after", "changes"),
+    [
+        ((2, 1), {"node3": NO_MEMORY}),
+        ((2, 3), {"node3": NO_DISK}),
+        ((0, 2), {"node3": NO_DISK}),
+        ((2, 3), {"node4": NO_DISK}),
+        ((0, 2), {"node1": {"offline": True}}),
+    ],
+)
+def test_move_is_held_to_limits_of_each_role_that_is_new(
+    after: tuple[int, ...], changes: dict[str, Json]
+) -> None:
+    """Memory and disk of the primary, disk of the mirror, and disks that can be copied."""
+    assert not allowed(after, **changes)
+    assert allowed(after)
