@@ -97,3 +97,18 @@ def test_instances_without_a_mirror_are_no_matter_for_a_search() -> None:
     found = json.loads(answer(builders.as_bytes(document)))
     assert [name for name, _ in found["result"][1]] == ["x1", "x2", "x3"]
     assert "exact search" not in found["info"]
+
+
+def test_one_instance_alone_is_no_matter_for_a_search(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every place of its own has been tried then: nothing is left to be combined."""
+    monkeypatch.setattr(
+        "iallocator.placement.several.moves.move_most", lambda *_: pytest.fail("searched")
+    )
+    instances = {"web": builders.instance("node1", disk_template="rbd", memory=4000)}
+    document = builders.cluster(2, memory=8192, instances=instances)
+    document["nodes"]["node2"]["free_memory"] = 100
+    document["request"] = {
+        "type": "node-evacuate", "instances": ["web"], "evac_mode": "primary-only",
+    }  # fmt: skip
+    found = json.loads(answer(builders.as_bytes(document)))
+    assert found["result"][1][0][0] == "web"
