@@ -249,19 +249,25 @@ class BatchScan:
         scores = store.rounded(moves, ground)
         measures = np.round(measure(scores, store.prices_of(moves)), DECIMALS)
         best = measures.min()
-        width = store.shape[1]
-        position, column, row, place = min(
-            (self._order[row], column if store.kind.targeted else -1, row, k)
-            for row, column, k in (
-                (*divmod(int(moves[k]), width), k) for k in np.flatnonzero(measures == best)
-            )
-        )
+        equal = np.flatnonzero(measures == best).tolist()
+        place = min(equal, key=lambda k: self._place(store, int(moves[k])))
+        _, key, move = self.keyed(store, int(moves[place]), float(scores[place]))
+        return float(best), key, move
+
+    def _place(self, store: MoveStore, cell: int) -> tuple[int, int]:
+        """The place of a move (flat position) of `store` among those that are as good."""
+        row, column = divmod(cell, store.shape[1])
+        return self._order[row], column if store.kind.targeted else -1
+
+    def keyed(self, store: MoveStore, cell: int, score: float) -> Keyed:
+        """The move at this flat position of `store`, whose score is its measure."""
+        row, column = divmod(cell, store.shape[1])
+        position, column_place = self._place(store, cell)
         instance = self._batch.instances[row]
         before = self._table.state.where[instance.name]
         target = int(self._targets[column]) if store.kind.targeted else self._secondary[row]
-        index, score = self._table.nodes[target], float(scores[place])
-        move = FoundMove(score, instance, before, store.kind, index)
-        return float(best), (position, column, KINDS.index(store.kind)), move
+        move = FoundMove(score, instance, before, store.kind, self._table.nodes[target])
+        return score, (position, column_place, KINDS.index(store.kind)), move
 
 
 def moves_of(table: NodeTable, batch: InstanceBatch) -> int:

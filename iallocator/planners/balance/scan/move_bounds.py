@@ -8,12 +8,12 @@ bound is as good as the best score known are scored by the kernel.
 
 from __future__ import annotations
 
-from math import prod, sqrt
+from math import sqrt
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from iallocator.planners.balance.scan.row_bounds import RowBounds, RowChords
+from iallocator.planners.balance.scan.row_bounds import RowBounds, RowChords, extremes
 from iallocator.scoring.candidates import DECIMALS
 from iallocator.scoring.score_delta import spread, terms
 
@@ -77,7 +77,8 @@ class MoveStore:
     ----------
     sums, squares:
         Per leading statistic that is a spread, what is added; 0 for forbidden moves.
-        ``sums`` has only those that were ever not 0.
+        ``sums`` has only those that were ever not 0; ``squares`` is instances × nodes ×
+        statistics: what is written at once stands together.
     linear:
         What all other statistics add to the score; infinite for forbidden moves.
     prices:
@@ -93,7 +94,7 @@ class MoveStore:
         self.kind = kind
         self.twins = twins
         self.shape = shape
-        self.squares: Floats = np.zeros((len(twins.spreads), kept, shape[1]))
+        self.squares: Floats = np.zeros((kept, shape[1], len(twins.spreads)))
         self.sums: dict[int, Floats] = {}
         self.linear: Floats = np.full((kept, shape[1]), np.inf)
         self.prices: Floats = np.zeros((shape[0], 1))
@@ -104,26 +105,29 @@ class MoveStore:
 
     def write(self, where: Where, added: Floats, squares: Floats, linear: Floats) -> None:
         """Note the changes of some moves; `added` only of the last spreads, see `Twins.moved`."""
-        self.squares[:, where[0], where[1]] = squares
+        self.squares[where] = np.moveaxis(squares, 0, -1)
         self.linear[where] = linear
-        flat = squares.reshape(len(squares), prod(squares.shape[1:]))  # perhaps none at all
-        self._low = np.minimum(self._low, flat.min(axis=1))
-        self._high = np.maximum(self._high, flat.max(axis=1))
+        low, high = extremes(squares)
+        self._low = np.minimum(self._low, low.min(axis=1))
+        self._high = np.maximum(self._high, high.max(axis=1))
         for k, more in zip(reversed(self.twins.spreads), added[::-1]):
             if k in self.sums or np.abs(more).max() > NOTHING:
                 self._write_sums(k, where, more)
         if isinstance(where[1], slice):
-            self.rows.rewrite(np.ravel(where[0]), squares, self._sums_at(where))
+            self.rows.rewrite(np.ravel(where[0]), (low, high), self._sums_at(where))
         else:
-            self.rows.renew(np.ravel(where[0]), linear, squares, self._sums_at(where))
+            rows, sums = np.ravel(where[0]), self._sums_at(where)
+            self.rows.renew(rows, linear, squares, sums, (low, high))
 
-    def _sums_at(self, where: Where) -> Floats:
-        """What is added to the sums there, spreads × rows × columns."""
-        sums = np.zeros((len(self.twins.spreads), *self.linear[where].shape))
-        for j, k in enumerate(self.twins.spreads):
-            if k in self.sums:
-                sums[j] = self.sums[k][where]
-        return sums
+    def _sums_at(self, where: Where) -> dict[int, Floats]:
+        """What is added to the sums there, rows × columns, by the position of the spread."""
+        spreads = enumerate(self.twins.spreads)
+        return {j: self.sums[k][where] for j, k in spreads if k in self.sums}
+
+    def _squares_at(self, where: Where) -> Floats:
+        """What is added to the squares there, spreads × rows × columns."""
+        found: Floats = np.moveaxis(self.squares[where], -1, 0)
+        return found
 
     def _write_sums(self, k: int, where: Where, added: Floats) -> None:
         if k not in self.sums:
@@ -137,8 +141,8 @@ class MoveStore:
         """Forbid some of the moves there, and let the others cost more, or less."""
         self.linear[where] = np.where(forbidden, np.inf, self.linear[where] + costs)
         if not isinstance(where[1], slice):
-            squares = self.squares[:, where[0], where[1]]
-            self.rows.renew(np.ravel(where[0]), self.linear[where], squares, self._sums_at(where))
+            squares, sums = self._squares_at(where), self._sums_at(where)
+            self.rows.renew(np.ravel(where[0]), self.linear[where], squares, sums)
 
     def bar(self, row: int, column: int) -> None:
         """Forbid this move."""
@@ -147,7 +151,7 @@ class MoveStore:
     def forbid(self, rows: Whole) -> None:
         """No move of these instances."""
         self.linear[rows] = np.inf
-        self.squares[:, rows] = 0
+        self.squares[rows] = 0
         for added in self.sums.values():
             added[rows] = 0
         self.rows.forbid(rows)
@@ -163,7 +167,7 @@ class MoveStore:
             constant += start
             if tilt:
                 bound = bound + tilt * self.sums[k]
-        linear = np.tensordot(slopes, self.squares, axes=1)
+        linear = np.tensordot(slopes, np.moveaxis(self.squares, -1, 0), axes=1)
         return bound + (linear + constant)
 
     def lowest(self, ground: CurrentScore, count: int) -> tuple[Whole, Floats]:
@@ -199,7 +203,7 @@ class MoveStore:
 
     def linear_bounds(self, rows: Whole, here: RowChords) -> Floats:
         """The bounds of the moves of `rows`, constant aside, by `here`, their chords."""
-        bound = self.linear[rows] + np.einsum("jr,jrc->rc", here.slopes, self.squares[:, rows])
+        bound = self.linear[rows] + np.einsum("jr,rcj->rc", here.slopes, self.squares[rows])
         for j, k in enumerate(self.twins.spreads):
             if k in self.sums:
                 bound += here.tilts[j][:, None] * self.sums[k][rows]
@@ -235,7 +239,8 @@ class MoveStore:
     def scores(self, moves: Whole, ground: CurrentScore) -> Floats:
         """The scores after the moves at these flat positions, not rounded."""
         spreads = self.twins.spreads
-        squares = self.squares.reshape(len(spreads), self.linear.size)[:, moves]
+        flat = self.squares.reshape(self.linear.size, len(spreads))
+        squares = np.ascontiguousarray(flat[moves].T)
         added = np.zeros(squares.shape)
         for j, k in enumerate(spreads):
             if k in self.sums:
@@ -268,23 +273,32 @@ def write_moves(
     linear = np.zeros((len(found), *shape))
     skipped = len(twins.spreads) - twins.moved
     added = np.zeros((len(found), twins.moved, *shape))
-    squares = np.zeros((len(found), len(twins.spreads), *shape))
+    squares = np.empty((len(found), len(twins.spreads), *shape))
     for n, one in enumerate(found):
         forbidden[n] = one.forbidden
-        for more, more_squares in one.stacks:
-            if not skipped:
-                added[n, : len(more)] += more
-            squares[n, : len(more)] += more_squares
+        if not skipped:
+            _add_up(added[n, : len(twins.steady)], [more for more, _ in one.stacks])
+        _add_up(squares[n, : len(twins.steady)], [more for _, more in one.stacks])
         for j in range(len(twins.steady), len(twins.spreads)):
             added[n, j - skipped], squares[n, j] = _gathered(one.shifts, twins.spreads[j])
         for k in twins.sums:
             linear[n] += twins.weights[k] * _gathered(one.shifts, k)[0]
     linear[forbidden] = np.inf
-    allowed = ~forbidden[:, None]
-    added *= allowed
-    squares *= allowed
     for n, store in enumerate(stores):
+        added[n][:, forbidden[n]] = 0
+        squares[n][:, forbidden[n]] = 0
         store.write(where, added[n], squares[n], linear[n])
+
+
+def _add_up(into: Floats, stacks: Sequence[Floats]) -> None:
+    """Have `into` hold the sum of `stacks`, some of which are only of the first statistics."""
+    whole = [stack for stack in stacks if len(stack) == len(into)]
+    into[:] = whole[0] if whole else 0.0
+    for stack in whole[1:]:
+        into += stack
+    for stack in stacks:
+        if len(stack) < len(into):
+            into[: len(stack)] += stack
 
 
 def _gathered(shifts: Sequence[Shift], k: int) -> tuple[Quantity, Quantity]:

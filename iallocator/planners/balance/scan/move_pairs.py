@@ -20,6 +20,7 @@ from iallocator.scoring.score_delta import DOMAINS, spread, values
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from iallocator.planners.balance.move_kinds import MoveKind
     from iallocator.planners.balance.scan.found_move import FoundMove
     from iallocator.planners.balance.scan.node_table import Floats, NodeTable
 
@@ -34,8 +35,14 @@ def pair_scores(
     Infinite for two moves of the same instance.  Cost: moves × nodes per statistic for
     the changes, firsts × seconds for the scores.
     """
-    one, domains = _changes(table, firsts)
-    other, more_domains = _changes(table, seconds)
+    known = {_key(move): row for row, move in enumerate(firsts)}
+    others = [move for move in seconds if _key(move) not in known]
+    rows = list(range(len(firsts)))
+    known |= {_key(move): len(rows) + row for row, move in enumerate(others)}
+    deltas, conflicts = _changes(table, [*firsts, *others])
+    follow = [known[_key(move)] for move in seconds]
+    one, domains = deltas[:, rows], conflicts[rows]
+    other, more_domains = deltas[:, follow], conflicts[follow]
     total: Floats = np.zeros((len(firsts), len(seconds)))
     weights: dict[bytes, float] = {}
     leaders: dict[bytes, int] = {}
@@ -54,6 +61,11 @@ def pair_scores(
     names = [np.array([move.instance.name for move in moves]) for moves in (firsts, seconds)]
     total[names[0][:, None] == names[1][None, :]] = np.inf
     return total
+
+
+def _key(move: FoundMove) -> tuple[str, MoveKind, int]:
+    """What tells a move from all others, of things as they are."""
+    return move.instance.name, move.kind, move.target
 
 
 def _variance(table: NodeTable, k: int, one: Floats, other: Floats) -> Floats:

@@ -25,7 +25,6 @@ from iallocator.planners.balance.scan.snapshot import Snapshot
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
-    from typing import Any
 
     from iallocator.constraints.relations import Relations
     from iallocator.model.instance import Instance
@@ -138,23 +137,21 @@ class MoveScan:
 
     def lowest(self, count: int, each: int) -> list[FoundMove]:
         """Moves with low scores, best first: about `count`, at most `each` of an instance."""
-        near: list[tuple[float, int, BatchScan, MoveStore]] = []
-        measure: Measure = lambda scores, prices: scores
-        for scan, store in self._stores():
-            moves, _ = store.lowest(self._ground, count * each)
-            scores = scan.measured(store, moves, measure, self._ground)
-            near += [(float(score), int(move), scan, store) for score, move in zip(scores, moves)]
-        near.sort(key=_low)
+        stores = self._stores()
+        moves = [store.lowest(self._ground, count * each)[0] for _, store in stores]
+        found = [one[1].rounded(some, self._ground) for one, some in zip(stores, moves)]
+        scores, cells = np.concatenate([[], *found]), np.concatenate([[], *moves]).astype(int)
+        of = np.repeat(np.arange(len(stores)), [some.size for some in moves])
         taken: dict[str, int] = {}
         chosen: list[Keyed] = []
-        for score, cell, scan, store in near:
+        for k in np.argsort(scores, kind="stable").tolist():
+            score, cell, (scan, store) = float(scores[k]), int(cells[k]), stores[of[k]]
             if len(chosen) >= count and score > chosen[-1][0]:
                 break  # those of equal score may stand before it
             name = scan.instances[cell // store.shape[1]].name
             taken[name] = taken.get(name, 0) + 1
             if taken[name] <= each:
-                one = np.array([cell], dtype=np.intp)
-                chosen.append(scan.lowest(store, one, measure, self._ground))
+                chosen.append(scan.keyed(store, cell, score))
         chosen.sort(key=_key)
         return [move for *_, move in chosen[:count]]
 
@@ -167,11 +164,6 @@ class MoveScan:
         from iallocator.planners.balance.scan.move_pairs import pair_scores
 
         return pair_scores(self.table, firsts, seconds)
-
-
-def _low(promising: tuple[Any, ...]) -> float:
-    low: float = promising[0]
-    return low
 
 
 def _key(one: Keyed) -> tuple[float, tuple[int, int, int]]:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from iallocator.planners.balance.scan.move_bounds import MoveStore
+from iallocator.planners.balance.scan.row_bounds import extremes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -60,9 +61,10 @@ class Page(MoveStore):
         """Forbid the move of this row of the store."""
         self.linear[self._place[row], column] = np.inf
 
-    def everything(self) -> tuple[Floats, Floats]:
-        """What is added to the squares, and to the sums; spreads × rows × columns."""
-        return self.squares, self._sums_at((np.arange(self.shape[0], dtype=np.intp), slice(None)))
+    def everything(self) -> tuple[Floats, dict[int, Floats]]:
+        """What is added to the squares, and to the sums, as of `RowBounds.renew`."""
+        where = np.arange(self.shape[0], dtype=np.intp), slice(None)
+        return self._squares_at(where), self._sums_at(where)
 
 
 class RemadeMoves(MoveStore):
@@ -90,7 +92,8 @@ class RemadeMoves(MoveStore):
     def learn(self, rows: Whole, page: Page, ground: CurrentScore) -> None:
         """Note what no move of `rows` is below; `page` has all their moves, which are new."""
         self._widen(page)
-        self.rows.rewrite(rows, *page.everything())
+        squares, sums = page.everything()
+        self.rows.rewrite(rows, extremes(squares), sums)
         self._look(page, rows, self.row_chords(ground, rows))
 
     def learn_some(self, rows: Whole, page: Page) -> None:

@@ -8,14 +8,20 @@ times the extremes of its changes.
 
 from __future__ import annotations
 
+from functools import reduce
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from iallocator.planners.balance.scan.node_table import Floats, Whole
 
-__all__ = ["RowBounds", "RowChords"]
+    Extremes = tuple[Floats, Floats]
+    """Least and most of what moves add."""
+
+__all__ = ["RowBounds", "RowChords", "extremes"]
 
 FEW = 8
 """So many columns are gone through one by one: reducing a short axis is slow."""
@@ -78,28 +84,48 @@ class RowBounds:
         """All moves of `rows` are forbidden."""
         self._floor[rows] = np.inf
 
-    def rewrite(self, rows: Whole, squares: Floats, sums: Floats) -> None:
-        """All moves of `rows` are new; `squares`, `sums`: spreads × rows × columns."""
+    def rewrite(self, rows: Whole, squares: Extremes, sums: Mapping[int, Floats]) -> None:
+        """All moves of `rows` are new.
+
+        `squares`: the extremes of what they add, spreads × rows; `sums`: what they add, rows ×
+        columns, of each spread whose sum any move has ever changed.
+        """
         self._floor[rows] = -np.inf
-        for position, added in enumerate((squares, sums)):
-            self.low[position][:, rows] = added.min(axis=2)
-            self.high[position][:, rows] = added.max(axis=2)
+        self.low[0][:, rows], self.high[0][:, rows] = squares
+        for j, added in sums.items():
+            self.low[1][j, rows], self.high[1][j, rows] = extremes(added)
 
-    def renew(self, rows: Whole, linear: Floats, squares: Floats, sums: Floats) -> None:
-        """Some moves of `rows` are new; `linear`: what they add, rows × columns."""
+    def renew(
+        self,
+        rows: Whole,
+        linear: Floats,
+        squares: Floats,
+        sums: Mapping[int, Floats],
+        ends: Extremes | None = None,
+    ) -> None:
+        """Some moves of `rows` are new.
+
+        `linear`: what they add, rows × columns; `squares`: the same to the squares, spreads ×
+        rows × columns; `ends`: its extremes, where they are known.
+        """
         bound = linear + np.einsum("jr,jrc->rc", self._slopes[:, rows], squares)
-        bound += np.einsum("jr,jrc->rc", self._tilts[:, rows], sums)
+        for j, added in sums.items():
+            bound += self._tilts[j, rows][:, None] * added
         self._floor[rows] = np.minimum(self._floor[rows], bound.min(axis=1))
-        for position, added in enumerate((squares, sums)):
-            low, high = self.low[position], self.high[position]
-            low[:, rows] = _with(np.minimum, low[:, rows], added)
-            high[:, rows] = _with(np.maximum, high[:, rows], added)
+        self._widen(0, slice(None), rows, ends or extremes(squares))
+        for j, added in sums.items():
+            self._widen(1, j, rows, extremes(added))
+
+    def _widen(self, position: int, j: int | slice, rows: Whole, ends: Extremes) -> None:
+        """Take the extremes of more moves of `rows` into account."""
+        low, high = self.low[position], self.high[position]
+        low[j, rows] = np.minimum(low[j, rows], ends[0])
+        high[j, rows] = np.maximum(high[j, rows], ends[1])
 
 
-def _with(extreme: np.ufunc, known: Floats, added: Floats) -> Floats:
-    """`known` and `added`, whose last axis is more, taken together."""
-    columns = range(added.shape[2])
-    more = (added[:, :, k] for k in columns) if len(columns) <= FEW else (extreme.reduce(added, 2),)
-    for one in more:
-        known = extreme(known, one)
-    return known
+def extremes(added: Floats) -> Extremes:
+    """The least and the most along the last axis of `added`."""
+    columns = [added[..., k] for k in range(added.shape[-1])]
+    if 0 < len(columns) <= FEW:
+        return reduce(np.minimum, columns), reduce(np.maximum, columns)
+    return added.min(axis=-1), added.max(axis=-1)
