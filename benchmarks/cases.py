@@ -67,18 +67,26 @@ def _allocate(nodes: int, template: str, target: float = 0, seconds: float = 0) 
 
 
 def _balance(
-    nodes: int, template: str, target: float = 0, seconds: float = 0, crowding: float = 0.3
+    nodes: int,
+    template: str,
+    target: float = 0,
+    seconds: float = 0,
+    crowding: float = 0.3,
+    options: tuple[str, ...] = (),
 ) -> Case:
+    """Uneven clusters, but for those that only our own time is wanted of."""
+    spread = "" if seconds == 0 else ", uneven" if crowding else ", even"
     return Case(
-        f"balance, {nodes} nodes, {nodes * 12} {template} instances",
+        f"{' '.join(('balance', *options))}, {nodes} nodes, "
+        f"{nodes * 12} {template} instances{spread}",
         lambda: document(Shape(nodes, template, crowding=crowding)),
         target,
         seconds,
         nodes,
         template,
-        ("balance",),
+        ("balance", *options),
         ("hbal",) if seconds == 0 else (),
-        "balance" if crowding else "",
+        "balance" if seconds == 0 else "",
     )
 
 
@@ -192,6 +200,12 @@ CASES = (
         40,
     ),
     Case(
+        "node-evacuate, 26 of 20 000 drbd instances, 1000 nodes",
+        lambda: node_evacuate(Shape(1000, "drbd", per_node=20), 26),
+        0,
+        3.0,
+    ),
+    Case(
         "change-group, 20 drbd instances, 3 x 80 nodes",
         lambda: change_group(Shape(80, "drbd", groups=3), 20),
         100,
@@ -217,6 +231,12 @@ CASES = (
     _balance(40, "drbd", 150),
     _balance(40, "rbd", 60),
     _balance(200, "drbd", 0, 8.0, crowding=0.0),
+    _balance(200, "drbd", 0, 8.0),
+    *(
+        _balance(nodes, "drbd", 0, seconds, crowding, ("--lookahead",))
+        for nodes, seconds in ((40, 3.0), (200, 60.0))
+        for crowding in (0.0, 0.3)
+    ),
     _squeeze(20, "rbd", 1.0),
     _squeeze(40, "rbd", 1.0),
     _squeeze(40, "rbd", 1.0, crowding=0.3),

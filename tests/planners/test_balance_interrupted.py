@@ -12,11 +12,13 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from iallocator.cli import main
 from iallocator.planners.balance.scan.neighbourhood import MoveScan
+from iallocator.planners.survival import Survival
 from tests.patience import PATIENCE
 
 ROOT = Path(__file__).parents[2]
@@ -112,6 +114,32 @@ def test_balance_interrupted_in_the_first_scan_prints_an_empty_plan(
     assert (plan["moves"], plan["job_sets"]) == ([], [])
     assert plan["groups"][0]["reason"] == "interrupted"
     assert plan["scores"]["after"] == plan["scores"]["before"] > 0
+
+
+@pytest.mark.parametrize("asked", [2, 3])
+def test_balance_interrupted_while_judged_keeps_its_moves(
+    asked: int,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Global N+1 is asked at the end of the plan, and before it is printed: in vain to stop."""
+    path = crowded(tmp_path, 5, 14)
+    main(["balance", "--json", "-t", path])
+    plain = json.loads(capsys.readouterr().out)
+    doomed, calls = Survival.doomed, []
+
+    def counted(survival: Survival, *arguments: Any) -> list[int]:
+        calls.append(1)
+        if len(calls) == asked:
+            raise KeyboardInterrupt
+        return doomed(survival, *arguments)
+
+    monkeypatch.setattr(Survival, "doomed", counted)
+    assert main(["balance", "--json", "-t", path]) == 130
+    plan = json.loads(capsys.readouterr().out)
+    assert plan["moves"] == plain["moves"] != []
+    assert plan["groups"][0]["reason"] == "interrupted"
 
 
 def test_balance_interrupted_while_looking_ahead_keeps_whole_exchanges(

@@ -140,7 +140,7 @@ def _balance_groups(
     for group in _groups(before, wishes):
         problem = _problem_of(state, group, wishes, relations)
         plan = balance(problem, wishes.limits, progress)
-        _hold_to(problem, plan)
+        _judge(problem, plan)
         found = GroupPlan(group, plan)
         if wishes.all_groups:
             plans.append(found)
@@ -151,6 +151,15 @@ def _balance_groups(
         replay(state, plan.moves)
 
 
+def _judge(problem: BalanceProblem, plan: Plan) -> None:
+    """Hold `plan` to N+1, even if somebody interrupts: without that it could not be printed."""
+    try:
+        _hold_to(problem, plan)
+    except KeyboardInterrupt as stop:
+        plan.stop_at_best(stop)
+        _hold_to(problem, plan)
+
+
 def _hold_to(problem: BalanceProblem, plan: Plan) -> None:
     """Take the last moves of `plan` back until every failure can be survived that must be."""
     survival, state = problem.survival, problem.state
@@ -159,7 +168,7 @@ def _hold_to(problem: BalanceProblem, plan: Plan) -> None:
     with state.trial():
         replay(state, plan.moves)
         reason = survival.problem(state)
-        while plan.moves and survival.lost(state):
+        while reason and plan.moves and survival.lost(state):
             move = plan.moves.pop()
             state.remove(move.instance, move.after)
             state.place(move.instance, move.before)

@@ -172,7 +172,11 @@ def _plan(
     state, survival = problem.state, problem.survival
     with state.trial():
         plan = _attempt(problem, limits, progress, by_value)
-        if survival is None or plan.stop or not survival.lost(state):
+        try:
+            if survival is None or plan.stop or not survival.lost(state):
+                return plan
+        except KeyboardInterrupt as stop:  # whoever prints the plan judges it
+            plan.stop_at_best(stop)
             return plan
     with state.trial():
         return _attempt(problem, limits, progress, by_value, FailureGuard(survival, state))
