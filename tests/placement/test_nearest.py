@@ -96,6 +96,14 @@ def test_nearest_miss_of_no_worse_names_who_is_lost_by_it() -> None:
     assert (found.instance, found.already) == ("small", False)
 
 
+def test_nearest_miss_of_a_mirror_names_the_rule_that_is_in_the_way() -> None:
+    """Where a node is in maintenance no resource would help."""
+    held = {"a": instance("node1", "node2")}
+    closed = {"node3": {"tags": ["iallocator:maintenance"]}}
+    request = relocate(cluster(3, instances=held, changes=closed), "a")
+    assert "; node3 as secondary: FailTags: must be not on node3 (tag" in info(request)
+
+
 @pytest.mark.parametrize("kind", ["allocate", "relocate", "node-evacuate", "change-group"])
 def test_nearest_miss_generated_documents_agree_with_explain(kind: str) -> None:
     """What the line says came closest is among what `explain` says of the groups."""

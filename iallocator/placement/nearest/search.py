@@ -73,7 +73,7 @@ def closest(cluster: Cluster, roles: RolesTested, shown: Shown = str) -> Miss:
     if roles.secondaries is None:
         return _told(cluster, search.single(open_to), shown)
     if not roles.secondaries:
-        return Miss("", NO_HELP)
+        return _barred_as_mirrors(cluster, roles, shown)
     return _told(cluster, search.pair(open_to, roles.secondaries), shown)
 
 
@@ -83,6 +83,14 @@ def _barred(cluster: Cluster, roles: RolesTested, shown: Shown) -> Miss:
         return Miss("", NO_HELP)
     first = roles.primaries[0]
     return Miss(f"{shown(cluster.nodes[first].name)}: {roles.refusals[first].wording}", NO_HELP)
+
+
+def _barred_as_mirrors(cluster: Cluster, roles: RolesTested, shown: Shown) -> Miss:
+    """The same, where none may be the secondary."""
+    for index, refusal in roles.out_as_mirrors.items():
+        name = shown(cluster.nodes[index].name)
+        return Miss(f"{name} as secondary: {refusal.wording}", NO_HELP)
+    return Miss("", NO_HELP)
 
 
 class _Lack:
