@@ -263,3 +263,33 @@ def test_page_of_repairs_tells_everybody_and_both_ends(tmp_path: Path) -> None:
     assert 'href="#step-1"' in page
     assert page.count("&lt;img") > 1
     assert evil not in page
+
+
+@pytest.mark.parametrize(
+    ("homes", "kinds", "together"),
+    [
+        ({"a": "node1 node2", "b": "node1 node2"}, "failover failover", True),
+        ({"a": "node1", "b": "node1"}, "reinstall reinstall", True),
+        ({"a": "node1 node2", "b": "node1"}, "failover reinstall", True),
+        ({"a": "node1 node2", "b": "node1 node3"}, "failover failover", False),
+        ({"a": "node1 node2", "b": "node1 node2"}, "failover fix-storage", False),
+    ],
+)
+def test_those_that_must_be_together_are_repaired_as_one(
+    homes: dict[str, str], kinds: str, together: bool, tmp_path: Path, capsys: Capture
+) -> None:
+    """All of them on one node; none where one has no way there, or is not allowed to."""
+    bond = "iallocator:colocate:must:pair"
+    held = {
+        name: instance(*nodes.split(), tags=[bond, PREFIX + kind])
+        for (name, nodes), kind in zip(homes.items(), kinds.split())
+    }
+    document = cluster(4, instances=held, changes={"node1": {"offline": True}})
+    _, found = _told(document, tmp_path, capsys)
+    notes = [one["note"] for one in found["instances"]]
+    ends = {note.partition("goes to ")[2].partition(":")[0] for note in notes}
+    assert (ends == {""}, len(ends)) == (not together, 1)
+    assert (
+        together
+        or f"must be together with {'ab'[kinds.endswith('storage')]} (tag {bond})" in notes[0]
+    )

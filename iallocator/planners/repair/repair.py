@@ -22,6 +22,7 @@ from iallocator.transition.step import RECREATE_DISKS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from typing import Any
 
     from iallocator.deadline import Alarm
@@ -52,6 +53,8 @@ class Repair:
     ----------
     kind:
         Of the repair: how destructive it is.
+    dead:
+        Its nodes that are offline, in words.
     steps:
         In order, as transitions have them, without numbers; none if it cannot be done.
     nodes:
@@ -62,6 +65,7 @@ class Repair:
 
     instance: Instance
     kind: str
+    dead: str
     steps: list[Json] = field(default_factory=list)
     nodes: tuple[int, ...] = ()
     reason: str = ""
@@ -73,7 +77,10 @@ class Repair:
 
 
 class Repairs:
-    """Finds places for one instance after the other; each takes its room from those after it."""
+    """Finds places for one instance after the other; each takes its room from those after it.
+
+    Those that must be on one node are repaired together, or none of them.
+    """
 
     def __init__(self, cluster: Cluster, settings: Settings, alarm: Alarm | None = None) -> None:
         self._context = Context(cluster, settings, [(len(cluster.nodes), 0)], alarm=alarm)
@@ -93,10 +100,48 @@ class Repairs:
         kind = FIX_STORAGE if not off[0] else FAILOVER
         if all(off):
             kind = REINSTALL
-        return Repair(instance, kind, reason=f"{' and '.join(names)} offline")
+        dead = " and ".join(names)
+        return Repair(instance, kind, dead, reason=f"{dead} offline")
 
-    def placed(self, repair: Repair) -> None:
-        """Find the place, and the opcodes that lead there."""
+    def in_units(self, repairs: Sequence[Repair]) -> list[list[Repair]]:
+        """`repairs` in their order, those that lead what must be on one node there together."""
+        moving = [one for one in repairs if one.kind != FIX_STORAGE]
+        by_name = {one.instance.name: one for one in moving}
+        units = self._context.bonds.units([one.instance for one in moving])
+        whole = {unit[0].name: [by_name[one.name] for one in unit] for unit in units}
+        alone = {one.instance.name: [one] for one in repairs if one.kind == FIX_STORAGE}
+        found = whole | alone
+        return [found[one.instance.name] for one in repairs if one.instance.name in found]
+
+    def placed(self, repairs: Sequence[Repair]) -> None:
+        """Find the places of all, or of none, and the opcodes that lead there.
+
+        What is to be repaired beside an instance, and is not yet, does not keep it away.
+        """
+        if len(repairs) > 1:
+            with self._context.state.trial():
+                self._in_turn(repairs)
+            stuck = next((one for one in repairs if not one.steps), None)
+            if stuck is not None:
+                why = f"{stuck.instance.name}, which must be with it: {stuck.reason}"
+                for one in (one for one in repairs if one is not stuck):
+                    one.steps, one.nodes, one.reason = [], (), f"{one.dead} offline; {why}"
+                return
+        self._in_turn(repairs)
+
+    def _in_turn(self, repairs: Sequence[Repair]) -> None:
+        """Place one after the other."""
+        bonds = self._context.bonds
+        bonds.pending = {one.instance.name for one in repairs} if len(repairs) > 1 else set()
+        try:
+            for one in repairs:
+                one.steps, one.nodes, one.reason = [], (), f"{one.dead} offline"
+                self._place(one)
+                bonds.pending.discard(one.instance.name)
+        finally:
+            bonds.pending = set()
+
+    def _place(self, repair: Repair) -> None:
         if repair.kind == REINSTALL:
             self._reinstalled(repair)
             return
@@ -109,12 +154,20 @@ class Repairs:
             found = way(repair.instance)
             if found.best is None:
                 if not repair.steps:
-                    repair.reason += f"; {found.message or 'it cannot fail over'}"
+                    why = found.message or "it cannot fail over"
+                    repair.reason += f"; {why}{self._bond(repair.instance)}"
                     return
                 repair.reason += f"; no new secondary: {found.message}"
                 break
             repair.steps += [self._done(repair.instance, move) for move in found.best.steps]
         repair.nodes = self._context.state.where[repair.instance.name]
+
+    def _bond(self, instance: Instance) -> str:
+        """Which must keeps an instance from its mirror, in words; or ""."""
+        bonds, mirror = self._context.bonds, self._context.state.where[instance.name][1:]
+        refused = bonds.refused(instance, mirror)
+        told = bonds.refusal_texts(instance, refused) if refused else {}
+        return "".join(f": {text}" for text in told.values())
 
     def _done(self, instance: Instance, move: ElementaryMove) -> Json:
         """Carry a move out on the model; the step that it is."""

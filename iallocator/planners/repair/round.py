@@ -141,11 +141,17 @@ class RepairRound:
                 one.note = f"a repair failed: left alone as long as it has {one.state.record.tag}"
 
     def plan(self) -> None:
-        """Find repairs for what is broken."""
+        """Find repairs for what is broken; those that must be together get theirs together."""
+        admitted: dict[str, _Patient] = {}
         for one in self._patients:
             one.repair = self._repairs.needed(one.instance)
-            if one.repair is not None and one.state.name == HEALTHY:
-                self._treat(one, one.repair)
+            if one.repair is not None and one.state.name == HEALTHY and self._admits(one):
+                admitted[one.instance.name] = one
+        repairs = [one.repair for one in admitted.values() if one.repair is not None]
+        for unit in self._repairs.in_units(repairs):
+            self._repairs.placed(unit)
+            for repair in unit:
+                self._treat(admitted[repair.instance.name], repair)
 
     def _look_at_jobs(self, one: _Patient) -> None:
         """What has become of a pending repair."""
@@ -166,17 +172,21 @@ class RepairRound:
             return f"a repair without jobs is pending: left alone as long as it has {record.tag}"
         return "its jobs have not ended" if self._jobs else "its jobs are not known here"
 
-    def _treat(self, one: _Patient, repair: Repair) -> None:
-        """Repair an instance, if that is allowed."""
+    def _admits(self, one: _Patient) -> bool:
+        """Whether an instance may be repaired: that is allowed, and nobody is about it."""
+        repair = one.repair
+        assert repair is not None
         permission = permission_of(self._cluster, one.instance, self._now)
         if not permission.allows(repair.kind):
             self._forbidden(one, repair, permission)
-            return
+            return False
         job = self._jobs.busy_with(one.instance.name) if self._jobs else None
         if job is not None:
             one.note = f"{repair.kind} is needed ({repair.reason}): job {job} is about it"
-            return
-        self._repairs.placed(repair)
+        return job is None
+
+    def _treat(self, one: _Patient, repair: Repair) -> None:
+        """Write down what is done for an instance, or why nothing is."""
         if not repair.steps:
             one.note = f"{repair.kind}: {repair.reason}"
             return
