@@ -15,7 +15,8 @@ from iallocator.cli import main
 from iallocator.model.state import State
 from iallocator.n1.counting.headroom import Headroom
 from iallocator.planners.capacity import fill
-from iallocator.planners.capacity.fill import CapacityState
+from iallocator.planners.capacity.refusals import Refusals
+from iallocator.planners.capacity.site import CapacityState
 from iallocator.sources.writer import write_text
 from iallocator.wire.document import read_cluster
 from iallocator.wire.policy import cluster_policy
@@ -153,6 +154,8 @@ def both_ways(capsys: pytest.CaptureFixture[str], patch: pytest.MonkeyPatch, *wo
         plainly.setattr(Headroom, "accepts", lambda *_: None)
         plainly.setattr(Headroom, "keeps", lambda *_: None)
         plainly.setattr(Headroom, "foresee", lambda *_: None)
+        plainly.setattr(Refusals, "hopeless", lambda *_, **__: False)
+        plainly.setattr(Refusals, "alike", lambda *_, **__: 0)
         assert run(capsys, *words, "--json") == quick, words
     found = json.loads(quick[1])
     return sum(found[kind]["count"] for kind in ("tiered", "standard"))

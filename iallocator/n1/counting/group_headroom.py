@@ -55,6 +55,7 @@ class GroupHeadroom:
         self._healthy: bool | None = None
         self._judged = False
         self._watching: list[set[int]] = []
+        self._hopeless_with = -1  # the failure that was lost for certain last
 
     def _known(self, node: int) -> bool:
         """Whether counting can tell of all that leaves `node`."""
@@ -113,6 +114,31 @@ class GroupHeadroom:
         if self.intricate or not self.counts(instance):
             return None
         return self._verdict(instance, node)
+
+    def hopeless(self, instance: Instance, node: int) -> bool:
+        """Whether a failure is lost for certain with `instance`, or a larger one, on `node`.
+
+        Slots are counted for sizes that are there already: those for its own may become less in
+        number and in need, the larger it is.
+        """
+        if self.intricate or not self.counts(instance):
+            return False
+        taken = fits_into(instance)
+        likely = self._hopeless_with
+        found = likely in self.queues and self._loses(likely, taken, node)
+        if not found:
+            for failing in self.queues:
+                if self._loses(failing, taken, node):
+                    self._hopeless_with, found = failing, True
+                    break
+        return found
+
+    def _loses(self, failing: int, taken: Need, node: int) -> bool:
+        """Whether one failure is lost for certain with an instance of size `taken` on `node`."""
+        queue = self.queues[failing]
+        if failing == node:
+            return queue.lost(self._rooms(queue, failing, node, (0, 0)), [taken])
+        return queue.lost(self._rooms(queue, failing, node, taken))
 
     def _verdict(self, instance: Instance | None, node: int) -> bool | None:
         certain = True

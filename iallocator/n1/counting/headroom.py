@@ -92,6 +92,29 @@ class Headroom:
             verdict = False if False in others else None if None in others else verdict
         return verdict
 
+    def hopeless(self, instance: Instance, node: int) -> bool:
+        """Whether a failure is lost for certain with `instance`, or a larger one, on `node`."""
+        own = self._state.cluster.nodes[node].group.index
+        return any(
+            one.hopeless(instance, node) if index == own else one.healthy() is False
+            for index, one in self._groups.items()
+        )
+
+    def refused_down(self, instances: Sequence[Instance], nodes: Sequence[int]) -> int:
+        """How many of `instances`, from the first on, are refused on all of `nodes` for certain.
+
+        They are ever smaller in one amount.
+        """
+        cluster = self._state.cluster
+        if all(self.hopeless(instances[-1], node) for node in nodes):
+            return len(instances)
+        found = len(instances)
+        for index, trials in self._trials.items():
+            mine = [node for node in nodes if cluster.nodes[node].group.index == index]
+            if mine and found:
+                found = trials.refused_down(instances[:found], mine)
+        return found
+
     def foresee(self, instances: Sequence[Instance]) -> None:
         """Prepare to be asked where each of `instances` may come, the state as it is."""
         for trials in self._trials.values():

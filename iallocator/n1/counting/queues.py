@@ -137,10 +137,13 @@ class Queue:
             twin._take(sorted([*self._entries, entry]))
         return twin
 
-    def lost(self, rooms: Sequence[int]) -> bool:
-        """Whether somebody is left over for certain, with so much room for each size."""
+    def lost(self, rooms: Sequence[int], others: Sequence[Need] = ()) -> bool:
+        """Whether somebody is left over for certain, with so much room for each size.
+
+        Beside `others`, which leave the node, too.
+        """
         return any(
-            self._taken(size) + sum(_least(need, size) for need in self._more) > room
+            self._taken(size) + sum(_least(need, size) for need in (*self._more, *others)) > room
             for size, room in zip(self.required, rooms)
         )
 

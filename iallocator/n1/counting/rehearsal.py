@@ -11,7 +11,7 @@ from iallocator.n1.counting.doubts import Doubts
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Callable, Collection, Sequence
 
     from iallocator.model.instance import Instance
     from iallocator.n1.counting.group_headroom import GroupHeadroom
@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from iallocator.n1.counting.trials import Doubt, Trials
 
 __all__ = ["Rehearsal"]
+
+RECENT = 16
+"""So many failures that refused somebody are asked before all others."""
 
 
 class _Guess:
@@ -58,6 +61,7 @@ class Rehearsal:
         self._guesses: list[list[_Guess]] = []
         self._path: tuple[int, ...] = ()
         self._queues: dict[int, Queue] = {}
+        self._recent: list[int] = []  # failures that showed a guess to be wrong, the last ones
 
     def judges(self, instance: Instance) -> bool:
         """Whether it can tell of `instance`."""
@@ -115,15 +119,30 @@ class Rehearsal:
             self._counting.undo(node, self._queues.get(node))
 
     def come_true(self) -> int | None:
-        """How many of the guesses are so, from the first on; None: it cannot be told."""
-        every = [guess for guesses in self._guesses for guess in guesses]
+        """How many of the guesses are so, from the first on; None: it cannot be told.
+
+        Asked first are the failures that have refused somebody: mostly it is one of them that
+        shows what is wrong, and the others need not be played through then.
+        """
+        likely = {*self._trials.refuters.values(), *self._recent}
+        known = self._so(len(self._guesses), lambda one: one.refused or one.doubt[0] in likely)
+        if not known:
+            return known
+        return self._so(known, lambda one: not (one.refused or one.doubt[0] in likely))
+
+    def _so(self, count: int, asked: Callable[[_Guess], bool]) -> int | None:
+        """How many of the first `count` guesses are so as far as those tell that are `asked`."""
+        chosen = [[one for one in guesses if asked(one)] for guesses in self._guesses[:count]]
+        every = [one for guesses in chosen for one in guesses]
         lost = self._trials.lost([one.doubt for one in every], [one.coming for one in every])
         if lost is None:
             return None
         found = iter(lost)
-        for number, guesses in enumerate(self._guesses):
+        for number, guesses in enumerate(chosen):
             for guess in guesses:
                 if next(found) is not guess.refused:
                     self._trials.learn(guess.node, None if guess.refused else guess.doubt[0])
+                    if not guess.refused:
+                        self._recent = [*self._recent, guess.doubt[0]][-RECENT:]
                     return number
-        return len(self._guesses)
+        return count

@@ -204,12 +204,45 @@ class Trials:
 
         With what is `coming` beside what the state holds, see `Playback.lost`.
         """
-        kinds = {kind for _, leaving in doubts for kind in leaving.recreated}
+        playback = self._playback_of([leaving for _, leaving in doubts])
+        if playback is None:
+            return None
+        return playback.lost([node for node, _ in doubts], [one for _, one in doubts], coming)
+
+    def refused_down(self, instances: Sequence[Instance], nodes: Sequence[int]) -> int:
+        """How many of `instances` are refused on all of `nodes` for certain, from the first on.
+
+        They are ever smaller in one amount.  Only with ``strict``, and as far as one failure
+        for each node tells, that which refused somebody there last.
+        """
+        counting, first = self._counting, instances[0]
+        known = self._rules.strict and self.plain and all(node in self._refuters for node in nodes)
+        if not known or not (counting.counts(first) and counting.counts(instances[-1])):
+            return 0
+        asked = [self._refuters[node] for node in nodes]
+        leaving = [counting.leaving(failing, first, node) for failing, node in zip(asked, nodes)]
+        playback = self._playback_of(leaving)
+        if playback is None:
+            return 0
+        outcome = playback.outcome(asked, leaving, [(first, (node,)) for node in nodes])
+        found = len(instances)
+        for row, (failing, node) in enumerate(zip(asked, nodes)):
+            part = instances[:found]
+            queue = leaving[row : row + 1]
+            if failing == node:
+                queue = [counting.leaving(failing, one, node) for one in part]
+            found = playback.descent(outcome, row, failing, node, part, queue).lost()
+            if not found:
+                break
+        return found
+
+    def _playback_of(self, leaving: Sequence[Leaving]) -> Playback | None:
+        """What plays these through; None: arrays do not."""
+        kinds = {kind for one in leaving for kind in one.recreated}
         single = len(self._state.cluster.groups) == 1
         if not self.plain or (len(kinds) > 1 and not single):
             return None
-        playback = self._playback(single or True in kinds)
-        return playback.lost([node for node, _ in doubts], [one for _, one in doubts], coming)
+        return self._playback(single or True in kinds)
 
     def _playback(self, whole: bool) -> Playback:
         """Over all nodes, where instances are created anew; else over those of the group."""

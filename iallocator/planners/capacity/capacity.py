@@ -11,8 +11,9 @@ from iallocator.limits.node import ALL_LIMITS, HARD_LIMITS
 from iallocator.model.state import State
 from iallocator.planners.capacity.closest import closest_of
 from iallocator.planners.capacity.endless import MOST, is_endless
-from iallocator.planners.capacity.fill import CapacityState, FillResult, fill
+from iallocator.planners.capacity.fill import FillResult, fill
 from iallocator.planners.capacity.rules import CapacityRules, failing_nodes, unhealthy_groups
+from iallocator.planners.capacity.site import CapacityState
 from iallocator.planners.capacity.tiered import fill_tiered
 from iallocator.planners.capacity.usage import Figures, Totals
 from iallocator.planners.eligible import nodes_named, set_offline, set_vcpu_ratio

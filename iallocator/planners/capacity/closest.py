@@ -11,7 +11,7 @@ from iallocator.placement.verdict.what_if import WhatIf
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from iallocator.model.instance import Instance
-    from iallocator.planners.capacity.fill import CapacityState
+    from iallocator.planners.capacity.site import CapacityState
 
 __all__ = ["closest_of"]
 

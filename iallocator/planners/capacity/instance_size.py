@@ -10,6 +10,9 @@ if TYPE_CHECKING:
 
     Load = tuple[float, float, float, float]
 
+    Amounts = tuple[int, int, int, int]
+    """Memory, disk, cpus, spindles."""
+
 __all__ = ["STEPS", "Size", "largest_size", "standard_size"]
 
 STEPS = {"FailMem": ("memory", 64), "FailDisk": ("disk", 256), "FailCPU": ("cpus", 1),
@@ -57,7 +60,7 @@ class Size:
         """How many nodes an instance takes."""
         return self.instance("").required_nodes
 
-    def amounts(self) -> tuple[int, int, int, int]:
+    def amounts(self) -> Amounts:
         """Memory, disk, cpus, spindles."""
         return self.memory, self.disk, self.cpus, self.spindles
 
@@ -77,12 +80,12 @@ class Size:
             load=self.load,
         )
 
-    def smaller(self, reason: str) -> Size | None:
-        """One step less of what failed for `reason`; None if that cannot become less."""
+    def smaller(self, reason: str, steps: int = 1) -> Size | None:
+        """So many steps less of what failed for `reason`; None if that is not possible."""
         if reason not in STEPS:
             return None
         what, step = STEPS[reason]
-        amount = getattr(self, what) - step
+        amount = getattr(self, what) - steps * step
         return self._with(what, amount) if amount >= step else None
 
     def least(self, reason: str) -> Size | None:
@@ -92,6 +95,13 @@ class Size:
         what, step = STEPS[reason]
         amount = step + getattr(self, what) % step
         return self._with(what, amount) if amount < getattr(self, what) else None
+
+    def least_of_all(self) -> Size:
+        """As little of everything as steps may lead to."""
+        size = self
+        for reason in STEPS:
+            size = size.least(reason) or size
+        return size
 
     def _with(self, what: str, amount: int) -> Size:
         amounts = dict(zip(("memory", "disk", "cpus", "spindles"), self.amounts()))

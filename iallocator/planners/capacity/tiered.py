@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from iallocator.limits.node import REASONS
 from iallocator.planners.capacity.fill import FillResult, fill
+from iallocator.planners.capacity.refusals import Refusals
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from iallocator.planners.capacity.fill import CapacityState, Failures
-    from iallocator.planners.capacity.instance_size import Size
+    from iallocator.planners.capacity.instance_size import Amounts, Size
+    from iallocator.planners.capacity.site import CapacityState, Failures
 
 __all__ = ["fill_tiered"]
-
-AT_ONCE = 32
-"""Of so many sizes at most global N+1 is judged at once; a power of two."""
 
 
 class _Tiers:
@@ -34,30 +32,13 @@ class _Tiers:
         self._limit = limit
         self._name = name
         self._watch = watch
-        self._count = -1
+        self._refusals = Refusals(site, 0, name(0))
+        self._leaps: dict[tuple[Amounts, str], Size | None] = {}
         self._stepping, self._steps = "", 0  # what was made less of last, how often in a row
-        self._refused: dict[tuple[object, ...], Failures] = {}
-        self._room: dict[tuple[str, tuple[int, ...]], bool] = {}
 
     def fills(self, size: Size) -> bool:
         """Place what fits of this size; whether that came to an end for want of a place."""
         return fill(self._site, size, self._filling, self._limit, self._name, self._watch)
-
-    def refusal(self, size: Size, every: bool = False) -> Failures | None:
-        """What refuses an instance of this size now; None if it fits; see `CapacityState.probe`."""
-        if self._count != len(self._filling.placed):
-            self._refused.clear()
-            self._room.clear()
-            self._count = len(self._filling.placed)
-        key = *size.amounts(), every
-        if key not in self._refused:
-            number = self._count
-            probe = self._site.newcomer(size, number, self._name(number))
-            nodes, failures = self._site.probe(probe, every)
-            if nodes:
-                return None
-            self._refused[key] = failures
-        return self._refused[key]
 
     def next_size(self, size: Size) -> Size | None:
         """The next smaller size that fits, after one that does not any more.
@@ -65,7 +46,12 @@ class _Tiers:
         First, step by step, less of what fails most often; where that leads nowhere,
         from the last size back to the first, less of one thing until it fails no more.
         """
+        number = len(self._filling.placed)
+        self._refusals = Refusals(self._site, number, self._name(number))
+        self._leaps.clear()
         self._stepping, self._steps = "", 0
+        if self._refusals.hopeless(size.least_of_all(), every=False):
+            return None
         seen = {size.amounts()}
         ways = [self._ways(size)]
         while ways:
@@ -73,7 +59,7 @@ class _Tiers:
             if smaller is None:
                 ways.pop()
             elif smaller.amounts() not in seen:
-                if self.refusal(smaller) is None:
+                if self._refusals.of(smaller) is None:
                     return smaller
                 seen.add(smaller.amounts())
                 ways.append(self._ways(smaller))
@@ -81,18 +67,29 @@ class _Tiers:
 
     def _ways(self, size: Size) -> Iterator[Size]:
         """Where to go on from a size that does not fit."""
-        reasons = _by_count(self.refusal(size) or {})
+        reasons = _by_count(self._refusals.of(size) or {})
         step = size.smaller(reasons[0]) if reasons else None
         if step is not None:
-            self._steps = self._steps + 1 if self._stepping == reasons[0] else 1
-            self._stepping = reasons[0]
-            self._foresee(step, reasons[0], self._steps, every=False)
+            self._look_ahead(size, step, reasons[0])
             yield step
         for reason in reasons:
             leap = self._leap(size, reason)
             if leap is not None:
                 yield leap
                 return
+
+    def _look_ahead(self, size: Size, step: Size, reason: str) -> None:
+        """See what is refused just as `size`, or have N+1 judged for `step` and those after it."""
+        refusals = self._refusals
+        if refusals.knows(step, every=False):
+            return
+        alike = refusals.alike(size, reason, every=False)
+        if alike:
+            refusals.remember(size, reason, alike, every=False)
+            return
+        self._steps = self._steps + 1 if self._stepping == reason else 1
+        self._stepping = reason
+        refusals.foresee(step, reason, self._steps, every=False)
 
     def _leap(self, size: Size, reason: str) -> Size | None:
         """Less of one thing until it fits, as long as that thing is among what fails.
@@ -102,51 +99,33 @@ class _Tiers:
         """
         if not self._may_leap(size, reason):
             return None
+        passed = []
+        found = None
         current = size.smaller(reason)
-        steps = 0
-        while current is not None:
-            following = current.smaller(reason)
-            if following is None:
-                return None
-            steps += 1
-            self._foresee(current, reason, steps, every=True)
-            failures = self.refusal(current, every=True)
+        steps = 0  # in a row that had to be asked for
+        while current is not None and current.smaller(reason) is not None:
+            if steps:
+                self._refusals.foresee(current, reason, steps, every=True)
+            failures = self._refusals.of(current, every=True)
             if failures is None:
-                return current
-            if not failures.get(reason):
-                return None
-            current = following
-        return None
-
-    def _foresee(self, size: Size, reason: str, steps: int, every: bool) -> None:
-        """Have global N+1 judged for `size`, so many steps on the way, and for those after it.
-
-        Ever more at once: a way is short, or very long.
-        """
-        count = min(steps, AT_ONCE)
-        if steps & (steps - 1) and (steps < AT_ONCE or steps % AT_ONCE):
-            return
-        sizes: list[Size] = []
-        current: Size | None = size
-        while current is not None and len(sizes) < count:
-            sizes.append(current)
-            current = current.smaller(reason)
-        name = self._name(self._count)
-        fresh = [one for one in sizes if (*one.amounts(), every) not in self._refused]
-        if fresh:
-            probes = [self._site.newcomer(one, self._count, name) for one in fresh]
-            self._site.foresee(probes, every)
+                found = current
+            if not (failures and failures.get(reason)):
+                break
+            key = current.amounts(), reason
+            if key in self._leaps:
+                found = self._leaps[key]
+                break
+            passed.append(key)
+            alike = self._refusals.alike(current, reason, every=True)
+            steps = 0 if alike else steps + 1
+            current = current.smaller(reason, alike + 1)
+        self._leaps.update(dict.fromkeys(passed, found))
+        return found
 
     def _may_leap(self, size: Size, reason: str) -> bool:
         """Whether next to nothing of that thing would leave room; if not, nothing else does."""
         least = size.least(reason)
-        if least is None:
-            return False
-        key = reason, least.amounts()
-        if key not in self._room:
-            probe = self._site.newcomer(least, self._count, self._name(self._count))
-            self._room[key] = self._site.has_room(probe)
-        return self._room[key]
+        return least is not None and not self._refusals.hopeless(least, every=True)
 
 
 def _by_count(failures: Failures) -> list[str]:

@@ -1,0 +1,317 @@
+"""A cluster that is being filled: where one more instance finds a place, and what refuses it."""
+
+from __future__ import annotations
+
+from iallocator.limits.group import refused_by_policy
+from iallocator.model.instance import Instance
+from iallocator.planners.capacity.next_place import next_place_for
+from iallocator.planners.capacity.survival import FillingSurvival
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+    from iallocator.compat import Behaviour
+    from iallocator.limits.node import LimitSet
+    from iallocator.model.cluster import Group
+    from iallocator.model.state import State
+    from iallocator.planners.capacity.instance_size import Size
+    from iallocator.planners.capacity.next_place import NextPlace
+    from iallocator.planners.capacity.rules import CapacityRules
+    from iallocator.scoring import Kernel, Kernels
+    from iallocator.scoring.arrays import ArrayKernel
+    from iallocator.scoring.candidates import Candidates, Placement
+
+    Failures = dict[str, int]
+    """Reason -> placements that it refused at the last attempt; see `REASONS`."""
+
+__all__ = ["CapacityState"]
+
+
+class CapacityState:
+    """A cluster that is being filled.
+
+    Parameters
+    ----------
+    state:
+        Changed by `place`.
+    groups:
+        Those that take instances, each with the nodes to use.
+    rules_of:
+        Index of a group -> which N+1 is kept where an instance comes to it.
+    limits_of:
+        Index of a group -> which limits of its nodes count.
+    behaviour:
+        Where hspace differs: the newest instances are the first to leave a node that
+        fails, and a diskless instance has a disk for the policy.
+    """
+
+    def __init__(
+        self,
+        state: State,
+        groups: Sequence[tuple[Group, list[int]]],
+        kernels: Kernels,
+        rules_of: Mapping[int, CapacityRules],
+        limits_of: Mapping[int, LimitSet],
+        behaviour: Behaviour,
+    ) -> None:
+        self.state = state
+        self.kernels = kernels
+        self._limits_of = limits_of
+        self._behaviour = behaviour
+        self.groups = groups
+        self._scope = range(len(state.cluster.nodes))
+        self._kernel: Kernel | None = None
+        self._probing: ArrayKernel | None = None
+        self._arrays = False  # whether the array library is loaded
+        self._survival = FillingSurvival(state, kernels, rules_of)
+
+    def online(self, pair: bool) -> bool:
+        """Whether there are nodes for an instance at all."""
+        return any(len(nodes) > pair for _, nodes in self.groups)
+
+    def score(self) -> float:
+        """The score of all nodes."""
+        return self.kernel.score()
+
+    @property
+    def kernel(self) -> Kernel:
+        """Scores of the state as it is now."""
+        if self._kernel is None:
+            self._kernel = self.kernels.make(self.state, self._scope)
+        return self._kernel
+
+    @property
+    def _probing_kernel(self) -> Kernel:
+        """The same, in arrays where those are loaded: for much that is only tried out."""
+        return self._probing_arrays if self._arrays else self.kernel
+
+    @property
+    def _probing_arrays(self) -> ArrayKernel:
+        if self._probing is None:
+            self._probing = self.kernels.make_array(self.state, self._scope)
+        return self._probing
+
+    def find(self, instance: Instance) -> tuple[tuple[int, ...], Failures]:
+        """The best nodes for `instance`, () if none will do, and what was refused why."""
+        return self._find(instance, self.kernel, False)
+
+    def probe(self, instance: Instance, every: bool = False) -> tuple[tuple[int, ...], Failures]:
+        """The same for one of many that are only tried out; reasons come in any order.
+
+        `every`: global N+1 is asked even where `CapacityRules.judges` would not.
+        """
+        if not self._arrays or instance.required_nodes > 1:
+            return self._find(instance, self._probing_kernel, every)
+        barred = self._barred(instance)
+        return ((), barred) if barred else self._probe_singles(instance, every)
+
+    def _probe_singles(self, instance: Instance, every: bool) -> tuple[tuple[int, ...], Failures]:
+        """Any node for `instance`, whatever its score."""
+        failures: Failures = {}
+        refused: dict[int, str] = {}
+        for group, _ in self.groups:
+            refused.update(self._refused(group, instance))
+        for limits, nodes in self._by_limits():
+            taking, counts = self._probing_arrays.taking(instance, nodes, refused, limits)
+            for node in taking:
+                if self._survival.accepts(instance, (node,), every):
+                    return (node,), {}
+            counts["FailN1"] = counts.get("FailN1", 0) + len(taking)
+            for reason, count in counts.items():
+                failures[reason] = failures.get(reason, 0) + count
+        return (), {reason: count for reason, count in failures.items() if count}
+
+    def _find(
+        self, instance: Instance, kernel: Kernel, every: bool
+    ) -> tuple[tuple[int, ...], Failures]:
+        barred = self._barred(instance)
+        if barred:
+            return (), barred
+        offers = list(self._offers(instance, kernel))
+        failures: Failures = {}
+        for candidates in offers:
+            for reason, count in candidates.failures.items():
+                failures[reason] = failures.get(reason, 0) + count
+        best: Placement | None = None
+        refused = 0
+        for candidates in offers:
+            for placement in candidates.ranked():
+                if best is not None and best <= placement:
+                    break
+                if self._survival.accepts(instance, placement[1], every):
+                    best = placement
+                    break
+                refused += 1
+        if refused:
+            failures["FailN1"] = failures.get("FailN1", 0) + refused
+        return (best[1] if best else ()), failures
+
+    def foresee(self, instances: Sequence[Instance], every: bool) -> None:
+        """Prepare for `find` to be asked for each of these, with nothing placed between."""
+        self._survival.foresee(instances, every)
+
+    def _barred(self, instance: Instance) -> Failures:
+        """What refuses `instance` if the policies alone keep it off every node, else nothing."""
+        failures: Failures = {}
+        for group, nodes in self.groups:
+            refusals = self._refused(group, instance)
+            if any(node not in refusals for node in nodes):
+                return {}
+            placements = len(nodes) - 1 if instance.required_nodes == 2 else 1
+            for node in nodes:
+                reason = refusals[node]
+                failures[reason] = failures.get(reason, 0) + placements
+        return {reason: count for reason, count in failures.items() if count}
+
+    def has_room(self, instance: Instance, every: bool) -> bool:
+        """Whether some placement is within limits, and not lost to N+1 for certain.
+
+        Policies aside.  Where there is no room, there is none for more of anything.
+        """
+        kernel = self._probing_kernel
+        if instance.required_nodes == 1:
+            return any(
+                not self._survival.refuses(instance, nodes[-1], every)
+                for limits, members in self._by_limits()
+                for _, nodes in kernel.singles(instance, members, {}, limits).everything()
+            )
+        return any(
+            self._pairs(kernel, instance, group, nodes, {}).feasible > 0
+            for group, nodes in self.groups
+            if len(nodes) > 1
+        )
+
+    def limits_say(self, instance: Instance) -> tuple[Failures, list[tuple[int, ...]]]:
+        """What limits and policies refuse, and whom they let; of pairs only one."""
+        barred = self._barred(instance)
+        if barred:
+            return barred, []
+        failures: Failures = {}
+        open_to: list[tuple[int, ...]] = []
+        for candidates in self._offers(instance, self._probing_kernel):
+            for reason, count in candidates.failures.items():
+                failures[reason] = failures.get(reason, 0) + count
+            if candidates.feasible:
+                found = (nodes for _, nodes in candidates.everything())
+                open_to += found if instance.required_nodes == 1 else [next(found)]
+        return {reason: count for reason, count in failures.items() if count}, open_to
+
+    def tells_down(
+        self, instance: Instance, open_to: Sequence[tuple[int, ...]], every: bool
+    ) -> bool:
+        """Whether `refused_down` may tell anything of instances like that."""
+        nodes = [nodes[0] for nodes in open_to]
+        return self._survival.tells_down(instance, nodes, every)
+
+    def refused_down(
+        self, instances: Sequence[Instance], open_to: Sequence[tuple[int, ...]], every: bool
+    ) -> int:
+        """How many of `instances`, from the first on, N+1 certainly refuses wherever limits let.
+
+        They are ever smaller in one amount, and `open_to` is what limits say of all of them.
+        """
+        nodes = [nodes[0] for nodes in open_to]
+        if not self.tells_down(instances[0], open_to, every):
+            return 0
+        return self._survival.refused_down(instances, nodes)
+
+    def _by_limits(self) -> list[tuple[LimitSet, list[int]]]:
+        """The nodes of all groups in which the same limits count."""
+        found: dict[LimitSet, list[int]] = {}
+        for group, nodes in self.groups:
+            found.setdefault(self._limits_of[group.index], []).extend(nodes)
+        return [(limits, sorted(nodes)) for limits, nodes in found.items()]
+
+    def _pairs(
+        self,
+        kernel: Kernel,
+        instance: Instance,
+        group: Group,
+        nodes: list[int],
+        refusals: dict[int, str],
+    ) -> Candidates:
+        limits = self._limits_of[group.index]
+        return kernel.pairs(instance, nodes, nodes, refusals, limits, limits)
+
+    def _offers(self, instance: Instance, kernel: Kernel) -> Iterable[Candidates]:
+        """The candidates on which limits of single nodes have had their say."""
+        if instance.required_nodes == 2:
+            for group, nodes in self.groups:
+                if len(nodes) > 1:
+                    yield self._pairs(
+                        kernel, instance, group, nodes, self._refused(group, instance)
+                    )
+            return
+        refused: dict[int, str] = {}
+        for group, _ in self.groups:
+            refused.update(self._refused(group, instance))
+        for limits, nodes in self._by_limits():
+            yield kernel.singles(instance, nodes, refused, limits)
+
+    def _refused(self, group: Group, instance: Instance) -> dict[int, str]:
+        """Where the policy of `group` refuses `instance`; to hspace a diskless one has a disk."""
+        if instance.template == "diskless" and not self._behaviour.plans_for_diskless:
+            return self._refused_with_a_disk(group, _with_a_disk(instance))
+        return refused_by_policy(self.state.cluster, group, instance)
+
+    def _refused_with_a_disk(self, group: Group, twin: Instance) -> dict[int, str]:
+        nodes = self.state.cluster.nodes
+        refusals: dict[int, str] = {}
+        for index in group.nodes:
+            reasons = [
+                interval.refuses(twin, nodes[index].exclusive_storage)
+                for interval in group.policy.intervals
+            ]
+            if all(reasons):
+                refusals[index] = reasons[0] or ""
+            elif "diskless" not in group.policy.templates:
+                refusals[index] = "FailDisk"
+        return refusals
+
+    def open_to(self, instance: Instance) -> Iterator[tuple[LimitSet, list[int]]]:
+        """The nodes of each group whose policy admits `instance`, and which limits count there."""
+        for group, nodes in self.groups:
+            refused = self._refused(group, instance)
+            taking = [node for node in nodes if node not in refused]
+            if len(taking) >= instance.required_nodes:
+                yield self._limits_of[group.index], taking
+
+    def place(self, instance: Instance, nodes: tuple[int, ...]) -> None:
+        """Put the new instance there."""
+        self.state.place(instance, nodes)
+        self._kernel = self._probing = None
+        self._survival.placed(instance, nodes)
+
+    def next_place(
+        self, instance: Instance, newcomers: Callable[[int], Instance]
+    ) -> NextPlace | None:
+        """What finds places for more like `instance` quickly, if there is anything.
+
+        `newcomers` makes the instance that comes so many after the next one.
+        """
+        pair = instance.required_nodes == 2
+        self._arrays = True
+        groups = []
+        for group, nodes in self.groups:
+            refused = self._refused(group, instance)
+            taking = [node for node in nodes if node not in refused]
+            if taking and (len(nodes) > 1 or not pair):
+                groups.append((group, taking))
+        return next_place_for(
+            instance, self.state, self.kernels, self._survival, groups, self._limits_of, newcomers
+        )
+
+    def newcomer(self, size: Size, number: int, name: str) -> Instance:
+        """New instance number `number`."""
+        instance = size.instance(name, self._behaviour.counts_spindles_anywhere)
+        held = len(self.state.cluster.instances)
+        instance.order = -1 - number if self._behaviour.recalls_newest_first else held + number
+        return instance
+
+
+def _with_a_disk(instance: Instance) -> Instance:
+    """A stand-in for a diskless instance, that has the disk of its size."""
+    twin = instance.as_template("drbd")
+    twin.disk_sizes = [instance.disk]
+    return twin
