@@ -87,13 +87,19 @@ class LeftOver:
             self._best = list(left)
             return
         size, free = self._sizes[position], self._free
-        for capacity in sorted({c for c in free if c >= size}):
+        last = None
+        for capacity in free[bisect_left(free, size) :]:
+            if capacity == last:
+                continue
+            last = capacity
             self._work -= 1
             free.remove(capacity)
             insort(free, capacity - size)
             self._search(position + 1, left)
             free.remove(capacity - size)
             insort(free, capacity)
+            if len(left) >= len(self._best) or self._work <= 0:
+                return
         self._search(position + 1, [*left, position])
 
 
@@ -131,7 +137,7 @@ def _greedy_with_disk(
 
 
 def _at_least(sizes: Sequence[float], capacities: Sequence[float]) -> int:
-    """How many find no place, whatever goes where."""
+    """How many find no place, whatever goes where; in the orders of `LeftOver.of`."""
     largest = capacities[-1] if capacities else -1
     over = sum(sizes) - sum(c for c in capacities if c > 0)
     count = 0
@@ -140,4 +146,18 @@ def _at_least(sizes: Sequence[float], capacities: Sequence[float]) -> int:
             break
         over -= size
         count += 1
-    return count
+    return max(count, _too_many(sizes, capacities))
+
+
+def _too_many(sizes: Sequence[float], capacities: Sequence[float]) -> int:
+    """By how many those of at least some size are more than the nodes could take of that size."""
+    worst, largest = 0, capacities[-1] if capacities else -1
+    for count, size in enumerate(sizes, start=1):
+        if size <= 0 or (count < len(sizes) and sizes[count] == size):
+            continue
+        room, needed = 0, size
+        while needed <= largest and room < count:
+            room += len(capacities) - bisect_left(capacities, needed)
+            needed += size
+        worst = max(worst, count - room)
+    return worst

@@ -1,0 +1,173 @@
+"""What ``--n1 no-worse`` costs beside ``no-new``, and what a failure costs that has to be searched.
+
+``python -m benchmarks.n1 [--rounds N] [--clusters N]`` prints the tables of `benchmarks/N1.md`.
+Processor time of this process, the two modes asked in turn.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+from collections.abc import Iterator
+from random import Random
+from time import process_time
+from typing import Any, NamedTuple
+
+from benchmarks.clusters import POLICY, Shape, allocate, group_entry, node_entry
+from iallocator.cli import answer
+from iallocator.model.state import State
+from iallocator.n1.bounds import demand_of, verdict
+from iallocator.n1.loss.no_worse import NoWorse
+from iallocator.n1.rules import Rules
+from iallocator.n1.simulation import Simulation
+from iallocator.n1.verdicts import UNKNOWN
+from iallocator.scoring import Kernels
+from iallocator.wire.document import read_cluster
+from iallocator.wire.reading import Reading
+
+Json = dict[str, Any]
+
+NODES = 80
+"""Of the clusters whose failures are searched."""
+
+PIECES = 10
+"""Instances on each of their nodes, of sizes that are the same on all."""
+
+SMALLEST, LARGEST = 800, 9000
+"""MiB of an instance."""
+
+ROOMS = 4
+"""Nodes that have room, together hardly more than a node that fails needs."""
+
+LITTLE = 700
+"""MiB that the others have free."""
+
+FAILURES = 3
+"""Failures that are looked at in each cluster."""
+
+
+class Asked(NamedTuple):
+    """One request in both modes: milliseconds of each, by turns."""
+
+    usual: list[float]
+    exact: list[float]
+
+    @property
+    def ratio(self) -> float:
+        """The median of what the exact mode takes of what the usual one does."""
+        return statistics.median(b / a for a, b in zip(self.usual, self.exact))
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Print both tables."""
+    parser = argparse.ArgumentParser("python -m benchmarks.n1", description=__doc__)
+    parser.add_argument("--rounds", type=int, default=9, help="pairs of each request (9)")
+    parser.add_argument("--clusters", type=int, default=24, help="clusters that are searched (24)")
+    options = parser.parse_args(arguments)
+    print("| nodes | template | in use | no-new, ms | no-worse, ms | ratio |")
+    print("|---:|---|---:|---:|---:|---:|")
+    for nodes in (20, 80, 320):
+        for template in ("drbd", "rbd", "plain"):
+            for fullness in (0.4, 0.7):
+                shape = Shape(nodes, template, fullness=fullness)
+                found = asked(allocate(shape), options.rounds)
+                print_row(f"{nodes} | {template} | {fullness:.0%}", found)
+    request = _shared("", LITTLE - 200) | {"type": "allocate", "name": "new", "required_nodes": 1}
+    for seed in range(3):
+        found = asked({**tight(seed), "request": request}, options.rounds)
+        print_row(f"{NODES} | rbd | tight {seed}", found)
+    print()
+    print_searches(list(searches(options.clusters)))
+
+
+def print_row(title: str, found: Asked) -> None:
+    """One line of the first table."""
+    usual, exact = map(statistics.median, found)
+    print(f"| {title} | {usual:.1f} | {exact:.1f} | {found.ratio:.2f} |", flush=True)
+
+
+def asked(request: Json, rounds: int) -> Asked:
+    """Ask so many times in both modes; the first answers, which load what is needed, count not."""
+    raw = json.dumps(request).encode()
+    found = Asked([], [])
+    for turn in range(rounds + 1):
+        for mode, times in zip(("no-new", "no-worse"), found):
+            begun = process_time()
+            answer(raw, [f"--n1={mode}"])
+            if turn:
+                times.append(1000 * (process_time() - begun))
+    return found
+
+
+def tight(seed: int) -> Json:
+    """Shared storage, nodes that run the same, and room for what one of them runs in one way."""
+    rng = Random(f"n1/{seed}")
+    sizes = rng.sample(range(SMALLEST, LARGEST), PIECES)
+    rooms = [sum(sizes[k::ROOMS]) + rng.randrange(1, 64) for k in range(ROOMS)]
+    free = rooms + [LITTLE] * (NODES - ROOMS)
+    rng.shuffle(free)
+    nodes: dict[str, Json] = {}
+    instances: dict[str, Json] = {}
+    for number, spare in enumerate(free):
+        name = f"node{number:02}"
+        nodes[name] = node_entry("uuid", sum(sizes) + spare, cpus=256)
+        nodes[name] |= {"reserved_memory": 0, "free_memory": spare}
+        for memory in rng.sample(sizes, PIECES):
+            instances[f"i{len(instances)}"] = _shared(name, memory)
+    return {
+        "version": 2, "cluster_name": "n1.example.com", "cluster_tags": [],
+        "enabled_hypervisors": ["xen-pvm"], "ipolicy": POLICY,
+        "nodegroups": {"uuid": group_entry(0)}, "nodes": nodes, "instances": instances,
+    }  # fmt: skip
+
+
+def _shared(home: str, memory: int) -> Json:
+    return {
+        "memory": memory, "vcpus": 1, "spindle_use": 1, "disk_template": "rbd",
+        "disks": [{"size": 1024, "mode": "rw"}], "disk_space_total": 1024, "nics": [], "tags": [],
+        "os": "debian", "hypervisor": "xen-pvm", "admin_state": "up", "nodes": [home],
+    }  # fmt: skip
+
+
+def searches(clusters: int) -> Iterator[tuple[float, bool]]:
+    """Of each failure that sums leave open and one order of moves loses: ms, and if it is saved.
+
+    A new search for each, nothing of it is known before.
+    """
+    rules = Rules("no-worse")
+    for seed in range(clusters):
+        state = State(read_cluster(tight(seed), Reading()))
+        group = state.cluster.groups[0]
+        kernels = Kernels(state, [(NODES, 0)])
+        simulation = Simulation(state, kernels, rules, group.nodes)
+        targets = rules.targets(state.cluster, group)
+        left = FAILURES
+        for node in group.nodes:
+            demand = demand_of(state, node, rules)
+            if verdict(state, node, demand, rules, targets)[0] != UNKNOWN:
+                continue
+            if not left or not simulation.lost([node]):
+                continue
+            left -= 1
+            begun = process_time()
+            saved = NoWorse(state, kernels, rules, simulation).saves(node)
+            yield 1000 * (process_time() - begun), saved
+
+
+def print_searches(found: list[tuple[float, bool]]) -> None:
+    """The second table."""
+    times = sorted(time for time, _ in found)
+    print(
+        "| failures that one order loses | of those saved | median, ms | 95 %, ms | longest, ms |"
+    )
+    print("|---:|---:|---:|---:|---:|")
+    if times:
+        print(
+            f"| {len(times)} | {sum(saved for _, saved in found)} | {statistics.median(times):.1f} "
+            f"| {times[int(0.95 * (len(times) - 1))]:.1f} | {times[-1]:.1f} |"
+        )
+
+
+if __name__ == "__main__":
+    main()
