@@ -230,14 +230,17 @@ class N1Check:
     def _in_doubt(
         self, watch: FailureWatch, taken: float, instance: Instance, nodes: tuple[int, ...]
     ) -> tuple[list[int], list[int]]:
-        """The failures that the cheap test does not clear as things are; those that may get so."""
+        """The failures that the cheap test does not clear as things are; those that may get so.
+
+        Where disk matters as well, sums are asked with the candidate in place.
+        """
         doubtful = list(self._failing_over(watch, taken, nodes[0]))
         critical: list[int] = []
         if nodes[0] in watch.failing and not watch.takes_over(self._rules, instance, nodes):
             (doubtful if instance.template == "drbd" else critical).append(nodes[0])
         for spare, node in self._moving(watch, taken, nodes[0]):
             if node not in doubtful:
-                (doubtful if spare < 0 else critical).append(node)
+                (critical if spare >= 0 or watch.needs_disk(node) else doubtful).append(node)
         return doubtful, critical
 
     def _no_worse(self) -> NoWorse:

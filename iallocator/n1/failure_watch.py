@@ -191,6 +191,10 @@ class FailureWatch:
             self._spare.note(node, spare)
         return self._spare.less_than(taken)
 
+    def needs_disk(self, node: int) -> bool:
+        """Whether what leaves `node` when it fails needs disk elsewhere."""
+        return self._demands[node].plain > 0
+
     def onto(self, node: int) -> Iterator[tuple[int, float]]:
         """(failing node, MiB that fail over from there to `node`), the most first."""
         return ((failing, -less) for less, _, failing in self._onto.get(node, ()))
