@@ -5,6 +5,7 @@ from __future__ import annotations
 from random import Random
 from typing import Any
 
+import numpy as np
 import pytest
 
 from iallocator.limits.node import checks_for
@@ -15,6 +16,7 @@ from iallocator.planners.balance.move_kinds import MoveRules
 from iallocator.planners.balance.scan import neighbourhood, remade_moves
 from iallocator.planners.balance.scan.found_move import FoundMove
 from iallocator.planners.balance.scan.prefilter import RelevantChecks
+from iallocator.planners.balance.scan.remade_moves import Page, RemadeMoves
 from iallocator.planners.stop_criteria import StopCriteria
 from iallocator.scoring.scalar import ScalarKernel
 from tests.seeds import seeds
@@ -155,6 +157,23 @@ def test_scan_without_room_for_moves_ranks_and_bars_alike(monkeypatch: pytest.Mo
             kept.refresh(nodes)
             remade.refresh(nodes)
     assert compared > 10
+
+
+def test_scan_without_room_for_moves_forgets_sums_that_they_change_no_more(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """New moves of an instance that leave all sums as they are end what was known before."""
+    monkeypatch.setattr(neighbourhood, "KEPT", 0)
+    _, cluster, group = next(iter(worlds(seeds(1, 20, 430))))
+    scan, forgot = problem_of(cluster, group).scan(), 0
+    for store in (one for _, one in scan._stores() if isinstance(one, RemadeMoves)):
+        rows = np.arange(store.shape[0])
+        store.rows.low[1][-1:] = store.rows.high[1][-1:] = 5.0
+        store.learn(rows, Page(store, rows), scan._ground)
+        assert not store.rows.low[1].any()
+        assert not store.rows.high[1].any()
+        forgot += rows.size
+    assert forgot
 
 
 def _key(move: FoundMove | None) -> tuple[float, str, str, int] | None:

@@ -62,9 +62,16 @@ class Page(MoveStore):
         self.linear[self._place[row], column] = np.inf
 
     def everything(self) -> tuple[Floats, dict[int, Floats]]:
-        """What is added to the squares, and to the sums, as of `RowBounds.renew`."""
+        """What is added to the squares, and to the sums, as of `RowBounds.renew`.
+
+        To the sums of all spreads whose sums moves may change, if only with nothing: what was
+        known of them before counts no more.
+        """
         where = np.arange(self.shape[0], dtype=np.intp), slice(None)
-        return self._squares_at(where), self._sums_at(where)
+        count = len(self.twins.spreads)
+        nothing = np.zeros(self.shape)
+        sums = dict.fromkeys(range(count - self.twins.moved, count), nothing)
+        return self._squares_at(where), sums | self._sums_at(where)
 
 
 class RemadeMoves(MoveStore):
