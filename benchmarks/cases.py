@@ -168,6 +168,43 @@ def _between_groups(command: str, fullness: float, seconds: float) -> Case:
     )
 
 
+NODES = (5, 10, 20, 40, 80, 160, 320)
+"""The points of the curves of planners."""
+
+
+def _rest_of_curves() -> list[Case]:
+    """The points of the picture that no line of the table is about."""
+    known = {(case.work, case.template, case.nodes) for case in CASES}
+    points = [
+        case
+        for nodes in NODES
+        for case in (
+            _balance(nodes, "drbd"),
+            _balance(nodes, "rbd"),
+            _squeeze(nodes, "rbd", 0),
+            _check(nodes, "drbd"),
+            _capacity(nodes, "drbd"),
+            _capacity(nodes, "rbd"),
+            _placed(nodes),
+        )
+    ]
+    return [case for case in points if (case.work, case.template, case.nodes) not in known]
+
+
+def _placed(nodes: int) -> Case:
+    return Case(
+        f"place, pacemaker-default, {nodes} nodes, {nodes * 12} drbd instances",
+        lambda: document(Shape(nodes, "drbd", crowding=0.3)),
+        0,
+        0,
+        nodes,
+        "drbd",
+        ("place", "--strategy=pacemaker-default"),
+        (),
+        "place",
+    )
+
+
 CASES = (
     _allocate(5, "drbd", 1 / 3),
     _allocate(20, "drbd", 1),
@@ -265,4 +302,5 @@ CASES = (
     _capacity(320, "drbd", 0, 30.0),
     _capacity(320, "rbd", 0, 30.0),
 )
+CASES = (*CASES, *_rest_of_curves())
 """In the order of the table."""

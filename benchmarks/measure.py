@@ -33,13 +33,14 @@ class Measured:
 def in_turn(
     ours: Sequence[str], theirs: Sequence[str], pairs: int, limit: float
 ) -> tuple[Measured, Measured, float]:
-    """Run both commands `pairs` times in turn after a warm-up of ours.
+    """Run both commands `pairs` times in turn, several times after a warm-up of ours.
 
     Returns both measurements and the median of the ratios theirs/ours, pair by pair.
     A command that reaches `limit` seconds is not run again; its time stands for all.
     """
     mine, peer = Measured(), Measured()
-    run(ours, Measured(), limit)
+    if pairs > 1:
+        run(ours, Measured(), limit)
     ratios = []
     for _ in range(pairs):
         run(ours, mine, limit)
