@@ -323,6 +323,15 @@ def test_question_in_words_stands_for_the_request(
     assert plan["reason"] == "it fits as things are"
 
 
+def test_question_in_words_is_put_to_a_cluster_from_elsewhere(capsys: Output) -> None:
+    """No file is needed then."""
+    question = "--request=allocate --memory {} --template rbd --disk 1G"
+    for memory, status, told in (("1G", 0, "it fits as things are"), ("1T", 1, "room is not made")):
+        words = ["make-room", "--simulate=p,3,9g,9g,9", question.format(memory)]
+        assert main(words) == status
+        assert told in capsys.readouterr().out
+
+
 @pytest.mark.parametrize(
     ("words", "told"),
     [
