@@ -227,7 +227,10 @@ class RoomSearch:
         group = self._context.cluster.nodes[after[0]].group
         self._spend(len(group.nodes))
         self._put(instance, after, before)
+        passed = before[1:] if len(steps) > 2 else ()  # it fails over, and goes on
         try:
+            if self._context.bonds.refused_passing(instance, passed):
+                return False
             return self._context.evaluator(group).refusal(instance, before, after) is None
         finally:
             self._put(instance, before, after)

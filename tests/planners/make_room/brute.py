@@ -33,9 +33,13 @@ class World:
         Positions of those that must not meet.
     pooled:
         Positions of those that need a node that reaches the pool; those are `reaching`.
+    racks, pairs:
+        The rack of each node; positions of two that must be in one.
     """
 
-    def __init__(self, rng: Random, groups: dict[str, int] | None = None) -> None:
+    def __init__(
+        self, rng: Random, groups: dict[str, int] | None = None, racked: bool = False
+    ) -> None:
         self.groups = groups or {"default": 3}
         self.names = [f"node{k + 1}" for k in range(sum(self.groups.values()))]
         self.reaching = [name for name in self.names if rng.random() < 0.7] or self.names[:1]
@@ -47,6 +51,15 @@ class World:
         for home in self.names:
             self._fill(rng, home, homes)
         self.homes = tuple(homes)
+        self.racks = {name: "ab"[number % 2] for number, name in enumerate(self.names)}
+        self.pairs: list[tuple[int, int]] = self._paired(rng) if racked else []
+
+    def _paired(self, rng: Random) -> list[tuple[int, int]]:
+        """Some of those that nothing else binds, two by two, of the same rack."""
+        free = [u[0] for u in self.units if len(u) == 1 and u[0] not in self.apart]
+        rng.shuffle(free)
+        inside = [[k for k in free if self.racks[self.homes[k]] == rack] for rack in "ab"]
+        return [(some[0], some[1]) for some in inside if len(some) > 1]
 
     def _fill(self, rng: Random, home: str, homes: list[str]) -> None:
         left, meets = MEMORY, False
@@ -75,10 +88,16 @@ class World:
         for k, (home, size) in enumerate(zip(homes or self.homes, self.sizes)):
             tags = [POOL] if k in self.pooled else []
             tags += ["iallocator:separate:must:x"] if k in self.apart else []
+            tags += [
+                f"iallocator:colocate:must:r{pair[0]}:rack" for pair in self.pairs if k in pair
+            ]
             if k in unit_of:
                 tags.append(f"iallocator:colocate:must:u{unit_of[k][0]}")
             instances[f"i{k}"] = instance(home, memory=size, disk_template="rbd", tags=tags)
-        changes = {name: {"tags": [POOL]} for name in self.reaching}
+        changes = {
+            name: {"tags": [f"rack:{rack}"] + [POOL] * (name in self.reaching)}
+            for name, rack in self.racks.items()
+        }
         return cluster(self.groups, memory=MEMORY, instances=instances, changes=changes)
 
     def free(self, homes: Homes) -> dict[str, int]:
@@ -115,7 +134,23 @@ class World:
                 if not self.apart.isdisjoint(unit) and any(homes[k] == target for k in self.apart):
                     continue
                 after = tuple(target if k in unit else home for k, home in enumerate(homes))
-                yield len(unit), size, after
+                if self._in_one_rack(after):
+                    yield len(unit), size, after
+        for one, other in self.pairs:
+            yield from self._both(homes, one, other)
+
+    def _in_one_rack(self, homes: Homes) -> bool:
+        return all(self.racks[homes[a]] == self.racks[homes[b]] for a, b in self.pairs)
+
+    def _both(self, homes: Homes, one: int, other: int) -> Iterator[tuple[int, int, Homes]]:
+        """Two that must be in one rack go to the other at once."""
+        abroad = [n for n in self.names if self.racks[n] != self.racks[homes[one]]]
+        for places in product(abroad, repeat=2):
+            moved = dict(zip((one, other), places))
+            after = tuple(moved.get(k, home) for k, home in enumerate(homes))
+            reached = all(k not in self.pooled or n in self.reaching for k, n in moved.items())
+            if reached and all(self.free(after)[n] > 0 for n in places):
+                yield 2, self.sizes[one] + self.sizes[other], after
 
 
 def all_fit(free: dict[str, int], sizes: Sequence[int], reach: Sequence[Sequence[str]]) -> bool:

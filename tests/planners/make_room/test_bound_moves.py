@@ -45,9 +45,10 @@ def held_to(
     least: tuple[int, int] | None,
     folder: Path,
     capsys: Output,
+    *words: str,
 ) -> int | None:
     """Assert that the plan is as short and cheap as `least`, and that the request fits then."""
-    plan = planned(folder, capsys, {**world.document(), "request": request}, "--n1=off")
+    plan = planned(folder, capsys, {**world.document(), "request": request}, "--n1=off", *words)
     found = len(plan["moves"]), sum(move["copied_mib"] for move in plan["moves"])
     assert found == (least or (0, 0))
     then = {**world.document(homes_after(world, plan)), "request": request}
@@ -78,6 +79,21 @@ def test_allocation_gets_the_fewest_moves_with_units_apart_and_pools(
         least = fewest(world, lambda homes: _holds(world, homes, need, nodes), MOST)  # noqa: B023
         counts.add(held_to(world, new(need, tags), least, tmp_path, capsys))
     assert {None, 0, 1, 2} <= counts
+
+
+def test_allocation_gets_the_fewest_moves_with_racks(tmp_path: Path, capsys: Output) -> None:
+    """Two that must be in one rack leave it at once; beside every sequence of two moves."""
+    crossed, counts = 0, set()
+    for seed in (*range(12), 320):
+        rng = Random(f"racks/{seed}")
+        world = World(rng, {"default": 4}, racked=True)
+        need = rng.choice([2900, 3700, 5900])
+
+        least = fewest(world, lambda homes: _holds(world, homes, need, world.names), 2)  # noqa: B023
+        counts.add(held_to(world, new(need, []), least, tmp_path, capsys, "--make-room=2"))
+        crossed += seed == 320 and least == (2, 4000)  # 5400 if they could not leave at once
+    assert {None, 0, 1, 2} <= counts
+    assert crossed
 
 
 def _holds(world: World, homes: tuple[str, ...], need: int, nodes: list[str]) -> bool:
@@ -196,6 +212,22 @@ def test_mirrored_unit_moves_by_the_cheapest_ways_of_its_members(
     assert [(move["instance"], move["move"], move["copied_mib"]) for move in plan["moves"]] == [
         ("a", "f", 1000), ("b", "f r:node2", 3152),
     ]  # fmt: skip
+
+
+def test_those_apart_do_not_meet_on_the_way(tmp_path: Path, capsys: Output) -> None:
+    """To get off node2 by one move a would run on node3, where b is, for a while."""
+    apart = {"tags": ["iallocator:separate:must:x"]}
+    instances = {
+        "a": instance("node2", "node3", disk=3000, disk_space_total=3128, **apart),
+        "b": instance("node3", disk=100, **apart),
+        "c": instance("node2", disk=5000), "d": instance("node1", disk=6100),
+        "e": instance("node3", disk=6000),
+    }  # fmt: skip
+    document = allocate(cluster(3, disk=10000, instances=instances), disk=4000,
+                        disk_template="plain")  # fmt: skip
+    plan = planned(tmp_path, capsys, document, "--n1=off")
+    first, second = plan["moves"]
+    assert (first["to"], second["to"]) == (["node2", "node1"], ["node1", "node3"])
 
 
 def test_those_bound_by_a_rack_leave_it_at_once(tmp_path: Path, capsys: Output) -> None:
