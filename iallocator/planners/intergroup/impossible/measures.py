@@ -57,7 +57,7 @@ class Filled:
 
         self.pieces = frozenset(pieces)
         self._unit = gcd(*self.pieces)
-        length = min(LONGEST, int(largest // self._unit) + 1)
+        length = min(LONGEST, int(max(largest, 0) // self._unit) + 1)  # rooms may be overfull
         mask = (1 << length) - 1
         sums = 1  # bit k: they can add up to k units
         for piece in self.pieces:
