@@ -10,8 +10,6 @@ from itertools import chain
 
 from iallocator.model.constraints.tag_finding import TagFinding
 from iallocator.model.tags import ALLOW_MIGRATION, KINDS
-from iallocator.tags.autorepair import PREFIX as AUTOREPAIR
-from iallocator.tags.autorepair import TYPES, is_record
 from iallocator.tags.spelling import CLUSTER, GROUP, INSTANCE, nearest
 
 TYPE_CHECKING = False
@@ -33,8 +31,7 @@ ON_STANDBY = ("priority", "auto")
 NAMES = tuple(kind[len(HTOOLS) : -1] for kind in KINDS)
 """What follows ``htools:`` on the cluster."""
 
-WORDS = (*TYPES, "suspend")
-"""What may follow ``ganeti:watcher:autorepair:``, beside the records of repairs."""
+AUTOREPAIR = f"{WATCHER}{REPAIR}:"
 
 
 def misspelt_foreign(cluster: Cluster, instances: Iterable[Instance]) -> Iterator[TagFinding]:
@@ -108,12 +105,15 @@ def _repair(tag: str, role: str) -> str:
     if kind != REPAIR:
         meant = nearest(kind, (REPAIR,), WATCHER)
         return f"is unknown{meant}" if meant else ""
+    from iallocator.tags.autorepair import TYPES, is_record  # small requests do without
+
     word, colon, more = rest.partition(":")
     if word in ("pending", "result"):
         return "" if role == INSTANCE and is_record(tag) else "cannot be understood"
-    if word not in WORDS:
-        meant = nearest(word, WORDS, AUTOREPAIR)
-        return f"does not count{meant or ': expected one of ' + ', '.join(WORDS)}"
+    words = (*TYPES, "suspend")
+    if word not in words:
+        meant = nearest(word, words, AUTOREPAIR)
+        return f"does not count{meant or ': expected one of ' + ', '.join(words)}"
     if word == "suspend" and colon and more and not (more.isascii() and more.isdigit()):
         return "does not count: expected seconds since 1970"
     return "does not count: nothing may follow it" if word in TYPES and colon else ""
