@@ -6,8 +6,9 @@ from iallocator.deadline import TIME_IS_UP, TimeIsUp, why_stopped
 from iallocator.ganeti.document import transition_document
 from iallocator.model.state import State
 from iallocator.placement.context import Context
+from iallocator.planners.make_room.context import RoomContext
 from iallocator.planners.make_room.goal import Goal, satisfied
-from iallocator.planners.make_room.search import RoomSearch
+from iallocator.planners.make_room.search import WORK_IS_SPENT, RoomSearch
 from iallocator.planners.plan_limits import PlanLimits
 from iallocator.planners.result import PlanResult
 from iallocator.planners.verify import verify_moves, verify_transition
@@ -94,7 +95,7 @@ def make_room(
 
     A KeyboardInterrupt ends the search; what was found until then is the plan.
     """
-    context = Context(cluster, settings, _candidates(cluster), coming, alarm=alarm)
+    context = RoomContext(cluster, settings, _candidates(cluster), coming, alarm=alarm)
     goal = Goal(context, request)
     done = RoomMade(context, not goal.reached())
     if not done.needed or goal.hopeless():
@@ -112,7 +113,9 @@ def make_room(
     search = RoomSearch(context, goal, most, cost, stands)
     try:
         search.run()
-        done.proved, done.ended = search.proved, search.ended
+        context.settle()
+        done.proved = search.proved and not context.undecided
+        done.ended = search.ended or WORK_IS_SPENT * context.undecided
     except KeyboardInterrupt as stop:
         done.proved = False
         done.plan.end(stop)

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     Way = tuple[Instance, Nodes, Sequence[ElementaryMove], Nodes]
     Stands = Callable[[Sequence[PlannedMove]], bool]
 
-__all__ = ["RoomSearch"]
+__all__ = ["WORK_IS_SPENT", "RoomSearch"]
 
 WORK = 400_000
 """Moves looked at × nodes of their group, after which the search ends: some seconds."""

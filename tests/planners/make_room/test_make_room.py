@@ -12,8 +12,11 @@ import pytest
 
 from iallocator.cli import main
 from iallocator.model.state import State
+from iallocator.options.settings import Settings
+from iallocator.planners.make_room.context import RoomContext
 from iallocator.planners.make_room.search import RoomSearch
 from iallocator.scoring.state_score import score_of
+from iallocator.solver.budget import Interrupts
 from iallocator.wire.document import read_cluster
 from iallocator.wire.reading import Reading
 from tests.builders import allocate, as_bytes, cluster, instance
@@ -398,3 +401,13 @@ def test_search_for_room_of_several_pays_for_each_and_for_simulated_failures(
             counts.append(len(asked))
     assert counts[1] <= 1500 / (5 * 3 * 4 * 3) + 1 < counts[0]
     assert counts[2] < counts[0], counts
+
+
+def test_exact_searches_for_room_share_what_one_may_spend() -> None:
+    """Each gets a part of what is left; one that spends it leaves the outcome unproved."""
+    context = RoomContext(read_cluster(cluster(2), Reading()), Settings())
+    first = context.budget(Interrupts())
+    start, first.iterations = first.iterations, 0
+    second = context.budget(Interrupts())
+    assert 0 < second.iterations < start
+    assert context.undecided
