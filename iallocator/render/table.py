@@ -9,6 +9,7 @@ from iallocator.errors import shown
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
+    from re import Pattern
     from typing import Any
 
 __all__ = ["Column", "Page", "Table", "columns_of", "wants_colour"]
@@ -184,14 +185,12 @@ class Page:
     """
 
     def __init__(self, colour: bool = False, width: int = 100, domains: Sequence[str] = ()) -> None:
-        import re
-
         self._colour = colour
         self._width = width
         self._left_out = [shown(domain) for domain in domains]
         self._lines: list[str] = []
-        every = "|".join(map(re.escape, domains))
-        self._domains = re.compile(rf"(?:{every})(?!\.?[\w-])") if domains else None
+        self._domains = tuple(domains)
+        self._pattern: Pattern[str] | None = None
 
     def text(self) -> str:
         """The whole page."""
@@ -199,7 +198,14 @@ class Page:
 
     def short(self, text: str) -> str:
         """`text` with names as they are shown."""
-        return self._domains.sub("", text) if self._domains else text
+        if not any(domain in text for domain in self._domains):
+            return text
+        if self._pattern is None:
+            import re
+
+            every = "|".join(map(re.escape, self._domains))
+            self._pattern = re.compile(rf"(?:{every})(?!\.?[\w-])")
+        return self._pattern.sub("", text)
 
     def blank(self) -> None:
         """Leave a line empty, unless the last one is."""
@@ -213,10 +219,15 @@ class Page:
 
     def say(self, text: str, tone: str = "", indent: int = 2) -> None:
         """Add a sentence, continued below itself a little to the right."""
+        line = self.short(shown(text))
+        fits = indent + len(line) <= self._width
+        if line and fits and line == line.strip() and line.isprintable():
+            self._lines.append(self._paint(" " * indent + line, tone))
+            return
         import textwrap
 
         wrapped = textwrap.wrap(
-            self.short(shown(text)),
+            line,
             self._width,
             initial_indent=" " * indent,
             subsequent_indent=" " * (indent + 4),

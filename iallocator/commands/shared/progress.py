@@ -9,15 +9,13 @@ from __future__ import annotations
 
 import os
 import sys
-from contextlib import contextmanager
-from threading import Event, Thread
 from time import monotonic
 
 from iallocator.errors import Voice, shown
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     from iallocator.planners.plan import Plan
 
@@ -36,6 +34,8 @@ class _Line:
     """What the line says now; `part` is how much is done, 0 to 1, None if nobody knows."""
 
     def __init__(self, text: str) -> None:
+        from threading import Event
+
         self.text = text
         self.part: float | None = None
         self.over = Event()
@@ -91,22 +91,29 @@ _lines: list[_Line] = []
 """The one that is shown is the last."""
 
 
-@contextmanager
-def progress_line(text: str) -> Iterator[None]:
-    """Show how far it is while the block runs; at its end the line is gone."""
-    if not _wanted():
-        yield
-        return
-    line = _Line(text)
-    drawer = Thread(target=line.draw, name="progress", daemon=True)
-    _lines.append(line)
-    drawer.start()
-    try:
-        yield
-    finally:
-        line.over.set()
-        drawer.join()
-        _lines.remove(line)
+class progress_line:  # noqa: N801  # used like a function, and needs no more than this
+    """A ``with`` block that shows how far it is; at its end the line is gone."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._line: _Line | None = None
+
+    def __enter__(self) -> None:
+        if not _wanted():
+            return
+        from threading import Thread
+
+        self._line = line = _Line(self._text)
+        self._drawer = Thread(target=line.draw, name="progress", daemon=True)
+        _lines.append(line)
+        self._drawer.start()
+
+    def __exit__(self, *_: object) -> None:
+        if self._line is None:
+            return
+        self._line.over.set()
+        self._drawer.join()
+        _lines.remove(self._line)
 
 
 def _wanted() -> bool:
