@@ -125,7 +125,7 @@ class Waits(threading.Event):
             os.kill(os.getpid(), signal.SIGINT)
         return super().wait(seconds)
 
-progress.Event, progress.SOON, progress.EVERY = Waits, 0.0, 0.01
+progress.new_event, progress.SOON, progress.EVERY = Waits, 0.0, 0.01
 process.run()
 """
 """Presses Ctrl-C once the line has said how far it is: from outside nobody is quick enough."""

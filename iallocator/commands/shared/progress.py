@@ -16,6 +16,7 @@ from iallocator.errors import Voice, shown
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from threading import Event
 
     from iallocator.planners.plan import Plan
 
@@ -30,15 +31,20 @@ EVERY = 0.1
 HINT = "Ctrl-C ends it"
 
 
+def new_event() -> Event:
+    """What a line waits for; threads are loaded only where there is one."""
+    from threading import Event
+
+    return Event()
+
+
 class _Line:
     """What the line says now; `part` is how much is done, 0 to 1, None if nobody knows."""
 
     def __init__(self, text: str) -> None:
-        from threading import Event
-
         self.text = text
         self.part: float | None = None
-        self.over = Event()
+        self.over = new_event()
         self._since = monotonic()
 
     def draw(self) -> None:
