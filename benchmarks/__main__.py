@@ -1,6 +1,6 @@
 """Measure all cases side by side with hail, hbal, hspace, hsqueeze or hcheck.
 
-``python -m benchmarks [--pairs N] [--only TEXT,...]``
+``python -m benchmarks [--pairs N] [--only TEXT;...]``
 
 Writes ``benchmarks/RESULTS.md``, ``results.json`` and ``nodes.svg``.
 """
@@ -32,7 +32,7 @@ def main() -> int:
     parser.add_argument(
         "--limit", type=float, default=60, help="seconds of processor time that one run may take"
     )
-    parser.add_argument("--only", default="", help="only cases named like one of these: A,B,...")
+    parser.add_argument("--only", default="", help="only cases named like one of these: A;B;...")
     parser.add_argument("--stages", action="store_true", help="only profile, keep the times")
     parser.add_argument("--peerless", action="store_true", help="run no peer, keep its times")
     options = parser.parse_args()
@@ -41,7 +41,7 @@ def main() -> int:
     rows = []
     with tempfile.TemporaryDirectory() as folder:
         for case in CASES:
-            if any(text in case.name for text in options.only.split(",")):
+            if any(text in case.name for text in options.only.split(";")):
                 rows.append(_measure(case, Path(folder), options))
                 print(_line(rows[-1]), flush=True)
     if options.only:

@@ -97,7 +97,7 @@ class Refusals:
         if not open_to:
             steps = _last(same)
         elif site.tells_down(probe, open_to, every):
-            steps = self._lost_alike(size, reason, every, min(_last(same), self._reach), open_to)
+            steps = self._lost_alike(size, reason, every, _last(same, self._reach), open_to)
         self._patience = 1 if steps else min(2 * self._patience, AT_ONCE)
         self._pause = self._patience
         return steps
@@ -153,11 +153,16 @@ def _within(least: Amounts, amounts: Amounts) -> bool:
     return all(one <= other for one, other in zip(least, amounts))
 
 
-def _last(true_of: Callable[[int], bool]) -> int:
-    """The last number from 1 on that it is true of, as it is of all before; 0 if of none."""
+def _last(true_of: Callable[[int], bool], most: int | None = None) -> int:
+    """The last number from 1 on, or to `most`, that it is true of, as it is of all before.
+
+    0 if of none.
+    """
     low, high = 0, 1
-    while true_of(high):
+    while (most is None or high <= most) and true_of(high):
         low, high = high, 2 * high
+    if most is not None:
+        high = min(high, most + 1)
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (middle, high) if true_of(middle) else (low, middle)

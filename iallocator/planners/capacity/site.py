@@ -109,14 +109,10 @@ class CapacityState:
     def _probe_singles(self, instance: Instance, every: bool) -> tuple[tuple[int, ...], Failures]:
         """Any node for `instance`, whatever its score."""
         failures: Failures = {}
-        refused: dict[int, str] = {}
-        for group, _ in self.groups:
-            refused.update(self._refused(group, instance))
-        for limits, nodes in self._by_limits():
-            taking, counts = self._probing_arrays.taking(instance, nodes, refused, limits)
-            for node in taking:
-                if self._survival.accepts(instance, (node,), every):
-                    return (node,), {}
+        for taking, counts in self._taking(instance):
+            for nodes in taking:
+                if self._survival.accepts(instance, nodes, every):
+                    return nodes, {}
             counts["FailN1"] = counts.get("FailN1", 0) + len(taking)
             for reason, count in counts.items():
                 failures[reason] = failures.get(reason, 0) + count
@@ -189,13 +185,24 @@ class CapacityState:
             return barred, []
         failures: Failures = {}
         open_to: list[tuple[int, ...]] = []
-        for candidates in self._offers(instance, self._probing_kernel):
-            for reason, count in candidates.failures.items():
+        if self._arrays and instance.required_nodes == 1:
+            told = self._taking(instance)
+        else:
+            told = map(_open_to, self._offers(instance, self._probing_kernel))
+        for taking, counts in told:
+            open_to += taking
+            for reason, count in counts.items():
                 failures[reason] = failures.get(reason, 0) + count
-            if candidates.feasible:
-                found = (nodes for _, nodes in candidates.everything())
-                open_to += found if instance.required_nodes == 1 else [next(found)]
         return {reason: count for reason, count in failures.items() if count}, open_to
+
+    def _taking(self, instance: Instance) -> Iterator[tuple[list[tuple[int, ...]], Failures]]:
+        """The nodes that limits and policies let, and what refuses the others; without scores."""
+        refused: dict[int, str] = {}
+        for group, _ in self.groups:
+            refused.update(self._refused(group, instance))
+        for limits, nodes in self._by_limits():
+            taking, counts = self._probing_arrays.taking(instance, nodes, refused, limits)
+            yield [(node,) for node in taking], counts
 
     def tells_down(
         self, instance: Instance, open_to: Sequence[tuple[int, ...]], every: bool
@@ -308,6 +315,15 @@ class CapacityState:
         held = len(self.state.cluster.instances)
         instance.order = -1 - number if self._behaviour.recalls_newest_first else held + number
         return instance
+
+
+def _open_to(candidates: Candidates) -> tuple[list[tuple[int, ...]], Failures]:
+    """The nodes of feasible placements, of pairs only one; and what refuses the others."""
+    if not candidates.feasible:
+        return [], candidates.failures
+    found = (nodes for _, nodes in candidates.everything())
+    first = next(found)
+    return ([first] if len(first) > 1 else [first, *found]), candidates.failures
 
 
 def _with_a_disk(instance: Instance) -> Instance:
