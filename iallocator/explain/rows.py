@@ -41,8 +41,6 @@ def node_rows(group: GroupReport, answer: Placed | None, instance: str) -> list[
     """A row for every node of `group` that was looked at; who could take `instance` first."""
     chosen = answer.nodes if answer is not None and answer in group.placements else []
     rows = [_row(group, node, chosen, instance) for node in group.nodes]
-    if group.obstacle:  # that is said once, for all of them
-        rows = [row for row in rows if row.why]
     place = {name: k for k, (name, _) in enumerate(group.ranking)}
     last = len(place)
 

@@ -413,3 +413,13 @@ def test_amounts_of_a_million_and_more_keep_their_digits() -> None:
     assert told(decision)["node1"] == [
         "FailDisk: needs 5000000 MiB disk, 4123456 free, and some must remain"
     ]
+
+
+def test_group_that_is_out_has_rows_in_the_document_and_none_that_say_nothing_as_text() -> None:
+    """One node is too few for an instance that is mirrored; that is said once."""
+    held = {"a": instance("node1", "node2")}
+    given = cluster({"pair": 2, "single": 1}, instances=held)
+    request = {"type": "node-evacuate", "instances": ["a"], "evac_mode": "secondary-only"}
+    found = explained({**given, "request": request})
+    assert '"node3"' in json.dumps(found.document())
+    assert "node3" not in render(found)

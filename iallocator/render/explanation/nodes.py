@@ -34,6 +34,8 @@ def tell_nodes(page: Page, group: GroupReport, answer: Placed | None, instance: 
     if group.failures:
         page.say(_tally(group))
     rows = node_rows(group, answer, instance)
+    if group.obstacle:  # which is said once, for all of them
+        rows = [row for row in rows if row.why]
     if rows:
         page.table(_table(rows))
     for refused in group.unsurvived:
