@@ -156,6 +156,16 @@ def _check(nodes: int, template: str) -> Case:
     )
 
 
+def _check_and_balance(nodes: int, template: str, crowding: float) -> Case:
+    """With the simulation of balancing, as it is by default; uneven clusters have work to do."""
+    return Case(
+        f"check, {nodes} nodes {template}, {'uneven' if crowding else 'even'}",
+        lambda: document(Shape(nodes, template, crowding=crowding)),
+        ours=("check",),
+        peer=("hcheck",),
+    )
+
+
 def _between_groups(command: str, fullness: float, seconds: float) -> Case:
     """20 groups with 50 nodes each; to be repaired, two of them have a node that is offline."""
     shape = Shape(50, "drbd", groups=20, fullness=fullness)
@@ -289,7 +299,13 @@ CASES = (
     _between_groups("compress", 0.92, 30.0),
     _between_groups("redistribute", 0.4, 20.0),
     *(_check(nodes, "drbd") for nodes in (20, 80, 160)),
-    *(_check(nodes, template) for template in ("plain", "rbd") for nodes in (20, 160)),
+    *(_check(nodes, template) for template in ("plain", "rbd") for nodes in (20, 80, 160)),
+    *(
+        _check_and_balance(nodes, template, crowding)
+        for template in ("drbd", "plain", "rbd")
+        for nodes in (20, 80)
+        for crowding in (0.0, 0.3)
+    ),
     *(
         _capacity(nodes, template, target, 0, crowding, tiers)
         for template, target in (("drbd", 5), ("plain", 10), ("rbd", 10))
