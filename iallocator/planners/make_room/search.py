@@ -229,7 +229,9 @@ class RoomSearch:
         self._put(instance, after, before)
         passed = before[1:] if len(steps) > 2 else ()  # it fails over, and goes on
         try:
-            if self._context.bonds.refused_passing(instance, passed):
+            if self._goal.left.intersection(passed) or self._context.bonds.refused_passing(
+                instance, passed
+            ):
                 return False
             return self._context.evaluator(group).refusal(instance, before, after) is None
         finally:
