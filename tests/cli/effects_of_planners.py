@@ -71,15 +71,16 @@ def strict_ratio(document: Json, group: str, ratio: float) -> Json:
 
 
 def puzzle(**away: object) -> Json:
-    """Two instances of which the first takes the only place that the second could have."""
+    """Two of which the first takes the only place of the second; bound, so nothing packs them."""
     instances = {
         "a": instance("node1", memory=3000, disk_template="ext", storage_pool="nas1"),
         "b": instance("node1", memory=3000, disk_template="ext", storage_pool="nas2"),
         "w": instance("node2", memory=4000, disk_template="ext", storage_pool="nas1"),
         "s": instance("node3", memory=4600, disk_template="ext", storage_pool="nas1"),
     }
-    for one in instances.values():
+    for name, one in instances.items():
         one["storage_type"] = "external"
+        one["tags"] = ["iallocator:separate:must:x"] if name in "ab" else []
     document = cluster({"east": 1, "west": 1, "south": 1}, instances=instances)
     for name, pools in (("node1", "12"), ("node2", "12"), ("node3", "1")):
         reached = [{"type": "external", "name": f"nas{k}"} for k in pools]
