@@ -66,24 +66,28 @@ class Rooms:
     Those of `nodes` are kept, in the order of most room; `renew` tells which nodes changed.
     """
 
-    __slots__ = ("_entries", "_order", "_reserve", "_state")
+    __slots__ = ("_cpus", "_entries", "_memory", "_order", "_sizes", "_state")
 
     def __init__(self, state: State, nodes: Sequence[int], reserve: Headroom) -> None:
         self._state = state
-        self._reserve = reserve
+        self._memory, self._cpus = reserve.instance.memory, reserve.instance.vcpus
+        self._sizes = [
+            (node.total_memory or 1, node.vcpu_ratio * node.total_cpus)
+            for node in state.cluster.nodes
+        ]
         self._entries = {index: (-self.of(index), k, index) for k, index in enumerate(nodes)}
         self._order = sorted(self._entries.values())
 
     def of(self, index: int, more: Sequence[float] = NOTHING, reserved: float = 0) -> float:
         """The room of a node once `more` is added to it, and `reserved` MiB are reserved there."""
-        state, node = self._state, self._state.cluster.nodes[index]
-        columns, wanted = state.columns, self._reserve.instance
-        reserved = max(reserved, state.reserved[index])
-        memory = columns[MEMORY][index] + more[MEMORY] - reserved
-        memory = min(memory, columns[MEMORY_LATER][index] + more[MEMORY_LATER])
-        size = node.vcpu_ratio * node.total_cpus
-        cpus = size - columns[CPUS][index] - more[CPUS] - wanted.vcpus
-        return min((memory - wanted.memory - 1) / (node.total_memory or 1), cpus / (size or 1))
+        columns, kept = self._state.columns, self._state.reserved[index]
+        total, size = self._sizes[index]
+        memory = columns[MEMORY][index] + more[MEMORY] - (kept if kept > reserved else reserved)
+        later = columns[MEMORY_LATER][index] + more[MEMORY_LATER]
+        memory = min(memory, later)
+        rest = (memory - self._memory - 1) / total
+        cpus = (size - columns[CPUS][index] - more[CPUS] - self._cpus) / (size or 1)
+        return cpus if cpus < rest else rest
 
     def renew(self, nodes: Iterable[int]) -> None:
         """Look at `nodes` again, which have changed."""
