@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from benchmarks.clusters import (
-    Json,
     Shape,
     allocate,
     change_group,
@@ -16,6 +15,7 @@ from benchmarks.clusters import (
     node_evacuate,
     not_redundant,
 )
+from iallocator.aliases import Json
 
 __all__ = ["CASES", "Case"]
 

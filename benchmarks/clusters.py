@@ -7,9 +7,8 @@ is missing, and the peer and we read the same numbers.
 from __future__ import annotations
 
 import random
-from typing import Any
 
-Json = dict[str, Any]
+from iallocator.aliases import Json
 
 __all__ = [
     "POLICY", "Shape", "allocate", "as_text", "change_group", "document",

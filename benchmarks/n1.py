@@ -12,9 +12,10 @@ import statistics
 from collections.abc import Iterator
 from random import Random
 from time import process_time
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from benchmarks.clusters import POLICY, Shape, allocate, group_entry, node_entry
+from iallocator.aliases import Json
 from iallocator.cli import answer
 from iallocator.model.state import State
 from iallocator.n1.bounds import demand_of, verdict
@@ -25,8 +26,6 @@ from iallocator.n1.verdicts import UNKNOWN
 from iallocator.scoring import Kernels
 from iallocator.wire.document import read_cluster
 from iallocator.wire.reading import Reading
-
-Json = dict[str, Any]
 
 NODES = 80
 """Of the clusters whose failures are searched."""

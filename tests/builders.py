@@ -16,7 +16,8 @@ from typing import Any
 Json = dict[str, Any]
 
 __all__ = [
-    "allocate", "as_bytes", "cluster", "group", "instance", "leave", "node", "policy", "spec",
+    "Json", "allocate", "as_bytes", "cluster", "group", "instance", "leave", "node", "policy",
+    "spec",
 ]  # fmt: skip
 
 

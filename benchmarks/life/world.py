@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from benchmarks.clusters import POLICY, group_entry, node_entry
-
-Json = dict[str, Any]
+from iallocator.aliases import Json
 
 __all__ = ["SCENARIOS", "Json", "Scenario", "World"]
 

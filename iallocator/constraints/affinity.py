@@ -11,6 +11,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Sequence
 
+    from iallocator.aliases import Nodes
     from iallocator.constraints.census import Census, LiveCensus
     from iallocator.constraints.relations import Relations
     from iallocator.model.constraints.constraint import Constraint
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
     from iallocator.scoring.candidates import Candidates, Placement
     from iallocator.transition.requirements import Demands
 
-    Nodes = tuple[int, ...]
 
 __all__ = ["Affinity"]
 

@@ -6,12 +6,12 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
 
+    from iallocator.aliases import Nodes
     from iallocator.constraints.relations import Relations
     from iallocator.model.instance import Instance
     from iallocator.scoring.candidates import Candidates
     from iallocator.transition.requirements import Demands
 
-    Nodes = tuple[int, ...]
 
 __all__ = ["NoAffinity"]
 

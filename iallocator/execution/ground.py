@@ -15,12 +15,11 @@ from iallocator.transition.step import Step
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
-    from typing import Any
 
+    from iallocator.aliases import Json
     from iallocator.execution.jobs import Job
     from iallocator.model.cluster import Cluster, Node
 
-    Json = dict[str, Any]
 
 __all__ = ["ClusterGround", "Ground", "Places", "expectations", "places_of", "refusals"]
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
-    from typing import Any
 
-    Json = dict[str, Any]
+    from iallocator.aliases import Json
+
 
 __all__ = ["Job", "describe", "jobs_of", "without_first"]
 

@@ -17,9 +17,10 @@ from iallocator.wire.read import decode
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
-    from typing import Any, BinaryIO
+    from typing import BinaryIO
 
-    Json = dict[str, Any]
+    from iallocator.aliases import Json
+
 
 __all__ = ["FORMAT", "Journal", "default_path", "read_journal"]
 

@@ -14,11 +14,10 @@ from iallocator.execution.queues.queue import CANCELED, SUCCESS
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from typing import Any
 
+    from iallocator.aliases import Json
     from iallocator.execution.jobs import Job
 
-    Json = dict[str, Any]
 
 __all__ = ["DONE", "FAILED", "PENDING", "REFUSED", "SENDING", "SENT", "Record", "Records"]
 

@@ -15,15 +15,14 @@ from iallocator.tags.autorepair import SUCCESS as SUCCEEDED
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
-    from typing import Any
 
+    from iallocator.aliases import Json
     from iallocator.execution.jobs import Job
     from iallocator.execution.queues.queue import JobQueue
     from iallocator.execution.records import Records
     from iallocator.model.cluster import Cluster
     from iallocator.model.instance import Instance
 
-    Json = dict[str, Any]
 
 __all__ = ["RepairJobs", "RepairTags"]
 

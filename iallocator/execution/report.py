@@ -9,13 +9,11 @@ from iallocator.transition.step import START, STOP
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
-    from typing import Any
 
+    from iallocator.aliases import Json
     from iallocator.execution.ground import Places
     from iallocator.execution.jobs import Job
     from iallocator.execution.records import Records
-
-    Json = dict[str, Any]
 
     Standing = tuple[list[str], bool | None]
     """Nodes, and whether it runs; None: whatever."""

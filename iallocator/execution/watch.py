@@ -9,13 +9,12 @@ from iallocator.transition.step import DRAIN, OFFLINE
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from typing import Any
 
+    from iallocator.aliases import Json
     from iallocator.execution.ground import Places
     from iallocator.execution.jobs import Job
     from iallocator.execution.session import Session
 
-    Json = dict[str, Any]
 
 __all__ = ["Watch"]
 

@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any
 
+    from iallocator.aliases import Json
     from iallocator.execution.jobs import Job
     from iallocator.execution.records import Records
     from iallocator.execution.session import Session
 
-    Json = dict[str, Any]
 
 __all__ = ["Waves", "ready"]
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from iallocator.explain.facts import DECIMALS, Json, Placed, Term
+from iallocator.aliases import Json
+from iallocator.explain.facts import DECIMALS, Placed, Term
 from iallocator.scoring.metrics import STATISTICS
 from iallocator.scoring.state_score import terms_of, terms_with
 

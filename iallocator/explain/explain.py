@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from iallocator.aliases import Json
 from iallocator.engine import decide, read
 from iallocator.explain.explanation import Explanation
-from iallocator.explain.facts import Json
 from iallocator.explain.record.decisions import decisions_of, left_by
 from iallocator.explain.record.narrow import narrow_to_instance, narrow_to_node
 from iallocator.explain.record.recorder import Recorder

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from iallocator.explain.facts import Json, Placed
+from iallocator.aliases import Json
+from iallocator.explain.facts import Placed
 from iallocator.explain.group_report import GroupReport
 from iallocator.explain.rows import node_rows
 

@@ -7,11 +7,11 @@ contributions: lower is better.  Memory and disk are in MiB.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+
+from iallocator.aliases import Json
 
 __all__ = [
     "DECIMALS",
-    "Json",
     "NodeReport",
     "Placed",
     "Refusal",
@@ -21,7 +21,6 @@ __all__ = [
     "Unsurvived",
 ]
 
-Json = dict[str, Any]
 DECIMALS = 10
 """Figures in JSON are rounded to this many decimals."""
 

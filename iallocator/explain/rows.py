@@ -8,7 +8,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from iallocator.explain.facts import Json, NodeReport, Placed, RoleReport, Unsurvived
+    from iallocator.aliases import Json
+    from iallocator.explain.facts import NodeReport, Placed, RoleReport, Unsurvived
     from iallocator.explain.group_report import GroupReport
 
 __all__ = [

@@ -8,13 +8,13 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from iallocator.aliases import Nodes
     from iallocator.explain.facts import Term
     from iallocator.explain.group_report import GroupReport
     from iallocator.model.cluster import Cluster
     from iallocator.ranking.base import NodeRanking
     from iallocator.ranking.pairs import OrderedCandidates
 
-    Nodes = tuple[int, ...]
 
 __all__ = ["between_groups", "note_order", "placed_by"]
 

@@ -7,13 +7,11 @@ from iallocator.ganeti.step_opcodes import opcodes_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
-
+    from iallocator.aliases import Json
     from iallocator.model.cluster import Cluster
     from iallocator.transition.resources import Place
     from iallocator.transition.transition import ScheduledStep, Transition
 
-    Json = dict[str, Any]
 
 __all__ = ["transition_document"]
 

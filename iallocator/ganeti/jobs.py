@@ -7,11 +7,10 @@ from iallocator.ganeti.step_opcodes import opcodes_of
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from typing import Any
 
+    from iallocator.aliases import Json
     from iallocator.transition.transition import ScheduledStep, Transition
 
-    Json = dict[str, Any]
 
 __all__ = ["chains", "jobs_of", "link_jobs"]
 

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from iallocator.aliases import Floats
     from iallocator.model.cluster import Group
     from iallocator.model.instance import Instance
     from iallocator.model.node_view import Quantity
@@ -40,7 +41,6 @@ if TYPE_CHECKING:
         def movers(self, node: int) -> list[list[Instance]]:
             """The instances of `node` that move, in their order; one item of those together."""
 
-    Floats = NDArray[np.float64]
 
 __all__ = ["lost_failures", "suits"]
 

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from typing import Any
 
+    from iallocator.aliases import Nodes
     from iallocator.model.cluster import Group
     from iallocator.model.instance import Instance
     from iallocator.placement.context import Context
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
     from iallocator.scoring import Kernel
     from iallocator.scoring.candidates import Candidates
 
-    Nodes = tuple[int, ...]
     Ranked = Iterator[tuple[float, Nodes]]
 
 __all__ = ["TWINS", "AcrossGroups"]

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
     from typing import Protocol
 
+    from iallocator.aliases import Nodes
     from iallocator.limits.node import Check
     from iallocator.limits.refusal import Refusal
     from iallocator.model.cluster import Group
@@ -50,8 +51,6 @@ if TYPE_CHECKING:
     from iallocator.placement.verdict.what_if import WhatIf
     from iallocator.placement.working import Working
     from iallocator.scoring.candidates import Candidates
-
-    Nodes = tuple[int, ...]
 
     class Shared(Working, Protocol):
         """What all evaluators of a request share, and who hears of what they decide."""

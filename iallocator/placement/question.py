@@ -6,11 +6,11 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from iallocator.aliases import Nodes
     from iallocator.limits.refusal import Refusal
     from iallocator.model.instance import Instance
     from iallocator.placement.motions import Motion
 
-    Nodes = tuple[int, ...]
 
 __all__ = ["Question"]
 

@@ -8,12 +8,12 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from iallocator.aliases import Nodes
     from iallocator.model.cluster import Group
     from iallocator.model.instance import Instance
     from iallocator.placement.working import Working
     from iallocator.scoring.candidates import Candidates
 
-    Nodes = tuple[int, ...]
 
 __all__ = ["rank_moves", "unranked_extra"]
 

@@ -7,6 +7,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from typing import Any
 
+    from iallocator.aliases import Nodes
     from iallocator.model.cluster import Group
     from iallocator.model.instance import Instance
     from iallocator.model.moves import ElementaryMove
@@ -15,7 +16,6 @@ if TYPE_CHECKING:
     from iallocator.reply import GroupSolution
     from iallocator.scoring.candidates import Candidates, Placement
 
-    Nodes = tuple[int, ...]
 
 __all__ = [
     "POLICY_RANK", "RELUCTANCE", "AllocationRequest", "GroupPlacements", "MoveOption", "MoveResult",

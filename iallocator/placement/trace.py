@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any, Protocol
 
+    from iallocator.aliases import Nodes
     from iallocator.limits.node import Check
     from iallocator.limits.refusal import Refusal
     from iallocator.model.cluster import Group
@@ -48,7 +49,6 @@ if TYPE_CHECKING:
     from iallocator.placement.verdict.what_if import WhatIf
     from iallocator.scoring.candidates import Candidates
 
-    Nodes = tuple[int, ...]
     Accepts = Callable[[Instance, Nodes], bool]
 
     class Deciding(Protocol):

@@ -11,15 +11,14 @@ from iallocator.transition.separations import Separations
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
-    from typing import Any
 
+    from iallocator.aliases import Json
     from iallocator.model.cluster import Cluster, Group
     from iallocator.model.instance import Instance
     from iallocator.planners.plan import PlannedMove
     from iallocator.transition.requirements import Demands
     from iallocator.transition.transition import Transition
 
-    Json = dict[str, Any]
 
 __all__ = ["GroupPlan", "GroupPlans", "GroupRow", "PlanResult"]
 

@@ -14,11 +14,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from typing import Any
 
+    from iallocator.aliases import Nodes
     from iallocator.model.instance import Instance
     from iallocator.ranking.base import NodeRanking, Strategy, WorkingSet
     from iallocator.scoring.candidates import Placement
 
-    Nodes = tuple[int, ...]
 
 __all__ = ["OrderedCandidates", "order_candidates"]
 

@@ -12,12 +12,11 @@ from iallocator.render.words import STATISTICS
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
-    from typing import Any
 
+    from iallocator.aliases import Json
     from iallocator.model.instance import Instance
     from iallocator.sources import Source
 
-    Json = dict[str, Any]
 
 __all__ = ["overview", "overview_page"]
 

@@ -11,7 +11,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
     from typing import Any
 
-    Json = dict[str, Any]
+    from iallocator.aliases import Json
+
 
 __all__ = ["plan_lines"]
 

@@ -10,10 +10,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from typing import Protocol
 
+    from iallocator.aliases import Floats
     from iallocator.limits.node import LimitSet
     from iallocator.model.instance import Instance
     from iallocator.model.state import State
-    from iallocator.scoring.arrays import ArrayKernel, Floats
+    from iallocator.scoring.arrays import ArrayKernel
     from iallocator.scoring.candidates import Candidates
     from iallocator.scoring.scalar import ScalarKernel
 

@@ -13,12 +13,12 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from iallocator.aliases import Floats
     from iallocator.limits.node import Check
     from iallocator.model.instance import Instance
     from iallocator.model.node_view import NodeView
     from iallocator.scoring.candidates import Placement
 
-    Floats = NDArray[np.float64]
     Codes = NDArray[np.int8]
 
 __all__ = ["ArrayCandidates", "RefusalCodes"]

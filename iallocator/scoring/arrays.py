@@ -30,15 +30,13 @@ from iallocator.scoring.score_delta import (
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from numpy.typing import NDArray
-
+    from iallocator.aliases import Floats
     from iallocator.limits.node import Check, LimitSet
     from iallocator.model.instance import Instance
     from iallocator.model.node_view import Quantity
     from iallocator.model.state import State
     from iallocator.scoring.score_delta import Change
 
-    Floats = NDArray[np.float64]
 
 __all__ = ["ArrayKernel", "capacity_matrix"]
 

@@ -12,9 +12,8 @@ from iallocator.scoring.score_delta import RESERVING
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
+    from iallocator.aliases import Floats
 
-    Floats = NDArray[np.float64]
 
 __all__ = ["SPREADS", "merged"]
 

@@ -27,14 +27,11 @@ from iallocator.scoring.score_delta import ROUNDING, terms
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
 
-    from numpy.typing import NDArray
-
+    from iallocator.aliases import Floats, Nodes
     from iallocator.limits.node import LimitSet
     from iallocator.model.instance import Instance
     from iallocator.model.state import State
 
-    Floats = NDArray[np.float64]
-    Nodes = tuple[int, ...]
 
 __all__ = ["NOISE", "Standing", "StandingSingles", "pick", "roots"]
 

@@ -18,12 +18,9 @@ from iallocator.scoring.score_delta import LOCATION, terms
 from iallocator.scoring.standing import N1_COUNT, TIE, Standing, pick, roots
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from iallocator.aliases import Floats, Indices, Nodes
     from iallocator.scoring.arrays import ArrayKernel
-    from iallocator.scoring.standing import Floats, Nodes
 
-    Indices = NDArray[np.intp]
 
 __all__ = ["StandingPairs"]
 

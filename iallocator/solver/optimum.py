@@ -21,11 +21,11 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 
+    from iallocator.aliases import Nodes
     from iallocator.model.instance import Instance
     from iallocator.model.state import State
     from iallocator.solver.budget import Budget
 
-    Nodes = tuple[int, ...]
     Places = Callable[[], Iterable[tuple[float, float, Nodes]]]
     Check = Callable[[Mapping[str, Nodes]], bool]
 

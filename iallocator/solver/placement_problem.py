@@ -30,11 +30,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping
     from typing import Any
 
+    from iallocator.aliases import Nodes
     from iallocator.model.cluster import Node
     from iallocator.model.instance import Instance
     from iallocator.model.state import State
 
-    Nodes = tuple[int, ...]
     Row = tuple[Any, ...]
     Room = Callable[[float, Node], float]
 

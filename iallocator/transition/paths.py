@@ -19,11 +19,11 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+    from iallocator.aliases import Nodes
     from iallocator.model.cluster import Cluster
     from iallocator.model.instance import Instance
     from iallocator.model.moves import ElementaryMove
 
-    Nodes = tuple[int, ...]
 
 __all__ = ["NoWayError", "chain", "creation", "detours", "shortest", "stopped_chain", "stopping"]
 

@@ -10,6 +10,7 @@ import pytest
 from .imports import Import, imports, nodes, room_of, sources
 
 MAY_IMPORT = {
+    "aliases": "",  # names of types, which every room may use
     "__init__": "",  # the version
     "compat": "",  # how requests are answered where programs differ, as named facts
     "errors": "",  # everything may fail, nothing is needed for that
@@ -77,7 +78,7 @@ MAY_IMPORT = {
     "process": "cli",  # signals, and the end of a process
     "__main__": "process",  # hands over
 }
-"""Room -> the rooms that it may import, at run time or for types."""
+"""Room -> the rooms that it may import, at run time or for types; and all may import `aliases`."""
 
 MAY_PRINT = {"errors", "files", "process", "cli", "commands", "render"}
 """The rooms that write to stdout or stderr."""
@@ -102,7 +103,7 @@ ONLY_IN = {
 def _within() -> Iterator[tuple[str, str]]:
     """Directions that the table allows at run time."""
     for room, allowed in MAY_IMPORT.items():
-        yield from ((room, other) for other in (room, *allowed.split()))
+        yield from ((room, other) for other in (room, "aliases", *allowed.split()))
 
 
 def test_imports_between_rooms_go_only_where_the_table_allows() -> None:

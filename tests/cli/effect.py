@@ -7,9 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tests.builders import allocate, cluster, instance
-
-Json = dict[str, Any]
+from tests.builders import Json, allocate, cluster, instance
 
 __all__ = ["CROWDED", "TEXT", "Effect", "Json", "batch", "rbd", "stored"]
 

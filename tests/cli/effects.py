@@ -13,10 +13,10 @@ from iallocator.commands import COMMANDS
 from iallocator.commands.shared.common_options import accepted
 from iallocator.commands.shared.execution_options import EXECUTION_OPTIONS
 from iallocator.options.table import COMMON
-from tests.builders import allocate, cluster, instance
+from tests.builders import Json, allocate, cluster, instance
 from tests.live.worlds import rapi_answers
 
-from .effect import CROWDED, TEXT, Effect, Json, batch, rbd, stored
+from .effect import CROWDED, TEXT, Effect, batch, rbd, stored
 from .effects_of_planners import BY_COMMAND
 from .excluded import EXCLUDED
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 
-from tests.builders import allocate, cluster, instance, policy, spec
+from tests.builders import Json, allocate, cluster, instance, policy, spec
 
-from .effect import CROWDED, Effect, Json, rbd, stored
+from .effect import CROWDED, Effect, rbd, stored
 
 __all__ = ["BY_COMMAND"]
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from tests.builders import allocate, cluster, instance
+from tests.builders import Json, allocate, cluster, instance
 
-from .effect import Json, rbd
+from .effect import rbd
 
 __all__ = ["EXCLUDED"]
 

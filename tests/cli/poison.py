@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from tests.builders import Json
+
 __all__ = ["EVIL", "poisoned"]
 
-Json = dict[str, Any]
 
 EVIL = "\x1b[31m\n\x9b2J\u202e\u2028\t<x>&\"'"
 """Appended to everything that is not one of a few words."""

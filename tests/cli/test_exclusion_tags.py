@@ -11,10 +11,9 @@ from iallocator.cli import main
 from iallocator.commands import COMMANDS
 from iallocator.commands.shared.common_options import accepted
 from iallocator.options.table import COMMON
-from tests.builders import as_bytes
+from tests.builders import Json, as_bytes
 from tests.live.worlds import rapi_answers, write_answers
 
-from .effect import Json
 from .excluded import EXCLUDED
 
 Capture = pytest.CaptureFixture[str]

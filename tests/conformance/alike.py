@@ -6,10 +6,10 @@ from random import Random
 from typing import Any
 
 from tests import builders
+from tests.builders import Json
 
 __all__ = ["alike"]
 
-Json = dict[str, Any]
 
 SIZES = ((1024, 1, 10240), (2048, 2, 20480), (4096, 1, 5000), (3000, 3, 7777))
 """Memory and disk in MiB, and virtual cpus between them."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from .oracle import Answer, Verdict
+from tests.builders import Json
 
-Json = dict[str, Any]
+from .oracle import Answer, Verdict
 
 # hail keeps running sums: on a nearly uniform cluster a rounding error of 1e-16 in a variance
 # is one of 1e-8 in the deviation, and several statistics add up.

@@ -7,7 +7,8 @@ varied enough to reach every reason of refusal.
 from __future__ import annotations
 
 from random import Random
-from typing import Any
+
+from tests.builders import Json
 
 from .alike import alike
 from .instances import populate, settle
@@ -17,7 +18,6 @@ from .requests import BUILDERS
 
 __all__ = ["ALIKE", "EXHAUSTED", "KINDS", "document"]
 
-Json = dict[str, Any]
 
 SUFFIX = "-exhausted"
 EXHAUSTED = tuple(kind + SUFFIX for kind in ("relocate", "node-evacuate", "change-group"))

@@ -6,9 +6,7 @@ say nothing.
 
 from __future__ import annotations
 
-from typing import Any
-
-Json = dict[str, Any]
+from tests.builders import Json
 
 STATIC_KVM_MEMORY = 4096
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from random import Random
-from typing import Any
+
+from tests.builders import Json
 
 from .nodes import NETWORKS, PLACES
 from .profiles import Profile
 
-Json = dict[str, Any]
 Residents = tuple[list[Json], list[Json]]
 
 SERVICES = ("service:dns", "service:mail", "customer:x", "customer:y")

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from random import Random
-from typing import Any
+
+from tests.builders import Json
 
 from .profiles import EVERY, Profile
-
-Json = dict[str, Any]
 
 NETWORKS = ("net-blue", "net-green", "net-red")
 PLACES = ("rack:a", "rack:b", "rack:c", "power:1", "power:2")

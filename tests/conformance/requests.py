@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 from random import Random
-from typing import Any
+
+from tests.builders import Json
 
 from .instances import break_down, description
 from .profiles import DRBD, EVERY, LOCAL, SHARED, Profile
-
-Json = dict[str, Any]
 
 MOVABLE = DRBD + SHARED
 

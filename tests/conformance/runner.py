@@ -9,13 +9,13 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+
+from tests.builders import Json
 
 from . import compare, fairness
 from .documents import document
 from .oracle import Answer, hail, read
 
-Json = dict[str, Any]
 COMPAT = "--compat=hail"
 NO_CAPACITY_CHECKS = "--no-capacity-checks"
 IGNORE_SOFT_ERRORS = "--ignore-soft-errors"

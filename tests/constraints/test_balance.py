@@ -5,15 +5,13 @@ from __future__ import annotations
 import json
 import random
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from iallocator.cli import main
 from tests import builders
+from tests.builders import Json
 from tests.constraints.worlds import broken_musts, held_after_units, random_document
-
-Json = dict[str, Any]
 
 
 def _plan(

@@ -6,18 +6,17 @@ import itertools
 import json
 import random
 from collections.abc import Iterator, Mapping
-from typing import Any
 
 import pytest
 
 from iallocator.cli import answer
 from tests import builders
+from tests.builders import Json
 from tests.constraints.worlds import broken_musts, random_tags
 from tests.seeds import seeds
 
 pytest.importorskip("highspy")
 
-Json = dict[str, Any]
 Homes = dict[str, str]
 
 CASES = len(seeds(60, 520))

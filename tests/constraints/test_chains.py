@@ -10,8 +10,7 @@ import pytest
 
 from iallocator.cli import answer, main
 from tests import builders
-
-Json = dict[str, Any]
+from tests.builders import Json
 
 AFTER_WEB = "starts after web (tag iallocator:order:after:web)"
 AFTER_DB = "starts after db (tag iallocator:order:after:db)"

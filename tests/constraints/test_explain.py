@@ -5,14 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from iallocator.cli import main
 from tests import builders
+from tests.builders import Json
 
-Json = dict[str, Any]
 Explain = Callable[[Json], Json]
 
 MUST = "must be apart from db1 (tag iallocator:separate:must:db)"

@@ -9,8 +9,7 @@ import pytest
 
 from iallocator.cli import answer
 from tests import builders
-
-Json = dict[str, Any]
+from tests.builders import Json
 
 STRATEGIES = (
     "score", "lost-allocations", "affinity", "pacemaker-default", "pacemaker-utilization",

@@ -23,9 +23,9 @@ from iallocator.model.state import State
 from iallocator.planners.balance.scan.constraints.affinity import BondCosts, MoveBonds
 from iallocator.planners.balance.scan.node_table import NodeTable
 from tests import builders
+from tests.builders import Json
 from tests.constraints.worlds import load
 
-Json = dict[str, Any]
 Pair = tuple[Member, Member, str]
 
 DOMAINS = ("", "", ":rack", ":row", ":nobody", ":nowhere")

@@ -10,8 +10,7 @@ import pytest
 
 from iallocator.cli import answer, main
 from tests import builders
-
-Json = dict[str, Any]
+from tests.builders import Json
 
 
 def _shared(node: str, *tags: str, memory: int = 2048, **members: Any) -> Json:

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import json
-from typing import Any
 
 from iallocator.cli import answer
 from tests import builders
-
-Json = dict[str, Any]
+from tests.builders import Json
 
 
 def _batch(document: Json, *wanted: tuple[str, int, list[str]]) -> Json:

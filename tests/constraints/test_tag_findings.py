@@ -10,9 +10,8 @@ import pytest
 
 from iallocator.cli import answer, main
 from tests import builders
+from tests.builders import Json
 from tests.schemas import conforms
-
-Json = dict[str, Any]
 
 
 def _world(

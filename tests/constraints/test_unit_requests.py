@@ -9,8 +9,7 @@ import pytest
 
 from iallocator.cli import answer
 from tests import builders
-
-Json = dict[str, Any]
+from tests.builders import Json
 
 PAIR = ["iallocator:colocate:must:web"]
 BOND = "must be together with b (tag iallocator:colocate:must:web)"

@@ -11,10 +11,10 @@ import pytest
 
 from iallocator.cli import main
 from tests import builders
+from tests.builders import Json
 from tests.constraints.worlds import broken_musts, held_after_units, random_document
 from tests.schemas import conforms
 
-Json = dict[str, Any]
 Output = pytest.CaptureFixture[str]
 
 PAIR = ["iallocator:colocate:must:web"]

@@ -11,8 +11,7 @@ import pytest
 from iallocator.cli import answer
 from iallocator.commands import run_command
 from tests import builders
-
-Json = dict[str, Any]
+from tests.builders import Json
 
 PACEMAKER = tuple(f"pacemaker-{kind}" for kind in ("default", "utilization", "balanced", "minimal"))
 STRATEGIES = ("score", "lost-allocations", "affinity", *PACEMAKER)

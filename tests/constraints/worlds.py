@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator, Mapping
-from typing import Any
 
 from iallocator.model.cluster import Cluster
 from iallocator.wire.document import read_cluster
 from iallocator.wire.reading import Reading
 from tests import builders
-
-Json = dict[str, Any]
+from tests.builders import Json
 
 __all__ = ["broken_musts", "held_after_units", "load", "musts", "random_document", "random_tags"]
 

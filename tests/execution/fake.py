@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from random import Random
-from typing import Any
 
 from iallocator.execution.ground import Places, refusals
 from iallocator.execution.jobs import Job
 from iallocator.execution.queues.marks import marks_in
 from iallocator.execution.queues.queue import LOST, JobStatus, UnknownOutcomeError
-
-Json = dict[str, Any]
+from tests.builders import Json
 
 __all__ = ["FakeCluster", "FakeGround", "FakeQueue", "Killed"]
 

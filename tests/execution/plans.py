@@ -8,8 +8,7 @@ from typing import Any
 
 from iallocator.execution.ground import Places
 from iallocator.ganeti.jobs import chains
-
-Json = dict[str, Any]
+from tests.builders import Json
 
 __all__ = ["NODES", "random_plan", "transition_of"]
 

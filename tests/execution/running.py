@@ -8,10 +8,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from tests.builders import Json
 from tests.live.fakes import fake_luxi
 from tests.live.worlds import instance, luxi_answer, node, rapi_answers
-
-Json = dict[str, Any]
 
 __all__ = ["Running", "running", "shared_cluster"]
 

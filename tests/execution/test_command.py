@@ -13,13 +13,12 @@ import pytest
 from iallocator.cli import main
 from iallocator.commands.shared.execution_options import EXECUTION_OPTIONS
 from iallocator.execution.lock import ClusterLock
-from tests.builders import as_bytes, cluster
+from tests.builders import Json, as_bytes, cluster
 from tests.schemas import conforms
 
 from .running import CLOSED, Running, running, shared_cluster
 
 Capture = pytest.CaptureFixture[str]
-Json = dict[str, Any]
 
 
 @pytest.fixture(autouse=True)

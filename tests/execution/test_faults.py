@@ -20,11 +20,10 @@ from iallocator.execution.records import DONE, FAILED, PENDING, REFUSED, Records
 from iallocator.execution.report import execution_document
 from iallocator.execution.runner import carry_out
 from iallocator.execution.session import Session
+from tests.builders import Json
 
 from .fake import FakeCluster, FakeGround, FakeQueue, Killed
 from .plans import NODES, random_plan
-
-Json = dict[str, Any]
 
 CASES = 250
 

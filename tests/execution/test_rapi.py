@@ -10,11 +10,10 @@ import pytest
 
 from iallocator.cli import main
 from iallocator.execution.queues.rapi import RapiJobs, call_of
+from tests.builders import Json
 from tests.live.fakes import Raw, fake_rapi
 
 from .running import Running, shared_cluster
-
-Json = dict[str, Any]
 
 REASON = {"reason": [["iallocator", "why (run/1/1)", 7]]}
 

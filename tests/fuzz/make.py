@@ -6,8 +6,8 @@ import json
 from functools import cache
 from pathlib import Path
 from random import Random
-from typing import Any
 
+from tests.builders import Json
 from tests.conformance.documents import KINDS, document
 
 from .case import Case
@@ -16,7 +16,6 @@ from .values import odd_text
 
 __all__ = ["make"]
 
-Json = dict[str, Any]
 
 FIXTURES = Path(__file__).parents[2] / "fixtures"
 

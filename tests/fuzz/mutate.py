@@ -6,11 +6,11 @@ import json
 from random import Random
 from typing import Any
 
+from tests.builders import Json
+
 from .values import literal, nasty, odd_text, our_tag
 
 __all__ = ["damage", "damage_bytes", "damage_text", "raw_of"]
-
-Json = dict[str, Any]
 
 
 def raw_of(document: Json) -> bytes:

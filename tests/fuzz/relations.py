@@ -13,11 +13,12 @@ from random import Random
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from tests.builders import Json
+
 from .case import Case, Outcome, run
 
 __all__ = ["broken_relations"]
 
-Json = dict[str, Any]
 
 ROOT = Path(__file__).parents[2]
 

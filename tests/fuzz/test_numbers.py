@@ -22,7 +22,6 @@ from .grammar import sources
 from .grammar.world import world
 from .oracles import complaints
 
-Json = dict[str, Any]
 Files = dict[str, bytes]
 Source = tuple[list[str], Files]
 

@@ -5,16 +5,14 @@ from __future__ import annotations
 import json
 import subprocess
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from iallocator.cli import answer
+from tests.builders import Json
 from tests.conformance.documents import KINDS, document
 from tests.patience import PATIENCE
 from tests.seeds import seeds
-
-Json = dict[str, Any]
 
 VALIDATOR = Path(__file__).parents[1] / "e2e" / "validate.py"
 INTERPRETER = Path("/usr/bin/python3")

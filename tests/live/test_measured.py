@@ -13,8 +13,9 @@ import pytest
 
 from iallocator.cli import main
 from iallocator.live import mond
+from tests.builders import Json
 
-from .worlds import Json, rapi_answers, write_answers
+from .worlds import rapi_answers, write_answers
 
 Capture = pytest.CaptureFixture[str]
 

@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 
 from iallocator.cli import main
+from tests.builders import Json
 
 from .fakes import fake_luxi
-from .worlds import Json, luxi_answer, rapi_answers, write_answers
+from .worlds import luxi_answer, rapi_answers, write_answers
 
 Capture = pytest.CaptureFixture[str]
 Change = Callable[[Json], object]

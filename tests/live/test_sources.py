@@ -11,9 +11,10 @@ from typing import Any
 import pytest
 
 from iallocator.cli import main
+from tests.builders import Json
 
 from .fakes import Raw, fake_luxi, fake_rapi
-from .worlds import Json, luxi_answer, node, rapi_answers, write_answers
+from .worlds import luxi_answer, node, rapi_answers, write_answers
 
 Capture = pytest.CaptureFixture[str]
 

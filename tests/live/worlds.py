@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-Json = dict[str, Any]
+from tests.builders import Json
 
 __all__ = ["Json", "luxi_answer", "rapi_answers", "write_answers"]
 

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from random import Random
-from typing import Any
 
+from tests.builders import Json
 from tests.conformance.documents import KINDS, document
-
-Json = dict[str, Any]
 
 __all__ = ["tagged"]
 

@@ -5,16 +5,13 @@ from __future__ import annotations
 import json
 import tempfile
 from pathlib import Path
-from typing import Any
 
-from tests.builders import as_bytes
+from tests.builders import Json, as_bytes
 from tests.command import run
 from tests.live.worlds import write_answers
 
 from .running import answers_of
 from .worlds import Scene
-
-Json = dict[str, Any]
 
 __all__ = ["ask", "captured", "configured", "snapshot"]
 

@@ -10,12 +10,11 @@ from __future__ import annotations
 import copy
 from collections.abc import Collection, Iterator, Mapping
 from itertools import combinations
-from typing import Any
 
+from tests.builders import Json
 from tests.property.limits import admits, broken_hard
 from tests.property.plain import Plain
 
-Json = dict[str, Any]
 Homes = Mapping[str, list[str]]
 """Instance -> nodes, primary first; [] for one that is nowhere."""
 

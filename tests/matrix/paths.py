@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
+
+from tests.builders import Json
 
 from . import doors, planners, requests, rescues, running, shown
 from .worlds import MIRROR, PAIR, PLAIN, SHARED, Scene
-
-Json = dict[str, Any]
 
 __all__ = ["PATHS", "STRATEGIES", "Path"]
 

@@ -7,10 +7,10 @@ import io
 import json
 import tempfile
 from collections.abc import Callable
-from typing import Any
 
 from iallocator.cli import main
 from tests import builders
+from tests.builders import Json
 
 from .requests import between_world, moving_world, new_world
 from .worlds import (
@@ -26,8 +26,6 @@ from .worlds import (
     newcomer,
     world,
 )
-
-Json = dict[str, Any]
 
 Build = Callable[[str, bool], Scene]
 

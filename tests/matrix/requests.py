@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 from iallocator.cli import answer
+from tests.builders import Json
 
 from .worlds import (
     BEST,
@@ -20,8 +21,6 @@ from .worlds import (
     resident,
     world,
 )
-
-Json = dict[str, Any]
 
 
 def new_world(kind: str, split: bool) -> Scene:

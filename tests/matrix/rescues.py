@@ -5,15 +5,12 @@ from __future__ import annotations
 import json
 import tempfile
 from pathlib import Path
-from typing import Any
 
-from tests.builders import as_bytes
+from tests.builders import Json, as_bytes
 from tests.command import run
 
 from .requests import moving_world
 from .worlds import BEST, HELD, KEEPER, NEXT, SOURCE, SPARE, Scene, newcomer, world
-
-Json = dict[str, Any]
 
 __all__ = [
     "ask_failures", "ask_forecast", "ask_make_room", "failures", "forecast",

@@ -7,16 +7,14 @@ import json
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 from unittest import mock
 
+from tests.builders import Json
 from tests.command import run
 from tests.execution.running import running
 from tests.live import worlds as live
 
 from .worlds import Scene
-
-Json = dict[str, Any]
 
 __all__ = ["answers_of", "ask_executed", "read_executed"]
 

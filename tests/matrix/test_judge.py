@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from typing import Any
 
 import pytest
 
@@ -14,8 +13,6 @@ from tests.seeds import seeds
 from .documents import tagged
 from .judge import judged
 from .planners import run
-
-Json = dict[str, Any]
 
 REQUESTS = {
     "score": (),

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
+
+from tests.builders import Json
 
 from .features import FAILS_OVER, FEATURES, HERE, STAYS, WAITS, Feature
 from .judge import judged
@@ -13,8 +13,6 @@ from .planners import RefusedError, read_moves
 from .reasons import RULES, reason, table
 from .running import read_executed
 from .worlds import BEST, NEXT, PAIR, SOURCE, Scene
-
-Json = dict[str, Any]
 
 PAIRS = [(feature, path) for feature in FEATURES for path in PATHS]
 

@@ -16,8 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tests import builders
-
-Json = dict[str, Any]
+from tests.builders import Json
 
 SHARED, PLAIN, MIRROR, PAIR = "shared", "plain", "mirror", "pair"
 """Kinds of a subject: on shared storage; with disks on its one node; mirrored, its secondary

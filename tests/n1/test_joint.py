@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from itertools import combinations
 from random import Random
-from typing import Any
 
 import pytest
 
@@ -17,9 +16,7 @@ from iallocator.n1.rules import Rules
 from iallocator.planners.check.joint_failures import examine_failures
 from iallocator.wire.document import read_cluster
 from iallocator.wire.reading import Reading
-from tests.builders import cluster, instance
-
-Json = dict[str, Any]
+from tests.builders import Json, cluster, instance
 
 MIXED = ("drbd", "rbd", "plain")
 

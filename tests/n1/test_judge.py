@@ -8,6 +8,7 @@ from random import Random
 
 import pytest
 
+from iallocator.aliases import Nodes
 from iallocator.model.instance import Instance
 from tests.builders import Json, allocate, cluster, instance
 from tests.conformance.documents import document
@@ -16,8 +17,6 @@ from tests.seeds import seeds
 from .tight import Case, context_of, survives, tight
 
 MODES = ("strict", "no-new")
-
-Nodes = tuple[int, ...]
 
 
 def candidates(case: Case, subject: Instance, most: int) -> Iterator[Nodes]:

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from iallocator.model.state import State
 from iallocator.n1.rules import Rules
 from iallocator.n1.simulation import Simulation
 from iallocator.scoring import Kernels
 from iallocator.wire.document import read_cluster
 from iallocator.wire.reading import Reading
-
-Json = dict[str, Any]
+from tests.builders import Json
 
 __all__ = ["unsurvivable", "unsurvivable_in"]
 

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from iallocator.cli import main
+from tests.builders import Json
 from tests.conformance.documents import document
 from tests.conformance.fairness import incomparable
 from tests.seeds import seeds
@@ -38,8 +39,6 @@ OPTIONS = (
     ("--max-length=2",),
     ("--min-score=2",),
 )
-
-Json = dict[str, Any]
 
 
 def _peer_files(pattern: str) -> list[Path]:

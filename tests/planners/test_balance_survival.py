@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from pathlib import Path
 from random import Random
-from typing import Any
 
 import pytest
 
@@ -14,12 +13,11 @@ from iallocator.model.state import State
 from iallocator.planners.survival import FailureGuard, Survival, doomed
 from iallocator.wire.document import read_cluster
 from iallocator.wire.reading import Reading
-from tests.builders import cluster, instance
+from tests.builders import Json, cluster, instance
 from tests.seeds import seeds
 
 from .failures import unsurvivable, unsurvivable_in
 
-Json = dict[str, Any]
 Capture = pytest.CaptureFixture[str]
 
 SEEDS = seeds(10, 26, 34)

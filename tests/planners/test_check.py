@@ -6,7 +6,6 @@ import json
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 from unittest.mock import Mock
 
 import pytest
@@ -15,9 +14,9 @@ from iallocator.cli import main
 from iallocator.deadline import TimeIsUp
 from iallocator.planners.check.findings import KINDS
 from tests import builders
+from tests.builders import Json
 from tests.schemas import conforms
 
-Json = dict[str, Any]
 Output = pytest.CaptureFixture[str]
 
 HEAD = "default|uuid-default|preferred||\nrack|uuid-rack|preferred||\n"

@@ -12,10 +12,9 @@ from typing import Any
 import pytest
 
 from iallocator.cli import answer, main
-from tests.builders import allocate, as_bytes, cluster, instance
+from tests.builders import Json, allocate, as_bytes, cluster, instance
 from tests.schemas import conforms
 
-Json = dict[str, Any]
 Output = pytest.CaptureFixture[str]
 
 

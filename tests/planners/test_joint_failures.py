@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from iallocator.cli import main
-from tests.builders import as_bytes, cluster, instance
+from tests.builders import Json, as_bytes, cluster, instance
 from tests.schemas import conforms
 
-Json = dict[str, Any]
 Output = pytest.CaptureFixture[str]
 ASKED = ("--no-simulation", "--failures=2", "--racks")
 

@@ -9,9 +9,7 @@ from typing import Any
 import pytest
 
 from iallocator.cli import answer, main
-from tests.builders import as_bytes, cluster, instance
-
-Json = dict[str, Any]
+from tests.builders import Json, as_bytes, cluster, instance
 
 OFFLINE = {"offline": True}
 REFUSED = "Its disks cannot be copied: its primary node1 is offline"

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from iallocator.cli import main
-from tests.builders import as_bytes, cluster, instance
+from tests.builders import Json, as_bytes, cluster, instance
 from tests.matrix.documents import tagged
 from tests.matrix.judge import judged
 
 Capture = pytest.CaptureFixture[str]
-Json = dict[str, Any]
 
 
 def _planned(document: Json, folder: Path, capsys: Capture, *options: str) -> tuple[int, Json]:

@@ -6,16 +6,14 @@ import json
 from collections.abc import Iterable
 from pathlib import Path
 from random import Random
-from typing import Any
 
 import pytest
 
 from iallocator.cli import main
-from tests.builders import as_bytes
+from tests.builders import Json, as_bytes
 from tests.matrix.documents import tagged
 
 Capture = pytest.CaptureFixture[str]
-Json = dict[str, Any]
 
 OPTIONS = (
     (), ("--full-evacuation",), ("--n1=off",), ("--ignore-non-redundant",),

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -15,14 +14,13 @@ from iallocator.model.cluster import Cluster, Group, Node
 from iallocator.transition.paths import chain, stopping
 from iallocator.transition.resources import Place
 from iallocator.transition.step import FENCE, POWER_OFF, TAG, Step
+from tests.builders import Json
 from tests.conformance.documents import document
 from tests.model.make import instance, policy
 
 from .hsqueeze import standby_cluster, text_cluster
 from .intergroup.test_commands import uneven
 from .intergroup.worlds import random_super_cluster
-
-Json = dict[str, Any]
 
 PLANNERS = {
     "balance": ("--all-groups",),

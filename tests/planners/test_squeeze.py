@@ -14,12 +14,11 @@ from iallocator.planners.plan import Plan
 from iallocator.planners.squeeze.headroom import Headroom
 from iallocator.sources.text import read_text
 from iallocator.wire.reading import Reading
-from tests.builders import cluster, instance
+from tests.builders import Json, cluster, instance
 from tests.schemas import conforms
 
 from .hsqueeze import standby_cluster, text_cluster
 
-Json = dict[str, Any]
 Capture = pytest.CaptureFixture[str]
 
 MASTER = ("--master", "node1")

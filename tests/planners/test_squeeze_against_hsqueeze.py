@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from iallocator.cli import main
+from tests.builders import Json
 from tests.seeds import seeds
 
 from .hsqueeze import hsqueeze, installed, standby_cluster, text_cluster
@@ -23,8 +23,6 @@ FREELY = ("--n1=off", "--ignore-soft-errors")
 """As hsqueeze: it knows no global N+1, and takes nodes to be powered down for dead ones."""
 
 LEVELS = ("--minimal-resources=0.5", "--target-resources=1")
-
-Json = dict[str, Any]
 
 
 def ours(path: Path, capsys: pytest.CaptureFixture[str], *options: str) -> Json:

@@ -6,16 +6,15 @@ import itertools
 import json
 import random
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from iallocator.cli import main
 from tests import builders
+from tests.builders import Json
 
 pytest.importorskip("highspy")
 
-Json = dict[str, Any]
 
 OPTIONS = ("--json", "--verify-plan", "--n1=off", "--target-resources=1",
            "--minimal-resources=0.5")  # fmt: skip

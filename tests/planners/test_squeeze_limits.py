@@ -5,19 +5,17 @@ from __future__ import annotations
 import json
 from pathlib import Path
 from random import Random
-from typing import Any
 
 import pytest
 
 from iallocator.cli import main
-from tests.builders import cluster, instance
+from tests.builders import Json, cluster, instance
 from tests.property.limits import broken_soft
 from tests.property.plain import Plain
 from tests.seeds import seeds
 
 from .failures import unsurvivable
 
-Json = dict[str, Any]
 Capture = pytest.CaptureFixture[str]
 
 OPTIONS = ("--json", "--verify-plan", "--master=node1", "--target-resources=0.1",

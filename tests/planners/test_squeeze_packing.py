@@ -20,8 +20,7 @@ from iallocator.planners.squeeze.headroom import Headroom
 from iallocator.planners.squeeze.packing import Rooms
 from iallocator.wire.document import read_cluster
 from iallocator.wire.reading import Reading
-
-Json = dict[str, Any]
+from tests.builders import Json
 
 
 def _squeeze(shape: Shape, folder: Path, capsys: pytest.CaptureFixture[str], *options: str) -> Json:

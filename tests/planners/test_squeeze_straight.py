@@ -6,7 +6,6 @@ import json
 import random
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -21,9 +20,7 @@ from iallocator.planners.plan import PlannedMove, replay
 from iallocator.planners.squeeze.straight import straightened
 from iallocator.wire.document import read_cluster
 from iallocator.wire.reading import Reading
-
-Json = dict[str, Any]
-Nodes = tuple[int, ...]
+from tests.builders import Json
 
 
 def _cluster(template: str, seed: int, fullness: float = 0.3) -> Cluster:

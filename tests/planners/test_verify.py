@@ -21,8 +21,8 @@ from iallocator.transition.resources import room
 from iallocator.wire.document import read_cluster
 from iallocator.wire.reading import Reading
 from tests import builders
+from tests.builders import Json
 
-Json = dict[str, Any]
 Move = tuple[str, str]
 """An instance, and its elementary moves: ``f r:node3``, ``fa:node2``."""
 

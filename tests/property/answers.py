@@ -13,9 +13,8 @@ from iallocator.model.instance import Instance
 from iallocator.options.settings import Settings
 from iallocator.placement.context import Context
 from iallocator.requests import Allocate, MultiAllocate, Request
+from tests.builders import Json
 from tests.conformance.documents import document
-
-Json = dict[str, Any]
 
 __all__ = [
     "MOVES", "answered", "asked", "context_for", "newcomers", "response_to", "seeded", "shuffled",

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+
+from tests.builders import Json
 
 from .plain import Plain, Resident
-
-Json = dict[str, Any]
 
 __all__ = ["admits", "broken_hard", "broken_soft"]
 

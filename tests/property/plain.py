@@ -9,9 +9,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from statistics import pstdev
-from typing import Any
 
-Json = dict[str, Any]
+from tests.builders import Json
 
 __all__ = ["Plain", "Resident"]
 

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import pytest
 
-from tests.builders import cluster, instance
+from tests.builders import Json, cluster, instance
 from tests.conformance.documents import KINDS
 from tests.seeds import seeds
 
@@ -15,8 +14,6 @@ from .answers import MOVES, answered, asked, response_to, seeded
 from .limits import admits, broken_hard, broken_soft
 from .plain import Plain
 from .walk import Placement, follow
-
-Json = dict[str, Any]
 
 SEEDS = seeds(16, 160)
 OPTIONS: tuple[tuple[str, ...], ...] = ((), ("--n1=off", "--top=3", "--inter-group=yes"))

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
-from tests.builders import cluster, instance
+from tests.builders import Json, cluster, instance
 from tests.conformance.documents import KINDS
 from tests.seeds import seeds
 
 from .answers import answered, response_to, seeded
 from .plain import Plain
 from .walk import follow
-
-Json = dict[str, Any]
 
 SEEDS = seeds(16, 160)
 OPTIONS: tuple[tuple[str, ...], ...] = ((), ("--n1=off", "--top=3", "--inter-group=yes"))

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple
+
+from tests.builders import Json
 
 from .plain import Plain
-
-Json = dict[str, Any]
 
 __all__ = ["Placement", "follow", "placements"]
 

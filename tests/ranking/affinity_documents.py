@@ -7,13 +7,10 @@ the keys, and the overhead if that is large.
 from __future__ import annotations
 
 from random import Random
-from typing import Any
 
-from tests.builders import allocate, cluster, instance
+from tests.builders import Json, allocate, cluster, instance
 
 from .plain_affinity import LEVELS, Options
-
-Json = dict[str, Any]
 
 __all__ = ["KINDS", "keyed_document", "keyed_options", "possible", "tightened"]
 

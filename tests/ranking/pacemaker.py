@@ -11,14 +11,11 @@ import subprocess
 import tempfile
 from pathlib import Path
 from random import Random
-from typing import Any
 from xml.etree import ElementTree
 from xml.sax.saxutils import quoteattr
 
-from tests.builders import cluster, instance, node
+from tests.builders import Json, cluster, instance, node
 from tests.patience import PATIENCE
-
-Json = dict[str, Any]
 
 TOOL = shutil.which("crm_simulate")
 KINDS = ("default", "utilization", "balanced", "minimal")

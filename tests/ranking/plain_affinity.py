@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from fractions import Fraction
-from typing import Any
 
-Json = dict[str, Any]
+from tests.builders import Json
+
 Key = tuple[str, str, str, Fraction, Fraction]
 """Level, class, name, value, weight."""
 

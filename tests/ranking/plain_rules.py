@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import Any
 
-Json = dict[str, Any]
+from tests.builders import Json
 
 PREFIX = "iallocator:"
 

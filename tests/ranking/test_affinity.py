@@ -14,11 +14,9 @@ import pytest
 from iallocator.cli import answer
 from iallocator.errors import RequestError, UsageError
 from tests.architecture.test_startup import SLOW, loaded
-from tests.builders import allocate, as_bytes, cluster, instance
+from tests.builders import Json, allocate, as_bytes, cluster, instance
 
 from .plain_affinity import LEVELS
-
-Json = dict[str, Any]
 
 
 def ask(document: Json, *words: str) -> Json:

@@ -5,16 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from random import Random
-from typing import Any
 
 import pytest
 
 from iallocator.cli import answer
+from tests.builders import Json
 
 from .affinity_documents import KINDS, keyed_document, keyed_options, possible, tightened
 from .plain_affinity import Options, World
-
-Json = dict[str, Any]
 
 SEEDS = 60
 """Documents per request type and half of the test."""

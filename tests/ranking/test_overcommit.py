@@ -9,9 +9,7 @@ import pytest
 
 from iallocator.cli import answer
 from iallocator.commands import run_command
-from tests.builders import allocate, as_bytes, cluster, instance
-
-Json = dict[str, Any]
+from tests.builders import Json, allocate, as_bytes, cluster, instance
 
 GIB = 1024
 

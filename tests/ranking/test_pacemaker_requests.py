@@ -9,12 +9,10 @@ from typing import Any
 import pytest
 
 from iallocator.cli import answer
-from tests.builders import allocate, as_bytes, cluster, instance
+from tests.builders import Json, allocate, as_bytes, cluster, instance
 
 from .pacemaker import KINDS
 from .plain_rules import best_node
-
-Json = dict[str, Any]
 
 SEEDS = range(12)
 every_kind = pytest.mark.parametrize("kind", KINDS)

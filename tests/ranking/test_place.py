@@ -16,11 +16,9 @@ from iallocator.model.node_view import NodeView, capacities
 from iallocator.model.state import State
 from iallocator.wire.document import read_cluster
 from iallocator.wire.reading import Reading
-from tests.builders import allocate, as_bytes, cluster, instance
+from tests.builders import Json, allocate, as_bytes, cluster, instance
 
 from .pacemaker import KINDS
-
-Json = dict[str, Any]
 
 
 @pytest.fixture

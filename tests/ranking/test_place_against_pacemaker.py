@@ -9,16 +9,15 @@ from __future__ import annotations
 import json
 from collections import Counter
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from iallocator.commands import run_command
+from tests.builders import Json
 from tests.seeds import seeds
 
 from .pacemaker import KINDS, TOOL, document, problem, scheduled
 
-Json = dict[str, Any]
 Free = dict[str, Counter[str]]
 
 INFINITY = 1_000_000

@@ -11,11 +11,9 @@ from typing import Any
 import pytest
 
 from iallocator.commands import run_command
-from tests.builders import allocate, as_bytes, cluster, instance
+from tests.builders import Json, allocate, as_bytes, cluster, instance
 
 from .pacemaker import KINDS, document
-
-Json = dict[str, Any]
 
 
 @pytest.fixture

@@ -11,11 +11,10 @@ from typing import Any
 import pytest
 
 from iallocator.commands import run_command
-from tests.builders import as_bytes, cluster, instance
+from tests.builders import Json, as_bytes, cluster, instance
 
 pytest.importorskip("highspy")
 
-Json = dict[str, Any]
 
 SEEDS = (5, 6, 49, 220)
 """Worlds in which rules alone leave somebody out, though there is room for all."""

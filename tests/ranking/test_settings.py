@@ -16,11 +16,9 @@ from iallocator.errors import RequestError, UsageError
 from iallocator.ranking import STRATEGIES
 from iallocator.requests import SETTINGS
 from iallocator.wire.settings import READERS
-from tests.builders import allocate, as_bytes, cluster, instance
+from tests.builders import Json, allocate, as_bytes, cluster, instance
 
 from .side_by_side import table
-
-Json = dict[str, Any]
 
 
 def document(**tags: str) -> Json:

@@ -7,7 +7,6 @@ import json
 import re
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -17,9 +16,7 @@ from iallocator.explain.explain import explain
 from iallocator.options.parser import parse
 from iallocator.options.settings import Settings
 from iallocator.ranking import STRATEGIES
-from tests.builders import allocate, as_bytes, cluster, instance
-
-Json = dict[str, Any]
+from tests.builders import Json, allocate, as_bytes, cluster, instance
 
 every_strategy = pytest.mark.parametrize("strategy", STRATEGIES)
 

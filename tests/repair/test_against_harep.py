@@ -9,18 +9,17 @@ from collections.abc import Iterator
 from pathlib import Path
 from random import Random
 from shutil import which
-from typing import Any
 
 import pytest
 
 from iallocator.cli import main
 from iallocator.tags.autorepair import PREFIX, TYPES
+from tests.builders import Json
 from tests.execution.running import Running
 from tests.live.fakes import fake_luxi
 from tests.live.worlds import instance, node, rapi_answers
 
 Capture = pytest.CaptureFixture[str]
-Json = dict[str, Any]
 
 pytestmark = pytest.mark.skipif(which("harep") is None, reason="harep is not installed")
 

@@ -10,7 +10,7 @@ import pytest
 
 from iallocator.cli import main
 from iallocator.tags.autorepair import PREFIX
-from tests.builders import as_bytes, cluster, instance
+from tests.builders import Json, as_bytes, cluster, instance
 from tests.execution.running import Running, running
 from tests.execution.test_rapi import RapiDoor
 from tests.live.fakes import fake_rapi
@@ -20,7 +20,6 @@ from tests.live.worlds import rapi_answers
 from tests.schemas import conforms
 
 Capture = pytest.CaptureFixture[str]
-Json = dict[str, Any]
 
 
 @pytest.fixture(autouse=True)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 from iallocator.cli import answer
 from iallocator.engine import read
@@ -16,8 +15,8 @@ from iallocator.options.settings import Settings
 from iallocator.requests import Allocate
 from iallocator.scoring.metrics import STATISTICS
 from iallocator.scoring.scalar import ScalarKernel
+from tests.builders import Json
 
-Json = dict[str, Any]
 Terms = list[float]
 
 ALL = "--top=1000"

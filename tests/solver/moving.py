@@ -6,7 +6,6 @@ import itertools
 import json
 import random
 from collections.abc import Sequence
-from typing import Any
 
 from iallocator import engine
 from iallocator.handlers.change_group import _task as change_task
@@ -17,10 +16,10 @@ from iallocator.placement.context import Context
 from iallocator.placement.several.move_task import MoveTask
 from iallocator.requests import ChangeGroup, NodeEvacuate
 from tests import builders
+from tests.builders import Json
 
 __all__ = ["Counts", "Everything", "Json", "counts_of", "evacuation", "group_change"]
 
-Json = dict[str, Any]
 Counts = tuple[int, ...]
 
 FREE = (1025, 2049, 3073, 4097)

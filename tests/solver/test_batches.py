@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import json
 import random
-from typing import Any
 
 import pytest
 
@@ -18,11 +17,11 @@ from iallocator.placement.context import Context
 from iallocator.placement.several.joint import offer_exactly
 from iallocator.requests import MultiAllocate
 from tests import builders
+from tests.builders import Json
 from tests.seeds import seeds
 
 pytest.importorskip("highspy")
 
-Json = dict[str, Any]
 
 FREE = (2049, 3073, 4097, 5121)
 SIZES = (1024, 2048, 3072)

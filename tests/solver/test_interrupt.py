@@ -14,10 +14,10 @@ import pytest
 from iallocator.cli import answer, main
 from iallocator.solver import highs, refine
 from tests import builders
+from tests.builders import Json
 
 pytest.importorskip("highspy")
 
-Json = dict[str, Any]
 
 INTERRUPTED = 130
 

@@ -7,7 +7,6 @@ import json
 import random
 import re
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 import pytest
 
@@ -22,11 +21,11 @@ from iallocator.placement.several.joint import broken_rules
 from iallocator.requests import MultiAllocate
 from iallocator.solver import budget
 from tests import builders
+from tests.builders import Json
 from tests.seeds import seeds
 
 pytest.importorskip("highspy")
 
-Json = dict[str, Any]
 Counts = tuple[int, ...]
 
 FREE = (2049, 3073, 4097, 5121)

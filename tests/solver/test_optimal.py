@@ -6,7 +6,6 @@ import itertools
 import json
 import random
 import re
-from typing import Any
 
 import pytest
 
@@ -18,9 +17,8 @@ from iallocator.placement.context import Context
 from iallocator.placement.several.joint import broken_rules
 from iallocator.requests import MultiAllocate
 from tests import builders
+from tests.builders import Json
 from tests.seeds import seeds
-
-Json = dict[str, Any]
 
 TOLD = re.compile(r"optimal: score ([\d.]+), proved lowest; greedy ([\d.]+), gap ([\d.]+)")
 

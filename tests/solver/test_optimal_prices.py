@@ -7,7 +7,6 @@ import json
 import random
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import pytest
 
@@ -20,8 +19,7 @@ from iallocator.placement.context import Context
 from iallocator.placement.several.joint import broken_rules
 from iallocator.requests import MultiAllocate
 from tests import builders
-
-Json = dict[str, Any]
+from tests.builders import Json
 
 OPTIMAL = re.compile(
     r"optimal: score ([\d.]+)(?: \+ price ([\d.]+))?, proved lowest; "

@@ -14,10 +14,10 @@ import pytest
 
 from iallocator.cli import answer
 from tests import builders
+from tests.builders import Json
 
 pytest.importorskip("highspy")
 
-Json = dict[str, Any]
 
 SIZES = {"medium": 2048, "small": 1024, "large": 3072}
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import subprocess
 from pathlib import Path
-from typing import Any
 
 from iallocator.compat import behaviour_of
 from iallocator.model.cluster import Cluster
@@ -18,8 +17,6 @@ from iallocator.wire.document import read_cluster
 from iallocator.wire.reading import Reading
 from tests.conformance.documents import document
 from tests.patience import PATIENCE
-
-Json = dict[str, Any]
 
 READING = Reading(static_kvm_memory=0)
 LIKE_HAIL = Reading(behaviour_of("hail"), static_kvm_memory=0)

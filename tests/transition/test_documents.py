@@ -6,7 +6,6 @@ import json
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 from xml.etree import ElementTree as ET
 
 import pytest
@@ -19,12 +18,11 @@ from iallocator.transition.resources import room
 from iallocator.transition.verify import check
 from iallocator.wire.document import read_cluster
 from iallocator.wire.reading import Reading
-from tests.builders import as_bytes, cluster, instance
+from tests.builders import Json, as_bytes, cluster, instance
 from tests.conformance.documents import document
 from tests.schemas import conforms, validator
 from tests.seeds import seeds
 
-Json = dict[str, Any]
 MOVES = ("node-evacuate", "change-group")
 SEEDS = seeds(8, 25)
 

@@ -8,6 +8,7 @@ from random import Random
 
 import pytest
 
+from iallocator.aliases import Nodes
 from iallocator.model.state import State
 from iallocator.transition.assemble import plan_transition, transition_of_moves
 from iallocator.transition.paths import shortest
@@ -17,7 +18,7 @@ from iallocator.transition.separations import Separations
 from iallocator.transition.transition import Transition
 from tests.seeds import seeds
 
-from .worlds import Nodes, machine, make_cluster
+from .worlds import machine, make_cluster
 
 Where = Mapping[str, Nodes]
 

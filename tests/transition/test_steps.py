@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
+from iallocator.aliases import Nodes
 from iallocator.ganeti.document import transition_document
 from iallocator.ganeti.step_opcodes import opcodes_of
 from iallocator.model.cluster import Cluster
@@ -16,7 +17,7 @@ from iallocator.transition.requirements import MUST, SHOULD, Demands
 from iallocator.transition.transition import Transition
 from iallocator.transition.verify import check
 
-from .worlds import Nodes, machine, make_cluster
+from .worlds import machine, make_cluster
 
 Line = tuple[str, str, list[int]]
 

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from random import Random
 
+from iallocator.aliases import Nodes
 from iallocator.model.cluster import Cluster, Group, Node
 from iallocator.model.instance import Instance
 from iallocator.model.state import State
 from iallocator.transition.resources import Place, footprint, room
 from tests.model.make import instance, policy
-
-Nodes = tuple[int, ...]
 
 __all__ = ["World", "machine", "make_cluster", "world"]
 

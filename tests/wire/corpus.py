@@ -10,10 +10,9 @@ from random import Random
 from typing import Any
 from zlib import crc32
 
-from tests.builders import allocate, cluster, group, instance, policy, spec
+from tests.builders import Json, allocate, cluster, group, instance, policy, spec
 from tests.seeds import THOROUGH
 
-Json = dict[str, Any]
 Path = tuple[str | int, ...]
 Damage = Callable[[Json], None]
 

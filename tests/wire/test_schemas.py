@@ -19,12 +19,13 @@ from iallocator.cli import answer
 from iallocator.wire.validation.schema_errors import request_validator
 from iallocator.wire.validation.schemas import directory
 from iallocator.wire.validation.validate import problems
+from tests.builders import Json
 from tests.conformance.documents import KINDS as GENERATED
 from tests.conformance.documents import document
 from tests.schemas import SCHEMAS, validator
 from tests.seeds import seeds
 
-from .corpus import BASES, KINDS, Json, as_raw, base, combined, paths
+from .corpus import BASES, KINDS, as_raw, base, combined, paths
 
 WRITTEN = {"capacity", "constraints", "plan", "repair", "response", "show"}
 """What the program writes; the others are of what it reads."""

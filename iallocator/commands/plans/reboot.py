@@ -16,15 +16,14 @@ from iallocator.options.values import name_list
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
-    from typing import Any
 
+    from iallocator.aliases import Json
     from iallocator.deadline import Alarm
     from iallocator.options import settings as options
     from iallocator.planners.reboot.options import RebootOptions
     from iallocator.planners.result import PlanResult
     from iallocator.sources import Source
 
-    Json = dict[str, Any]
 
 __all__ = ["OPTIONS", "USAGE", "Settings", "run"]
 

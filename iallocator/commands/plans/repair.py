@@ -31,8 +31,8 @@ from iallocator.options.values import amount
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
-    from typing import Any
 
+    from iallocator.aliases import Json
     from iallocator.execution.queues.queue import JobQueue
     from iallocator.execution.records import Records
     from iallocator.execution.repairs import RepairJobs
@@ -41,7 +41,6 @@ if TYPE_CHECKING:
     from iallocator.planners.repair.round import RepairRound
     from iallocator.render.page.view import PageView
 
-    Json = dict[str, Any]
 
 __all__ = ["OPTIONS", "USAGE", "Settings", "run"]
 

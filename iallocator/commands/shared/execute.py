@@ -29,15 +29,14 @@ from iallocator.wire.write import on_one_line
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import Any
 
+    from iallocator.aliases import Json
     from iallocator.commands.shared.execution_options import ExecutionSettings
     from iallocator.execution.ground import Places
     from iallocator.execution.jobs import Job
     from iallocator.execution.queues.queue import JobQueue
     from iallocator.model.cluster import Cluster
 
-    Json = dict[str, Any]
     Load = Callable[[], Cluster]
 
     Follower = Callable[[Records], None]

@@ -9,8 +9,9 @@ from iallocator.options.table import Option
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
-    from typing import Any, Protocol
+    from typing import Protocol
 
+    from iallocator.aliases import Json
     from iallocator.model.state import State
     from iallocator.options.settings import Settings
     from iallocator.render.page.view import PageView
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
         json: bool
         commands: str | None
 
-    Json = dict[str, Any]
 
 __all__ = [
     "COMMANDS_OPTION", "GRAPH_OPTION", "HTML_OPTION", "INTERRUPTED", "JSON_OPTION",

@@ -26,12 +26,11 @@ from iallocator.requests import EVAC_MODES
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from typing import Any
 
+    from iallocator.aliases import Json
     from iallocator.model.cluster import Cluster
     from iallocator.sources import Source
 
-    Json = dict[str, Any]
 
 __all__ = ["KINDS", "OPTIONS", "Settings", "request_in_words", "request_of", "words_of"]
 

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
     from typing import Any
 
+    from iallocator.aliases import Json
     from iallocator.compat import Behaviour
     from iallocator.model.cluster import Cluster
     from iallocator.planners.plan_limits import PlanLimits
@@ -50,7 +51,6 @@ if TYPE_CHECKING:
     from iallocator.sources import Source
     from iallocator.transition.transition import Transition
 
-    Json = dict[str, Any]
     Load = Callable[[], Cluster]
 
 __all__ = ["OPTIONS", "Planner", "Settings", "run_planner"]

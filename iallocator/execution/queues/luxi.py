@@ -12,10 +12,10 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import Any
 
+    from iallocator.aliases import Json
     from iallocator.execution.queues.queue import JobStatus
     from iallocator.live.luxi import LuxiClient
 
-    Json = dict[str, Any]
 
 __all__ = ["LuxiJobs"]
 

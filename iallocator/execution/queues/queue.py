@@ -8,9 +8,9 @@ from typing import Protocol
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from typing import Any
 
-    Json = dict[str, Any]
+    from iallocator.aliases import Json
+
 
 __all__ = [
     "CANCELED", "ENDED", "ERROR", "LOST", "RUNNING", "SUCCESS", "WAITING", "JobQueue", "JobStatus",

@@ -16,9 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import Any
 
+    from iallocator.aliases import Json
     from iallocator.live.rapi import RapiClient
-
-    Json = dict[str, Any]
 
     Call = tuple[str, str, Json | None, Json]
     """Method, path, body, query."""

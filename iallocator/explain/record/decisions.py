@@ -33,7 +33,7 @@ from iallocator.requests import (
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from iallocator.explain.facts import Json
+    from iallocator.aliases import Json
     from iallocator.explain.record.recorder import Asked, Recorder
     from iallocator.requests import ChangeGroup, Request
 

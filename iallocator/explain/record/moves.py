@@ -28,7 +28,7 @@ from iallocator.requests import ChangeGroup, MultiEvacuate, NodeEvacuate, Reloca
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from iallocator.explain.facts import Json
+    from iallocator.aliases import Json
     from iallocator.explain.record.recorder import Asked, Recorder
     from iallocator.model.instance import Instance
     from iallocator.placement.results import MoveResult

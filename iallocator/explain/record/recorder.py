@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Sequence
     from typing import Any
 
+    from iallocator.aliases import Nodes
     from iallocator.limits.refusal import Refusal
     from iallocator.model.cluster import Group
     from iallocator.model.instance import Instance
@@ -41,7 +42,6 @@ if TYPE_CHECKING:
     from iallocator.ranking.pairs import OrderedCandidates
     from iallocator.scoring.candidates import Candidates
 
-    Nodes = tuple[int, ...]
 
 __all__ = ["Asked", "Choice", "Recorder"]
 

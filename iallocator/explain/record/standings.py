@@ -9,11 +9,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable
     from typing import Any
 
+    from iallocator.aliases import Nodes
     from iallocator.model.cluster import Cluster
     from iallocator.ranking.pairs import OrderedCandidates
     from iallocator.scoring.candidates import Candidates, Placement
 
-    Nodes = tuple[int, ...]
 
 __all__ = ["standings"]
 

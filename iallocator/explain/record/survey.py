@@ -10,6 +10,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Collection
 
+    from iallocator.aliases import Nodes
     from iallocator.explain.facts import NodeReport
     from iallocator.explain.group_report import GroupReport
     from iallocator.model.instance import Instance
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
     from iallocator.placement.question import Question
     from iallocator.placement.trace import Deciding
 
-    Nodes = tuple[int, ...]
 
 __all__ = ["LEFT", "Survey"]
 

@@ -21,11 +21,10 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from iallocator.aliases import Floats, Indices
     from iallocator.n1.counting.bearing import Outcome
     from iallocator.n1.counting.queues import Leaving, Vector
 
-    Floats = NDArray[np.float64]
-    Indices = NDArray[np.intp]
 
 __all__ = ["Batch", "Ground", "slots_for"]
 

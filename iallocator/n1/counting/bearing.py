@@ -15,11 +15,8 @@ from iallocator.scoring.metrics import STATISTICS
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
+    from iallocator.aliases import Floats, Indices, Truths
 
-    Floats = NDArray[np.float64]
-    Indices = NDArray[np.intp]
-    Truths = NDArray[np.bool_]
 
 __all__ = ["Bearing", "Outcome"]
 

@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from iallocator.aliases import Floats
     from iallocator.model.instance import Instance
     from iallocator.n1.counting.batch import Ground
     from iallocator.n1.counting.bearing import Outcome
     from iallocator.n1.counting.queues import Leaving
 
-    Floats = NDArray[np.float64]
 
 __all__ = ["Descent"]
 

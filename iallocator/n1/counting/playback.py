@@ -22,14 +22,12 @@ from iallocator.scoring.score_delta import NO_CENTRES, counting, values
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
-
+    from iallocator.aliases import Floats
     from iallocator.model.instance import Instance
     from iallocator.model.state import State
     from iallocator.n1.counting.bearing import Outcome
     from iallocator.n1.counting.queues import Leaving
 
-    Floats = NDArray[np.float64]
     Coming = tuple[Instance, Sequence[int]]
     """The nodes to which equal instances come one after the other, and one of these."""
 

@@ -17,6 +17,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from iallocator.aliases import Nodes
     from iallocator.model.instance import Instance
     from iallocator.model.state import State
     from iallocator.n1.loss.part import Loss, Part
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
     from iallocator.n1.simulation import Simulation
     from iallocator.scoring import Kernels
 
-    Nodes = tuple[int, ...]
 
 __all__ = ["NoWorse"]
 

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from typing import Any
 
+    from iallocator.aliases import Nodes
     from iallocator.limits.refusal import Refusal
     from iallocator.model.cluster import Cluster
     from iallocator.model.instance import Instance
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
     from iallocator.placement.results import AllocationRequest, RankedGroups
     from iallocator.placement.trace import Deciding
 
-    Nodes = tuple[int, ...]
 
 __all__ = ["miss_of_mirror", "miss_of_move", "miss_of_new"]
 

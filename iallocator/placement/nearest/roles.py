@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from iallocator.placement.trace import Deciding
     from iallocator.placement.verdict.what_if import WhatIf
 
-    Nodes = tuple[int, ...]
 
 __all__ = ["RolesTested", "first_of", "roles_of"]
 

@@ -12,6 +12,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
+    from iallocator.aliases import Nodes
     from iallocator.limits.node import Check
     from iallocator.model.cluster import Cluster
     from iallocator.model.instance import Instance
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
     from iallocator.placement.nearest.roles import RolesTested
     from iallocator.placement.verdict.what_if import WhatIf
 
-    Nodes = tuple[int, ...]
     Shown = Callable[[str], str]
     """A name of a node or an instance as people are to see it."""
 

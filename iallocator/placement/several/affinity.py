@@ -9,13 +9,13 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
     from typing import Any
 
+    from iallocator.aliases import Nodes
     from iallocator.constraints.domains import Domains
     from iallocator.model.constraints.rule import Rule
     from iallocator.model.instance import Instance
     from iallocator.placement.context import Context
     from iallocator.solver.problem import Problem
 
-    Nodes = tuple[int, ...]
     Row = tuple[Any, ...]
 
 __all__ = ["BondRows"]

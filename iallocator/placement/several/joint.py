@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
     from typing import Any
 
+    from iallocator.aliases import Nodes
     from iallocator.model.cluster import Group
     from iallocator.model.instance import Instance
     from iallocator.placement.context import Context
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
     from iallocator.solver.budget import Budget
     from iallocator.solver.problem import Problem
 
-    Nodes = tuple[int, ...]
 
 __all__ = [
     "broken_rules",

@@ -12,9 +12,10 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from iallocator.aliases import Nodes
     from iallocator.model.instance import Instance
     from iallocator.placement.context import Context
-    from iallocator.placement.several.move_task import Made, MoveTask, Nodes
+    from iallocator.placement.several.move_task import Made, MoveTask
 
 
 __all__ = ["move_all"]

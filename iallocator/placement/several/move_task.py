@@ -6,10 +6,10 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+    from iallocator.aliases import Nodes
     from iallocator.model.instance import Instance
     from iallocator.placement.results import MoveResult
 
-    Nodes = tuple[int, ...]
     Made = list[tuple[Instance, MoveResult]]
     """What came of several, in the order in which they were made."""
 

@@ -25,10 +25,11 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
 
+    from iallocator.aliases import Nodes
     from iallocator.model.instance import Instance
     from iallocator.placement.context import Context
     from iallocator.placement.results import MoveResult
-    from iallocator.placement.several.move_task import Made, MoveTask, Nodes
+    from iallocator.placement.several.move_task import Made, MoveTask
     from iallocator.solver.problem import Problem
 
     Places = list[tuple[float, Nodes]]

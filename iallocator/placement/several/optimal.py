@@ -19,11 +19,12 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+    from iallocator.aliases import Nodes
     from iallocator.model.cluster import Group
     from iallocator.model.instance import Instance
     from iallocator.placement.context import Context
     from iallocator.placement.results import AllocationRequest
-    from iallocator.placement.several.move_task import Made, MoveTask, Nodes
+    from iallocator.placement.several.move_task import Made, MoveTask
     from iallocator.solver.budget import Budget
     from iallocator.solver.optimum import Check, Places
 

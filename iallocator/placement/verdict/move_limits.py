@@ -18,6 +18,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from iallocator.aliases import Nodes
     from iallocator.limits.node import Check
     from iallocator.model.instance import Instance
     from iallocator.model.state import State
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
     from iallocator.placement.verdict.known_answers import Ask
     from iallocator.scoring.scalar import Failing
 
-    Nodes = tuple[int, ...]
     Fixed = Sequence[tuple[float, ...]]
 
 __all__ = ["MoveLimits"]

@@ -9,12 +9,12 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from iallocator.aliases import Nodes
     from iallocator.model.instance import Instance
     from iallocator.model.state import State
     from iallocator.n1.rules import Rules
     from iallocator.scoring import Kernels
 
-    Nodes = tuple[int, ...]
 
 __all__ = ["n1_refusal"]
 

@@ -13,13 +13,13 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from iallocator.aliases import Nodes
     from iallocator.model.cluster import Group
     from iallocator.model.instance import Instance
     from iallocator.n1.rules import Rules
     from iallocator.placement.motions import Motions
     from iallocator.placement.working import Working
 
-    Nodes = tuple[int, ...]
 
 __all__ = ["Verdicts"]
 

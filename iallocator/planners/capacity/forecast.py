@@ -25,13 +25,13 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+    from iallocator.aliases import Nodes
     from iallocator.deadline import Alarm
     from iallocator.model.cluster import Cluster
     from iallocator.model.instance import Instance
     from iallocator.options.settings import Settings
     from iallocator.placement.results import RankedGroups
 
-    Nodes = tuple[int, ...]
     Past = tuple[Allocate, Settings]
     """A request for a new instance, and the settings that it is answered by."""
 

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
-
+    from iallocator.aliases import Json
     from iallocator.model.cluster import Cluster
     from iallocator.planners.capacity.capacity import CapacityReport, Run
     from iallocator.planners.capacity.instance_size import Size
     from iallocator.planners.capacity.usage import Figures, Totals
 
-    Json = dict[str, Any]
 
 __all__ = ["end_of", "study_document", "tiers"]
 

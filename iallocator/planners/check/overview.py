@@ -8,12 +8,10 @@ from iallocator.scoring.state_score import score_of, terms_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
-
+    from iallocator.aliases import Json
     from iallocator.model.cluster import Group
     from iallocator.model.state import State
 
-    Json = dict[str, Any]
 
 __all__ = ["group_overviews", "score_terms", "total_score"]
 

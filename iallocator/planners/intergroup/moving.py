@@ -18,13 +18,13 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from iallocator.aliases import Nodes
     from iallocator.model.cluster import Group, Node
     from iallocator.model.instance import Instance
     from iallocator.n1.check import N1Check
     from iallocator.placement.evaluator import Evaluator
     from iallocator.planners.intergroup.context import Working
 
-    Nodes = tuple[int, ...]
 
 __all__ = ["Mover", "planned"]
 

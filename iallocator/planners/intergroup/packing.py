@@ -18,6 +18,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+    from iallocator.aliases import Nodes
     from iallocator.model.cluster import Group
     from iallocator.model.instance import Instance
     from iallocator.model.state import State
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
     from iallocator.planners.intergroup.moving import Mover
     from iallocator.planners.intergroup.packing_rooms import Rooms
 
-    Nodes = tuple[int, ...]
     Targets = Callable[[Instance], Sequence[Group]]
     Made = list[tuple[Instance, Nodes, MoveOption]]
     """Who, from where, and how."""

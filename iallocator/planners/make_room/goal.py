@@ -12,12 +12,12 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import Any
 
+    from iallocator.aliases import Nodes
     from iallocator.model.instance import Instance
     from iallocator.placement.context import Context
     from iallocator.reply import Reply
     from iallocator.requests import Request
 
-    Nodes = tuple[int, ...]
 
 __all__ = ["Goal", "satisfied"]
 

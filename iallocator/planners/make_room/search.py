@@ -21,13 +21,13 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from iallocator.aliases import Nodes
     from iallocator.model.instance import Instance
     from iallocator.model.moves import ElementaryMove
     from iallocator.placement.context import Context
     from iallocator.planners.make_room.goal import Goal
     from iallocator.planners.make_room.moves import Part
 
-    Nodes = tuple[int, ...]
     Way = tuple[Instance, Nodes, Sequence[ElementaryMove], Nodes]
     Stands = Callable[[Sequence[PlannedMove]], bool]
 

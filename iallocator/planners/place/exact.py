@@ -23,13 +23,13 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
     from typing import Any
 
+    from iallocator.aliases import Nodes
     from iallocator.model.instance import Instance
     from iallocator.planners.place.planned_place import PlannedPlace
     from iallocator.planners.place.scheduler import SchedulingPass
     from iallocator.solver.budget import Budget
     from iallocator.solver.problem import Problem
 
-    Nodes = tuple[int, ...]
     Row = tuple[Any, ...]
 
 __all__ = ["place_exactly"]

@@ -17,8 +17,8 @@ from iallocator.transition.assemble import plan_transition
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
-    from typing import Any
 
+    from iallocator.aliases import Json
     from iallocator.model.cluster import Cluster
     from iallocator.model.instance import Instance
     from iallocator.options.settings import Settings
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from iallocator.transition.requirements import Demands
     from iallocator.transition.transition import Transition
 
-    Json = dict[str, Any]
 
 __all__ = ["PlaceResult", "in_document_order", "place_anew"]
 

@@ -28,13 +28,13 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Sequence
 
+    from iallocator.aliases import Nodes
     from iallocator.model.instance import Instance
     from iallocator.model.moves import ElementaryMove
     from iallocator.placement.results import MoveResult
     from iallocator.planners.reboot.context import RebootContext
     from iallocator.planners.reboot.options import RebootOptions
 
-    Nodes = tuple[int, ...]
 
 __all__ = ["Absence"]
 

@@ -14,15 +14,14 @@ from iallocator.transition.rounds import Round, transition_of_rounds
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
-    from typing import Any
 
+    from iallocator.aliases import Json
     from iallocator.planners.plan import PlannedMove
     from iallocator.planners.reboot.away import Away
     from iallocator.planners.reboot.context import RebootContext
     from iallocator.transition.rounds import Move
     from iallocator.transition.transition import Transition
 
-    Json = dict[str, Any]
 
 __all__ = ["RebootGroup", "RebootResult"]
 

@@ -23,8 +23,8 @@ from iallocator.transition.step import RECREATE_DISKS
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from typing import Any
 
+    from iallocator.aliases import Json
     from iallocator.deadline import Alarm
     from iallocator.model.cluster import Cluster
     from iallocator.model.instance import Instance
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from iallocator.options.settings import Settings
     from iallocator.placement.results import MoveResult
 
-    Json = dict[str, Any]
 
 KINDS = {
     "OP_INSTANCE_FAILOVER": step.FAILOVER,

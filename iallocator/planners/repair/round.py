@@ -32,15 +32,14 @@ from iallocator.tags.foreign import misspelt_repairs
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
-    from typing import Any, Protocol
+    from typing import Protocol
 
+    from iallocator.aliases import Json
     from iallocator.model.cluster import Cluster
     from iallocator.model.instance import Instance
     from iallocator.options.settings import Settings
     from iallocator.planners.repair.repair import Repair
     from iallocator.tags.autorepair import Permission, RepairState
-
-    Json = dict[str, Any]
 
     class Jobs(Protocol):
         """The job queue of the running cluster."""

@@ -19,13 +19,13 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
+    from iallocator.aliases import Nodes
     from iallocator.model.instance import Instance
     from iallocator.model.state import State
     from iallocator.planners.balance.move_kinds import MoveKind
     from iallocator.planners.balance.problem import BalanceProblem
     from iallocator.planners.squeeze.headroom import Headroom
 
-    Nodes = tuple[int, ...]
     Place = tuple[MoveKind, int, Nodes]
     """A move, its target, and the nodes after it."""
 

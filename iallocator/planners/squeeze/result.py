@@ -15,14 +15,13 @@ from iallocator.transition.resources import room
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
-    from typing import Any
 
+    from iallocator.aliases import Json
     from iallocator.model.cluster import Cluster
     from iallocator.planners.squeeze.headroom import Headroom
     from iallocator.planners.squeeze.node_selection import Search
     from iallocator.transition.transition import Transition
 
-    Json = dict[str, Any]
 
 __all__ = ["SqueezePlan", "SqueezeResult"]
 

@@ -15,13 +15,13 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from iallocator.aliases import Nodes
     from iallocator.model.instance import Instance
     from iallocator.model.state import State
     from iallocator.planners.balance.move_kinds import MoveKind, MoveRules
     from iallocator.planners.balance.problem import BalanceProblem
 
     Fixed = Sequence[tuple[float, ...]]
-    Nodes = tuple[int, ...]
     Moves = list[PlannedMove]
 
 __all__ = ["rescore", "straightened"]

@@ -16,13 +16,12 @@ from iallocator.render.states.listing import common_domain
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from typing import Any
 
+    from iallocator.aliases import Json
     from iallocator.planners.capacity.capacity import CapacityReport
     from iallocator.render.page.standing import Judging
     from iallocator.render.page.view import Row
 
-    Json = dict[str, Any]
 
 __all__ = ["capacity_view"]
 

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from typing import Any
 
+    from iallocator.aliases import Json
     from iallocator.model.instance import Instance
     from iallocator.model.state import State
     from iallocator.planners.check.joint_failures import FailuresFound
@@ -38,7 +39,6 @@ if TYPE_CHECKING:
     from iallocator.render.checkup import Checkup
     from iallocator.render.page.standing import Judging, Standing
 
-    Json = dict[str, Any]
 
 __all__ = ["check_page", "report_page"]
 

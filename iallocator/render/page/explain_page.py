@@ -23,12 +23,11 @@ from iallocator.render.words import STATISTICS
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
-    from typing import Any
 
+    from iallocator.aliases import Json
     from iallocator.explain.explanation import Explanation
     from iallocator.model.state import State
 
-    Json = dict[str, Any]
 
 __all__ = ["explanation_view"]
 

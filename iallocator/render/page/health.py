@@ -10,12 +10,11 @@ from iallocator.render.words import STATISTICS
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from typing import Any
 
+    from iallocator.aliases import Json
     from iallocator.planners.check.failures import NodeFailure
     from iallocator.planners.check.findings import GroupHealth
 
-    Json = dict[str, Any]
 
 __all__ = ["failure_grid", "finding_grid", "group_grid", "statistic_grid"]
 

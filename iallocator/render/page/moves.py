@@ -18,9 +18,9 @@ from iallocator.render.page.view import (
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
-    from typing import Any
 
-    Json = dict[str, Any]
+    from iallocator.aliases import Json
+
 
 __all__ = ["Reasons", "by_instance", "by_node", "gain_words", "how"]
 

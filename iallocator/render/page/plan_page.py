@@ -21,15 +21,14 @@ from iallocator.render.words import GAINS
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from typing import Any
 
+    from iallocator.aliases import Json
     from iallocator.model.cluster import Cluster
     from iallocator.planners.check.findings import GroupHealth
     from iallocator.planners.result import PlanResult
     from iallocator.render.page.standing import Judging, Standing
     from iallocator.render.page.view import Grid
 
-    Json = dict[str, Any]
 
 __all__ = ["plan_page"]
 

@@ -18,13 +18,12 @@ from iallocator.render.transition.svg import drawing
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
-    from typing import Any
 
+    from iallocator.aliases import Json
     from iallocator.planners.repair.round import RepairRound
     from iallocator.render.page.standing import Judging, Standing
     from iallocator.render.page.view import Row
 
-    Json = dict[str, Any]
 
 __all__ = ["repair_page"]
 

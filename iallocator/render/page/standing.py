@@ -20,15 +20,14 @@ from iallocator.render.states.listing import common_domain
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
-    from typing import Any
 
+    from iallocator.aliases import Json
     from iallocator.constraints.relations import Relations
     from iallocator.model.cluster import Cluster
     from iallocator.model.state import State
     from iallocator.planners.check.failures import NodeFailure
     from iallocator.planners.check.findings import GroupHealth
 
-    Json = dict[str, Any]
 
 __all__ = ["Judging", "Standing", "health_sections", "short_names", "standing", "survival_tile"]
 

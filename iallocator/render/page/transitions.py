@@ -11,9 +11,9 @@ from iallocator.render.transition.dot import subject, waves, way
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from typing import Any
 
-    Json = dict[str, Any]
+    from iallocator.aliases import Json
+
 
 ARROW = "\N{RIGHTWARDS ARROW}"
 

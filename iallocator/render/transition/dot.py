@@ -7,9 +7,9 @@ from iallocator.errors import shown
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from typing import Any
 
-    Json = dict[str, Any]
+    from iallocator.aliases import Json
+
 
 __all__ = ["dot", "label", "subject", "waves", "way"]
 

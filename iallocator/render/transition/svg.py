@@ -10,9 +10,9 @@ from iallocator.render.transition.dot import label, subject, waves, way
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
-    from typing import Any
 
-    Json = dict[str, Any]
+    from iallocator.aliases import Json
+
 
 __all__ = ["drawing", "svg"]
 

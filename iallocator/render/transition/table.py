@@ -7,11 +7,9 @@ from iallocator.render.transition.dot import subject, way
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
-
+    from iallocator.aliases import Json
     from iallocator.render.table import Page
 
-    Json = dict[str, Any]
 
 __all__ = ["tell_transition"]
 

@@ -11,11 +11,9 @@ from iallocator.scoring.metrics import STATISTICS
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from numpy.typing import NDArray
-
+    from iallocator.aliases import Floats
     from iallocator.scoring.rounding.placed import Sums, Values
 
-    Floats = NDArray[np.float64]
 
 __all__ = ["all_added_up"]
 

@@ -8,11 +8,11 @@ from iallocator.scoring.score_delta import after_primary, after_secondary
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from iallocator.aliases import Nodes
     from iallocator.model.cluster import Node
     from iallocator.model.instance import Instance
     from iallocator.model.state import State
 
-    Nodes = tuple[int, ...]
     Values = tuple[float, ...]
     """A number per statistic, in their order."""
 

@@ -17,9 +17,10 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from iallocator.aliases import Nodes
     from iallocator.model.instance import Instance
     from iallocator.model.state import State
-    from iallocator.scoring.rounding.placed import Nodes, Sums, Values
+    from iallocator.scoring.rounding.placed import Sums, Values
 
 __all__ = ["RunningSums"]
 

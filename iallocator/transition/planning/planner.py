@@ -18,6 +18,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+    from iallocator.aliases import Nodes
     from iallocator.model.instance import Instance
     from iallocator.model.moves import ElementaryMove
     from iallocator.model.state import State
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
     from iallocator.transition.requirements import Demands
     from iallocator.transition.step import Step
 
-    Nodes = tuple[int, ...]
     Orders = Sequence[tuple[str, str, str]]
 
 __all__ = ["TransitionPlanner"]

@@ -6,11 +6,12 @@ import json
 from random import Random
 from typing import Any
 
+from tests.builders import Json
+
 from .tagging import mangled, tag
 
 __all__ = ["AGAIN", "RAW", "broken"]
 
-Json = dict[str, Any]
 
 RAW, AGAIN = "\x01", "\x02"
 """In a string: what follows is to be written as it is; in a key: the same key once more."""

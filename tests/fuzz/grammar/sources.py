@@ -10,12 +10,13 @@ from typing import Any
 
 from iallocator.commands import COMMANDS
 from iallocator.sources.live.luxi import FIELDS as FIELDS_OF
+from tests.builders import Json
 
 from ..case import LUXI
 from .breaking import broken
 from .encoding import damaged, packed, written
 from .wording import table, value_of
-from .world import Json, world
+from .world import world
 
 __all__ = [
     "beside", "captured", "configuration", "document", "live", "simulated", "text", "through_luxi",

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from random import Random
-from typing import Any
+
+from tests.builders import Json
 
 __all__ = ["decorate", "mangled", "tag"]
 
-Json = dict[str, Any]
 
 PREFIX = "iallocator:"
 

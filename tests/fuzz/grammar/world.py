@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from random import Random
-from typing import Any
+
+from tests.builders import Json
 
 from .tagging import decorate
 
 __all__ = ["FEATURES", "Json", "world"]
 
-Json = dict[str, Any]
 
 FEATURES = (
     "exclusive", "networks", "pools", "tags", "htools", "states", "forthcoming", "tight", "keys",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tests import builders
+from tests.builders import Json
 from tests.matrix.worlds import (
     BEST,
     HELD,
@@ -19,7 +20,7 @@ from tests.matrix.worlds import (
 )
 
 from .shared import only_best_can_rescue
-from .table import FAILS_OVER, HERE, Json, feature
+from .table import FAILS_OVER, HERE, feature
 
 
 @feature("N+1 no-new")

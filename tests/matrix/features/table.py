@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
 
+from tests.builders import Json
 from tests.matrix.worlds import (
     MIRROR,
     NEXT,
@@ -43,7 +43,6 @@ EVERY = (SHARED, PLAIN, MIRROR, PAIR)
 PRIMARIES = (SHARED, PLAIN, PAIR)
 ON_DISK = (PLAIN, MIRROR, PAIR)
 
-Json = dict[str, Any]
 Build = Callable[[Scene], Iterator[None]]
 
 

@@ -7,9 +7,9 @@ from statistics import pstdev
 
 import pytest
 
-from tests.builders import cluster, instance
+from tests.builders import Json, cluster, instance
 
-from .worlds import Capture, Json, by_group, on_shared, plan_of
+from .worlds import Capture, by_group, on_shared, plan_of
 
 
 def crowd(*counts: int, per: int = 2, **members: str) -> Json:

@@ -9,9 +9,9 @@ import pytest
 
 from iallocator.cli import main
 from iallocator.planners.intergroup.moving import Mover
-from tests.builders import cluster
+from tests.builders import Json, cluster
 
-from .worlds import Capture, Json, by_group, on_shared
+from .worlds import Capture, by_group, on_shared
 
 COMMANDS = ("redistribute", "compress", "balance-groups")
 

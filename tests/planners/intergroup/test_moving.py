@@ -17,10 +17,10 @@ from iallocator.planners.intergroup.partitions import Peers
 from iallocator.scoring.arrays import ArrayKernel, capacity_matrix
 from iallocator.wire.document import read_cluster
 from iallocator.wire.reading import Reading
-from tests.builders import cluster
+from tests.builders import Json, cluster
 from tests.seeds import seeds
 
-from .worlds import Capture, Json, on_shared, plan_of, random_super_cluster
+from .worlds import Capture, on_shared, plan_of, random_super_cluster
 
 
 def mover_on(document: Json, arrays: bool = False) -> Mover:

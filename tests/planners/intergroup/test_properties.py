@@ -15,9 +15,10 @@ from iallocator.planners.intergroup.load_score import Loads
 from iallocator.planners.intergroup.moving import Mover
 from iallocator.wire.document import read_cluster
 from iallocator.wire.reading import Reading
+from tests.builders import Json
 from tests.seeds import seeds
 
-from .worlds import Capture, Json, by_group, plan_of, random_super_cluster
+from .worlds import Capture, by_group, plan_of, random_super_cluster
 
 SEEDS = seeds(10, 24)
 COMMANDS = ("redistribute", "compress", "balance-groups")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.builders import cluster, instance
+from tests.builders import Json, cluster, instance
 
-from .worlds import Capture, Json, by_group, on_shared, plan_of
+from .worlds import Capture, by_group, on_shared, plan_of
 
 TWO = {"east": 2, "west": 3}
 OFFLINE = {"node1": {"offline": True}}

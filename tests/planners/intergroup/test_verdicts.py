@@ -8,9 +8,9 @@ import pytest
 
 from iallocator.planners.intergroup import evacuation
 from iallocator.planners.intergroup.moving import Mover
-from tests.builders import cluster
+from tests.builders import Json, cluster
 
-from .worlds import Capture, Json, by_group, on_shared, plan_of, random_super_cluster
+from .worlds import Capture, by_group, on_shared, plan_of, random_super_cluster
 
 OFFLINE = {"node1": {"offline": True}}
 

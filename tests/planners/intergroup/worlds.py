@@ -10,10 +10,9 @@ from typing import Any
 import pytest
 
 from iallocator.cli import main
-from tests.builders import cluster, instance
+from tests.builders import Json, cluster, instance
 from tests.schemas import conforms
 
-Json = dict[str, Any]
 Capture = pytest.CaptureFixture[str]
 
 __all__ = ["Capture", "Json", "by_group", "on_shared", "plan_of", "random_super_cluster"]

@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from itertools import product
 from random import Random
-from typing import Any
 
-from tests.builders import cluster, instance
+from tests.builders import Json, cluster, instance
 
 __all__ = ["MEMORY", "POOL", "World", "all_fit", "fewest"]
 
-Json = dict[str, Any]
 Homes = tuple[str, ...]
 
 MEMORY = 8000

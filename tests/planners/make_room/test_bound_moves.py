@@ -6,16 +6,14 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 from random import Random
-from typing import Any
 
 import pytest
 
 from iallocator.cli import answer, main
-from tests.builders import allocate, as_bytes, cluster, instance
+from tests.builders import Json, allocate, as_bytes, cluster, instance
 from tests.planners.make_room.brute import MEMORY, POOL, World, all_fit, fewest
 from tests.seeds import seeds
 
-Json = dict[str, Any]
 Output = pytest.CaptureFixture[str]
 MOST = 3
 

@@ -19,11 +19,10 @@ from iallocator.scoring.state_score import score_of
 from iallocator.solver.budget import Interrupts
 from iallocator.wire.document import read_cluster
 from iallocator.wire.reading import Reading
-from tests.builders import allocate, as_bytes, cluster, instance
+from tests.builders import Json, allocate, as_bytes, cluster, instance
 from tests.schemas import conforms
 from tests.seeds import seeds
 
-Json = dict[str, Any]
 Output = pytest.CaptureFixture[str]
 
 NAMES = ("node1", "node2", "node3")

@@ -20,13 +20,14 @@ from iallocator.scoring.candidates import DECIMALS
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
+    from iallocator.aliases import Floats, Truths
     from iallocator.model.instance import Instance
     from iallocator.planners.balance.move_kinds import MoveRules
     from iallocator.planners.balance.scan.constraints.affinity import BondCosts
     from iallocator.planners.balance.scan.equivalent_metrics import Twins
     from iallocator.planners.balance.scan.instance_batch import InstanceBatch
     from iallocator.planners.balance.scan.move_bounds import CurrentScore
-    from iallocator.planners.balance.scan.node_table import Floats, NodeTable, Truths, Whole
+    from iallocator.planners.balance.scan.node_table import NodeTable, Whole
 
     Measure = Callable[[Floats, Floats], Floats]
     Keyed = tuple[float, tuple[int, int, int], FoundMove]

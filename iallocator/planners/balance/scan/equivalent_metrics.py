@@ -13,7 +13,8 @@ from iallocator.scoring.score_delta import RESERVING, counting
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
-    from iallocator.planners.balance.scan.instance_batch import Floats, InstanceBatch
+    from iallocator.aliases import Floats
+    from iallocator.planners.balance.scan.instance_batch import InstanceBatch
     from iallocator.planners.balance.scan.node_table import NodeTable
 
 __all__ = ["Twins", "find_twins"]

@@ -13,10 +13,9 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from iallocator.aliases import Floats, Truths
     from iallocator.model.instance import Instance
 
-    Floats = NDArray[np.float64]
-    Truths = NDArray[np.bool_]
     Whole = NDArray[np.intp]
     Vector = Sequence[Floats | None]
 

@@ -23,19 +23,14 @@ from iallocator.scoring.score_delta import LOCATION, after_primary, after_second
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from iallocator.aliases import Floats, Truths
     from iallocator.limits.node import Check, LimitSet
     from iallocator.model.node_view import Quantity
     from iallocator.planners.balance.move_kinds import MoveKind, MoveRules
     from iallocator.planners.balance.scan.constraints.exclusion import MoveTags
     from iallocator.planners.balance.scan.equivalent_metrics import Twins
     from iallocator.planners.balance.scan.instance_batch import InstanceBatch
-    from iallocator.planners.balance.scan.node_table import (
-        BatchView,
-        Floats,
-        NodeTable,
-        Truths,
-        Whole,
-    )
+    from iallocator.planners.balance.scan.node_table import BatchView, NodeTable, Whole
     from iallocator.planners.balance.scan.prefilter import RelevantChecks
 
     Shift = dict[int, tuple[Quantity, Quantity]]

@@ -20,11 +20,12 @@ from iallocator.scoring.score_delta import spread, terms
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from iallocator.aliases import Floats, Truths
     from iallocator.model.node_view import Quantity
     from iallocator.planners.balance.move_kinds import MoveKind
     from iallocator.planners.balance.scan.equivalent_metrics import Twins
     from iallocator.planners.balance.scan.metric_changes import MoveEffects, Shift
-    from iallocator.planners.balance.scan.node_table import Floats, Truths, Whole
+    from iallocator.planners.balance.scan.node_table import Whole
     from iallocator.scoring.score_delta import Totals
 
     Where = tuple[Whole, Whole | slice]

@@ -20,9 +20,10 @@ from iallocator.scoring.score_delta import DOMAINS, spread, values
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from iallocator.aliases import Floats
     from iallocator.planners.balance.move_kinds import MoveKind
     from iallocator.planners.balance.scan.found_move import FoundMove
-    from iallocator.planners.balance.scan.node_table import Floats, NodeTable
+    from iallocator.planners.balance.scan.node_table import NodeTable
 
 __all__ = ["pair_scores"]
 

@@ -26,12 +26,12 @@ from iallocator.planners.balance.scan.snapshot import Snapshot
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
+    from iallocator.aliases import Floats
     from iallocator.constraints.relations import Relations
     from iallocator.model.instance import Instance
     from iallocator.model.state import State
     from iallocator.planners.balance.move_kinds import MoveRules
     from iallocator.planners.balance.scan.batch_scan import Keyed, Measure
-    from iallocator.planners.balance.scan.node_table import Floats
 
 __all__ = ["MoveScan"]
 

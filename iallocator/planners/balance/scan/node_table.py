@@ -23,11 +23,10 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from iallocator.aliases import Floats
     from iallocator.model.node_view import Quantity
     from iallocator.model.state import State
 
-    Floats = NDArray[np.float64]
-    Truths = NDArray[np.bool_]
     Whole = NDArray[np.intp]
     Vector = Sequence[Floats | None]
 

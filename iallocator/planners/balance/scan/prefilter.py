@@ -15,13 +15,10 @@ from iallocator.limits.node import checks_for
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from iallocator.aliases import Floats
     from iallocator.limits.node import Check, LimitSet
     from iallocator.planners.balance.scan.instance_batch import InstanceBatch
-    from iallocator.planners.balance.scan.node_table import (
-        BatchView,
-        Floats,
-        NodeTable,
-    )
+    from iallocator.planners.balance.scan.node_table import BatchView, NodeTable
 
 __all__ = ["RelevantChecks"]
 

@@ -16,10 +16,11 @@ from iallocator.planners.balance.scan.row_bounds import extremes
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from iallocator.aliases import Floats, Truths
     from iallocator.planners.balance.move_kinds import MoveKind
     from iallocator.planners.balance.scan.equivalent_metrics import Twins
     from iallocator.planners.balance.scan.move_bounds import CurrentScore, Where
-    from iallocator.planners.balance.scan.node_table import Floats, Truths, Whole
+    from iallocator.planners.balance.scan.node_table import Whole
     from iallocator.planners.balance.scan.row_bounds import RowChords
 
     Maker = Callable[["RemadeMoves", Whole], "Page"]

@@ -16,7 +16,8 @@ import numpy as np
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from iallocator.planners.balance.scan.node_table import Floats, Whole
+    from iallocator.aliases import Floats
+    from iallocator.planners.balance.scan.node_table import Whole
 
     Extremes = tuple[Floats, Floats]
     """Least and most of what moves add."""

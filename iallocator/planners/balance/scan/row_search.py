@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
+    from iallocator.aliases import Floats
     from iallocator.planners.balance.scan.batch_scan import BatchScan, Measure
     from iallocator.planners.balance.scan.move_bounds import CurrentScore, MoveStore
-    from iallocator.planners.balance.scan.node_table import Floats, Whole
+    from iallocator.planners.balance.scan.node_table import Whole
 
 __all__ = ["RowSearch"]
 

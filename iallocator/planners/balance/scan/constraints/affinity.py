@@ -13,17 +13,15 @@ from iallocator.planners.balance.scan.constraints.rule_costs import RuleCosts, S
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from numpy.typing import NDArray
-
+    from iallocator.aliases import Floats, Truths
     from iallocator.constraints.census import LiveCensus
     from iallocator.constraints.relations import Relations
     from iallocator.model.constraints.rule import Rule
     from iallocator.model.instance import Instance
     from iallocator.planners.balance.move_kinds import MoveKind
     from iallocator.planners.balance.scan.constraints.rule_costs import Costs
-    from iallocator.planners.balance.scan.node_table import Floats, NodeTable, Whole
+    from iallocator.planners.balance.scan.node_table import NodeTable, Whole
 
-    Truths = NDArray[np.bool_]
 
 __all__ = ["BondCosts", "MoveBonds"]
 

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
-    from iallocator.planners.balance.scan.instance_batch import Floats, InstanceBatch
+    from iallocator.aliases import Floats
+    from iallocator.planners.balance.scan.instance_batch import InstanceBatch
     from iallocator.planners.balance.scan.node_table import NodeTable
 
 __all__ = ["MoveTags", "tags_matter"]

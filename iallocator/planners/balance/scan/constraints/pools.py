@@ -11,13 +11,11 @@ from iallocator.model.storage import pools_of
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
-
+    from iallocator.aliases import Floats, Truths
     from iallocator.model.instance import Instance, Pool
     from iallocator.model.storage import PoolSpace
-    from iallocator.planners.balance.scan.instance_batch import Floats, InstanceBatch, Whole
+    from iallocator.planners.balance.scan.instance_batch import InstanceBatch, Whole
 
-    Truths = NDArray[np.bool_]
 
 __all__ = ["Cells", "PoolTable"]
 

@@ -16,9 +16,10 @@ from iallocator.model.constraints.rule import domains_between
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from iallocator.aliases import Floats
     from iallocator.constraints.domains import Domains, Zones
     from iallocator.model.constraints.rule import Rule
-    from iallocator.planners.balance.scan.node_table import Floats, Whole
+    from iallocator.planners.balance.scan.node_table import Whole
 
     Shape = tuple[float, str]
 

@@ -1,0 +1,27 @@
+"""Types that many modules speak of, each under one name.
+
+They are for readers and the type checker: nothing that runs looks at them.
+"""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Json = dict[str, Any]
+    """An object of a JSON document."""
+
+    Nodes = tuple[int, ...]
+    """Nodes by their numbers; those of an instance with the primary first."""
+
+    Floats = NDArray[np.float64]
+    Truths = NDArray[np.bool_]
+    Indices = NDArray[np.intp]
+else:
+    Json = Nodes = Floats = Truths = Indices = object
+
+__all__ = ["Floats", "Indices", "Json", "Nodes", "Truths"]
