@@ -98,8 +98,8 @@ def test_rooms_are_what_the_reserve_leaves_at_any_time() -> None:
         state.place(instance, after)
         rooms.renew([*before, *after])
         assert foreseen == pytest.approx([plain(index) for index in after])
-        assert list(rooms.ranked()) == sorted(nodes, key=lambda index: -plain(index))
-        assert next(rooms.ranked()) == max(nodes, key=plain)
+        assert list(rooms.in_order()) == sorted(nodes, key=lambda index: -plain(index))
+        assert next(rooms.in_order()) == max(nodes, key=plain)
 
 
 def test_packing_looks_at_what_a_mirror_that_stays_reserves(

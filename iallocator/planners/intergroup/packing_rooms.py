@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left, insort
-
 from iallocator.model.columns import CPUS, DISK, MEMORY
+from iallocator.planners.kept_order import KeptOrder
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -16,18 +15,14 @@ if TYPE_CHECKING:
 __all__ = ["Fullest", "Roomiest", "Rooms"]
 
 
-class Rooms:
-    """All nodes of `state` in the order of their room, which is kept: `renew` says who changed."""
+class Rooms(KeptOrder):
+    """All nodes of `state` in the order of their room."""
+
+    __slots__ = ("_state",)
 
     def __init__(self, state: State) -> None:
         self._state = state
-        nodes = range(len(state.cluster.nodes))
-        self._entries = {index: (self._of(index), index) for index in nodes}
-        self._order = sorted(self._entries.values())
-
-    def _of(self, index: int) -> float:
-        """What a node is put in order by, the least first."""
-        raise NotImplementedError
+        super().__init__(range(len(state.cluster.nodes)))
 
     def _memory(self, index: int) -> float:
         """MiB beside what is reserved; who has less than that keeps it for nobody."""
@@ -35,15 +30,8 @@ class Rooms:
         return free - reserved if free > reserved else free
 
     def ranked(self, instance: Instance) -> Iterator[int]:
-        """The nodes that `instance` asks, in this order; of equals the first."""
-        raise NotImplementedError
-
-    def renew(self, nodes: Collection[int]) -> None:
-        """Look at `nodes` again, which have changed."""
-        for index in set(nodes):
-            del self._order[bisect_left(self._order, self._entries[index])]
-            entry = self._entries[index] = self._of(index), index
-            insort(self._order, entry)
+        """The nodes that `instance` asks, in this order."""
+        return self.in_order()
 
 
 class Roomiest(Rooms):
@@ -52,21 +40,19 @@ class Roomiest(Rooms):
     That is memory beside what the node reserves, cpus, and if `local` disk.
     """
 
+    __slots__ = ("_local",)
+
     def __init__(self, state: State, local: bool) -> None:
         self._local = local
         super().__init__(state)
 
-    def _of(self, index: int) -> float:
+    def key(self, index: int) -> float:
         state, node = self._state, self._state.cluster.nodes[index]
         columns = state.columns
         memory = self._memory(index) / (node.total_memory or 1)
         size = node.vcpu_ratio * node.total_cpus or 1
         room = min(memory, 1 - columns[CPUS][index] / size)
         return -(min(room, columns[DISK][index] / (node.total_disk or 1)) if self._local else room)
-
-    def ranked(self, instance: Instance) -> Iterator[int]:
-        """All of them."""
-        return (index for _, index in self._order)
 
 
 class Fullest(Rooms):
@@ -75,14 +61,15 @@ class Fullest(Rooms):
     So rooms that are large stay so.
     """
 
+    __slots__ = ("_spare",)
+
     def __init__(self, state: State, spare: Collection[int]) -> None:
         self._spare = spare
         super().__init__(state)
 
-    def _of(self, index: int) -> float:
+    def key(self, index: int) -> float:
         return self._memory(index)
 
     def ranked(self, instance: Instance) -> Iterator[int]:
         """Those that have the memory."""
-        start = bisect_left(self._order, (instance.memory, 0))
-        return (index for _, index in self._order[start:] if index not in self._spare)
+        return (index for index in self.in_order(instance.memory) if index not in self._spare)

@@ -6,18 +6,18 @@ Here no move is compared with all others, so that an answer costs about as much 
 
 from __future__ import annotations
 
-from bisect import bisect_left, insort
 from itertools import islice
 
 from iallocator.model.columns import CPUS, MEMORY, MEMORY_LATER
 from iallocator.model.moves import places_after
 from iallocator.placement.verdict.move_limits import MoveLimits
 from iallocator.planners.balance.move_kinds import KINDS
+from iallocator.planners.kept_order import KeptOrder
 from iallocator.planners.plan import PlannedMove, traffic
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     from iallocator.aliases import Nodes
     from iallocator.model.instance import Instance
@@ -60,13 +60,13 @@ def pack(
     return made
 
 
-class Rooms:
+class Rooms(KeptOrder):
     """How much room nodes have: the share that is left beside the reserve, of what is scarcest.
 
-    Those of `nodes` are kept, in the order of most room; `renew` tells which nodes changed.
+    Those of `nodes` are kept in the order of most room.
     """
 
-    __slots__ = ("_cpus", "_entries", "_memory", "_order", "_sizes", "_state")
+    __slots__ = ("_cpus", "_memory", "_sizes", "_state")
 
     def __init__(self, state: State, nodes: Sequence[int], reserve: Headroom) -> None:
         self._state = state
@@ -75,8 +75,11 @@ class Rooms:
             (node.total_memory or 1, node.vcpu_ratio * node.total_cpus)
             for node in state.cluster.nodes
         ]
-        self._entries = {index: (-self.of(index), k, index) for k, index in enumerate(nodes)}
-        self._order = sorted(self._entries.values())
+        super().__init__(nodes)
+
+    def key(self, index: int) -> float:
+        """Those with most room come first."""
+        return -self.of(index)
 
     def of(self, index: int, more: Sequence[float] = NOTHING, reserved: float = 0) -> float:
         """The room of a node once `more` is added to it, and `reserved` MiB are reserved there."""
@@ -88,18 +91,6 @@ class Rooms:
         rest = (memory - self._memory - 1) / total
         cpus = (size - columns[CPUS][index] - more[CPUS] - self._cpus) / (size or 1)
         return cpus if cpus < rest else rest
-
-    def renew(self, nodes: Iterable[int]) -> None:
-        """Look at `nodes` again, which have changed."""
-        for index in self._entries.keys() & nodes:
-            entry = self._entries[index]
-            del self._order[bisect_left(self._order, entry)]
-            entry = self._entries[index] = (-self.of(index), *entry[1:])
-            insort(self._order, entry)
-
-    def ranked(self) -> Iterator[int]:
-        """The nodes with most room first; of equals the first."""
-        return (index for _, _, index in self._order)
 
 
 class _Packing:
@@ -155,7 +146,7 @@ class _Packing:
 
     def _singles(self) -> Iterator[Place]:
         """The places of an instance on shared storage, those with most room first."""
-        return ((KINDS[-1], index, (index,)) for index in self._rooms.ranked())
+        return ((KINDS[-1], index, (index,)) for index in self._rooms.in_order())
 
     def _pairs(self, instance: Instance, before: Nodes) -> Iterator[Place]:
         """The places of a drbd instance, those first that leave most room where they are least."""
@@ -181,7 +172,7 @@ class _Packing:
 
     def _targets(self, before: Nodes) -> list[int]:
         """The new secondaries that are compared."""
-        others = (index for index in self._rooms.ranked() if index not in before)
+        others = (index for index in self._rooms.in_order() if index not in before)
         return list(islice(others, TARGETS))
 
     def _left(self, instance: Instance, after: Nodes) -> float:
