@@ -8,7 +8,7 @@ from iallocator.errors import shown
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Sequence
     from re import Pattern
     from typing import Any
 
@@ -20,9 +20,9 @@ TONES = {"head": "1", "good": "32", "bad": "31", "faint": "2"}
 GAP = "  "
 
 
-def wants_colour(stream: Any, environment: Mapping[str, str] = os.environ) -> bool:
+def wants_colour(stream: Any) -> bool:
     """Whether `stream` is a terminal and nobody objects to colours (``NO_COLOR``)."""
-    if environment.get("NO_COLOR") or environment.get("TERM") == "dumb":
+    if os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
         return False
     return bool(stream.isatty())
 

@@ -90,8 +90,8 @@ class PlacementProblem:
 
     On the nodes of `forced` only the limits that no move may break count.  `reserves` are
     the amounts of memory (MiB) that each group can give at most, by index, before the
-    failure of some node that could be survived can no longer be.  `tags`: exclusion tags
-    count.  `failing` are nodes that failed N+1 with the instances that are off now.
+    failure of some node that could be survived can no longer be.  `failing` are
+    nodes that failed N+1 with the instances that are off now.
     """
 
     def __init__(
@@ -99,10 +99,8 @@ class PlacementProblem:
         state: State,
         forced: Collection[int] = (),
         reserves: Mapping[int, float] | None = None,
-        tags: bool = True,
         failing: Collection[int] = (),
     ) -> None:
-        self._tags = tags
         self._state = state
         self._forced = forced
         self._failing = failing
@@ -179,9 +177,7 @@ class PlacementProblem:
             uses["group", self._state.cluster.nodes[nodes[0]].group.index] = instance.memory
         if len(nodes) > 1 and instance.reserves:
             uses["peer", nodes[1], nodes[0]] = instance.memory
-        if self._tags:
-            uses |= {("tag", tag, nodes[0]): 1 for tag in instance.exclusion}
-        return uses
+        return uses | {("tag", tag, nodes[0]): 1 for tag in instance.exclusion}
 
     def _disks(self, instance: Instance, nodes: Nodes) -> dict[Row, float]:
         """What the disks of `instance` take on `nodes` while it is stopped, by row."""

@@ -67,12 +67,13 @@ def transition_of_moves(
     cluster: Cluster,
     left: Amounts,
     moves: Iterable[tuple[Instance, tuple[int, ...], Sequence[ElementaryMove]]],
-    fence_offline: bool = True,
     orders: Sequence[tuple[str, str, str]] = (),
     around: Demands | None = None,
     separations: Separations | None = None,
 ) -> Transition:
     """The steps of moves that are legal one after the other, waiting for what they must.
+
+    What ran on an offline node waits until that is fenced.
 
     Parameters
     ----------
@@ -83,8 +84,6 @@ def transition_of_moves(
     moves
         Instance, the nodes it is on before the move, and the elementary moves.  An
         instance may move more than once.
-    fence_offline
-        Whether what ran on an offline node waits until that is fenced.
     orders
         As in `Demands`.  The moves are made in another sequence if these ask for it;
         those that cannot be met are remarked upon.
@@ -120,9 +119,7 @@ def transition_of_moves(
         made = node_steps(cluster, around, sequence)
         first = [action for action in made if action.kind in BEFORE_MOVES]
         sequence = [*first, *sequence, *(action for action in made if action not in first)]
-    if fence_offline:
-        sequence = [*fences(cluster, sequence), *sequence]
-    transition = number(cluster, sequence, left)
+    transition = number(cluster, [*fences(cluster, sequence), *sequence], left)
     transition.remarks += arranged.remarks + shared
     transition.sequence = list(arranged.positions)
     transition.shares = separations.shares if separations is not None else frozenset()

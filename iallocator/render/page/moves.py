@@ -14,6 +14,7 @@ from iallocator.render.page.view import (
     row_of,
     signed,
 )
+from iallocator.render.words import GAINS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -172,9 +173,7 @@ def _as(instance: str, role: str, short: Mapping[str, str]) -> str:
     return name if role == "primary" else f"{name} (secondary)"
 
 
-def gain_words(
-    changes: Sequence[tuple[str, float]], words: Mapping[str, str], most: int = 2
-) -> str:
-    """The statistics that become smaller by a move, the greatest first; "" if none does."""
+def gain_words(changes: Sequence[tuple[str, float]]) -> str:
+    """The two statistics that become smaller most by a move, in words; "" if none does."""
     gains = sorted((change, name) for name, change in changes if change < -5e-5)
-    return "; ".join(f"{words[name]} {signed(change)}" for change, name in gains[:most])
+    return "; ".join(f"{GAINS[name]} {signed(change)}" for change, name in gains[:2])

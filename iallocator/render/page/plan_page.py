@@ -16,7 +16,6 @@ from iallocator.render.page.transitions import timeline
 from iallocator.render.page.view import PageView, Section, Tile, decimals, gib
 from iallocator.render.plan import ACTIONS, SUMS
 from iallocator.render.states.listing import common_domain
-from iallocator.render.words import GAINS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -123,7 +122,7 @@ def _tiles(plan: Json, before: Standing, after: Standing) -> list[Tile]:
 def _moves(done: PlanResult, plan: Json, short: Json) -> list[Grid]:
     """The moves by instance, then by node."""
     cluster = done.cluster
-    gains = [gain_words(one, GAINS) for one in changes_of_moves(done.before, done.moves)]
+    gains = [gain_words(one) for one in changes_of_moves(done.before, done.moves)]
     reasons = Reasons(
         plan,
         cluster.node_names(sorted(done.leaving)),

@@ -86,11 +86,10 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A row; `anchor` is its name for links, `tone` as of cells."""
+    """A row; `anchor` is its name for links."""
 
     cells: Sequence[Cell]
     anchor: str = ""
-    tone: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,11 +136,9 @@ class PageView:
     domain: str = ""
 
 
-def row_of(cells: Iterable[Cell | str], anchor: str = "", tone: str = "") -> Row:
+def row_of(cells: Iterable[Cell | str], anchor: str = "") -> Row:
     """A row of cells, some of which are only text."""
-    return Row(
-        [cell if isinstance(cell, Cell) else Cell(shown(cell)) for cell in cells], anchor, tone
-    )
+    return Row([cell if isinstance(cell, Cell) else Cell(shown(cell)) for cell in cells], anchor)
 
 
 def gib(mib: float) -> str:
