@@ -9,11 +9,11 @@ become unsurvivable, see `Survival`.
 from __future__ import annotations
 
 from iallocator.deadline import TimeIsUp
+from iallocator.planners.place.chooser import Chooser
 from iallocator.planners.place.openings import Openings
 from iallocator.planners.place.planned_place import PlannedPlace, runs, stopped_disks
 from iallocator.planners.place.survival import Survival
 from iallocator.ranking.pacemaker import facts_of, kind_of
-from iallocator.ranking.pacemaker.choose import choose_for
 from iallocator.ranking.pacemaker.colocation_sets import ColocationSet, in_turn, units_of
 from iallocator.ranking.pacemaker.ledger import Ledger
 from iallocator.ranking.pacemaker.node_scores import NodeScores
@@ -23,9 +23,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
 
+    from iallocator.aliases import Nodes
     from iallocator.model.instance import Instance
     from iallocator.placement.context import Context
-    from iallocator.ranking.pacemaker.rules import Choice
     from iallocator.requests import Allocate
 
 __all__ = ["SchedulingPass"]
@@ -102,6 +102,10 @@ class SchedulingPass:
                 if instance.name in state.where:
                     state.remove(instance, state.where[instance.name])
             self.ledger = Ledger(self.facts, state, range(len(cluster.nodes)))
+        self._chooser = Chooser(
+            context, self.kind, self.facts, self.weigher, self.ledger,
+            self.openings, self.survival, self.homes,
+        )  # fmt: skip
         for name in kept:
             self.count(self.places[name].instance, self.places[name].before)
         for name in self._stopped:
@@ -127,7 +131,7 @@ class SchedulingPass:
             for position in range(len(unit.members)):
                 self._member(unit, position)
 
-    def take(self, found: Mapping[str, tuple[int, ...]], why: str, why_not: str) -> None:
+    def take(self, found: Mapping[str, Nodes], why: str, why_not: str) -> None:
         """Give everybody the place that was `found` for all together, instead of turns."""
         for place in self.in_order:
             name, stuck = place.instance.name, self.stuck(place.instance)
@@ -205,7 +209,7 @@ class SchedulingPass:
                     where = "nowhere" if before.node is None else f"to {names[before.node].name}"
                     place.why = f"rule 8: {before.instance.name} goes {where}, and it follows"
                     continue
-            nodes = self._choose(unit, position, place, allowed)
+            nodes = self._chooser.choose(unit, position, place, allowed)
             if nodes is not None:
                 self.put(place, nodes)
                 return
@@ -278,7 +282,7 @@ class SchedulingPass:
         if place.instance.name not in self._kept:
             self.count(place.instance, place.before)
 
-    def put(self, place: PlannedPlace, nodes: tuple[int, ...]) -> None:
+    def put(self, place: PlannedPlace, nodes: Nodes) -> None:
         """Give an instance that is off the state its place."""
         place.nodes = nodes
         self.context.state.place(place.instance, nodes)
@@ -288,91 +292,3 @@ class SchedulingPass:
         """Take what `instance` needs from what `nodes` have left."""
         for index in nodes:
             self.ledger.take(index, self.facts.of(instance).needs)
-
-    def _choose(
-        self, unit: ColocationSet, position: int, place: PlannedPlace, nodes: Sequence[int]
-    ) -> tuple[int, ...] | None:
-        """Where the instance goes, of `nodes` as primary; None and the reason in `place.why`.
-
-        Who comes off a node that is not online ignores soft limits only if it has to.
-        """
-        online = [self.context.cluster.nodes[index].online for index in place.before[:1]]
-        found = None if all(online) else self._chosen(unit, position, place, nodes, True)
-        return found or self._chosen(unit, position, place, nodes, False)
-
-    def _chosen(
-        self,
-        unit: ColocationSet,
-        position: int,
-        place: PlannedPlace,
-        nodes: Sequence[int],
-        unhurried: bool,
-    ) -> tuple[int, ...] | None:
-        usable = [index for index in nodes if self.facts.usable[index]]
-        refused = self.openings.refusals(place, usable, unhurried)
-        possible = [index for index in usable if index not in refused]
-        home = self.homes.get(place.instance.name)
-        choice = choose_for(
-            self.kind, self.context.cluster, self.facts, self.weigher, self.ledger,
-            unit, position, possible, home, self._costs(unit.members[position:], possible),
-        )  # fmt: skip
-        for index in choice.ranked:
-            judge = self.survival.judge(index, place)
-            for pair in self._pairs(place, index, unhurried):
-                if judge is None or judge.accepts(place.instance, pair):
-                    place.why = _reason(choice, index)
-                    return pair
-                refused[index] = "FailN1"
-        place.why = _refusal(choice, refused)
-        return None
-
-    def _costs(self, members: Sequence[Instance], nodes: Sequence[int]) -> dict[int, float]:
-        """What each of `nodes` costs by what `members` should not do there."""
-        sums: dict[int, float] = {}
-        for member in members:
-            for index, cost in self.context.bonds.costs(member, nodes).items():
-                sums[index] = sums.get(index, 0) + cost
-        return sums
-
-    def _pairs(self, place: PlannedPlace, primary: int, unhurried: bool) -> list[tuple[int, ...]]:
-        """The placements with this primary, best first."""
-        instance = place.instance
-        if instance.required_nodes == 1:
-            return [(primary,)]
-        possible = self.openings.mirrors(place, primary, unhurried)
-        if possible and not self.facts.usable[possible[0]]:
-            return [(primary, possible[0])]
-        present = _mirror_now(place.before, primary)
-        unit = ColocationSet([instance], [self.weigher.of(instance, present)], present)
-        choice = choose_for(
-            self.kind, self.context.cluster, self.facts, self.weigher, self.ledger,
-            unit, 0, possible, present,
-        )  # fmt: skip
-        return [(primary, index) for index in choice.ranked]
-
-
-def _mirror_now(before: tuple[int, ...], primary: int) -> int | None:
-    """The node that holds the other copy already once `primary` is the primary."""
-    if len(before) < 2:
-        return None
-    return before[1] if primary == before[0] else before[0]
-
-
-def _reason(choice: Choice, index: int) -> str:
-    """What decided for node `index`."""
-    others = [other for other in choice.ranked if other != index]
-    if not others:
-        return "the only node that can take it"
-    name = choice.node_name(others[0])
-    if choice.ranked[0] != index:
-        return f"the ones before it are refused by N+1; next is {name}"
-    return f"{choice.decided(index, others[0])}, next is {name}"
-
-
-def _refusal(choice: Choice, refused: Mapping[int, str]) -> str:
-    """Why no node takes the instance, each reason with its nodes."""
-    by_reason: dict[str, list[str]] = {}
-    for index, reason in [*choice.refused.items(), *refused.items()]:
-        by_reason.setdefault(reason, []).append(choice.node_name(index))
-    told = (f"{', '.join(names)}: {reason}" for reason, names in by_reason.items())
-    return "; ".join(told) or "no node may be used"
