@@ -59,7 +59,7 @@ class Entry:
         return "crash" if str(self.facts["error"]).startswith("crash: ") else "error"
 
     @property
-    def told(self) -> str:
+    def answer_text(self) -> str:
         """What was answered, or why nothing was."""
         return str(self.facts.get("info") or self.facts.get("error") or "")
 

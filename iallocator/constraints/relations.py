@@ -122,7 +122,9 @@ class Relations(Memberships):
         """
         found = self._out(instance, node)
         for outlook in self._outlooks(instance, census):
-            found += self._told(outlook.member, node, census, True, outlook.musts(node), 0.0)
+            found += self._broken_bonds(
+                outlook.member, node, census, True, outlook.musts(node), 0.0
+            )
         return found
 
     def broken_wishes(self, instance: str, node: int, census: Census) -> list[Constraint]:
@@ -130,10 +132,10 @@ class Relations(Memberships):
         found: list[Constraint] = []
         for outlook in self._outlooks(instance, census):
             count, cost = outlook.wishes(node), outlook.cost(node)
-            found += self._told(outlook.member, node, census, False, count, cost)
+            found += self._broken_bonds(outlook.member, node, census, False, count, cost)
         return found
 
-    def _told(
+    def _broken_bonds(
         self, member: Member, node: int, census: Census, must: bool, count: int, cost: float
     ) -> list[Constraint]:
         """The `count` broken bonds of `member` on `node` that must, or only should, hold."""

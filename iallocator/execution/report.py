@@ -151,7 +151,7 @@ def report_lines(found: Json) -> Iterator[str]:
     yield f"Carried out on {found['cluster']}: {amounts or 'nothing to do'}"
     for state, jobs in by_state.items():
         if state != "done":
-            yield from (f"  {state}: {_told(job)}" for job in jobs)
+            yield from (f"  {state}: {_job_line(job)}" for job in jobs)
     if "instances" not in found:
         return
     yield "Now:"
@@ -162,7 +162,7 @@ def report_lines(found: Json) -> Iterator[str]:
         yield f"  {node['node']}: {' and '.join(flags) or 'online'}"
 
 
-def _told(job: Json) -> str:
+def _job_line(job: Json) -> str:
     number = f"job {job['id']}: " if "id" in job else ""
     why = f": {job['why']}" if "why" in job else ""
     return f"{number}{job['what']}{why}"

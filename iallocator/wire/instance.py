@@ -34,9 +34,9 @@ def new_instance(raw: Raw, reading: Reading, cluster: Cluster) -> Instance:
     reading.place(instance, cluster)
     instance.asked = raw
     if reading.behaviour.reads_pools and (cluster.storage or instance_speaks_of_pools(raw)):
-        from iallocator.wire.pools import settle_pools
+        from iallocator.wire.pools import resolve_pools
 
-        settle_pools(instance, raw, cluster)
+        resolve_pools(instance, raw, cluster)
     return instance
 
 

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from iallocator.model.instance import Instance, Pool
     from iallocator.wire.fields import Raw
 
-__all__ = ["read_pools", "settle_pools"]
+__all__ = ["read_pools", "resolve_pools"]
 
 TYPES = (INTERNAL, EXTERNAL)
 DRBD_METADATA = 128
@@ -199,7 +199,7 @@ def _take_sizes(nodes: Sequence[Node], access: Sequence[Access | None], storage:
             node.reported_disk = node.reported_disk if free is None else free
 
 
-def settle_pools(instance: Instance, raw: Raw, cluster: Cluster) -> None:
+def resolve_pools(instance: Instance, raw: Raw, cluster: Cluster) -> None:
     """Give a new instance its pools; where groups differ, it takes that of the group it gets to."""
     storage = cluster.storage or Storage([None] * len(cluster.nodes))
     usual = storage.by_template(instance.template)

@@ -144,10 +144,12 @@ def _balanced(source: Source, settings: Settings, whole: Alarm) -> GroupPlans:
 
 def _tried(source: Source, settings: Settings, whole: Alarm, alarm: Alarm) -> GroupPlans:
     """What balancing finds until `alarm` rings, if it is to be tried at all."""
-    from iallocator.commands.shared.source import settled
+    from iallocator.commands.shared.source import completed_settings
     from iallocator.planners.balance.balance import balance_cluster
 
-    wanted = balance_options.balance_options_of(settings, settled(settings, source), alarm)
+    wanted = balance_options.balance_options_of(
+        settings, completed_settings(settings, source), alarm
+    )
     longest = wanted.limits.max_length
     if settings.no_simulation or settings.machine_readable:
         wanted.limits.max_length = 0

@@ -74,7 +74,7 @@ class _MakingRoom(run_plan.Planner):
         most = settings.make_room
         coming = coming_with(self._request)
         done = make_room(source.cluster, self._request, settings, alarm, coming, most)
-        done.plan.reason = done.told(most)
+        done.plan.reason = done.summary(most)
         self.in_vain = done.needed and not done.moves
         return done
 

@@ -68,7 +68,7 @@ OPTIONS = (
 def run(settings: Settings, positional: Sequence[str]) -> int:
     """Repair what is broken in the cluster, or say what would be done."""
     from iallocator.commands.shared.execute import resume
-    from iallocator.commands.shared.source import load_source, measure, settled
+    from iallocator.commands.shared.source import completed_settings, load_source, measure
 
     if settings.execute or not settings.dry_run:  # without -X nothing is changed anyway
         refuse_contradictions(settings)
@@ -79,7 +79,7 @@ def run(settings: Settings, positional: Sequence[str]) -> int:
         return resume(settings, load, followed)
     source = load_source(settings, positional)
     measure(source, settings)
-    whole = settled(settings, source)
+    whole = completed_settings(settings, source)
     work = _planned(source.cluster, whole, settings)
     tell(*(f"iallocator: warning: {one}" for one in work.doubts()))
     with WholeOutput():  # before anything is done, as every plan
@@ -105,7 +105,7 @@ def _planned(cluster: Cluster, whole: options.Settings, settings: Settings) -> R
     changes = settings.execute and not settings.dry_run
     work = RepairRound(cluster, whole, jobs, changes, settings.job_delay)
     with ClusterLock(name) if changes else nullcontext():
-        work.settle()
+        work.follow_up()
     work.plan()
     return work
 

@@ -93,7 +93,7 @@ def _wanted(entry: Entry, settings: Settings) -> bool:
     return (
         settings.type in ("", entry.text("type"))
         and settings.outcome in ("", entry.outcome)
-        and settings.text in f"{entry.text('asked')}\n{entry.told}"
+        and settings.text in f"{entry.text('asked')}\n{entry.answer_text}"
         and entry.time >= since
     )
 
@@ -111,7 +111,7 @@ def _table(found: Sequence[Entry]) -> None:
         table.add(
             str(entry.number), when, entry.text("type"), entry.text("asked"), entry.outcome,
             f"{seconds:.3f}" if isinstance(seconds, (int, float)) else "",
-            "" if entry.outcome == "success" else entry.told[:LONGEST],
+            "" if entry.outcome == "success" else entry.answer_text[:LONGEST],
         )  # fmt: skip
     page = Page(wants_colour(sys.stdout))
     page.table(table, indent=0)

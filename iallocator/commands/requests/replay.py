@@ -87,7 +87,7 @@ def run(settings: Settings, positional: Sequence[str]) -> int:
     try:
         for outcome in run_cases(cases, how, settings.jobs):
             outcomes.append(outcome)
-            _say(_told(outcome))
+            _say(_case_lines(outcome))
     except KeyboardInterrupt:
         interrupted = True
     with WholeOutput():
@@ -107,7 +107,7 @@ def passed_on(settings: Common) -> list[str]:
     return words_of(settings, given, table_of("replay"))
 
 
-def _told(outcome: Outcome) -> str:
+def _case_lines(outcome: Outcome) -> str:
     """One case: a line, and its details below."""
     details = [line for detail in outcome.details for line in detail.splitlines()]
     lines = [f"{outcome.status:18}  {outcome.case.name}", *(f"    {line}" for line in details)]

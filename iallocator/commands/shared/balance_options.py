@@ -102,9 +102,9 @@ def chosen_for_moves(settings: options.Settings) -> list[str]:
 
 
 def balance_options_of(
-    settings: Settings, settled: options.Settings, alarm: Alarm
+    settings: Settings, completed: options.Settings, alarm: Alarm
 ) -> BalanceOptions:
-    """What `settings` want of a balancing until `alarm`; `settled` are completed from tags."""
+    """What `settings` want of a balancing until `alarm`; `completed` are completed from tags."""
     from iallocator.planners.balance.balance import BalanceOptions
     from iallocator.planners.balance.move_kinds import MoveRules
     from iallocator.planners.stop_criteria import StopCriteria
@@ -137,7 +137,7 @@ def balance_options_of(
         max_cpu=settings.max_cpu,
         min_disk=settings.min_disk,
         tag_prefix=settings.tag_prefix,
-        settings=settled,
+        settings=completed,
     )
 
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from iallocator.options.settings import Settings
     from iallocator.sources import Source
 
-__all__ = ["load_source", "measure", "settled"]
+__all__ = ["completed_settings", "load_source", "measure"]
 
 
 def load_source(settings: Settings, positional: Sequence[str]) -> Source:
@@ -45,7 +45,7 @@ def measure(source: Source, settings: Settings) -> None:
     tell(*add_measured(source.cluster, settings))
 
 
-def settled(settings: Settings, source: Source) -> Settings:
+def completed_settings(settings: Settings, source: Source) -> Settings:
     """The settings, completed from tags of the cluster and its groups; complaints on stderr."""
     remarks: list[str] = []
     whole = effective_settings(source.cluster, {}, settings, remarks)

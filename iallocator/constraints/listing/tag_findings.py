@@ -166,14 +166,14 @@ def _parted_units(relations: Relations, names: Collection[str]) -> Iterator[TagF
     general = units_of([rule for rule, domains in together if not domains], domains=True)
     for rule in relations.rules:
         if rule.kind == APART:
-            yield from _told(_pairs(rule, units).get("", ()), names)
+            yield from _of_each(_pairs(rule, units).get("", ()), names)
             usual = _pairs(rule, general)
             for domain in sorted(_named_domains(rule)):
                 pairs = usual
                 if domain in special:
                     same = [one for one, domains in together if domains <= {domain}]
                     pairs = _pairs(rule, units_of(same, domains=True))
-                yield from _told(pairs.get(domain, ()), names)
+                yield from _of_each(pairs.get(domain, ()), names)
 
 
 def _named_domains(rule: Rule) -> set[str]:
@@ -199,7 +199,9 @@ def _pairs(rule: Rule, units: Units) -> dict[str, list[tuple[Member, Member]]]:
     return pairs
 
 
-def _told(pairs: Iterable[tuple[Member, Member]], names: Collection[str]) -> Iterator[TagFinding]:
+def _of_each(
+    pairs: Iterable[tuple[Member, Member]], names: Collection[str]
+) -> Iterator[TagFinding]:
     """What is told of each of two that is in `names`."""
     for member, other in pairs:
         for one, against in ((member, other), (other, member)):

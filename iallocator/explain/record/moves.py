@@ -76,7 +76,7 @@ class Moves:
         if isinstance(self._request, ChangeGroup):
             found = self._to_a_group(done)
         else:
-            found = self._told(done)
+            found = self._decision(done)
         found.notes += self._notes(done)
         if done.outcome.best is None and isinstance(self._request, NodeEvacuate):
             self._elsewhere(found, done)
@@ -113,7 +113,7 @@ class Moves:
         every = list(self._first)
         return [other for other in every[: every.index(name)] if self._first[other].outcome.best]
 
-    def _told(self, done: Decided) -> Decision:
+    def _decision(self, done: Decided) -> Decision:
         """A move, or why there is none, by what one group said."""
         instance, outcome, best = done.instance, done.outcome, done.outcome.best
         if not (instance.mirrored and (done.said or outcome.best is None)):
@@ -185,7 +185,7 @@ class Moves:
             why = "no group can take it" if targets else "no group is left to move to"
             decision = self.refused(instance, why)
         else:
-            decision = self._told(done)
+            decision = self._decision(done)
         decision.choice = choice
         return decision
 
@@ -227,7 +227,7 @@ class Moves:
         left_out = {local.uuid: "its own group, which cannot take it"}
         then = self._then.get(instance.name)
         choice = self._choice(instance, left_out)
-        offer = self._told(then) if then else self.refused(instance, "no group can take it")
+        offer = self._decision(then) if then else self.refused(instance, "no group can take it")
         offer.choice = choice
         decision.elsewhere = offer
         if then is None or offer.answer is None:

@@ -47,7 +47,7 @@ def miss_of_new(context: Context, wish: AllocationRequest, offers: RankedGroups)
             miss = _miss(context, evaluator, instance, nodes, None, refused[group.uuid])
             yield f"group {group.name}" if several else "", miss
 
-    return _told(context, misses)
+    return _nearest_words(context, misses)
 
 
 def miss_of_mirror(
@@ -56,7 +56,7 @@ def miss_of_mirror(
 ) -> str:  # fmt: skip
     """What came closest of `nodes` to taking the mirror of an instance that gets its first."""
     primary = instance.nodes[:1]
-    return _told(
+    return _nearest_words(
         context,
         lambda: iter([("", _miss(context, evaluator, instance, primary, nodes, refused))]),
     )
@@ -70,10 +70,10 @@ def miss_of_move(context: Context, again: Callable[[], object]) -> str:
         if roles is not None:
             yield "", roles
 
-    return _told(context, misses)
+    return _nearest_words(context, misses)
 
 
-def _told(context: Context, misses: Callable[[], Iterator[tuple[str, Miss]]]) -> str:
+def _nearest_words(context: Context, misses: Callable[[], Iterator[tuple[str, Miss]]]) -> str:
     """``; closest: node5 lacks 18433 MiB memory``: the nearest of what groups came to.
 
     Where no resource would help, the rule that is in the way.

@@ -71,10 +71,10 @@ def closest(cluster: Cluster, roles: RolesTested, shown: Shown = str) -> Miss:
         return _barred(cluster, roles, shown)
     search = Search(roles.prospect, roles.mirror, roles.source)
     if roles.secondaries is None:
-        return _told(cluster, search.single(open_to), shown)
+        return _miss_of(cluster, search.single(open_to), shown)
     if not roles.secondaries:
         return _barred_as_mirrors(cluster, roles, shown)
-    return _told(cluster, search.pair(open_to, roles.secondaries), shown)
+    return _miss_of(cluster, search.pair(open_to, roles.secondaries), shown)
 
 
 def _barred(cluster: Cluster, roles: RolesTested, shown: Shown) -> Miss:
@@ -179,7 +179,7 @@ class Search:
         return amounts
 
 
-def _told(cluster: Cluster, lacks: Sequence[_Lack], shown: Shown) -> Miss:
+def _miss_of(cluster: Cluster, lacks: Sequence[_Lack], shown: Shown) -> Miss:
     """``node1/node2: node2 lacks 977 MiB memory``."""
     names = [shown(cluster.nodes[lack.index].name) for lack in lacks]
     told = [

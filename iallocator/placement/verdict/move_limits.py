@@ -76,7 +76,7 @@ class MoveLimits:
         failing = self._failing(instance, before, after, primary, mirror)
         if failing is None:
             return None
-        return _told(instance, *failing)
+        return _refusal_of(instance, *failing)
 
     def primary_refusals(
         self, instance: Instance, before: Nodes, nodes: Sequence[int]
@@ -138,7 +138,7 @@ class MoveLimits:
                 failing = kernel.failing_primary(instance, index, checks)
             else:
                 failing = kernel.failing_secondary(instance, primary, index, checks)
-            return None if failing is None else _told(instance, index, failing)
+            return None if failing is None else _refusal_of(instance, index, failing)
 
         return ask
 
@@ -193,7 +193,7 @@ class MoveLimits:
         return self._kernel
 
 
-def _told(instance: Instance, index: int, failing: Failing) -> Refusal:
+def _refusal_of(instance: Instance, index: int, failing: Failing) -> Refusal:
     """What is said of a limit that fails on node `index`; at once of pools, which change."""
     check, now, then = failing
     text = partial(check.numbers, now, then, instance)

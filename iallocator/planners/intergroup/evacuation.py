@@ -149,7 +149,7 @@ def _at_once(
         done.verdict = IMPOSSIBLE
         return []
     if mover.relocate(failed, targets(failed)).best is None:
-        if mover.hasty:
+        if mover.gave_up_early:
             done.verdict = OUT_OF_TIME
         else:
             alone = IMPOSSIBLE if context.plain else UNDECIDED  # others may have to come first

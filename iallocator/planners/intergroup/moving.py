@@ -51,7 +51,7 @@ def planned(
 class Mover:
     """Finds ways to places in other groups, on the state of its context, and carries them out.
 
-    ``hasty``: whether the last instance without a place was given up before every node had
+    ``gave_up_early``: whether the last instance without a place was given up before every node had
     been judged; only where several are placed by one ranking.
     """
 
@@ -62,7 +62,7 @@ class Mover:
         "_refusals",
         "_steps",
         "context",
-        "hasty",
+        "gave_up_early",
         "ranking",
     )
 
@@ -74,7 +74,7 @@ class Mover:
         self._queue: _Queue | None = None
         self._refusals: dict[int, _Refusals] = {}
         self._steps: dict[int, Evaluator] = {}
-        self.hasty = False
+        self.gave_up_early = False
 
     def put(self, instance: Instance, nodes: Nodes) -> None:
         """Have `instance` on `nodes`, wherever it is or is not; () takes it off."""
@@ -113,7 +113,7 @@ class Mover:
         if hindered:
             return MoveResult(message=hindered)
         refused = 0
-        self.hasty = False
+        self.gave_up_early = False
         queue = self._queued(instance, groups)
         if queue is not None:
             for group, nodes in queue:
@@ -185,7 +185,7 @@ class Mover:
         if refusals.hold(key, nodes) or self._meets(instance, nodes[0]):
             return None
         if self.ranking.twins and refusals.count(instance.memory) >= PATIENCE:
-            self.hasty = True
+            self.gave_up_early = True
             return None
         return self.way(instance, nodes) if self.keeps_n1(instance, group, nodes) else None
 
@@ -253,7 +253,7 @@ class Mover:
         if len(closed) == len(groups):
             return "; ".join(closed)
         if refused:
-            tried = "the best" if self.hasty else f"each of the {refused}"
+            tried = "the best" if self.gave_up_early else f"each of the {refused}"
             return (
                 f"{tried} placements left in the other groups would break N+1, "
                 "or cannot be reached step by step"

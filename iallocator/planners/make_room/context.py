@@ -35,14 +35,14 @@ class RoomContext(Context):
 
     def budget(self, interrupts: Interrupts) -> Budget:
         """What the next search may spend, a share of what the others have left."""
-        self.settle()
+        self.pay_for_search()
         if self._whole is None:
             self._whole = super().budget(interrupts)
         self._whole.interrupts = interrupts
         self._part = self._whole.part(SHARE)
         return self._part
 
-    def settle(self) -> None:
+    def pay_for_search(self) -> None:
         """Pay for the last search."""
         if self._whole is not None and self._part is not None:
             self.undecided |= self._part.spent

@@ -55,7 +55,7 @@ class RoomMade(PlanResult):
         self.needed = needed
         self.ended = ""
 
-    def told(self, most: int) -> str:
+    def summary(self, most: int) -> str:
         """The outcome in one clause."""
         if not self.needed:
             return "it fits as things are"
@@ -113,7 +113,7 @@ def make_room(
     search = RoomSearch(context, goal, most, cost, stands)
     try:
         search.run()
-        context.settle()
+        context.pay_for_search()
         done.proved = search.proved and not context.undecided
         done.ended = search.ended or WORK_IS_SPENT * context.undecided
     except KeyboardInterrupt as stop:
@@ -150,7 +150,7 @@ def add_room(
     except TimeIsUp:
         reply.info += f"; {TIME_IS_UP}: no moves of others that make room were found"
         return
-    reply.info += f"; {done.told(settings.make_room)}"
+    reply.info += f"; {done.summary(settings.make_room)}"
     reply.interrupted |= done.interrupted
     if done.moves:
         reply.solutions = [*reply.solutions, {"make_room": _document(done)}]

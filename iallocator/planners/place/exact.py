@@ -114,9 +114,9 @@ class _Rows:
     def _price_of(self, one: str, other: str, weight: float) -> float:
         """What breaking a wish between two that choose costs: as much as off their scores."""
         both = (self._one.places[name].instance for name in (one, other))
-        return self._unit * max(self._priced(each, weight) for each in both) / 4
+        return self._unit * max(self._scaled_price(each, weight) for each in both) / 4
 
-    def _priced(self, instance: Instance, price: float) -> float:
+    def _scaled_price(self, instance: Instance, price: float) -> float:
         """A price, 1 being what its scores differ by; if they do not, it comes before staying."""
         span = self._span(instance)
         return min(PRICED, price / span) if span else PRICED / 2 * (1 + price / (price + 1))
@@ -155,7 +155,7 @@ class _Rows:
                     continue
                 cost = (highest - weights[index]) / span + group
                 if index in prices:
-                    cost += self._priced(instance, prices[index])
+                    cost += self._scaled_price(instance, prices[index])
                 for nodes in self._pairs(place, index):
                     moves = sum(node not in place.before for node in nodes)
                     yield self._unit * (cost + moves) / 4, nodes

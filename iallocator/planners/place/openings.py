@@ -97,7 +97,7 @@ class Openings:
         found = evaluator.arrival_refusal(place.instance, place.before, nodes)
         if found is None:
             return self._really_full(place, nodes[0])
-        return self._told(place, nodes, found)
+        return self._objection(place, nodes, found)
 
     def refusals(
         self, place: PlannedPlace, nodes: Sequence[int], unhurried: bool = False
@@ -108,7 +108,9 @@ class Openings:
             evaluator = self._evaluator(group, unhurried)
             found = evaluator.arrival_refusals(place.instance, place.before, members)
             told |= {i: _wording(refusal) for i, refusal in found.items()}
-            told |= {i: self._told(place, (i,), found[i]) for i in place.before[:1] if i in found}
+            told |= {
+                i: self._objection(place, (i,), found[i]) for i in place.before[:1] if i in found
+            }
             promising = self._promising and self._promising.intersection(members)
             told |= {i: self._really_full(place, i) for i in promising if i not in found}
         return {i: why for i in nodes if i in told and (why := told[i]) is not None}
@@ -129,7 +131,7 @@ class Openings:
             self._unhurried[group] = evaluator.unhurried()
         return self._unhurried[group]
 
-    def _told(self, place: PlannedPlace, nodes: tuple[int, ...], found: Refusal) -> str | None:
+    def _objection(self, place: PlannedPlace, nodes: tuple[int, ...], found: Refusal) -> str | None:
         """What is said of a refusal; None where it does not count for who stays there."""
         stays = nodes == place.before[: len(nodes)] and found.reason in REASONS
         if stays and all(self._nobody_new(index) for index in nodes):
@@ -173,7 +175,8 @@ class Openings:
         found = [
             index
             for index in usable
-            if index not in refused or self._told(place, (primary, index), refused[index]) is None
+            if index not in refused
+            or self._objection(place, (primary, index), refused[index]) is None
         ]
         return found or self._dead_mirror(place, primary)
 

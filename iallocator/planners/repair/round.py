@@ -131,7 +131,7 @@ class RepairRound:
         cluster = self.before.cluster
         return list(map(str, misspelt_repairs(cluster, cluster.instances)))
 
-    def settle(self) -> None:
+    def follow_up(self) -> None:
         """Find out what became of pending repairs."""
         for one in self._patients:
             self._look_at_jobs(one)

@@ -61,38 +61,38 @@ class Search:
 
 
 def power_down(
-    relief: Feasibility,
+    feasibility: Feasibility,
     candidates: Sequence[int],
     score: float,
     expired: Callable[[], bool],
 ) -> Search:
     """Free as many of `candidates` as can be, the first ones first; `score` is the present one."""
     search = Search(score)
-    descent = _Descent(relief, search, expired)
+    descent = _Descent(feasibility, search, expired)
     try:
-        rest = descent.leap(candidates)
+        rest = descent.free_beginning(candidates)
         while rest:
             refused = descent.one_by_one(rest)
             if len(refused) in (0, len(rest)) or search.stopped:
                 break
             rest = refused  # what is off now may have been what was in the way
         if search.chosen and not search.stopped:
-            _tidy_up(relief, search)
-            search.moves = relief.straight(search.chosen, (), search.moves)
+            _tidy_up(feasibility, search)
+            search.moves = feasibility.straight(search.chosen, (), search.moves)
     except KeyboardInterrupt as stop:
         search.stop, search.stopped = stop, why_stopped(stop)
     if search.packed:
-        search.score = relief.score(search.chosen, search.moves)
+        search.score = feasibility.score(search.chosen, search.moves)
     for index in candidates:
         if index not in search.chosen:
             search.refused.setdefault(index, f"not tried: {search.stopped}")
     return search
 
 
-def _tidy_up(relief: Feasibility, search: Search) -> None:
+def _tidy_up(feasibility: Feasibility, search: Search) -> None:
     """Take the moves that balance best, or else those of the quickest way that balances."""
     for tidy in (True, False):
-        found = relief.find(off=search.chosen, tidy=tidy, thorough=True)
+        found = feasibility.find(off=search.chosen, tidy=tidy, thorough=True)
         if not found.problem:
             search.keep(search.chosen, found)
             return
@@ -101,8 +101,10 @@ def _tidy_up(relief: Feasibility, search: Search) -> None:
 class _Descent:
     """Tries sets of nodes, and keeps the best in `search`."""
 
-    def __init__(self, relief: Feasibility, search: Search, expired: Callable[[], bool]) -> None:
-        self._relief = relief
+    def __init__(
+        self, feasibility: Feasibility, search: Search, expired: Callable[[], bool]
+    ) -> None:
+        self._feasibility = feasibility
         self._search = search
         self._expired = expired
         self._failed: dict[frozenset[int], str] = {}
@@ -114,7 +116,7 @@ class _Descent:
             return False
         tried = frozenset(off)
         if tried not in self._failed:
-            found = self._relief.find(off=off)
+            found = self._feasibility.find(off=off)
             if not found.problem:
                 self._search.keep(off, found)
                 self._search.refused.pop(off[-1], None)
@@ -126,13 +128,13 @@ class _Descent:
             self._search.refused[off[-1]] = self._failed[tried]
         return False
 
-    def leap(self, candidates: Sequence[int]) -> list[int]:
+    def free_beginning(self, candidates: Sequence[int]) -> list[int]:
         """Free a long beginning of `candidates`; return the others.
 
         The longest that may be possible, or what halving finds below it.
         """
         low, high = 0, len(candidates)
-        while high and not self._expired() and self._relief.hopeless(candidates[:high]):
+        while high and not self._expired() and self._feasibility.hopeless(candidates[:high]):
             high -= 1
         if high and self._try(candidates[:high]):
             low = high
@@ -157,7 +159,7 @@ class _Descent:
 
 
 def power_on(
-    relief: Feasibility,
+    feasibility: Feasibility,
     standby: Sequence[int],
     score: float,
     expired: Callable[[], bool],
@@ -169,8 +171,8 @@ def power_on(
     """
     search = Search(score)
     try:
-        _power_on(relief, standby, search, expired)
-        search.moves = relief.straight((), search.chosen, search.moves)
+        _power_on(feasibility, standby, search, expired)
+        search.moves = feasibility.straight((), search.chosen, search.moves)
     except KeyboardInterrupt as stop:
         search.stop, search.stopped = stop, why_stopped(stop)
     for index in standby:
@@ -180,9 +182,9 @@ def power_on(
 
 
 def _power_on(
-    relief: Feasibility, standby: Sequence[int], search: Search, expired: Callable[[], bool]
+    feasibility: Feasibility, standby: Sequence[int], search: Search, expired: Callable[[], bool]
 ) -> None:
-    large = [index for index in standby if _large_enough(relief, index)]
+    large = [index for index in standby if _large_enough(feasibility, index)]
     orders = [standby] if len(large) == len(standby) else [standby, large]
     last: FeasibilityResult | None = None
     for order in orders:
@@ -190,35 +192,35 @@ def _power_on(
             if expired():
                 search.stopped = TIME_IS_UP
                 return
-            found = relief.find(on=order[:count])
+            found = feasibility.find(on=order[:count])
             if not found.problem:
                 search.keep(order[:count], found)
-                _spare(relief, search, expired)
+                _spare(feasibility, search, expired)
                 return
             search.problem = found.problem
             last = found
     if last is not None and not expired():
-        found = relief.find(on=standby, tidy=True)
-        search.keep(standby, relief.without_moves(standby) if found.loses_n1 else found)
+        found = feasibility.find(on=standby, tidy=True)
+        search.keep(standby, feasibility.without_moves(standby) if found.loses_n1 else found)
 
 
-def _large_enough(relief: Feasibility, index: int) -> bool:
+def _large_enough(feasibility: Feasibility, index: int) -> bool:
     """Whether the node has the reserve while it is empty."""
-    with Switched(relief.cluster, on=[index]):
-        state = State(relief.cluster)
-        return state.columns[MEMORY][index] > 0 and not relief.reserve.lacks(state, index)
+    with Switched(feasibility.cluster, on=[index]):
+        state = State(feasibility.cluster)
+        return state.columns[MEMORY][index] > 0 and not feasibility.reserve.lacks(state, index)
 
 
-def _spare(relief: Feasibility, search: Search, expired: Callable[[], bool]) -> None:
+def _spare(feasibility: Feasibility, search: Search, expired: Callable[[], bool]) -> None:
     """Leave those off without which it does as well, and tidy up the moves."""
     for index in search.chosen[-2::-1]:
         if expired():
             search.stopped = TIME_IS_UP
             return
         fewer = [other for other in search.chosen if other != index]
-        found = relief.find(on=fewer)
+        found = feasibility.find(on=fewer)
         if not found.problem:
             search.keep(fewer, found)
-    found = relief.find(on=search.chosen, tidy=True)
+    found = feasibility.find(on=search.chosen, tidy=True)
     if not found.problem:
         search.keep(search.chosen, found)

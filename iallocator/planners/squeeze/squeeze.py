@@ -105,7 +105,7 @@ class _Work:
         stuck = self.relations.stuck if self.relations else ()
         return [instance for instance in found if instance.name not in stuck]
 
-    def _relief(self, group: Group, factor: float, *, evacuate: bool) -> Feasibility:
+    def _feasibility(self, group: Group, factor: float, *, evacuate: bool) -> Feasibility:
         wanted, instances = self.wanted, self._movable(group)
         return Feasibility(
             self.cluster,
@@ -138,7 +138,7 @@ class _Work:
         for group in groups:
             candidates = self._candidates(group, done)
             before = score_of(State(self.cluster), group.nodes)
-            relief = self._relief(group, self.wanted.target, evacuate=True)
+            relief = self._feasibility(group, self.wanted.target, evacuate=True)
             stranded = self._stranded(group)
             if stranded:
                 done.kept.update(dict.fromkeys(candidates, stranded))
@@ -211,7 +211,7 @@ class _Work:
                 continue
             standby = self._standby(group, done)
             before = score_of(State(self.cluster), group.nodes)
-            relief = self._relief(group, self.wanted.minimal, evacuate=False)
+            relief = self._feasibility(group, self.wanted.minimal, evacuate=False)
             search = power_on(relief, standby, before, self.wanted.limits.expired)
             done.nodes += search.chosen
             done.kept.update(search.refused)

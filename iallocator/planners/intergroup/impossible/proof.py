@@ -95,7 +95,7 @@ class Proofs:
                 if wanted > have:
                     kept = kind.name == RAM.name and any(room.keeps for room in rooms)
                     beside = " beside what the failure of a node asks of them" if kept else ""
-                    return _told(kind, measure, wanted, have, instances) + beside + " (proved)"
+                    return _in_words(kind, measure, wanted, have, instances) + beside + " (proved)"
         return ""
 
     def _pieces(self, kind: Kind, instances: Sequence[Instance]) -> list[float]:
@@ -113,7 +113,7 @@ class Proofs:
         return found + [amount for amount in together.values() if amount > 0]
 
 
-def _told(
+def _in_words(
     kind: Kind, measure: Measure, wanted: float, have: float, instances: Sequence[Instance]
 ) -> str:
     """What is proved, in words."""
