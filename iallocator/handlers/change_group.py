@@ -103,7 +103,7 @@ def move_to_group(
     outcomes = (_move_into(context, instance, groups, offer.uuid) for offer in usable)
     first = next(outcomes)
     found = first if first.best else next((o for o in outcomes if o.best), first)
-    if found.best is None and told:
+    if found.best is None and found.nearest is None and told:
         from iallocator.placement.nearest.miss import miss_of_move
 
         best = usable[0].uuid

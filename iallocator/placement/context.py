@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from iallocator.model.cluster import Cluster, Group
     from iallocator.model.instance import Instance
     from iallocator.n1.check import N1Cache, N1Check
+    from iallocator.n1.growth import Growth
     from iallocator.options.settings import Settings
     from iallocator.placement.motions import Motions
     from iallocator.placement.trace import Trace
@@ -51,6 +52,7 @@ class Context:
     __slots__ = (
         "_all_nodes",
         "_evaluators",
+        "_growths",
         "_n1_caches",
         "_rules",
         "_scopes",
@@ -95,6 +97,7 @@ class Context:
         self.leaving: Instance | None = None
         self.misses_told = 0
         self._n1_caches: dict[str, N1Cache] = {}
+        self._growths: dict[int, Growth] = {}
         self.kept: dict[str, Any] = {}
         self.remarks: list[str] = []
         self.coming = coming
@@ -195,6 +198,17 @@ class Context:
         leaving = None if self.leaving is None else (self.leaving, self.leaving.nodes)
         make = N1Check if self.trace is None else self.trace.n1_check
         return make(self.state, self.kernels, rules, scope, leaving, cache)
+
+    def growth(self, group: Group) -> Growth:
+        """What says by how much failures of `group` lose more than as the cluster was read."""
+        found = self._growths.get(group.index)
+        if found is None:
+            from iallocator.n1.growth import Growth
+
+            rules = self.rules(self.settings_of(group).n1)
+            found = Growth(State(self.cluster), self.kernels, group, rules)
+            self._growths[group.index] = found
+        return found
 
     def all_nodes(self) -> range:
         """Every node of the document; always the same object."""

@@ -15,7 +15,7 @@ from iallocator.ranking.advertised import memory_lack
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
     from typing import Any
 
     from iallocator.model.instance import Instance
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from iallocator.placement.context import Context
     from iallocator.placement.evaluator import Evaluator
     from iallocator.placement.results import RankedMoves
+    from iallocator.scoring.candidates import Candidates, Placement
 
 __all__ = [
     "can_copy_from", "fail_over", "may_take_over", "move_anywhere", "move_pair", "move_secondary",
@@ -211,7 +212,14 @@ def _outcome(
         outcome.message = f"Can't find any good node: {_tally(candidates.failures)}"
         return outcome
     settings = evaluator.settings
-    for rank, nodes in candidates.ranked():
+    ranked: Iterable[Placement] = candidates.ranked()
+    if evaluator.rules.exact:
+        from iallocator.placement.least_loss import least_loss
+
+        ranked = least_loss(context, evaluator, instance, found)
+        if not ranked:
+            return _refused_by_n1(context, evaluator, instance, candidates)
+    for rank, nodes in ranked:
         move = MoveOption(found.scores[nodes] if found.scores else rank, nodes, steps(nodes))
         if settings.strategy != "score":
             move.extra = {"strategy": settings.strategy}
@@ -223,6 +231,18 @@ def _outcome(
         outcome.moves.append(move)
         if len(outcome.moves) >= settings.top:
             break
+    return outcome
+
+
+def _refused_by_n1(
+    context: Context, evaluator: Evaluator, instance: Instance, candidates: Candidates
+) -> MoveResult:
+    """The outcome where every one of `candidates` would take what saves somebody."""
+    from iallocator.placement.nearest.miss import miss_of_n1
+
+    failures = {**candidates.failures, "FailN1": candidates.feasible}
+    outcome = MoveResult(message=f"Can't find any good node: {_tally(failures)}", failures=failures)
+    outcome.nearest = miss_of_n1(context, evaluator, instance, next(candidates.ranked())[1])
     return outcome
 
 

@@ -11,6 +11,8 @@ For each instance and each group that is asked, in this order:
     Which nodes come into question, and what was refused before their limits were looked at.
 ``placed`` or ``ranked``
     The candidates in their order; of new instances also what was taken, after N+1.
+``preferred``
+    With ``--n1 no-worse`` after ``ranked``: the places that lose least.
 ``exchanged``
     Instead of both: whether the two nodes of an instance can exchange their roles.
 ``compared``
@@ -25,7 +27,7 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from typing import Any, Protocol
 
     from iallocator.aliases import Nodes
@@ -47,7 +49,7 @@ if TYPE_CHECKING:
     )
     from iallocator.placement.score_scope import ScoreScope
     from iallocator.placement.verdict.what_if import WhatIf
-    from iallocator.scoring.candidates import Candidates
+    from iallocator.scoring.candidates import Candidates, Placement
 
     Accepts = Callable[[Instance, Nodes], bool]
 
@@ -88,6 +90,16 @@ if TYPE_CHECKING:
 
         def ranked(self, evaluator: Deciding, instance: Instance, found: RankedMoves) -> None:
             """Places of an instance that moves, which is off the state, are ranked."""
+
+        def preferred(
+            self,
+            evaluator: Deciding,
+            instance: Instance,
+            found: RankedMoves,
+            places: Sequence[Placement],
+            check: N1Check,
+        ) -> None:
+            """Of those ranked last, `places` lose least, of which `check` was asked."""
 
         def exchanged(
             self, evaluator: Deciding, instance: Instance, present: Nodes, found: Refusal | None

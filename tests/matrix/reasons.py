@@ -103,9 +103,14 @@ RULES: list[Rule] = [
     ),
     (("migration tags",), NEW | SIZES, "a new instance comes from nowhere"),
     (
-        NODE_N1,
+        tuple(name for name in NODE_N1 if name != "N+1 no-worse"),
         UNJUDGED & MOVES,
         "somebody asked for the move: as with hail, N+1 of the single node is all that counts",
+    ),
+    (
+        ("N+1 no-worse",),
+        _paths("exact search of moves"),
+        "there is one way to place both, and who leaves a node has to go somewhere",
     ),
     (NODE_N1, _paths("repair of mirrors"), "who has lost a mirror has to get another one"),
     (

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from iallocator.limits.refusal import Refusal
     from iallocator.model.cluster import Group
     from iallocator.model.instance import Instance
+    from iallocator.n1.check import N1Check
     from iallocator.placement.context import Context
     from iallocator.placement.results import (
         AllocationRequest,
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
     )
     from iallocator.placement.trace import Accepts, Deciding
     from iallocator.ranking.pairs import OrderedCandidates
-    from iallocator.scoring.candidates import Candidates
+    from iallocator.scoring.candidates import Candidates, Placement
 
 
 __all__ = ["Asked", "Choice", "Recorder"]
@@ -142,15 +143,45 @@ class Recorder:
         said, candidates = self._opened(), found.candidates
         said.report.successes = possible(said.report.nodes)
         said.report.failures = dict(candidates.failures)
-        best = islice(candidates.ranked(), max(AT_LEAST, evaluator.settings.top))
-        ways = [(nodes, found.scores[nodes] if found.scores else rank) for rank, nodes in best]
+        best = list(islice(candidates.ranked(), max(AT_LEAST, evaluator.settings.top)))
+        self._note_ranked(said, found, best, ())
+        if not best:
+            said.report.closest = said.survey.closest()
+
+    def preferred(
+        self,
+        evaluator: Deciding,
+        instance: Instance,
+        found: RankedMoves,
+        places: Sequence[Placement],
+        check: N1Check,
+    ) -> None:
+        """Note which of the places lose least, and what others lose."""
+        said = self._opened()
+        assert said.scores is not None
+        assert isinstance(check, RecordingN1Check)
+        refused = check.refused(instance).difference(nodes for _, nodes in places)
+        obstacles = check.obstacles(instance, said.group, said.scores.score)
+        chosen = [self.context.cluster.node_names(nodes) for _, nodes in places[:1]]
+        said.report.unsurvived = [one for one in obstacles if one.nodes not in chosen]
+        if not places:
+            said.report.failures |= {"FailN1": found.candidates.feasible}
+        self._note_ranked(said, found, places, refused)
+
+    def _note_ranked(
+        self,
+        said: Asked,
+        found: RankedMoves,
+        best: Sequence[Placement],
+        refused: Collection[Nodes],
+    ) -> None:
+        """Note the `best` of the places of an instance that moves."""
 
         def score_of(rank: Any, nodes: Nodes) -> float:
             return float(found.scores[nodes] if found.scores else rank)
 
-        self._note(said, ways, found.order, candidates, (), score_of)
-        if not ways:
-            said.report.closest = said.survey.closest()
+        ways = [(nodes, score_of(rank, nodes)) for rank, nodes in best]
+        self._note(said, ways, found.order, found.candidates, refused, score_of)
 
     def exchanged(
         self, evaluator: Deciding, instance: Instance, present: Nodes, found: Refusal | None

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from iallocator.placement.trace import Deciding
 
 
-__all__ = ["miss_of_mirror", "miss_of_move", "miss_of_new"]
+__all__ = ["miss_of_mirror", "miss_of_move", "miss_of_n1", "miss_of_new"]
 
 MOST = 10
 """Of so many instances of a request the answer says what came closest."""
@@ -69,6 +69,17 @@ def miss_of_move(context: Context, again: Callable[[], object]) -> str:
         roles = _heard(context, again)
         if roles is not None:
             yield "", roles
+
+    return _nearest_words(context, misses)
+
+
+def miss_of_n1(context: Context, evaluator: Evaluator, instance: Instance, refused: Nodes) -> str:
+    """Who would be lost if `instance`, which is on the state, went to the nodes `refused`."""
+
+    def misses() -> Iterator[tuple[str, Miss]]:
+        with context.state.trial():
+            context.state.remove(instance, context.state.where[instance.name])
+            yield "", _miss(context, evaluator, instance, (), None, refused)
 
     return _nearest_words(context, misses)
 

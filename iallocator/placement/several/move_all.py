@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from iallocator.aliases import Nodes
+    from iallocator.model.cluster import Group
     from iallocator.model.instance import Instance
     from iallocator.placement.context import Context
     from iallocator.placement.several.move_task import Made, MoveTask
@@ -33,10 +34,44 @@ def move_all(context: Context, tasks: Sequence[MoveTask]) -> tuple[str, Made]:
     note = ""
     if failed and len(tasks) > 1 and context.settings.searches and not context.alarm.over():
         note, made = _at_once(context, tasks, made, failed)
+    note += _losing_least(context, tasks, made)
     if context.settings.optimal:
         optimum, made = _at_best(context, tasks, made)
         note += optimum
     return note, made
+
+
+def _losing_least(context: Context, tasks: Sequence[MoveTask], made: Made) -> str:
+    """Have those that stay in their group go where failures lose least; what to add to ``info``.
+
+    Changes `made`, and the state accordingly.
+    """
+    staying: dict[Group, list[MoveTask]] = {}
+    for task in tasks:
+        now, before = (
+            context.cluster.nodes[nodes[0]].group
+            for nodes in (context.state.where[task.instance.name], task.instance.nodes)
+        )
+        if now is before and context.evaluator(now).rules.exact:
+            staying.setdefault(now, []).append(task)
+    if not staying:
+        return ""
+    from iallocator.placement.several.least_growth import least_growth, told
+
+    proved, note = [], ""
+    moved = {i.name for i, outcome in made if outcome.best is not None}
+    for group, those in staying.items():
+        chosen = [task for task in those if task.instance.name in moved]
+        certain, moves = least_growth(context, group, chosen)
+        proved += [group] if certain else []
+        if moves:
+            for task in chosen:
+                _put(context, task.instance, task.instance.nodes)
+            _carry_out(context, chosen, moves)
+            names = {instance.name for instance, _ in moves}
+            made[:] = [*moves, *(one for one in made if one[0].name not in names)]
+            note = "; placed together by exact search, so that failures lose least"
+    return note + told(context, staying, proved)
 
 
 def _at_best(context: Context, tasks: Sequence[MoveTask], made: Made) -> tuple[str, Made]:

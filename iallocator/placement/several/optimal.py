@@ -17,7 +17,7 @@ from iallocator.solver.optimum import Item, Optimum, lowest_cost
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from iallocator.aliases import Nodes
     from iallocator.model.cluster import Group
@@ -72,8 +72,11 @@ def best_moves(context: Context, tasks: Sequence[MoveTask], made: Made) -> tuple
         return obstacle, made
     scope = next(iter(groups)).nodes
     moves: Made = []
+    loses_more = _compared_with(context, tasks, next(iter(groups)))
 
     def passes(nodes: Mapping[str, Nodes]) -> bool:
+        if loses_more(nodes):
+            return False
         for task in tasks:
             context.state.place(task.instance, task.instance.nodes)
         found = try_moves(context, tasks, nodes)
@@ -92,6 +95,29 @@ def best_moves(context: Context, tasks: Sequence[MoveTask], made: Made) -> tuple
         greedy = _as_placed(context, [task.instance for task in tasks], wanted, scope)
         note, _ = _search(context, scope, items, greedy, passes)
     return note, moves or made
+
+
+def _compared_with(
+    context: Context, tasks: Sequence[MoveTask], group: Group
+) -> Callable[[Mapping[str, Nodes]], bool]:
+    """Says of places for `tasks`, who are off the state then, whether failures lose more than now.
+
+    Asked of who leaves a node and stays in `group`, under ``no-worse``.
+    """
+    if not context.evaluator(group).rules.exact or context.effort.spent:
+        return lambda nodes: False
+    if any(context.cluster.group_of(task.instance) is not group for task in tasks):
+        return lambda nodes: False  # who comes from elsewhere is asked one by one
+    state, growth = context.state, context.growth(group)
+    now = growth.of(state)
+
+    def loses_more(nodes: Mapping[str, Nodes]) -> bool:
+        with state.trial():
+            for task in tasks:
+                state.place(task.instance, nodes[task.instance.name])
+            return growth.of(state) > now
+
+    return loses_more
 
 
 def _search(

@@ -1,0 +1,125 @@
+"""How much more failures lose than as the cluster was read: what ``no-worse`` asks of moves.
+
+Who is on a node that is not online is lost already: every failure of the group loses that one,
+too, as things are.  So to bring it back grows no loss, even where it cannot be saved again.
+"""
+
+from __future__ import annotations
+
+from iallocator.n1.check import N1Cache, N1Check
+from iallocator.n1.loss.part import Loss
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from iallocator.model.cluster import Group
+    from iallocator.model.instance import Instance
+    from iallocator.model.state import State
+    from iallocator.n1.rules import Rules
+    from iallocator.scoring import Kernels
+
+    Nodes = tuple[int, ...]
+    Grown = tuple[float, float, float, float]
+    """Instances and MiB lost more, summed over the failures; the same where those that are
+    brought back do not count as lost at first."""
+
+__all__ = ["NOTHING", "Growth", "rescued"]
+
+NOTHING: Grown = (0.0, 0.0, 0.0, 0.0)
+
+SHOWN = 3
+"""Failures that are named."""
+
+
+class Growth:
+    """Compares the failures of `group` with what they lose on `first`, which is as read.
+
+    Attributes
+    ----------
+    losses:
+        Online node -> what its failure lost at first.
+    """
+
+    __slots__ = ("_failing", "_group", "_kernels", "_rules", "losses")
+
+    def __init__(self, first: State, kernels: Kernels, group: Group, rules: Rules) -> None:
+        self._kernels = kernels
+        self._group = group
+        self._rules = rules
+        self._failing = [index for index in group.nodes if first.cluster.nodes[index].online]
+        self.losses = dict.fromkeys(self._failing, Loss(0, 0, 0, 0)) | self._lost(first)
+
+    def _lost(self, state: State) -> dict[int, Loss]:
+        """What the failures lose on `state` that are not survived."""
+        check = N1Check(state, self._kernels, self._rules, self._group.nodes)
+        saved = set(check.survivable(self._failing))
+        return check.losses([index for index in self._failing if index not in saved])
+
+    def judge(
+        self, state: State, instance: Instance, present: Nodes, make: type[N1Check] = N1Check
+    ) -> N1Check:
+        """What accepts a place for `instance` if no failure loses more than at first.
+
+        It was on `present`, and is off `state`.
+        """
+        leaving, losses = (instance, present), dict(self.losses)
+        scope = self._group.nodes
+        return make(state, self._kernels, self._rules, scope, leaving, N1Cache(), None, losses)
+
+    def of(self, state: State, back: tuple[int, float] | None = None) -> Grown:
+        """By how much `state` loses more; `back`: whom it brings back, see `rescued`."""
+        found = [0.0] * 4
+        for more in self._more(state, back).values():
+            found = [sum(pair) for pair in zip(found, more)]
+        return found[0], found[1], found[2], found[3]
+
+    def _more(self, state: State, back: tuple[int, float] | None = None) -> dict[int, Grown]:
+        """The same for each failure that is not survived on `state`."""
+        count, memory = back or rescued(state, self._group, self._rules)
+        found: dict[int, Grown] = {}
+        for index, loss in self._lost(state).items():
+            before = self.losses[index]
+            more = loss.instances - before.instances_least
+            mib = loss.memory - before.memory_least
+            found[index] = max(0, more - count), max(0, mib - memory), max(0, more), max(0, mib)
+        return found
+
+    def told(self, state: State) -> str:
+        """Which failures lose more on `state`, for people; "" where none does."""
+        nodes = state.cluster.nodes
+        worst = [(index, more) for index, more in self._more(state).items() if any(more[:2])]
+        texts = [f"{nodes[index].name} ({_amount(*more[:2])})" for index, more in worst[:SHOWN]]
+        if len(worst) > SHOWN:
+            texts.append(f"one of {len(worst) - SHOWN} others")
+        return f"more than before is lost if {', '.join(texts)} fails" if texts else ""
+
+
+def _amount(count: float, memory: float) -> str:
+    if count == float("inf") or memory == float("inf"):
+        return "how much was not found"
+    return f"{count:g} more, {memory:g} MiB" if count else f"{memory:g} MiB more"
+
+
+def rescued(state: State, group: Group, rules: Rules) -> tuple[int, float]:
+    """Who is on an online node of `group` and was on another when the cluster was read.
+
+    How many, those that must be together once, and their MiB of memory.
+    """
+    nodes = state.cluster.nodes
+    dead = {index for index in group.nodes if not nodes[index].online}
+    back = [
+        one
+        for one in (state.cluster.instances if dead else ())
+        if one.nodes and one.nodes[0] in dead and _comes_back(state, one, group)
+    ]
+    items = {one.name if one.template == "drbd" else _unit(one, rules) for one in back}
+    return len(items), sum(one.memory for one in back if one.uses_memory)
+
+
+def _unit(instance: Instance, rules: Rules) -> str:
+    """The first of those that must be together with `instance`."""
+    return min(rules.units.get(instance.name) or (instance.name,))
+
+
+def _comes_back(state: State, instance: Instance, group: Group) -> bool:
+    nodes, now = state.cluster.nodes, state.where.get(instance.name, ())
+    return bool(now) and nodes[now[0]].online and nodes[now[0]].group is group

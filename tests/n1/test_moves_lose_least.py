@@ -1,0 +1,163 @@
+"""Requests that move under ``--n1 no-worse``: who has to go goes where failures lose least."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Sequence
+from itertools import product
+from random import Random
+
+from iallocator.cli import answer
+from tests.builders import Json, as_bytes, cluster, instance
+
+from .test_no_worse import lost_if
+
+NOWHERE = "no other places lose less"
+
+
+def asked(document: Json, **request: object) -> Json:
+    """The answer with ``no-worse``."""
+    raw = as_bytes({**document, "request": request})
+    found: Json = json.loads(answer(raw, ["--n1=no-worse"]))
+    return found
+
+
+def evacuated(document: Json, *names: str) -> Json:
+    """The answer to the evacuation of what is called so, off the primaries."""
+    return asked(document, type="node-evacuate", instances=names, evac_mode="primary-only")
+
+
+def moved(document: Json, found: Json) -> Json:
+    """The document once the answer is carried out."""
+    residents = dict(document["instances"])
+    for name, _, nodes in found["result"][0]:
+        residents[name] = {**residents[name], "nodes": nodes}
+    return {**document, "instances": residents}
+
+
+def lost(document: Json) -> list[tuple[int, int]]:
+    """What each node's failure loses."""
+    return [lost_if(document, node) for node in document["nodes"]]
+
+
+def grown(before: list[tuple[int, int]], after: list[tuple[int, int]]) -> tuple[int, int]:
+    """How many instances and MiB more, over all failures."""
+    more = [[max(0, b - a) for a, b in zip(*one)] for one in zip(before, after)]
+    return sum(count for count, _ in more), sum(memory for _, memory in more)
+
+
+def fits(document: Json) -> bool:
+    """Whether every node has memory left."""
+    free = {name: node["total_memory"] for name, node in document["nodes"].items()}
+    for one in document["instances"].values():
+        free[one["nodes"][0]] -= one["memory"]
+    return all(left > 0 for left in free.values())
+
+
+def least_of(document: Json, names: Sequence[str], nodes: Sequence[str]) -> tuple[int, int]:
+    """The least that failures lose more, wherever of `nodes` those called `names` go."""
+    before = lost(document)
+    ways = (
+        moved(document, {"result": [[(name, "", [node]) for name, node in zip(names, chosen)]]})
+        for chosen in product(nodes, repeat=len(names))
+    )
+    return min(grown(before, lost(way)) for way in ways if fits(way))
+
+
+def narrow(rng: Random) -> Json:
+    """Four nodes on shared storage, the first of which has the least."""
+    residents: dict[str, Json] = {}
+    for node in ("node1", "node2", "node3", "node4"):
+        left = 2500 if node == "node1" else rng.choice((3000, 4000, 5000, 5900))
+        while (size := rng.choice((700, 900, 1300, 1700, 2300))) < left:
+            left -= size
+            residents[f"i{len(residents)}"] = instance(node, memory=size, disk_template="rbd")
+    document = cluster(4, memory=6000, disk=10**6, cpus=640, instances=residents)
+    small = document["nodes"]["node1"]
+    small |= {"total_memory": 3000, "free_memory": small["free_memory"] - 3000}
+    return document
+
+
+def test_evacuation_under_no_worse_loses_least_of_all_ways() -> None:
+    """No choice of nodes for those who leave makes failures lose less; they are told."""
+    kinds: Counter[str] = Counter()
+    for seed in range(30):
+        document = narrow(Random(f"evacuated/{seed}"))
+        names = [n for n, one in document["instances"].items() if one["nodes"] == ["node1"]]
+        found = evacuated(document, *names)
+        if len(found["result"][0]) < len(names):
+            continue
+        least = least_of(document, names, ["node2", "node3", "node4"])
+        assert grown(lost(document), lost(moved(document, found))) == least, seed
+        assert (NOWHERE in found["info"]) == (least != (0, 0)), seed
+        kinds["grows" if any(least) else "not"] += 1
+        kinds["together"] += "so that failures lose least" in found["info"]
+    assert min(kinds["grows"], kinds["not"], kinds["together"]) > 0, kinds
+
+
+def crowded() -> Json:
+    """What is on node1 of group west finds a place on node2 only, with 1000 MiB to spare."""
+    residents = {
+        "large": instance("node1", memory=5000, disk_template="rbd"),
+        "small": instance("node2", memory=1900, disk_template="rbd"),
+        "mover": instance("node3", memory=2000, disk_template="rbd"),
+    }
+    return cluster({"west": 2, "east": 1}, memory=8000, instances=residents)
+
+
+def test_change_group_under_no_worse_to_where_somebody_would_be_lost_is_refused() -> None:
+    """Nobody has to change the group: what is there keeps the place that saves it."""
+    document = crowded()
+    request = {"type": "change-group", "instances": ["mover"], "target_groups": ["uuid-west"]}
+    found = asked(document, **request)
+    assert [name for name, _ in found["result"][1]] == ["mover"]
+    assert "would have no place" in found["info"]
+    small = {**document["instances"]["mover"], "memory": 900}
+    document["instances"]["mover"] = small
+    assert not asked(document, **request)["result"][1]
+
+
+def test_change_group_under_no_worse_goes_to_the_node_where_nobody_would_be_lost() -> None:
+    """The emptiest node is the only one with room for the largest."""
+    residents = {
+        name: instance(node, memory=memory, disk_template="rbd")
+        for name, node, memory in (
+            ("large", "node1", 5000),
+            ("one", "node3", 2000),
+            ("two", "node3", 2000),
+            ("mover", "node4", 3500),
+        )
+    }
+    document = cluster({"west": 3, "east": 1}, memory=8000, instances=residents)
+    request = {"type": "change-group", "instances": ["mover"], "target_groups": ["uuid-west"]}
+    (name, _, nodes), *_ = asked(document, **request)["result"][0]
+    assert (name, nodes) == ("mover", ["node3"])
+
+
+def test_relocate_under_no_worse_tells_what_is_lost_more() -> None:
+    """There is one node to go to, and its room saved somebody."""
+    residents = {
+        "large": instance("node1", memory=5000, disk_template="rbd"),
+        "mover": instance("node2", memory=3500, disk_template="rbd"),
+    }
+    changes = {"node1": {"total_memory": 5500, "free_memory": 500}}
+    document = cluster(3, memory=8000, instances=residents, changes=changes)
+    document["nodes"]["node2"] |= {"total_memory": 4000, "free_memory": 500}
+    request = {"type": "relocate", "name": "mover", "relocate_from": ["node2"]}
+    found = asked(document, **request, required_nodes=1)
+    assert found["result"] == ["node3"]
+    assert "more than before is lost if node1 (" in found["info"]
+
+
+def test_evacuation_of_a_dead_node_under_no_worse_counts_who_is_down_as_lost() -> None:
+    """Back on the only node that is left it cannot be saved again: but it was lost already."""
+    residents = {
+        "down": instance("node1", memory=1000, disk_template="rbd"),
+        "up": instance("node2", memory=1000, disk_template="rbd"),
+    }
+    changes = {"node1": {"offline": True}}
+    document = cluster(2, memory=8000, instances=residents, changes=changes)
+    found = evacuated(document, "down")
+    assert [nodes for _, _, nodes in found["result"][0]] == [["node2"]]
+    assert "more than before" not in found["info"]
