@@ -11,13 +11,13 @@ from iallocator.n1.loss.part import Loss
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from iallocator.aliases import Nodes
     from iallocator.model.cluster import Group
     from iallocator.model.instance import Instance
     from iallocator.model.state import State
     from iallocator.n1.rules import Rules
     from iallocator.scoring import Kernels
 
-    Nodes = tuple[int, ...]
     Grown = tuple[float, float, float, float]
     """Instances and MiB lost more, summed over the failures; the same where those that are
     brought back do not count as lost at first."""

@@ -15,10 +15,11 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
+    from iallocator.aliases import Nodes
     from iallocator.model.cluster import Group
     from iallocator.n1.growth import Grown, Growth
     from iallocator.placement.context import Context
-    from iallocator.placement.several.move_task import Made, MoveTask, Nodes
+    from iallocator.placement.several.move_task import Made, MoveTask
     from iallocator.solver.budget import Budget
 
 __all__ = ["least_growth", "told"]
