@@ -23,6 +23,9 @@ class Behaviour:
     reads_auto_balance = True
     """Whether an instance is balanced automatically counts."""
 
+    reads_dead_nodes = True
+    """What is told of nodes counts that are offline, or not for virtual machines."""
+
     reads_cpu_speed_by_rapi = True
     """The ``cpu_speed`` of a node of a running cluster counts, whoever tells it."""
 
@@ -79,6 +82,9 @@ class Behaviour:
     tries_other_groups = True
     """Where the best group cannot be reached step by step, or the own group is full."""
 
+    scores_dead_clusters = True
+    """Where no node is online, what is on the others is a score all the same."""
+
     offers_offline_secondaries = False
     """An allocate-secondary does not ask whether a node is online."""
 
@@ -104,6 +110,9 @@ class Behaviour:
 
     judges_where_movers_were = False
     """``strict`` N+1 takes an instance that moves for where it was when its new node fails."""
+
+    judges_by_namesake = False
+    """``strict`` N+1 takes another instance of a named group for the new one, by its number."""
 
     judges_by_old_template = False
     """N+1 takes an instance that gets a secondary for one of its old template."""

@@ -12,6 +12,7 @@ class HailBehaviour(Behaviour):
 
     orders_by_name = False
     reads_cpu_speed = False
+    reads_dead_nodes = False
     reads_cpu_speed_by_rapi = False
     asks_offline_daemons = True
     reads_auto_balance = False
@@ -31,6 +32,7 @@ class HailBehaviour(Behaviour):
     ranks_losses_per_group = False
     keeps_batch_in_first_group = True
     tries_other_groups = False
+    scores_dead_clusters = False
     offers_offline_secondaries = True
     fails_over_to_offline = True
     copies_from_offline = True
@@ -39,6 +41,7 @@ class HailBehaviour(Behaviour):
     holds_moves_to_n1 = False
     tests_primary_again = True
     judges_where_movers_were = True
+    judges_by_namesake = True
     judges_by_old_template = True
     asks_n1_by_losses = False
     plans_by_document = True

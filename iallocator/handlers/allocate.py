@@ -8,6 +8,8 @@ from iallocator.reply import Reply
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from iallocator.model.cluster import Cluster, Group
+    from iallocator.model.instance import Instance
     from iallocator.placement.context import Context
     from iallocator.placement.results import RankedGroups
     from iallocator.reply import GroupSolution
@@ -28,6 +30,8 @@ def allocate(context: Context, request: Allocate) -> Reply:
     if request.recreated is not None and context.settings.behaviour.recreates_in_place:
         context.leaving = request.recreated
         context.state.remove(request.recreated, request.recreated.nodes)
+    if context.settings.behaviour.judges_by_namesake and wish.named:
+        context.namesake = _namesake(context.cluster, wish.groups[0])
     offers = collect_offers(context, wish)
     solutions = [offer.document(context.settings.top) for offer in offers.ranked]
     best = offers.best
@@ -36,6 +40,18 @@ def allocate(context: Context, request: Allocate) -> Reply:
     selected = "" if wish.named else f"Selected group: {best.group}, "
     info = selected + offers.line + policy_warning(best)
     return Reply(True, info, best.placements[0][1], solutions)
+
+
+def _namesake(cluster: Cluster, group: Group) -> Instance | None:
+    """The instance of `group` whose place in the document is how many the group has, if any.
+
+    The list stands the other way round, see `Behaviour.orders_by_name`.
+    """
+    count = sum(1 for one in cluster.instances if cluster.group_of(one) is group)
+    if count == len(cluster.instances):
+        return None
+    one = cluster.instances[-1 - count]
+    return one if cluster.group_of(one) is group else None
 
 
 def why_nowhere(context: Context, wish: AllocationRequest, offers: RankedGroups) -> str:

@@ -41,6 +41,9 @@ def allocate_secondary(context: Context, request: AllocateSecondary) -> Reply:
         context, evaluator, mirrored, [primary], secondaries=others, judged=judged,
         primary_given=True,
     )  # fmt: skip
+    alive = any(node.online for node in cluster.nodes)
+    if not (alive or context.settings.behaviour.scores_dead_clusters):
+        found.scores = {nodes: 0.0 for _, nodes in found.best}
     fill_offer(offer, context, evaluator, found)
     solutions = [offer.document(context.settings.top)]
     if not found.best:

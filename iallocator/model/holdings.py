@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
-from iallocator.model.columns import COLUMNS, CONFLICTS, MEMORY, MISPLACED
+from iallocator.model.columns import (
+    COLUMNS,
+    CONFLICTS,
+    FREE_SPINDLES,
+    FREE_SPINDLES_LATER,
+    MEMORY,
+    MISPLACED,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -77,6 +84,8 @@ class Holdings:
     def _add_primary(self, instance: Instance, index: int, secondary: int | None) -> None:
         """Make node `index` the primary; `secondary` only matters for location tags."""
         self._apply(index, instance.as_primary, 1)
+        if instance.hides_spindles:
+            self._hide_spindles(index, instance)
         if self.pools is not None:
             self.pools.add(instance, index, 1)
         if instance.exclusion or instance.desired or self.cluster.nodes[index].locations:
@@ -122,6 +131,19 @@ class Holdings:
         for column, amount in zip(self.columns, vector):
             if amount:
                 column[index] += sign * amount
+
+    def _hide_spindles(self, index: int, instance: Instance) -> None:
+        """Leave a node of exclusive storage that `instance` is new to one spindle too few.
+
+        As hail has it: what the node had free is forgotten, who comes after it takes from
+        there, and when it leaves nothing comes back.  Where it has been from the start it is
+        part of what the node reports.
+        """
+        if index in instance.nodes or not self.cluster.nodes[index].exclusive_storage:
+            return
+        self.columns[FREE_SPINDLES_LATER][index] = -1
+        if not instance.forthcoming:
+            self.columns[FREE_SPINDLES][index] = -1
 
     def _count_tags(self, instance: Instance, index: int, secondary: int | None, sign: int) -> None:
         """Keep the tag counters; added amounts are those seen before, removed those seen after."""

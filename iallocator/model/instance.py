@@ -35,6 +35,9 @@ class Instance:
         Sum of the disks' spindles, None if a disk does not say.
     spindles_anywhere:
         Whether nodes of exclusive storage count them even if the disks are not on the node.
+    hides_spindles:
+        Whether nodes of exclusive storage count them though the disks are neither on the node
+        nor say how many: one that it comes to has none left, see `Holdings`.
     spindle_use:
         Spindles it counts for where storage is not exclusive.
     nodes:
@@ -71,6 +74,7 @@ class Instance:
         "draws",
         "exclusion",
         "forthcoming",
+        "hides_spindles",
         "load",
         "local",
         "memory",
@@ -138,6 +142,7 @@ class Instance:
         self.restricted = False
         self.local = template in LOCAL_TEMPLATES
         self.shared = template in SHARED_TEMPLATES
+        self.hides_spindles = spindles_anywhere and spindles is None and not self.local
         self.uses_memory = admin_state == "up" and not forthcoming
         self.as_primary = primary_vector(self)
         self.as_secondary = secondary_vector(self)

@@ -197,7 +197,18 @@ class NodeView:
             self.at,
         )
 
+    def hide_spindles(self, now: bool) -> None:
+        """With exclusive storage, have none left, see `Holdings`; `now`, or when it is there."""
+        self.free_spindles_later = _hidden(self.free_spindles_later, self.exclusive)
+        if now:
+            self.free_spindles = _hidden(self.free_spindles, self.exclusive)
+
     @property
     def fails_n1(self) -> Quantity:
         """Whether the memory left could not take the failover of the worst peer."""
         return self.memory <= self.reserved
+
+
+def _hidden(spindles: Quantity, exclusive: Quantity) -> Quantity:
+    """-1 where storage is exclusive, else as it is."""
+    return spindles - (spindles + 1) * exclusive

@@ -162,6 +162,19 @@ class State(Holdings):
             if self.pools is not None:
                 self.pools.add(instance, index, sign)
 
+    def mistake(self, instance: Instance, other: Instance) -> None:
+        """Take `other`, wherever it is, for `instance` among the primaries of its node; in a trial.
+
+        What the node holds stays as it is.
+        """
+        index = self.where[instance.name][0]
+        self._touch(index)
+        from copy import copy
+
+        twin = copy(other)
+        twin.order = instance.order
+        self.primaries[index][instance.name] = twin
+
     def take_memory(self, index: int, amount: float) -> None:
         """Have `amount` MiB less free on a node, for whom else fails over there; in a trial."""
         self._changes += 1

@@ -48,8 +48,8 @@ class Demand:
     single:
         Whether drbd primaries without secondary exist: nothing can save those.
     intricate:
-        Whether only the simulation can tell: exclusive storage, or an instance to be
-        created anew that the policy does not admit any more.
+        Whether only the simulation can tell: exclusive storage, an instance to be
+        created anew that the policy does not admit any more, or one taken for another.
     movers, recreated:
         How many instances need a new node, and how many of them are not mirrored.
     shares:
@@ -131,6 +131,10 @@ def demand_of(state: State, node: int, rules: Rules) -> Demand:
     demand = Demand()
     group = state.cluster.nodes[node].group
     demand.intricate = group.exclusive
+    if rules.namesake is not None and rules.namesake.nodes[0] == node:
+        demand.intricate = True
+        demand.movers = 1
+        return demand
     units: dict[tuple[Sequence[str], bool], list[Instance]] = {}
     for instance in state.primaries[node].values():
         nodes = state.where[instance.name]

@@ -144,6 +144,10 @@ class N1Check:
         node and have little to spare; those that fail over to the new primary; and
         that of the new primary itself.
         """
+        if self._rules.namesake is not None:
+            group = self._state.cluster.nodes[nodes[0]].group
+            failing = self._rules.failing(self._state.cluster, group, self._scope)
+            return self._refuted(failing, instance, nodes)
         watch = self._watch(self._state.cluster.nodes[nodes[0]].group)
         taken = instance.memory if instance.uses_memory else 0
         if self._rules.exact:
@@ -265,6 +269,8 @@ class N1Check:
         self._state.place(instance, nodes)
         if self._rules.movers_stay and present is not None:
             where[instance.name] = present
+        if self._rules.namesake is not None:
+            self._state.mistake(self._rules.namesake, instance)
 
     def _lost(self, failing: Sequence[int]) -> list[int]:
         """Those of `failing` that cannot be survived as the state is now; exact: in doubt."""

@@ -29,11 +29,24 @@ class Rules:
     what finds no place in any order is lost.  ``off``: nothing is required.
 
     `movers_stay`: an instance that moves is taken for where it was; hail does so, by accident.
+    `namesake`: an instance that is taken for the new one; hail does so, by accident: where a
+    group is named it numbers the new instance by how many the group has, which may be the number
+    of one of those. When the node of that one fails, the new one is moved in its place,
+    from wherever it is.
     `units`: instance -> all that must be on its node, itself among them, by name; see
     `iallocator.n1.units`.  `effort`: what simulations may cost; None: anything.
     """
 
-    __slots__ = ("_targets", "effort", "exact", "mode", "movers_stay", "strict", "units")
+    __slots__ = (
+        "_targets",
+        "effort",
+        "exact",
+        "mode",
+        "movers_stay",
+        "namesake",
+        "strict",
+        "units",
+    )
 
     def __init__(
         self,
@@ -41,7 +54,9 @@ class Rules:
         units: Mapping[str, Sequence[str]] | None = None,
         effort: Effort | None = None,
         movers_stay: bool = False,
+        namesake: Instance | None = None,
     ) -> None:
+        self.namesake = namesake
         self.movers_stay = movers_stay
         self.effort = effort or Effort()
         self.mode = mode
@@ -64,6 +79,10 @@ class Rules:
         hail counts blockdev among those.
         """
         return not instance.mirrored or (self.strict and instance.template == "blockdev")
+
+    def mistaken(self, instance: Instance) -> bool:
+        """Whether `instance` is the new one in the place of its namesake."""
+        return self.namesake is not None and instance.order == self.namesake.order
 
     def failing(self, cluster: Cluster, group: Group, scope: Sequence[int]) -> Sequence[int]:
         """The nodes whose failure has to be survived when `group` is used.

@@ -256,7 +256,8 @@ class Simulation:
         state, first = self._state, item[0]
         source = state.where[first.name][0]
         for one in item:
-            state.remove(one, state.where[one.name][:1])
+            if not (self._rules.recreates(one) and self._rules.mistaken(one)):
+                state.remove(one, state.where[one.name][:1])
         kernel = self.kernels.make(state, scope)
         if self._rules.recreates(first):
             refusals: dict[int, str] = {}

@@ -53,7 +53,7 @@ def suits(state: State, group: Group, rules: Rules) -> bool:
 
     Failure domains are no hindrance: what moves has one node, and those count pairs of nodes.
     """
-    if group.exclusive:
+    if group.exclusive or rules.namesake is not None:
         return False
     primaries = [i for index in group.nodes for i in state.primaries[index].values()]
     return not any(i.exclusion or i.desired or rules.recreates(i) for i in primaries)

@@ -66,6 +66,7 @@ class Context:
         "kernels",
         "leaving",
         "misses_told",
+        "namesake",
         "remarks",
         "settings",
         "state",
@@ -95,6 +96,7 @@ class Context:
         self._evaluators: dict[tuple[int, int], Evaluator] = {}
         self.interrupted = False
         self.leaving: Instance | None = None
+        self.namesake: Instance | None = None
         self.misses_told = 0
         self._n1_caches: dict[str, N1Cache] = {}
         self._growths: dict[int, Growth] = {}
@@ -170,7 +172,8 @@ class Context:
             relations = self.bonds.relations
             units = None if relations is None else relations.units()
             stay = mode == "strict" and self.settings.behaviour.judges_where_movers_were
-            found = self._rules[mode] = Rules(mode, units, self.effort, stay)
+            namesake = self.namesake if mode == "strict" else None
+            found = self._rules[mode] = Rules(mode, units, self.effort, stay, namesake)
         return found
 
     def budget(self, interrupts: Interrupts) -> Budget:

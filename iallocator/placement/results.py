@@ -143,10 +143,12 @@ class GroupPlacements:
         The strategy that ranked them; how it ranked them, if it ranks nodes.
     refused:
         The first placement, by row and then by rank, that global N+1 refused, if any.
+    scores:
+        Placement -> its score; empty where they are ranked by it.
     """
 
     __slots__ = (
-        "_scores", "best", "failures", "order", "others", "ranked_by", "refused", "successes",
+        "best", "failures", "order", "others", "ranked_by", "refused", "scores", "successes",
     )  # fmt: skip
 
     def __init__(
@@ -166,11 +168,11 @@ class GroupPlacements:
         self.failures = failures
         self.refused = refused
         self.others: list[int] | None = None
-        self._scores = scores
+        self.scores = scores
 
     def score(self, placement: Placement) -> float:
         """The cluster score of a placement, whatever it was ranked by."""
-        return float(self._scores[placement[1]] if self._scores else placement[0])
+        return float(self.scores[placement[1]] if self.scores else placement[0])
 
 
 class RankedMoves:

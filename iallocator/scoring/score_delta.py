@@ -77,7 +77,10 @@ def value_of(k: int, view: NodeView, centre: float) -> Quantity:
 
 def after_primary(view: NodeView, instance: Instance) -> NodeView:
     """The nodes of `view`, each as if it were the primary of `instance` (tags aside)."""
-    return view.plus(instance.as_primary, view.reserved)
+    after = view.plus(instance.as_primary, view.reserved)
+    if instance.hides_spindles:
+        after.hide_spindles(not instance.forthcoming)
+    return after
 
 
 def after_secondary(

@@ -158,8 +158,10 @@ def _node(
     parameters = child(raw, "ndparams", {})
     offline = boolean(raw, "offline", False)
     vm_capable = boolean(raw, "vm_capable", True)
-    # who cannot be asked reports nothing, and what it might report does not count
+    # who cannot be asked reports nothing
     dark = 0 if offline or not vm_capable else absent
+    if dark == 0 and not reading.behaviour.reads_dead_nodes:
+        raw = {key: value for key, value in raw.items() if key not in REPORTED}
     reserved_memory = integer(raw, "reserved_memory", dark)
     exclusive, spindle_count, speed, oob_program = _known(parameters)
     return Node(
@@ -184,6 +186,13 @@ def _node(
         oob_program=oob_program,
         load=number(raw, "load", 0),
     )
+
+
+REPORTED = frozenset({
+    "total_memory", "reserved_memory", "free_memory", "total_disk", "free_disk",
+    "total_cpus", "reserved_cpus", "total_spindles", "free_spindles",
+})  # fmt: skip
+"""What only a node that can be asked tells."""
 
 
 def _known(parameters: Raw) -> tuple[bool, int, float, str | None]:

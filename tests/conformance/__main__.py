@@ -11,7 +11,7 @@ import argparse
 import json
 import sys
 
-from .documents import ALIKE, EXHAUSTED, KINDS, document
+from .documents import ALIKE, EXHAUSTED, KINDS, ODD, document
 from .oracle import installed
 from .runner import MODES, Case, Summary, ours, run, theirs
 from .statistics import measure
@@ -50,9 +50,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--start", type=int, default=0, help="the first seed")
     parser.add_argument(
         "--kind",
-        choices=KINDS + EXHAUSTED + ALIKE,
+        choices=KINDS + EXHAUSTED + ALIKE + ODD,
         nargs="+",
-        default=[*KINDS, *EXHAUSTED, *ALIKE],
+        default=[*KINDS, *EXHAUSTED, *ALIKE, *ODD],
     )
     parser.add_argument("--mode", choices=MODES, default="hail", help="how both sides are asked")
     parser.add_argument("-j", "--jobs", type=int, default=1, help="processes")

@@ -13,10 +13,10 @@ from tests.builders import Json
 from .alike import alike
 from .instances import populate, settle
 from .nodes import cluster_tags, groups, nodes, policy
-from .profiles import KINDS, Profile, draw
+from .profiles import KINDS, Profile, draw, odd
 from .requests import BUILDERS
 
-__all__ = ["ALIKE", "EXHAUSTED", "KINDS", "document"]
+__all__ = ["ALIKE", "EXHAUSTED", "KINDS", "ODD", "document"]
 
 
 SUFFIX = "-exhausted"
@@ -27,6 +27,10 @@ SAME = "-alike"
 ALIKE = tuple(kind + SAME for kind in KINDS if kind != "allocate-secondary")
 """Kinds of documents of equal nodes, see `alike`."""
 
+RARE = "-odd"
+ODD = tuple(kind + RARE for kind in KINDS)
+"""Kinds of documents in which what is rare elsewhere is common, see `odd`."""
+
 
 def document(seed: int, kind: str) -> Json:
     """Return the request document number `seed` of a kind.
@@ -36,7 +40,7 @@ def document(seed: int, kind: str) -> Json:
     seed
         Any integer; the same seed gives the same document, for ever.
     kind
-        One of `KINDS`, `EXHAUSTED` or `ALIKE`.
+        One of `KINDS`, `EXHAUSTED`, `ALIKE` or `ODD`.
 
     Returns
     -------
@@ -50,12 +54,15 @@ def document(seed: int, kind: str) -> Json:
     rng = Random(f"{kind}/{seed}")
     if kind in ALIKE:
         return next(made for made in iter(lambda: alike(rng, kind.removesuffix(SAME)), 0) if made)
+    plain = kind.removesuffix(RARE)
     while True:
-        profile = draw(rng, kind)
-        result = cluster(rng, profile, kind)
-        request = BUILDERS[kind](rng, profile, result)
+        profile = draw(rng, plain)
+        if kind in ODD:
+            profile = odd(rng, profile)
+        result = cluster(rng, profile, plain)
+        request = BUILDERS[plain](rng, profile, result)
         if request is not None:
-            return {**result, "request": {**request, "type": kind}}
+            return {**result, "request": {**request, "type": plain}}
 
 
 def _exhaust(rng: Random, made: Json) -> None:

@@ -64,7 +64,7 @@ def _disks(rng: Random, profile: Profile, template: str) -> list[Json]:
     disks = []
     for _ in range(rng.choice((1, 1, 1, 2, 3))):
         disk: Json = {"size": rng.choice((512, 1024, 2048, 4096, 10240, 20480)), "mode": "rw"}
-        if profile.exclusive != "none" and rng.random() < 0.99:
+        if profile.exclusive != "none" and rng.random() < 1 - profile.unsized:
             disk["spindles"] = rng.choice((1, 1, 1, 2, 3))
         elif rng.random() < 0.5:
             disk["spindles"] = None
@@ -157,7 +157,7 @@ def _resident(rng: Random, profile: Profile, nodes: Json, home: str) -> Json:
     places = [home]
     if template == "drbd":
         fit = [name for name in peers if _healthy(nodes[name])]
-        places.append(rng.choice(fit if fit and rng.random() < 0.98 else peers))
+        places.append(rng.choice(fit if fit and rng.random() < 1 - profile.deserted else peers))
     instance = {**description(rng, profile, template), "nodes": places}
     instance["admin_state"] = "up"
     if rng.random() < profile.down:
@@ -173,7 +173,8 @@ def settle(rng: Random, profile: Profile, nodes: Json, instances: Json) -> None:
     """Fill in what `nodes` report, given `instances`; drop what a dead node cannot."""
     for name, node in nodes.items():
         _report(rng, profile, node, _residents(instances, name))
-        if node["offline"] or not node["vm_capable"]:
+        dark = node["offline"] or not node["vm_capable"]
+        if dark and not (profile.telling and rng.random() < profile.telling):
             silence(node)
 
 

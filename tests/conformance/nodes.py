@@ -122,7 +122,11 @@ def nodes(rng: Random, profile: Profile, uuids: list[str]) -> Json:
     if profile.shuffled:
         rng.shuffle(pairs)
     usual = _size(rng, profile)
-    return {name: _node(rng, profile, uuid, uuid in dedicated, usual) for name, uuid in pairs}
+    found = {name: _node(rng, profile, uuid, uuid in dedicated, usual) for name, uuid in pairs}
+    drained = {uuid for uuid in uuids if profile.drained and rng.random() < profile.drained}
+    for node in found.values():
+        node["drained"] |= node["group"] in drained
+    return found
 
 
 def _dedicated(rng: Random, profile: Profile) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from random import Random
 
 DRBD = ("drbd",)
@@ -67,6 +67,16 @@ class Profile:
         Whether names come in an order that is not theirs.
     heterogeneous
         Whether nodes differ in size.
+    unsized
+        Probability that a disk on exclusive storage does not say its spindles.
+    deserted
+        Probability that a secondary may be on a node that is not well.
+    named
+        Probability that a new instance is bound to a group.
+    drained
+        Probability that all nodes of a group are drained.
+    telling
+        Probability that a node that cannot be asked tells figures all the same.
     """
 
     groups: int
@@ -93,6 +103,11 @@ class Profile:
     picky: float
     shuffled: bool
     heterogeneous: bool
+    unsized: float = 0.01
+    deserted: float = 0.02
+    named: float = 0.3
+    drained: float = 0.0
+    telling: float = 0.0
 
 
 def draw(rng: Random, kind: str) -> Profile:
@@ -125,6 +140,24 @@ def draw(rng: Random, kind: str) -> Profile:
         picky=rng.choice((0.0, 0.0, 0.0, 0.0, 0.3)),
         shuffled=rng.random() < 0.6,
         heterogeneous=rng.random() < 0.6,
+    )
+
+
+def odd(rng: Random, profile: Profile) -> Profile:
+    """Return `profile` with what is rare elsewhere, and together: see `Profile`."""
+    return replace(
+        profile,
+        exclusive=rng.choice(("none", "none", "all", "groups", "nodes", "nodes")),
+        measured=True,
+        fill=rng.choice((0.2, 0.3, 0.4, 0.5, 0.7)),
+        unwell=rng.choice((0.0, 0.1, 0.3)),
+        down=rng.choice((0.0, 0.1, 0.5)),
+        forthcoming=rng.choice((0.0, 0.0, 0.0, 0.2)),
+        unsized=rng.choice((0.1, 0.5)),
+        deserted=rng.choice((0.05, 0.5)),
+        named=0.6,
+        drained=0.1,
+        telling=0.2,
     )
 
 

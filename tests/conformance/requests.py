@@ -27,7 +27,7 @@ def newcomer(rng: Random, profile: Profile, name: str) -> Json:
 def allocate(rng: Random, profile: Profile, document: Json) -> Json:
     """Return one new instance, sometimes bound to a group or to some nodes."""
     request = newcomer(rng, profile, "newcomer")
-    if rng.random() < 0.3:
+    if rng.random() < profile.named:
         request["group_name"] = rng.choice(list(document["nodegroups"].values()))["name"]
     if rng.random() < 0.15:
         names = list(document["nodes"])

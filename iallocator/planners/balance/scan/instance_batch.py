@@ -31,8 +31,8 @@ class InstanceBatch:
 
     __slots__ = (
         "_amounts", "as_primary", "as_secondary", "barred", "counts_disk", "drbd", "exclusion",
-        "forthcoming", "instances", "less_primary", "less_secondary", "local", "memory",
-        "reserves", "restricted", "spindles", "takeover_memory", "vcpus",
+        "forthcoming", "hides_spindles", "instances", "less_primary", "less_secondary", "local",
+        "memory", "reserves", "restricted", "spindles", "takeover_memory", "vcpus",
     )  # fmt: skip
 
     def __init__(self, instances: Sequence[Instance]) -> None:
@@ -44,6 +44,7 @@ class InstanceBatch:
         self.restricted = first.restricted
         self.barred: Truths | None = None
         self.forthcoming = first.forthcoming
+        self.hides_spindles = first.hides_spindles
         self.reserves = first.reserves
         self.spindles = first.spindles
         self.exclusion = first.exclusion
@@ -64,7 +65,7 @@ class InstanceBatch:
         """The instances in `rows`."""
         part: InstanceBatch = object.__new__(InstanceBatch)
         for name in ("drbd", "local", "forthcoming", "reserves", "spindles", "exclusion",
-                     "counts_disk", "restricted"):  # fmt: skip
+                     "counts_disk", "hides_spindles", "restricted"):  # fmt: skip
             setattr(part, name, getattr(self, name))
         part.instances = [self.instances[row] for row in rows.tolist()]
         part.barred = None
