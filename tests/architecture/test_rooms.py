@@ -108,14 +108,3 @@ def test_sub_rooms_of_a_room_need_each_other_in_one_direction(parent: str) -> No
         for room in free:
             del needs[room]
     assert needs == {}
-
-
-@pytest.mark.parametrize("path", sorted(set(re.findall(r"`([a-z_/]+\.py)`", ARCHITECTURE))))
-def test_file_that_the_architecture_names_is_there(path: str) -> None:
-    """A paper that names what is gone leads astray; the worked example is not there yet."""
-    files = [
-        *PACKAGE.rglob("*.py"),
-        *ROOT.glob("tests/*/*.py"),
-        PACKAGE / "ranking/longest_name.py",
-    ]
-    assert any(f"/{file.relative_to(ROOT)}".endswith(f"/{path}") for file in files)
