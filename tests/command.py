@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import json
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -17,9 +18,14 @@ from unittest import mock
 
 import iallocator
 from iallocator.cli import main
+from tests.builders import Json, as_bytes
 from tests.patience import PATIENCE
+from tests.schemas import conforms
 
-__all__ = ["COMMAND", "ENVIRONMENT", "ROOT", "Done", "complaint", "run", "run_process"]
+__all__ = [
+    "COMMAND", "ENVIRONMENT", "ROOT", "Done", "complaint", "json_of", "plan_of", "printed", "run",
+    "run_process",
+]  # fmt: skip
 
 ROOT = Path(iallocator.__file__).parents[1]
 COMMAND = [sys.executable, "-m", "iallocator"]
@@ -35,6 +41,26 @@ def run(*arguments: str, stdin: bytes = b"", cwd: Path = ROOT) -> Done:
         out.flush()
         err.flush()
         return Done(arguments, status, out.buffer.getvalue(), err.buffer.getvalue())
+
+
+def printed(*words: str, document: Json | None = None, status: int = 0) -> str:
+    """What a command prints, about `document` if there is one; it ends with `status`."""
+    done = run(*words, stdin=b"" if document is None else as_bytes(document))
+    assert done.returncode == status, done.stderr.decode()
+    return done.stdout.decode()
+
+
+def json_of(*words: str, document: Json | None = None, status: int = 0) -> Json:
+    """The same with ``--json``, read."""
+    found: Json = json.loads(printed(*words, "--json", document=document, status=status))
+    return found
+
+
+def plan_of(command: str, document: Json, *options: str, status: int = 0) -> Json:
+    """The plan of `command`, which passes its own check and fits the schema."""
+    plan = json_of(command, "--verify-plan", *options, document=document, status=status)
+    conforms(plan, "plan")
+    return plan
 
 
 @contextlib.contextmanager

@@ -2,29 +2,19 @@
 
 from __future__ import annotations
 
-import json
 import random
-from pathlib import Path
 
 import pytest
 
-from iallocator.cli import main
 from tests import builders
 from tests.builders import Json
+from tests.command import plan_of
 from tests.constraints.worlds import broken_musts, held_after_units, random_document
 
 
-def _plan(
-    document: Json, tmp_path: Path, capsys: pytest.CaptureFixture[str], command: str, *options: str
-) -> Json:
+def _plan(document: Json, command: str, *options: str) -> Json:
     """Return the plan of `command` for `document`; it must pass its own check."""
-    path = tmp_path / "cluster.json"
-    path.write_bytes(builders.as_bytes(document))
-    status = main([command, "--json", "--verify-plan", *options, str(path)])
-    captured = capsys.readouterr()
-    assert status == 0, captured.err
-    plan: Json = json.loads(captured.out)
-    return plan
+    return plan_of(command, document, *options)
 
 
 def _crowded(tags: dict[str, list[str]], nodes: int = 3) -> Json:
@@ -41,19 +31,17 @@ def _homes(document: Json, plan: Json) -> dict[str, str]:
     return homes | {move["instance"]: move["to"][0] for move in plan["moves"]}
 
 
-def test_balance_leaves_those_together_that_must_be(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_balance_leaves_those_together_that_must_be() -> None:
     """A pair is on one node in the end, the others are spread."""
     pair = ["iallocator:colocate:must:web"]
     document = _crowded({"a": pair, "b": pair})
-    plan = _plan(document, tmp_path, capsys, "balance")
+    plan = _plan(document, "balance")
     homes = _homes(document, plan)
     assert homes["a"] == homes["b"]
     assert len({homes["a"], homes["c"], homes["d"]}) == 3
 
 
-def test_balance_keeps_racks_apart(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_balance_keeps_racks_apart() -> None:
     """What must be in another rack than an instance that stays does not go to its rack."""
     apart = ["iallocator:separate:must:db:rack"]
     instances = {
@@ -67,29 +55,27 @@ def test_balance_keeps_racks_apart(tmp_path: Path, capsys: pytest.CaptureFixture
     document = builders.cluster(nodes=4, memory=16384, instances=instances)
     for number, name in enumerate(document["nodes"]):
         document["nodes"][name]["tags"] = [f"rack:{number // 2}"]
-    free = _plan(document, tmp_path, capsys, "balance", "--tag-prefix=other:")
+    free = _plan(document, "balance", "--tag-prefix=other:")
     assert _homes(document, free)["a"] == "node4"
-    kept = _plan(document, tmp_path, capsys, "balance")
+    kept = _plan(document, "balance")
     assert _homes(document, kept)["a"] == "node2"
 
 
-def test_balance_weighs_a_wish_against_the_score(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_balance_weighs_a_wish_against_the_score() -> None:
     """A dear wish is kept; a cheap one is broken, with its price in the plan."""
     dear = ["iallocator:colocate:should:web:50"]
     cheap = ["iallocator:colocate:should:web:0.001"]
     document = _crowded(dict.fromkeys("abcd", dear))
-    assert _plan(document, tmp_path, capsys, "balance")["moves"] == []
+    assert _plan(document, "balance")["moves"] == []
     document = _crowded(dict.fromkeys("abcd", cheap))
-    plan = _plan(document, tmp_path, capsys, "balance")
+    plan = _plan(document, "balance")
     first = plan["moves"][0]
     assert len(first["broken"]) == 3
     assert all(text.endswith("costs 0.001") for text in first["broken"])
     assert "together with" in first["broken"][0]
 
 
-def test_balance_moves_for_a_wish_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_balance_moves_for_a_wish_alone() -> None:
     """What is dear enough is mended though the bare score rises; hbal's way knows none of it."""
     apart = ["iallocator:separate:should:db:20"]
     instances = {
@@ -98,16 +84,14 @@ def test_balance_moves_for_a_wish_alone(tmp_path: Path, capsys: pytest.CaptureFi
         "big": builders.instance("node2", memory=4096, disk_template="rbd", auto_balance=False),
     }
     document = builders.cluster(nodes=2, memory=16384, instances=instances)
-    assert _plan(document, tmp_path, capsys, "balance", "--compat=hail")["moves"] == []
-    plan = _plan(document, tmp_path, capsys, "balance")
+    assert _plan(document, "balance", "--compat=hail")["moves"] == []
+    plan = _plan(document, "balance")
     homes = _homes(document, plan)
     assert homes["a"] != homes["b"]
     assert plan["scores"]["after"] < plan["scores"]["before"] - 15
 
 
-def test_squeeze_keeps_apart_what_must_be(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_squeeze_keeps_apart_what_must_be() -> None:
     """A node stays powered whose instance has no node that it may share."""
     apart = ["iallocator:separate:must:db"]
     instances = {
@@ -117,25 +101,23 @@ def test_squeeze_keeps_apart_what_must_be(
     document = builders.cluster(nodes=4, memory=65536, cpus=64, instances=instances)
     for node in document["nodes"].values():
         node["tags"] = ["htools:standby:auto"]
-    free = _plan(document, tmp_path, capsys, "squeeze", "--n1=off", "--tag-prefix=other:")
+    free = _plan(document, "squeeze", "--n1=off", "--tag-prefix=other:")
     assert len(free["nodes"]) == 3
-    kept = _plan(document, tmp_path, capsys, "squeeze")
+    kept = _plan(document, "squeeze")
     assert kept["nodes"] == ["node4"]
     reasons = {entry["node"]: entry["reason"] for entry in kept["kept"]}
     assert "has no other place" in reasons["node2"], reasons
 
 
 @pytest.mark.parametrize("command", ["balance", "squeeze"])
-def test_no_plan_breaks_a_must_that_held(
-    command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_no_plan_breaks_a_must_that_held(command: str) -> None:
     """After every unit of plans for generated clusters every must holds that held before."""
     chances = random.Random(5)
     moves = bound = 0
     for _ in range(25):
         document = random_document(chances)
         options = ["--lookahead"] if command == "balance" and chances.random() < 0.3 else []
-        plan = _plan(document, tmp_path, capsys, command, *options)
+        plan = _plan(document, command, *options)
         homes = {name: one["nodes"][0] for name, one in document["instances"].items()}
         held = broken_musts(document, homes)
         for after in held_after_units(homes, plan):
@@ -148,17 +130,17 @@ def test_no_plan_breaks_a_must_that_held(
     assert bound > 4
 
 
-def test_order_of_keys_changes_no_plan(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_order_of_keys_changes_no_plan() -> None:
     """The same plan, whatever the order in which nodes and instances are written."""
     chances = random.Random(11)
     for _ in range(10):
         document = random_document(chances)
-        plan = _plan(document, tmp_path, capsys, "balance")
+        plan = _plan(document, "balance")
         for part in ("nodes", "instances"):
             names = list(document[part])
             chances.shuffle(names)
             document[part] = {name: document[part][name] for name in names}
-        assert _plan(document, tmp_path, capsys, "balance") == plan
+        assert _plan(document, "balance") == plan
 
 
 def test_scan_after_moves_is_as_a_new_one() -> None:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import random
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from iallocator.cli import main
 from tests import builders
+from tests.builders import Json
+from tests.command import json_of
 from tests.constraints.worlds import random_document
 from tests.schemas import validator
 
@@ -20,20 +21,13 @@ ODD = [
 ]  # fmt: skip
 
 
-def _listed(
-    document: dict[str, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str], *options: str
-) -> list[dict[str, Any]]:
+def _listed(document: Json, *options: str) -> list[Json]:
     """Return what the command lists for `document`."""
-    path = tmp_path / "request.json"
-    path.write_bytes(builders.as_bytes(document))
-    assert main(["constraints", "--json", *options, str(path)]) == 0
-    found: list[dict[str, Any]] = json.loads(capsys.readouterr().out)["constraints"]
+    found: list[Json] = json_of("constraints", *options, document=document)["constraints"]
     return found
 
 
-def test_every_source_is_listed_with_its_origin(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_every_source_is_listed_with_its_origin() -> None:
     """Sizes, roles, whitelist, exclusion tags and relations each name where they come from."""
     tags = ["ex:1", "iallocator:separate:should:web:2"]
     document = builders.cluster(
@@ -44,7 +38,7 @@ def test_every_source_is_listed_with_its_origin(
     request = builders.allocate(document, memory=2048)
     request["request"] |= {"tags": tags, "restrict-to-nodes": ["node1", "node3"]}
     new = request["request"]["name"]
-    found = _listed(request, tmp_path, capsys, "--instance", new)
+    found = _listed(request, "--instance", new)
     assert all(c.get("instance") == new or new in c["members"] for c in found)
     origins = {(c["kind"], c["strength"], c["origin"]) for c in found}
     assert ("capacity", "must", "member memory") in origins
@@ -55,35 +49,29 @@ def test_every_source_is_listed_with_its_origin(
     assert (relation["members"], relation["weight"]) == (["old", new], 2.0)
 
 
-def test_an_option_replaces_the_whitelist_of_the_request(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_option_replaces_the_whitelist_of_the_request() -> None:
     """What the option overrules is not listed."""
     request = builders.allocate(builders.cluster(nodes=3), memory=2048)
     request["request"]["restrict-to-nodes"] = ["node1"]
-    found = _listed(request, tmp_path, capsys, "--restrict-allocation-to", "node2,node3")
+    found = _listed(request, "--restrict-allocation-to", "node2,node3")
     (location,) = (c for c in found if c["kind"] == "location")
     assert location["what"] == "on node2, node3"
     assert location["origin"] == "option --restrict-allocation-to"
 
 
-def test_ignoring_soft_errors_turns_exclusion_into_a_should(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_ignoring_soft_errors_turns_exclusion_into_a_should() -> None:
     """The strength is the one that counts under the options given."""
     document = builders.cluster(
         nodes=3,
         tags=("htools:iextags:ex",),
         instances={name: builders.instance("node1", "node2", tags=["ex:1"]) for name in ("a", "b")},
     )
-    found = _listed(document, tmp_path, capsys, "--ignore-soft-errors")
+    found = _listed(document, "--ignore-soft-errors")
     (shared,) = (c for c in found if "iextags" in c["origin"])
     assert (shared["members"], shared["strength"]) == (["a", "b"], "should")
 
 
-def test_tags_of_nodes_and_instances_are_listed_with_what_they_mean(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_tags_of_nodes_and_instances_are_listed_with_what_they_mean() -> None:
     """Scores, capacities, stickiness, maintenance, pools, marks, fencing: each with its origin."""
     tags = [
         "iallocator:score:node2:7", "iallocator:score:node3:-INFINITY", "iallocator:stickiness:4",
@@ -101,7 +89,7 @@ def test_tags_of_nodes_and_instances_are_listed_with_what_they_mean(
     nodes["node2"]["tags"] = ["iallocator:maintenance"]
     nodes["node4"]["offline"] = True
     found = {(c["instance"], c["kind"], c["strength"], c["what"], c["origin"])
-             for c in _listed(document, tmp_path, capsys, "--strategy=balanced")}  # fmt: skip
+             for c in _listed(document, "--strategy=balanced")}  # fmt: skip
     assert found >= {
         ("*", "location", "should", "on node1, score 5", "tag iallocator:score:5 of node1"),
         ("*", "capacity", "must", "at most 4 of gpu on node1",
@@ -123,17 +111,15 @@ def test_tags_of_nodes_and_instances_are_listed_with_what_they_mean(
     }  # fmt: skip
 
 
-def test_kind_and_strength_choose_what_is_listed(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_kind_and_strength_choose_what_is_listed() -> None:
     """Both filters together with the name of an instance."""
     tags = ["iallocator:separate:must:x", "iallocator:separate:should:y"]
     document = builders.cluster(
         nodes=3, instances={n: builders.instance("node1", "node2", tags=tags) for n in "ab"}
     )
-    found = _listed(document, tmp_path, capsys, "--kind=apart", "--strength=should")
+    found = _listed(document, "--kind=apart", "--strength=should")
     assert [(c["name"], c["members"]) for c in found] == [("y", ["a", "b"])]
-    assert all(c["kind"] == "apart" for c in _listed(document, tmp_path, capsys, "--kind", "apart"))
+    assert all(c["kind"] == "apart" for c in _listed(document, "--kind", "apart"))
 
 
 def test_listing_fits_its_schema(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

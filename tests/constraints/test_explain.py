@@ -11,27 +11,18 @@ import pytest
 from iallocator.cli import main
 from tests import builders
 from tests.builders import Json
+from tests.command import json_of, printed
 
 Explain = Callable[[Json], Json]
 
 MUST = "must be apart from db1 (tag iallocator:separate:must:db)"
 
 
-@pytest.fixture
-def explained(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Explain:
-    """Return a function that explains a document: the one decision."""
-
-    def explain(document: Json) -> Json:
-        path = tmp_path / "request.json"
-        path.write_bytes(builders.as_bytes(document))
-        assert main(["explain", "--json", "--n1=off", str(path)]) == 0
-        (decision,) = json.loads(capsys.readouterr().out)["decisions"]
-        assert main(["explain", "--n1=off", str(path)]) == 0
-        decision["page"] = capsys.readouterr().out
-        found: Json = decision
-        return found
-
-    return explain
+def explained(document: Json) -> Json:
+    """The one decision of a document, and its page."""
+    (decision,) = json_of("explain", "--n1=off", document=document)["decisions"]
+    found: Json = decision | {"page": printed("explain", "--n1=off", document=document)}
+    return found
 
 
 def _document(tag: str, template: str = "rbd", nodes: int = 3) -> Json:
@@ -46,7 +37,7 @@ def _refusals(decision: Json, node: str) -> list[str]:
 
 
 @pytest.mark.parametrize("template", ["rbd", "drbd"])
-def test_new_instance_is_told_which_bond_refuses_a_node(template: str, explained: Explain) -> None:
+def test_new_instance_is_told_which_bond_refuses_a_node(template: str) -> None:
     """The constraint and the tag that it comes from stand beside the node."""
     tag = "iallocator:separate:must:db"
     request = builders.allocate(_document(tag, template), memory=1024, disk_template=template)
@@ -57,7 +48,7 @@ def test_new_instance_is_told_which_bond_refuses_a_node(template: str, explained
     assert MUST in decision["page"]
 
 
-def test_nowhere_is_left_because_of_a_bond(explained: Explain) -> None:
+def test_nowhere_is_left_because_of_a_bond() -> None:
     """What came closest is told by its bond, not by amounts that would do."""
     tag = "iallocator:separate:must:db"
     request = builders.allocate(_document(tag, nodes=1), memory=1024, disk_template="rbd")
@@ -68,9 +59,7 @@ def test_nowhere_is_left_because_of_a_bond(explained: Explain) -> None:
 
 
 @pytest.mark.parametrize("template", ["rbd", "drbd"])
-def test_moved_instance_is_told_which_bond_refuses_a_node(
-    template: str, explained: Explain
-) -> None:
+def test_moved_instance_is_told_which_bond_refuses_a_node(template: str) -> None:
     """For moves as for new instances, whichever way they take."""
     tag = "iallocator:separate:must:db"
     document = _document(tag, template, nodes=5)
@@ -82,7 +71,7 @@ def test_moved_instance_is_told_which_bond_refuses_a_node(
     assert MUST in _refusals(decision, "node1")
 
 
-def test_broken_wishes_of_the_chosen_place_are_listed_with_their_costs(explained: Explain) -> None:
+def test_broken_wishes_of_the_chosen_place_are_listed_with_their_costs() -> None:
     """The only node that has room is taken, and what that breaks is said."""
     tag = "iallocator:separate:should:db:0.5"
     document = _document(tag, nodes=2)

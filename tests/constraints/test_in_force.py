@@ -2,34 +2,23 @@
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from iallocator.cli import main
 from tests import builders
 from tests.builders import Json
+from tests.command import json_of
 from tests.schemas import conforms
 
 
-@pytest.fixture
-def whats(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Any:
-    """Return a function that lists a document: (instance, what, strength, weight)."""
-
-    def run(document: Json, *options: str) -> set[tuple[str, str, str, float]]:
-        path = tmp_path / "document.json"
-        path.write_bytes(builders.as_bytes(document))
-        assert main(["constraints", "--json", *options, str(path)]) == 0
-        listed = json.loads(capsys.readouterr().out)
-        conforms(listed, "constraints")
-        return {
-            (c["instance"], c["what"], c["strength"], c.get("weight", 0))
-            for c in listed["constraints"]
-        }
-
-    return run
+def whats(document: Json, *options: str) -> set[tuple[str, str, str, float]]:
+    """What a document lists: (instance, what, strength, weight)."""
+    listed = json_of("constraints", *options, document=document)
+    conforms(listed, "constraints")
+    return {
+        (c["instance"], c["what"], c["strength"], c.get("weight", 0)) for c in listed["constraints"]
+    }
 
 
 def _world() -> Json:
@@ -78,9 +67,7 @@ ANYWAY = {
         ("affinity", KEYS),
     ],
 )
-def test_listing_has_what_the_strategy_heeds_and_no_more(
-    whats: Any, strategy: str, expected: set[Any]
-) -> None:
+def test_listing_has_what_the_strategy_heeds_and_no_more(strategy: str, expected: set[Any]) -> None:
     """By option, by a tag of the cluster, or by one of the group."""
     assert whats(_world(), f"--strategy={strategy}") == expected
     document = _world()
@@ -91,7 +78,7 @@ def test_listing_has_what_the_strategy_heeds_and_no_more(
     assert whats(document) == expected
 
 
-def test_listing_hides_what_everybody_has_unless_asked(whats: Any) -> None:
+def test_listing_hides_what_everybody_has_unless_asked() -> None:
     """--all shows it, and so does asking about one instance or one kind."""
     assert not ANYWAY & whats(_world())
     assert whats(_world(), "--all") >= ANYWAY
@@ -100,7 +87,7 @@ def test_listing_hides_what_everybody_has_unless_asked(whats: Any) -> None:
 
 
 @pytest.mark.parametrize("strategy", ["score", "affinity", "pacemaker-balanced"])
-def test_listing_has_hard_locations_under_every_strategy(whats: Any, strategy: str) -> None:
+def test_listing_has_hard_locations_under_every_strategy(strategy: str) -> None:
     """They are musts for everybody."""
     document = _world()
     document["nodes"]["node2"]["tags"] = ["iallocator:maintenance"]
@@ -111,7 +98,7 @@ def test_listing_has_hard_locations_under_every_strategy(whats: Any, strategy: s
     }
 
 
-def test_listing_has_locations_of_the_score_only_where_that_counts(whats: Any) -> None:
+def test_listing_has_locations_of_the_score_only_where_that_counts() -> None:
     """Desired locations are part of the score; Pacemaker's strategies do not look at them."""
     document = builders.cluster(
         1, instances={"web": builders.instance("node1", disk_template="rbd", tags=["rack:1"])},

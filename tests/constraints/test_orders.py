@@ -11,6 +11,7 @@ import pytest
 from iallocator.cli import answer, main
 from tests import builders
 from tests.builders import Json
+from tests.command import json_of
 
 
 def _shared(node: str, *tags: str, memory: int = 2048, **members: Any) -> Json:
@@ -95,19 +96,11 @@ def test_one_of_the_two_marks_alone_changes_nothing() -> None:
         assert response["result"][1] == []
 
 
-def _plan(
-    document: Json, tmp_path: Path, capsys: pytest.CaptureFixture[str], *arguments: str
-) -> Json:
-    path = tmp_path / "cluster.json"
-    path.write_bytes(builders.as_bytes(document))
-    assert main([*arguments, "--json", str(path)]) == 0
-    found: Json = json.loads(capsys.readouterr().out)
-    return found
+def _plan(document: Json, *arguments: str) -> Json:
+    return json_of(*arguments, document=document)
 
 
-def test_balance_rearranges_its_moves_for_an_order(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_balance_rearranges_its_moves_for_an_order() -> None:
     """Whichever moves first for the score, the transition has the follower wait."""
     for first, second in (("a", "b"), ("b", "a")):
         instances = {
@@ -116,27 +109,23 @@ def test_balance_rearranges_its_moves_for_an_order(
             "stays": _shared("node1", auto_balance=False),
         }
         document = builders.cluster(nodes=3, memory=16384, instances=instances)
-        plan = _plan(document, tmp_path, capsys, "balance", "--verify-plan")
+        plan = _plan(document, "balance", "--verify-plan")
         assert {move["instance"] for move in plan["moves"]} == {"a", "b"}
         assert _waits(plan["transition"])[first] == {second}
 
 
-def test_place_passes_the_orders_to_its_transition(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_place_passes_the_orders_to_its_transition() -> None:
     """Instances that are placed anew and new ones start in order."""
     instances = {
         "a": _shared("node1", "iallocator:order:after:b", "iallocator:score:node2:9"),
         "b": _shared("node1", "iallocator:score:node3:9"),
     }
     document = builders.cluster(nodes=3, memory=16384, instances=instances)
-    plan = _plan(document, tmp_path, capsys, "place", "--strategy=pacemaker-default")
+    plan = _plan(document, "place", "--strategy=pacemaker-default")
     assert _waits(plan["transition"]) == {"a": {"b"}, "b": set()}
 
 
-def test_an_order_without_room_is_dropped_with_a_remark(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_order_without_room_is_dropped_with_a_remark() -> None:
     """Moves stay legal: an order that room forbids is named, not forced."""
     from iallocator.model.moves import FAILOVER_TO
     from iallocator.model.state import State

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from iallocator.cli import answer, main
+from iallocator.cli import answer
 from tests import builders
-from tests.builders import Json
+from tests.builders import Json, as_bytes
+from tests.command import run
 from tests.schemas import conforms
 
 
@@ -89,69 +89,57 @@ CASES = {
 """Case -> a request, and what is to be told of it."""
 
 
-def _commands(document: Json, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> list[Json]:
+def _commands(document: Json) -> list[Json]:
     """Return what `constraints` and `check` write, and test what is for people."""
-    path = tmp_path / "request.json"
-    path.write_bytes(builders.as_bytes(document))
     found = []
     for command in ("constraints", "check"):
-        main([command, "--json", str(path)])
-        found.append(json.loads(capsys.readouterr().out))
-        main([command, str(path)])
-        page = capsys.readouterr().out
+        found.append(json.loads(run(command, "--json", stdin=as_bytes(document)).stdout))
+        page = run(command, stdin=as_bytes(document)).stdout.decode()
         for entry in found[-1].get("tag_findings", ()):
             assert f"{entry['kind']}: {entry['owner']}: tag {entry['tag']}" in page
     return found
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_tag_that_goes_wrong_is_told_in_the_answer_and_listed(
-    case: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_tag_that_goes_wrong_is_told_in_the_answer_and_listed(case: str) -> None:
     """The same words everywhere; `check` knows nothing of the request."""
     document, words = CASES[case]
-    reply = json.loads(answer(builders.as_bytes(document)))
+    reply = json.loads(answer(as_bytes(document)))
     assert words in reply["info"]
-    listed, _ = _commands(document, tmp_path, capsys)
+    listed, _ = _commands(document)
     texts = [f"{one['owner']}: tag {one['tag']} {one['text']}" for one in listed["tag_findings"]]
     assert any(words in text for text in texts), texts
     conforms(listed, "constraints")
 
 
-def test_tags_of_others_are_listed_and_not_told_in_answers(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_tags_of_others_are_listed_and_not_told_in_answers() -> None:
     """What is wrong with an instance that the request is not about; `check` shows it."""
     document = _world(there=["iallocator:colocat:must:web", "iallocator:order:after:old2"])
-    assert "colocat" not in json.loads(answer(builders.as_bytes(document)))["info"]
-    for found in _commands(document, tmp_path, capsys):
+    assert "colocat" not in json.loads(answer(as_bytes(document)))["info"]
+    for found in _commands(document):
         assert [one["owner"] for one in found["tag_findings"]] == ["instance old"]
 
 
-def test_circle_of_orders_is_told_of_each_in_it(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_circle_of_orders_is_told_of_each_in_it() -> None:
     """Two that wait for each other contradict each other; who only follows them does not."""
     tags = {"a": "b", "b": "a", "c": "a"}
     instances = {
         name: builders.instance("node1", disk_template="rbd", tags=[f"iallocator:order:after:{to}"])
         for name, to in tags.items()
     }
-    listed, checked = _commands(builders.cluster(2, instances=instances), tmp_path, capsys)
+    listed, checked = _commands(builders.cluster(2, instances=instances))
     for found in (listed, checked):
         told = {one["owner"] for one in found["tag_findings"] if one["kind"] == "contradiction"}
         assert told == {"instance a", "instance b"}
 
 
-def test_keys_that_some_nodes_lack_are_listed(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_keys_that_some_nodes_lack_are_listed() -> None:
     """Utilization and the administrator's keys; those of customers are no matter of nodes."""
     document = _world(
         there=["iallocator:utilization:gpu:1", "iallocator:syskey:ssd:1:2", "iallocator:key:x:1:1"],
         node=["iallocator:utilization:gpu:4"],
     )
-    for found in _commands(document, tmp_path, capsys):
+    for found in _commands(document):
         assert {(one["kind"], one["text"]) for one in found["tag_findings"]} == {
             ("lacking", "asks for utilization gpu, of which node1, node3 have none"),
             ("lacking", "asks for key ssd, of which all nodes have none"),
@@ -172,23 +160,21 @@ FOREIGN = {
 
 
 @pytest.mark.parametrize("tag", FOREIGN)
-def test_tag_of_ganetis_tools_that_goes_wrong_is_listed(
-    tag: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_tag_of_ganetis_tools_that_goes_wrong_is_listed(tag: str) -> None:
     """Those that give other tags their meaning are told in answers, too."""
     owner, words = FOREIGN[tag]
     tags: Any = {owner: [tag]}
     document = _world(**tags)
-    for found in _commands(document, tmp_path, capsys):
+    for found in _commands(document):
         (told,) = found["tag_findings"]
         assert (told["tag"], words in told["text"]) == (tag, True)
-    info = json.loads(answer(builders.as_bytes(document)))["info"]
+    info = json.loads(answer(as_bytes(document)))["info"]
     assert (words in info) == (owner == "cluster")
-    main(["repair", str(tmp_path / "request.json")])
-    assert (words in capsys.readouterr().err) == ("watcher" in tag)
+    said = run("repair", stdin=as_bytes(document)).stderr.decode()
+    assert (words in said) == ("watcher" in tag)
 
 
-def test_good_tags_are_not_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_good_tags_are_not_told() -> None:
     """Every kind of tag that the README names, on who may have it."""
     document = _world(
         ["iallocator:colocate:should:web:2", "iallocator:keep-running", "iallocator:priority:3",
@@ -201,9 +187,9 @@ def test_good_tags_are_not_told(tmp_path: Path, capsys: pytest.CaptureFixture[st
         there=["iallocator:separate:must:db", "ganeti:watcher:autorepair:failover",
                "ganeti:watcher:other"],
     )  # fmt: skip
-    info = json.loads(answer(builders.as_bytes(document)))["info"]
+    info = json.loads(answer(as_bytes(document)))["info"]
     assert "tag iallocator" not in info
-    listed, checked = _commands(document, tmp_path, capsys)
+    listed, checked = _commands(document)
     assert listed["tag_findings"] == []
     assert "tag_findings" not in checked
 
@@ -211,5 +197,5 @@ def test_good_tags_are_not_told(tmp_path: Path, capsys: pytest.CaptureFixture[st
 def test_hail_says_nothing_of_tags() -> None:
     """It knows none of ours."""
     for document, _ in CASES.values():
-        info = json.loads(answer(builders.as_bytes(document), ["--compat=hail"]))["info"]
+        info = json.loads(answer(as_bytes(document), ["--compat=hail"]))["info"]
         assert "iallocator:" not in info

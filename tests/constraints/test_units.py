@@ -2,37 +2,20 @@
 
 from __future__ import annotations
 
-import json
 import random
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from iallocator.cli import main
 from tests import builders
 from tests.builders import Json
+from tests.command import plan_of
 from tests.constraints.worlds import broken_musts, held_after_units, random_document
-from tests.schemas import conforms
 
 Output = pytest.CaptureFixture[str]
 
 PAIR = ["iallocator:colocate:must:web"]
 APART = ["iallocator:separate:must:db"]
-
-
-def plan_of(
-    document: Json, folder: Path, capsys: Output, *options: str, command: str = "balance"
-) -> Json:
-    """Return the plan of `command`, which passes its own check and fits the schema."""
-    path = folder / "cluster.json"
-    path.write_bytes(builders.as_bytes(document))
-    status = main([command, "--json", "--verify-plan", *options, str(path)])
-    captured = capsys.readouterr()
-    assert status == 0, captured.err
-    plan: Json = json.loads(captured.out)
-    conforms(plan, "plan")
-    return plan
 
 
 def homes_after(document: Json, plan: Json) -> dict[str, str]:
@@ -51,33 +34,31 @@ def drbd(primary: str, secondary: str, memory: int = 1024, **members: Any) -> Js
     return builders.instance(primary, secondary, memory=memory, disk_template="drbd", **members)
 
 
-def test_balance_moves_a_unit_with_consecutive_moves(tmp_path: Path, capsys: Output) -> None:
+def test_balance_moves_a_unit_with_consecutive_moves() -> None:
     """What must be together leaves the full node together: two moves, one unit."""
     document = builders.cluster(
         nodes=2, memory=16384,
         instances={"a": shared("node1", tags=PAIR), "b": shared("node1", tags=PAIR),
                    "big": shared("node1", 6000, auto_balance=False)},
     )  # fmt: skip
-    plan = plan_of(document, tmp_path, capsys)
+    plan = plan_of("balance", document)
     assert [(m["instance"], m["to"], m["unit"]) for m in plan["moves"]] == [
         ("a", ["node2"], ["a", "b"]), ("b", ["node2"], ["a", "b"])
     ]  # fmt: skip
     assert plan["scores"]["after"] < plan["scores"]["before"]
-    alone = plan_of(document, tmp_path, capsys, "--max-length=1")
+    alone = plan_of("balance", document, "--max-length=1")
     assert alone["moves"] == []
 
 
 @pytest.mark.parametrize("mirrors", [("node2", "node2"), ("node2", "node3")])
-def test_balance_takes_a_mirrored_unit_off_a_drained_node(
-    mirrors: tuple[str, str], tmp_path: Path, capsys: Output
-) -> None:
+def test_balance_takes_a_mirrored_unit_off_a_drained_node(mirrors: tuple[str, str]) -> None:
     """Common secondary: they fail over to it; else they are mirrored to a common node first."""
     document = builders.cluster(
         nodes=3,
         instances={name: drbd("node1", mirror, tags=PAIR) for name, mirror in zip("ab", mirrors)},
     )
     document["nodes"]["node1"]["drained"] = True
-    homes = homes_after(document, plan := plan_of(document, tmp_path, capsys))
+    homes = homes_after(document, plan := plan_of("balance", document))
     assert homes["a"] == homes["b"] != "node1"
     assert all("node1" not in nodes for nodes in _last_nodes(plan).values())
 
@@ -86,28 +67,26 @@ def _last_nodes(plan: Json) -> dict[str, list[str]]:
     return {move["instance"]: move["to"] for move in plan["moves"]}
 
 
-def test_balance_with_cost_counts_all_of_a_unit(tmp_path: Path, capsys: Output) -> None:
+def test_balance_with_cost_counts_all_of_a_unit() -> None:
     """A budget for one of two is none for the unit."""
     document = builders.cluster(
         nodes=2, memory=16384,
         instances={name: shared("node1", tags=PAIR) for name in "ab"}
         | {"big": shared("node1", 6000, auto_balance=False)},
     )  # fmt: skip
-    assert plan_of(document, tmp_path, capsys, "--cost=3")["moves"] == []
-    assert len(plan_of(document, tmp_path, capsys, "--cost=4")["moves"]) == 2
+    assert plan_of("balance", document, "--cost=3")["moves"] == []
+    assert len(plan_of("balance", document, "--cost=4")["moves"]) == 2
 
 
-def test_balance_does_not_move_half_of_a_unit_that_is_excluded(
-    tmp_path: Path, capsys: Output
-) -> None:
+def test_balance_does_not_move_half_of_a_unit_that_is_excluded() -> None:
     """One of two must stay: so does the other, even on a drained node."""
     document = builders.cluster(nodes=2, instances={n: shared("node1", tags=PAIR) for n in "ab"})
     document["nodes"]["node1"]["drained"] = True
-    assert plan_of(document, tmp_path, capsys, "--exclude-instances=b")["moves"] == []
-    assert len(plan_of(document, tmp_path, capsys, "--n1=off")["moves"]) == 2
+    assert plan_of("balance", document, "--exclude-instances=b")["moves"] == []
+    assert len(plan_of("balance", document, "--n1=off")["moves"]) == 2
 
 
-def test_balance_brings_a_rack_bound_pair_to_another_rack(tmp_path: Path, capsys: Output) -> None:
+def test_balance_brings_a_rack_bound_pair_to_another_rack() -> None:
     """Two that must be in one rack leave a drained rack together."""
     bound = ["iallocator:colocate:must:app:rack"]
     document = builders.cluster(
@@ -116,23 +95,23 @@ def test_balance_brings_a_rack_bound_pair_to_another_rack(tmp_path: Path, capsys
     for number, node in enumerate(document["nodes"].values()):
         node["tags"] = [f"rack:{number // 2}"]
         node["drained"] = number < 2
-    plan = plan_of(document, tmp_path, capsys)
+    plan = plan_of("balance", document)
     assert {move["instance"] for move in plan["moves"]} == {"a", "b"}
     assert set(homes_after(document, plan).values()) <= {"node3", "node4"}
 
 
-def test_balance_mends_a_broken_must_though_the_score_rises(tmp_path: Path, capsys: Output) -> None:
+def test_balance_mends_a_broken_must_though_the_score_rises() -> None:
     """First musts, then the score; hbal's way knows no musts."""
     document = builders.cluster(
         nodes=2, instances={"a": shared("node1", tags=PAIR), "b": shared("node2", tags=PAIR)}
     )
-    plan = plan_of(document, tmp_path, capsys)
+    plan = plan_of("balance", document)
     assert len(set(homes_after(document, plan).values())) == 1
     assert plan["scores"]["after"] > plan["scores"]["before"]
-    assert plan_of(document, tmp_path, capsys, "--compat=hail")["moves"] == []
+    assert plan_of("balance", document, "--compat=hail")["moves"] == []
 
 
-def test_balance_mends_no_must_by_breaking_another(tmp_path: Path, capsys: Output) -> None:
+def test_balance_mends_no_must_by_breaking_another() -> None:
     """`a` should leave `b`, but wherever it could go somebody is whom it must not meet."""
     document = builders.cluster(
         nodes=2,
@@ -141,10 +120,10 @@ def test_balance_mends_no_must_by_breaking_another(tmp_path: Path, capsys: Outpu
             "c": shared("node2", tags=APART, auto_balance=False),
         },
     )  # fmt: skip
-    assert plan_of(document, tmp_path, capsys)["moves"] == []
+    assert plan_of("balance", document)["moves"] == []
 
 
-def test_balance_leaves_no_must_broken_that_it_can_mend(tmp_path: Path, capsys: Output) -> None:
+def test_balance_leaves_no_must_broken_that_it_can_mend() -> None:
     """On roomy clusters every broken must of tags ends mended, and none that held is broken."""
     chances = random.Random(23)
     mended = units = 0
@@ -152,7 +131,7 @@ def test_balance_leaves_no_must_broken_that_it_can_mend(tmp_path: Path, capsys: 
         document = random_document(chances, nodes=6, instances=7)
         homes = {name: one["nodes"][0] for name, one in document["instances"].items()}
         first = before = broken_musts(document, homes)
-        plan = plan_of(document, tmp_path, capsys)
+        plan = plan_of("balance", document)
         for after in held_after_units(homes, plan):
             now = broken_musts(document, after)
             assert now <= before
@@ -164,9 +143,7 @@ def test_balance_leaves_no_must_broken_that_it_can_mend(tmp_path: Path, capsys: 
 
 
 @pytest.mark.parametrize("template", ["rbd", "drbd"])
-def test_balance_takes_an_instance_off_a_node_that_is_closed_to_it(
-    template: str, tmp_path: Path, capsys: Output
-) -> None:
+def test_balance_takes_an_instance_off_a_node_that_is_closed_to_it(template: str) -> None:
     """A score of minus infinity is a must: it is mended, though the score rises."""
     tags = ["iallocator:score:node1:-INFINITY"]
     nodes = ["node1", "node2"] if template == "drbd" else ["node1"]
@@ -176,36 +153,34 @@ def test_balance_takes_an_instance_off_a_node_that_is_closed_to_it(
                    "big": shared("node2", 4096, auto_balance=False),
                    "huge": shared("node3", 4096, auto_balance=False)},
     )  # fmt: skip
-    plan = plan_of(document, tmp_path, capsys)
+    plan = plan_of("balance", document)
     assert homes_after(document, plan)["a"] != "node1"
 
 
 @pytest.mark.parametrize("tag", ["iallocator:score:-INFINITY", "iallocator:maintenance"])
-def test_balance_brings_nothing_to_a_closed_node(tag: str, tmp_path: Path, capsys: Output) -> None:
+def test_balance_brings_nothing_to_a_closed_node(tag: str) -> None:
     """Neither a primary nor a mirror comes to a node that tags close."""
     document = builders.cluster(
         nodes=4, instances={f"i{k}": drbd("node1", "node2") for k in range(6)}
     )
     document["nodes"]["node4"]["tags"] = [tag]
-    plan = plan_of(document, tmp_path, capsys, "--lookahead")
+    plan = plan_of("balance", document, "--lookahead")
     assert plan["moves"]
     assert not any("node4" in move["to"] for move in plan["moves"])
 
 
-def test_balance_leaves_what_runs_on_a_node_in_maintenance(tmp_path: Path, capsys: Output) -> None:
+def test_balance_leaves_what_runs_on_a_node_in_maintenance() -> None:
     """Its primaries stay; their mirrors may move."""
     document = builders.cluster(
         nodes=4, instances={f"i{k}": drbd("node1", "node2") for k in range(6)}
     )
     document["nodes"]["node1"]["tags"] = ["iallocator:maintenance"]
-    plan = plan_of(document, tmp_path, capsys)
+    plan = plan_of("balance", document)
     assert plan["moves"]
     assert all(move["to"][0] == "node1" for move in plan["moves"])
 
 
-def test_balance_moves_a_unit_of_which_a_must_cannot_be_mended(
-    tmp_path: Path, capsys: Output
-) -> None:
+def test_balance_moves_a_unit_of_which_a_must_cannot_be_mended() -> None:
     """Wherever the pair goes, it shares a rack with what it should not: it leaves all the same."""
     apart = "iallocator:separate:must:db:rack"
     document = builders.cluster(
@@ -216,11 +191,11 @@ def test_balance_moves_a_unit_of_which_a_must_cannot_be_mended(
     for node in document["nodes"].values():
         node["tags"] = ["rack:0"]
     document["nodes"]["node1"]["drained"] = True
-    homes = homes_after(document, plan_of(document, tmp_path, capsys))
+    homes = homes_after(document, plan_of("balance", document))
     assert homes["a"] == homes["b"] == "node3"
 
 
-def test_lookahead_exchanges_a_unit_for_another_instance(tmp_path: Path, capsys: Output) -> None:
+def test_lookahead_exchanges_a_unit_for_another_instance() -> None:
     """The pair alone, or `y` alone, would make it worse; both together help."""
     document = builders.cluster(
         nodes=2, memory=16384,
@@ -228,7 +203,7 @@ def test_lookahead_exchanges_a_unit_for_another_instance(tmp_path: Path, capsys:
         | {"w": shared("node1", 2048, auto_balance=False), "y": shared("node2", 3072),
            "z": shared("node2", 1024, auto_balance=False)},
     )  # fmt: skip
-    assert plan_of(document, tmp_path, capsys)["moves"] == []
-    plan = plan_of(document, tmp_path, capsys, "--lookahead")
+    assert plan_of("balance", document)["moves"] == []
+    plan = plan_of("balance", document, "--lookahead")
     assert [move["instance"] for move in plan["moves"]] == ["a", "b", "y"]
     assert plan["scores"]["after"] < plan["scores"]["before"]

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
 from random import Random
 
 import pytest
 
-from iallocator.cli import main
 from iallocator.model.state import State
 from iallocator.planners.survival import FailureGuard, Survival, doomed
 from iallocator.wire.document import read_cluster
 from iallocator.wire.reading import Reading
 from tests.builders import Json, cluster, instance
+from tests.command import json_of
 from tests.seeds import seeds
 
 from .failures import unsurvivable, unsurvivable_in
@@ -45,12 +43,8 @@ def _tight(seed: int) -> Json:
     return cluster(len(names), memory=8000, instances=instances)
 
 
-def _balance(document: Json, folder: Path, capsys: Capture, *options: str) -> Json:
-    path = folder / "cluster.json"
-    path.write_text(json.dumps(document))
-    assert main(["balance", "--json", "--min-gain=0", *options, str(path)]) == 0
-    plan: Json = json.loads(capsys.readouterr().out)
-    return plan
+def _balance(document: Json, *options: str) -> Json:
+    return json_of("balance", "--min-gain=0", *options, document=document)
 
 
 def _after(document: Json, plan: Json) -> set[str]:
@@ -75,9 +69,7 @@ def _after(document: Json, plan: Json) -> set[str]:
     ],
     ids=" ".join,
 )
-def test_balance_leaves_every_failure_survivable_that_was(
-    options: tuple[str, ...], tmp_path: Path, capsys: Capture
-) -> None:
+def test_balance_leaves_every_failure_survivable_that_was(options: tuple[str, ...]) -> None:
     """No node is worse off after the plan; with strict nothing moves unless all are safe then."""
     moves = dict.fromkeys(("no-new", "strict", "off"), 0)
     broken = 0
@@ -85,7 +77,7 @@ def test_balance_leaves_every_failure_survivable_that_was(
         document = _tight(seed)
         before = unsurvivable(document)
         for mode in moves:
-            plan = _balance(document, tmp_path, capsys, *options, f"--n1={mode}")
+            plan = _balance(document, *options, f"--n1={mode}")
             moves[mode] += len(plan["moves"])
             after = _after(document, plan)
             broken += mode == "off" and not after <= before
@@ -95,21 +87,19 @@ def test_balance_leaves_every_failure_survivable_that_was(
     assert moves["no-new"] > moves["strict"] > 0
 
 
-def test_balance_takes_the_next_best_move_where_the_best_breaks_n1(
-    tmp_path: Path, capsys: Capture
-) -> None:
+def test_balance_takes_the_next_best_move_where_the_best_breaks_n1() -> None:
     """Fewer moves would be made if a step ended where its best move is refused."""
     for seed in SEEDS:
         document = _tight(seed)
-        free = _balance(document, tmp_path, capsys, "--n1=off")["moves"]
-        kept = _balance(document, tmp_path, capsys)["moves"]
+        free = _balance(document, "--n1=off")["moves"]
+        kept = _balance(document)["moves"]
         common = next((k for k, (a, b) in enumerate(zip(free, kept)) if a != b), None)
         if common is not None:
             return
     raise AssertionError("no cluster on which another move takes the place of the best")
 
 
-def test_balance_says_whose_failure_holds_it_back(tmp_path: Path, capsys: Capture) -> None:
+def test_balance_says_whose_failure_holds_it_back() -> None:
     """With strict the plan is empty, and the reason names the node and the instance."""
     homes = {"big": (1, 7900), "a": (2, 1000), "b": (2, 1000), "c": (3, 300), "d": (4, 300)}
     held = {
@@ -117,34 +107,34 @@ def test_balance_says_whose_failure_holds_it_back(tmp_path: Path, capsys: Captur
         for name, (home, memory) in homes.items()
     }
     document = cluster(4, memory=8000, instances=held)
-    assert _balance(document, tmp_path, capsys)["moves"]
-    plan = _balance(document, tmp_path, capsys, "--n1=strict")
+    assert _balance(document)["moves"]
+    plan = _balance(document, "--n1=strict")
     assert plan["moves"] == []
     assert "the failure of node1 would not be survived: big is lost" in plan["groups"][0]["reason"]
 
 
-def test_balance_judges_each_group_by_its_own_tags(tmp_path: Path, capsys: Capture) -> None:
+def test_balance_judges_each_group_by_its_own_tags() -> None:
     """A group whose tag says so is balanced without N+1; the other is not."""
     for seed in SEEDS:
         document = _tight(seed)
-        free = _balance(document, tmp_path, capsys, "--n1=off")
-        if free["moves"] == _balance(document, tmp_path, capsys)["moves"]:
+        free = _balance(document, "--n1=off")
+        if free["moves"] == _balance(document)["moves"]:
             continue
         (group,) = document["nodegroups"].values()
         group["tags"] = ["iallocator:n1:off"]
-        assert _balance(document, tmp_path, capsys)["moves"] == free["moves"]
-        assert _balance(document, tmp_path, capsys, "--n1=no-new")["moves"] != free["moves"]
+        assert _balance(document)["moves"] == free["moves"]
+        assert _balance(document, "--n1=no-new")["moves"] != free["moves"]
         return
     raise AssertionError("N+1 makes no difference anywhere")
 
 
-def test_balance_like_hbal_knows_no_n1(tmp_path: Path, capsys: Capture) -> None:
+def test_balance_like_hbal_knows_no_n1() -> None:
     """With --compat hail no move is held back by it, unless --n1 is given."""
     differs = 0
     for seed in SEEDS:
         document = _tight(seed)
         names = [
-            {move["instance"] for move in _balance(document, tmp_path, capsys, *options)["moves"]}
+            {move["instance"] for move in _balance(document, *options)["moves"]}
             for options in (
                 ("--compat=hail",), ("--compat=hail", "--n1=off"), ("--compat=hail", "--n1=no-new")
             )

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
-from typing import Any
 
 import pytest
 
-from iallocator.cli import answer, main
-from tests.builders import Json, as_bytes, cluster, instance
+from iallocator.cli import answer
+from tests.builders import Json, cluster, instance
+from tests.command import plan_of
 
 OFFLINE = {"offline": True}
 REFUSED = "Its disks cannot be copied: its primary node1 is offline"
@@ -20,12 +19,9 @@ def world(**changes: Json) -> Json:
     return cluster(4, instances={"web": instance("node1", "node2")}, changes=changes)
 
 
-def moves_of(document: Json, folder: Path, capsys: pytest.CaptureFixture[str], *args: str) -> Any:
+def moves_of(document: Json, *args: str) -> list[str]:
     """Return the moves of a balancing plan, each as people write it."""
-    path = folder / "cluster.json"
-    path.write_bytes(as_bytes(document))
-    assert main(["balance", "--json", "--verify-plan", *args, str(path)]) == 0
-    return [move["move"] for move in json.loads(capsys.readouterr().out)["moves"]]
+    return [move["move"] for move in plan_of("balance", document, *args)["moves"]]
 
 
 @pytest.mark.parametrize(
@@ -42,19 +38,15 @@ def test_balance_off_an_offline_primary_begins_with_a_failover_or_not_at_all(
     mirror: Json,
     options: tuple[str, ...],
     kind: str | None,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
 ) -> None:
     """Where the mirror cannot take over there is no move; hbal makes one all the same."""
-    made = moves_of(world(node1=OFFLINE, node2=mirror), tmp_path, capsys, *options)
+    made = moves_of(world(node1=OFFLINE, node2=mirror), *options)
     assert [move[: len(kind or "")] for move in made[:1]] == ([kind] if kind else [])
 
 
-def test_balance_off_a_drained_primary_may_copy_its_disks_first(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_balance_off_a_drained_primary_may_copy_its_disks_first() -> None:
     """A drained node is there: with its mirror offline this is the only way to save it."""
-    made = moves_of(world(node1={"drained": True}, node2=OFFLINE), tmp_path, capsys)
+    made = moves_of(world(node1={"drained": True}, node2=OFFLINE))
     assert made[0].startswith("r:")
 
 

@@ -3,78 +3,71 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import pytest
 
-from iallocator.cli import main
 from tests.builders import Json, as_bytes, cluster, instance
+from tests.command import run
 from tests.matrix.documents import tagged
 from tests.matrix.judge import judged
 
 Capture = pytest.CaptureFixture[str]
 
 
-def _planned(document: Json, folder: Path, capsys: Capture, *options: str) -> tuple[int, Json]:
+def _planned(document: Json, *options: str) -> tuple[int, Json]:
     """Exit status and plan, verified in many orders."""
-    (folder / "doc").write_bytes(as_bytes(document))
-    words = ["reboot", "--force", "--json", "--verify-plan", *options, str(folder / "doc")]
-    status = main(words)
-    said = capsys.readouterr()
-    assert "refused" not in said.err
-    return status, json.loads(said.out)
+    words = ("--force", "--json", "--verify-plan", *options)
+    done = run("reboot", *words, stdin=as_bytes(document))
+    assert b"refused" not in done.stderr
+    return done.returncode, json.loads(done.stdout)
 
 
 def _groups(plan: Json) -> list[list[str]]:
     return [sorted(group["nodes"]) for group in plan["reboots"]]
 
 
-def test_two_nodes_with_one_secondary_go_together_where_it_has_room(
-    tmp_path: Path, capsys: Capture
-) -> None:
+def test_two_nodes_with_one_secondary_go_together_where_it_has_room() -> None:
     """Nodes that hroller keeps apart, for their instances go to the same node."""
     both = {"a": instance("node1", "node3"), "b": instance("node2", "node3")}
-    _, plan = _planned(cluster(3, instances=both), tmp_path, capsys)
+    _, plan = _planned(cluster(3, instances=both))
     assert _groups(plan) == [["node1", "node2"], ["node3"]]
     large = {
         "a": instance("node1", "node3", memory=5000), "b": instance("node2", "node3", memory=5000)
     }  # fmt: skip
-    _, plan = _planned(cluster(3, memory=8192, instances=large), tmp_path, capsys, "--n1=off")
+    _, plan = _planned(cluster(3, memory=8192, instances=large), "--n1=off")
     assert len(plan["reboots"]) == 3
 
 
-def test_shared_storage_leaves_comes_back_and_keeps_n1(tmp_path: Path, capsys: Capture) -> None:
+def test_shared_storage_leaves_comes_back_and_keeps_n1() -> None:
     """Of three nodes one at a time: two that are left can still take over from each other."""
     shared = {f"i{k}": instance(f"node{k}", disk_template="ext") for k in (1, 2, 3)}
-    _, plan = _planned(cluster(3, instances=shared), tmp_path, capsys)
+    _, plan = _planned(cluster(3, instances=shared))
     assert len(plan["reboots"]) == 3
     kinds = [step["kind"] for step in plan["transition"]["steps"]]
     assert (kinds.count("drain"), kinds.count("reboot"), kinds.count("undrain")) == (3, 3, 3)
     ends = {move["instance"]: move["to"] for move in plan["moves"]}
     assert ends == {name: one["nodes"] for name, one in shared.items()}
-    _, plan = _planned(cluster(3, instances=shared), tmp_path, capsys, "--n1=off")
+    _, plan = _planned(cluster(3, instances=shared), "--n1=off")
     assert len(plan["reboots"]) == 2
 
 
-def test_node_that_cannot_be_away_is_left_with_a_reason(tmp_path: Path, capsys: Capture) -> None:
+def test_node_that_cannot_be_away_is_left_with_a_reason() -> None:
     """What has no other place keeps its node from being rebooted, and the status says so."""
     both = {"a": instance("node1", disk_template="ext", memory=6000),
             "b": instance("node2", disk_template="ext", memory=1000)}  # fmt: skip
     document = cluster(2, memory=8192, instances=both)
     document["nodes"]["node2"]["total_memory"] = 4096
-    status, plan = _planned(document, tmp_path, capsys)
+    status, plan = _planned(document)
     assert status == 1
     assert _groups(plan) == [["node2"]]
     assert [one["node"] for one in plan["kept"]] == ["node1"]
     assert "a has no other place" in plan["kept"][0]["reason"]
 
 
-def test_steps_of_a_round_come_after_those_of_the_one_before(
-    tmp_path: Path, capsys: Capture
-) -> None:
+def test_steps_of_a_round_come_after_those_of_the_one_before() -> None:
     """No node is drained before all are home again from the round before."""
     shared = {f"i{k}": instance(f"node{k}", disk_template="ext") for k in (1, 2, 3)}
-    _, plan = _planned(cluster(3, instances=shared), tmp_path, capsys)
+    _, plan = _planned(cluster(3, instances=shared))
     steps = {step["number"]: step for step in plan["transition"]["steps"]}
 
     def before(number: int) -> set[int]:
@@ -87,12 +80,10 @@ def test_steps_of_a_round_come_after_those_of_the_one_before(
     assert {n for n, s in steps.items() if s.get("instance") == first} <= before(drain)
 
 
-def test_full_evacuation_gives_every_instance_two_other_nodes(
-    tmp_path: Path, capsys: Capture
-) -> None:
+def test_full_evacuation_gives_every_instance_two_other_nodes() -> None:
     """Nothing is left on a node that is rebooted, mirrors included."""
     pairs = {"a": instance("node1", "node2"), "b": instance("node3", "node1")}
-    _, plan = _planned(cluster(4, instances=pairs), tmp_path, capsys, "--full-evacuation")
+    _, plan = _planned(cluster(4, instances=pairs), "--full-evacuation")
     for group in plan["reboots"]:
         away = {name: one["nodes"] for name, one in pairs.items()}
         away |= {move["instance"]: move["nodes"] for move in group["moves"]}
@@ -100,14 +91,12 @@ def test_full_evacuation_gives_every_instance_two_other_nodes(
         assert all(len(set(nodes)) == 2 for nodes in away.values())
 
 
-def test_groups_of_tagged_clusters_break_nothing_while_they_are_away(
-    tmp_path: Path, capsys: Capture
-) -> None:
+def test_groups_of_tagged_clusters_break_nothing_while_they_are_away() -> None:
     """Limits, pools, tags, together and apart: judged by the document alone, group by group."""
     moved = 0
     for seed in range(12):
         document = tagged(seed)
-        _, plan = _planned(document, tmp_path, capsys, *(("--full-evacuation",) * (seed % 2)))
+        _, plan = _planned(document, *(("--full-evacuation",) * (seed % 2)))
         for group in plan["reboots"]:
             moves = [{"instance": m["instance"], "to": m["nodes"]} for m in group["moves"]]
             assert judged(document, {"command": "reboot", "moves": moves}) == [], seed

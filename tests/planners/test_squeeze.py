@@ -15,7 +15,7 @@ from iallocator.planners.squeeze.headroom import Headroom
 from iallocator.sources.text import read_text
 from iallocator.wire.reading import Reading
 from tests.builders import Json, cluster, instance
-from tests.schemas import conforms
+from tests.command import plan_of
 
 from .hsqueeze import standby_cluster, text_cluster
 
@@ -31,56 +31,40 @@ def on_shared(*nodes: str, **members: Any) -> Json:
     return instance(*nodes, disk_template="rbd", **members)
 
 
-def squeeze(document: Json, folder: Path, capsys: Capture, *options: str) -> Json:
-    """Return the plan for a document; it is verified, and fits the schema."""
-    path = folder / "cluster.json"
-    path.write_text(json.dumps(document))
-    assert main(["squeeze", "--json", "--verify-plan", str(path), *options]) == 0
-    plan: Json = json.loads(capsys.readouterr().out)
-    conforms(plan, "plan")
-    return plan
-
-
 def reasons(plan: Json) -> dict[str, str]:
     """Return why nodes are kept, by name."""
     return {one["node"]: one["reason"] for one in plan["kept"]}
 
 
-def test_squeeze_frees_nodes_with_the_fewest_instances_first(
-    tmp_path: Path, capsys: Capture
-) -> None:
+def test_squeeze_frees_nodes_with_the_fewest_instances_first() -> None:
     """The emptiest node goes first; the master stays whatever it holds."""
     homes = ("node1", "node2", "node2", "node2", "node3", "node4", "node4")
     document = cluster(
         4, memory=8192, instances={f"i{k}": on_shared(home) for k, home in enumerate(homes)}
     )
-    plan = squeeze(document, tmp_path, capsys, *MASTER, ONE_LEFT, "--target-resources=0.5")
+    plan = plan_of("squeeze", document, *MASTER, ONE_LEFT, "--target-resources=0.5")
     assert (plan["action"], plan["nodes"]) == ("offline", ["node3", "node4", "node2"])
-    plan = squeeze(document, tmp_path, capsys, *MASTER, "--target-resources=3")
+    plan = plan_of("squeeze", document, *MASTER, "--target-resources=3")
     assert plan["nodes"] == ["node3", "node4"]
     assert "in all" in reasons(plan)["node2"]
 
 
-def test_squeeze_takes_preferred_nodes_first_and_avoided_ones_last(
-    tmp_path: Path, capsys: Capture
-) -> None:
+def test_squeeze_takes_preferred_nodes_first_and_avoided_ones_last() -> None:
     """Within what is possible the person decides."""
     document = cluster(4, instances={f"i{k}": on_shared(f"node{k}") for k in (1, 2, 3, 4)})
     options = (*MASTER, ONE_LEFT, "--prefer=node4", "--avoid=node2")
-    plan = squeeze(document, tmp_path, capsys, *options)
+    plan = plan_of("squeeze", document, *options)
     assert plan["nodes"] == ["node4", "node3", "node2"]
 
 
-def test_squeeze_leaves_mirrored_instances_alone_unless_told(
-    tmp_path: Path, capsys: Capture
-) -> None:
+def test_squeeze_leaves_mirrored_instances_alone_unless_told() -> None:
     """Drbd instances, and their secondaries, are moved with --drbd only."""
     document = cluster(4, instances={"web": instance("node2", "node3")})
-    plan = squeeze(document, tmp_path, capsys, *MASTER)
+    plan = plan_of("squeeze", document, *MASTER)
     assert plan["nodes"] == ["node4"]
     assert "web" in reasons(plan)["node2"]
     assert "secondary of web" in reasons(plan)["node3"]
-    plan = squeeze(document, tmp_path, capsys, *MASTER, "--drbd")
+    plan = plan_of("squeeze", document, *MASTER, "--drbd")
     assert len(plan["nodes"]) == 2
     freed = set(plan["nodes"])
     assert not freed & {name for move in plan["moves"][-1:] for name in move["to"]}
@@ -122,12 +106,12 @@ def test_squeeze_without_a_master_warns_and_keeps_a_node(tmp_path: Path, capsys:
     assert json.loads(captured.out)["nodes"] == ["node2", "node3"]
 
 
-def test_squeeze_keeps_instances_in_their_group(tmp_path: Path, capsys: Capture) -> None:
+def test_squeeze_keeps_instances_in_their_group() -> None:
     """Ganeti cannot migrate into another group, so a group with instances keeps a node."""
     document = cluster(
         {"a": 2, "b": 2}, instances={"i1": on_shared("node1"), "i3": on_shared("node3")}
     )
-    plan = squeeze(document, tmp_path, capsys, *MASTER, ONE_LEFT)
+    plan = plan_of("squeeze", document, *MASTER, ONE_LEFT)
     assert plan["nodes"] == ["node2", "node4"]
     assert plan["moves"] == []
 
@@ -135,7 +119,7 @@ def test_squeeze_keeps_instances_in_their_group(tmp_path: Path, capsys: Capture)
 FULL = {f"i{k}": on_shared("node1", memory=1000) for k in range(8)}
 
 
-def test_squeeze_powers_on_standby_nodes_by_priority(tmp_path: Path, capsys: Capture) -> None:
+def test_squeeze_powers_on_standby_nodes_by_priority() -> None:
     """Low numbers first, then those without; not those that are off for other reasons."""
     tags = {
         "node2": ["htools:standby:auto"],
@@ -145,7 +129,7 @@ def test_squeeze_powers_on_standby_nodes_by_priority(tmp_path: Path, capsys: Cap
     }
     changes = {name: {"offline": True, "tags": some} for name, some in tags.items()}
     document = cluster(5, instances=FULL, changes=changes)
-    plan = squeeze(document, tmp_path, capsys, *MASTER)
+    plan = plan_of("squeeze", document, *MASTER)
     assert (plan["action"], plan["nodes"]) == ("online", ["node4"])
     assert plan["tags"] == {"add": {}, "remove": {"node4": ["htools:standby:auto"]}}
     assert plan["commands"][:2] == [
@@ -154,17 +138,17 @@ def test_squeeze_powers_on_standby_nodes_by_priority(tmp_path: Path, capsys: Cap
     ]
     assert "gnt-node remove-tags node4 htools:standby:auto" in plan["commands"]
     assert "node5" not in reasons(plan)
-    plan = squeeze(document, tmp_path, capsys, *MASTER, "--minimal-resources=5")
+    plan = plan_of("squeeze", document, *MASTER, "--minimal-resources=5")
     assert plan["nodes"] == ["node4", "node3"]
-    plan = squeeze(document, tmp_path, capsys, *MASTER, "--prefer=node2")
+    plan = plan_of("squeeze", document, *MASTER, "--prefer=node2")
     assert plan["nodes"] == ["node2"]
 
 
-def test_squeeze_powers_on_nothing_where_moving_is_enough(tmp_path: Path, capsys: Capture) -> None:
+def test_squeeze_powers_on_nothing_where_moving_is_enough() -> None:
     """Balancing makes the room; the standby node stays off."""
     changes = {"node3": {"offline": True, "tags": ["htools:standby:auto"]}}
     document = cluster(3, instances=FULL, changes=changes)
-    plan = squeeze(document, tmp_path, capsys, *MASTER)
+    plan = plan_of("squeeze", document, *MASTER)
     assert (plan["action"], plan["nodes"]) == ("none", [])
     assert plan["moves"]
     assert plan["commands"]
@@ -291,9 +275,9 @@ def test_squeeze_says_why_a_node_cannot_be_freed(tmp_path: Path, capsys: Capture
     assert "local" in lines["node3"]
 
 
-def test_squeeze_with_no_time_powers_down_nothing(tmp_path: Path, capsys: Capture) -> None:
+def test_squeeze_with_no_time_powers_down_nothing() -> None:
     """--time-limit 0 ends before the first set of nodes, and says so."""
-    plan = squeeze(cluster(3), tmp_path, capsys, *MASTER, "--time-limit=0")
+    plan = plan_of("squeeze", cluster(3), *MASTER, "--time-limit=0")
     assert (plan["action"], plan["nodes"]) == ("none", [])
     assert plan["groups"][0]["reason"] == "time is up"
 

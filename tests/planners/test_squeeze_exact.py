@@ -5,13 +5,12 @@ from __future__ import annotations
 import itertools
 import json
 import random
-from pathlib import Path
 
 import pytest
 
-from iallocator.cli import main
 from tests import builders
 from tests.builders import Json
+from tests.command import json_of
 
 pytest.importorskip("highspy")
 
@@ -44,20 +43,12 @@ def _cluster(seed: int) -> Json:
             return document
 
 
-def _squeeze(
-    document: Json, folder: Path, capsys: pytest.CaptureFixture[str], *options: str
-) -> Json:
+def _squeeze(document: Json, *options: str) -> Json:
     """Return the plan, which the model has verified."""
-    path = folder / "request.json"
-    path.write_text(json.dumps(document))
-    assert main(["squeeze", *OPTIONS, *options, str(path)]) == 0
-    plan: Json = json.loads(capsys.readouterr().out)
-    return plan
+    return json_of("squeeze", *OPTIONS, *options, document=document)
 
 
-def test_exact_search_keeps_instances_apart(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_exact_search_keeps_instances_apart() -> None:
     """With musts between instances it frees no less than greedy moves, and breaks none."""
     more = 0
     for seed in range(65, 85):
@@ -67,8 +58,8 @@ def test_exact_search_keeps_instances_apart(
             if one["nodes"][0] not in homes.values() and len(homes) < 2:
                 homes[name] = one["nodes"][0]
                 one["tags"] = ["iallocator:separate:must:web"]
-        greedy = _squeeze(document, tmp_path, capsys, "--exact-search=no")
-        exact = _squeeze(document, tmp_path, capsys)
+        greedy = _squeeze(document, "--exact-search=no")
+        exact = _squeeze(document)
         assert len(exact["nodes"]) >= len(greedy["nodes"]), seed
         more += len(exact["nodes"]) > len(greedy["nodes"])
         homes |= {m["instance"]: m["to"][0] for m in exact["moves"] if m["instance"] in homes}
@@ -90,15 +81,13 @@ def _freeable(document: Json, off: set[str]) -> bool:
     )
 
 
-def test_exact_search_frees_whatever_can_be_freed_and_proves_the_rest(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_exact_search_frees_whatever_can_be_freed_and_proves_the_rest() -> None:
     """It frees more than greedy moves on some clusters, and its proofs hold."""
     more = proofs = 0
     for seed in (*range(30), 77, 122):
         document = _cluster(seed)
-        greedy = _squeeze(document, tmp_path, capsys, "--exact-search=no")
-        exact = _squeeze(document, tmp_path, capsys)
+        greedy = _squeeze(document, "--exact-search=no")
+        exact = _squeeze(document)
         assert len(exact["nodes"]) >= len(greedy["nodes"])
         more += len(exact["nodes"]) > len(greedy["nodes"])
         freed = set(exact["nodes"])
@@ -134,13 +123,11 @@ def _with_units(seed: int) -> Json:
 
 
 @pytest.mark.parametrize("seed", [99, 244])
-def test_exact_search_moves_units_whole(
-    seed: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_exact_search_moves_units_whole(seed: int) -> None:
     """It frees a node that greedy moves do not, by moving those that must be together."""
     document = _with_units(seed)
-    greedy = _squeeze(document, tmp_path, capsys, "--exact-search=no")
-    exact = _squeeze(document, tmp_path, capsys)
+    greedy = _squeeze(document, "--exact-search=no")
+    exact = _squeeze(document)
     assert len(exact["nodes"]) > len(greedy["nodes"])
     assert any(len(move.get("unit", ())) > 1 for move in exact["moves"])
     homes = {name: one["nodes"][0] for name, one in document["instances"].items()}

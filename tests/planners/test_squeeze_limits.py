@@ -10,6 +10,7 @@ import pytest
 
 from iallocator.cli import main
 from tests.builders import Json, cluster, instance
+from tests.command import json_of
 from tests.property.limits import broken_soft
 from tests.property.plain import Plain
 from tests.seeds import seeds
@@ -47,25 +48,19 @@ def _tagged(seed: int, migration: bool = False, exclusion: bool = False) -> Json
     return document
 
 
-def _squeeze(document: Json, folder: Path, capsys: Capture, *options: str) -> Json:
-    """Return the plan for a document, verified by the program itself."""
-    path = folder / "cluster.json"
-    path.write_text(json.dumps(document))
-    assert main(["squeeze", *OPTIONS, *options, str(path)]) == 0
-    plan: Json = json.loads(capsys.readouterr().out)
-    return plan
+def _squeeze(document: Json, *options: str) -> Json:
+    """Return the plan, which the model has verified."""
+    return json_of("squeeze", *OPTIONS, *options, document=document)
 
 
 @pytest.mark.parametrize("search", ["--exact-search=yes", "--exact-search=no"])
-def test_squeeze_keeps_to_migration_tags_when_nodes_are_freed(
-    search: str, tmp_path: Path, capsys: Capture
-) -> None:
+def test_squeeze_keeps_to_migration_tags_when_nodes_are_freed(search: str) -> None:
     """What runs on an old system moves to a node with that system only."""
     moves = 0
     for seed in SEEDS:
         document = _tagged(seed, migration=True)
         tags = {name: node["tags"] for name, node in document["nodes"].items()}
-        plan = _squeeze(document, tmp_path, capsys, search, "--n1=off")
+        plan = _squeeze(document, search, "--n1=off")
         for move in plan["moves"]:
             moves += 1
             assert tags[move["from"][0]] == tags[move["to"][0]], (seed, move)
@@ -73,15 +68,13 @@ def test_squeeze_keeps_to_migration_tags_when_nodes_are_freed(
 
 
 @pytest.mark.parametrize("search", ["--exact-search=yes", "--exact-search=no"])
-def test_squeeze_keeps_to_soft_limits_when_nodes_are_freed(
-    search: str, tmp_path: Path, capsys: Capture
-) -> None:
+def test_squeeze_keeps_to_soft_limits_when_nodes_are_freed(search: str) -> None:
     """No move breaks an exclusion tag or the cpu ratio on a node that takes an instance."""
     moves = 0
     for seed in SEEDS:
         document = _tagged(seed, exclusion=True)
         plain = Plain(document)
-        plan = _squeeze(document, tmp_path, capsys, search, "--n1=off")
+        plan = _squeeze(document, search, "--n1=off")
         for move in plan["moves"]:
             moves += 1
             raw = document["instances"][move["instance"]]
@@ -89,24 +82,24 @@ def test_squeeze_keeps_to_soft_limits_when_nodes_are_freed(
     assert moves > 20
 
 
-def test_squeeze_ignores_soft_limits_on_request(tmp_path: Path, capsys: Capture) -> None:
+def test_squeeze_ignores_soft_limits_on_request() -> None:
     """With --ignore-soft-errors two instances of one exclusion tag may come together."""
     held = {f"i{k}": instance(f"node{k}", disk_template="rbd", tags=["service:a"]) for k in (1, 2)}
     document = cluster(2, instances=held, tags=("htools:iextags:service",))
-    plan = _squeeze(document, tmp_path, capsys, "--n1=off")
+    plan = _squeeze(document, "--n1=off")
     assert plan["nodes"] == []
     assert "i2" in plan["kept"][-1]["reason"]
-    plan = _squeeze(document, tmp_path, capsys, "--n1=off", "--ignore-soft-errors")
+    plan = _squeeze(document, "--n1=off", "--ignore-soft-errors")
     assert plan["nodes"] == ["node2"]
 
 
-def test_squeeze_off_a_dead_node_ignores_soft_limits(tmp_path: Path, capsys: Capture) -> None:
+def test_squeeze_off_a_dead_node_ignores_soft_limits() -> None:
     """A node that is offline already is left whatever an exclusion tag says, as always."""
     held = {f"i{k}": instance(f"node{k}", disk_template="rbd", tags=["service:a"]) for k in (1, 2)}
     document = cluster(
         3, instances=held, tags=("htools:iextags:service",), changes={"node2": {"offline": True}}
     )
-    plan = _squeeze(document, tmp_path, capsys, "--n1=off")
+    plan = _squeeze(document, "--n1=off")
     assert plan["nodes"] == ["node3"]
     assert [(m["instance"], m["to"]) for m in plan["moves"]] == [("i2", ["node1"])]
 
@@ -127,16 +120,14 @@ def _carried_out(document: Json, plan: Json) -> Json:
 @pytest.mark.parametrize(
     "search", [pytest.param("--exact-search=yes", marks=pytest.mark.slow), "--exact-search=no"]
 )
-def test_squeeze_leaves_every_failure_survivable_that_was(
-    search: str, tmp_path: Path, capsys: Capture
-) -> None:
+def test_squeeze_leaves_every_failure_survivable_that_was(search: str) -> None:
     """In the end no node that stays is worse off; with strict none may be in danger at all."""
     freed = {"no-new": 0, "strict": 0, "off": 0}
     for seed in SEEDS:
         document = _tagged(seed)
         before = unsurvivable(document)
         for mode in freed:
-            plan = _squeeze(document, tmp_path, capsys, search, f"--n1={mode}")
+            plan = _squeeze(document, search, f"--n1={mode}")
             freed[mode] += len(plan["nodes"])
             after = unsurvivable(_carried_out(document, plan))
             assert mode == "off" or after <= before, (seed, mode)
@@ -144,43 +135,41 @@ def test_squeeze_leaves_every_failure_survivable_that_was(
     assert freed["off"] > freed["no-new"] >= freed["strict"] > 0
 
 
-def test_squeeze_says_whose_failure_keeps_a_node_on(tmp_path: Path, capsys: Capture) -> None:
+def test_squeeze_says_whose_failure_keeps_a_node_on() -> None:
     """The reason names the node in danger and the instance that would have no place."""
     held = {f"i{k}": instance(f"node{k}", disk_template="rbd") for k in (1, 2)}
     document = cluster(2, instances=held)
-    plan = _squeeze(document, tmp_path, capsys)
+    plan = _squeeze(document)
     assert plan["nodes"] == []
     (kept,) = (one["reason"] for one in plan["kept"] if one["node"] == "node2")
     assert "the failure of node1 would not be survived" in kept
-    assert _squeeze(document, tmp_path, capsys, "--n1=off")["nodes"] == ["node2"]
+    assert _squeeze(document, "--n1=off")["nodes"] == ["node2"]
 
 
-def test_squeeze_judges_each_group_by_its_own_tags(tmp_path: Path, capsys: Capture) -> None:
+def test_squeeze_judges_each_group_by_its_own_tags() -> None:
     """A group whose tag says so is squeezed without N+1; the other is not."""
     held = {f"i{k}": instance(f"node{k}", disk_template="rbd") for k in (1, 2, 3, 4)}
     document = cluster({"careful": 2, "careless": 2}, instances=held)
     document["nodegroups"]["uuid-careless"]["tags"] = ["iallocator:n1:off"]
-    assert _squeeze(document, tmp_path, capsys)["nodes"] == ["node3"]
+    assert _squeeze(document)["nodes"] == ["node3"]
 
 
-def test_squeeze_like_hsqueeze_knows_no_n1(tmp_path: Path, capsys: Capture) -> None:
+def test_squeeze_like_hsqueeze_knows_no_n1() -> None:
     """With --compat hail the last node takes everything, unless N+1 is asked for."""
     held = {f"i{k}": instance(f"node{k}", disk_template="rbd") for k in (1, 2)}
     document = cluster(2, instances=held)
-    assert _squeeze(document, tmp_path, capsys, "--compat=hail")["nodes"] == ["node2"]
-    plan = _squeeze(document, tmp_path, capsys, "--compat=hail", "--n1=strict")
+    assert _squeeze(document, "--compat=hail")["nodes"] == ["node2"]
+    plan = _squeeze(document, "--compat=hail", "--n1=strict")
     assert plan["nodes"] == []
 
 
-def test_squeeze_moves_what_was_on_a_standby_node_once_that_is_on(
-    tmp_path: Path, capsys: Capture
-) -> None:
+def test_squeeze_moves_what_was_on_a_standby_node_once_that_is_on() -> None:
     """It does not run there, so it fails over; nothing moves before the node is online."""
     full = {f"full{k}": instance("node1", memory=1900, disk_template="rbd") for k in range(4)}
     left = {f"left{k}": instance("node2", memory=900, disk_template="rbd") for k in range(6)}
     asleep = {"node2": {"offline": True, "tags": ["htools:standby:auto"]}}
     document = cluster(2, memory=8192, instances=full | left, changes=asleep)
-    plan = _squeeze(document, tmp_path, capsys, "--target-resources=1", "--minimal-resources=1")
+    plan = _squeeze(document, "--target-resources=1", "--minimal-resources=1")
     assert (plan["action"], plan["nodes"]) == ("online", ["node2"])
     steps = plan["transition"]["steps"]
     (online,) = (step["number"] for step in steps if step["kind"] == "online")

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import random
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from benchmarks.clusters import Shape, document
-from iallocator.cli import main
 from iallocator.model.state import State
 from iallocator.planners.balance.greedy import GreedyBalancer
 from iallocator.planners.squeeze import feasibility
@@ -21,43 +18,35 @@ from iallocator.planners.squeeze.packing import Rooms
 from iallocator.wire.document import read_cluster
 from iallocator.wire.reading import Reading
 from tests.builders import Json
+from tests.command import json_of
 
 
-def _squeeze(shape: Shape, folder: Path, capsys: pytest.CaptureFixture[str], *options: str) -> Json:
+def _squeeze(shape: Shape, *options: str, status: int = 0) -> Json:
     """Return the plan, which the model has verified."""
-    path = folder / "cluster.json"
-    path.write_text(json.dumps(document(shape)))
-    assert main(["squeeze", "--json", "--verify-plan", *options, str(path)]) in (0, 130)
-    plan: Json = json.loads(capsys.readouterr().out)
-    return plan
+    words = ("squeeze", "--verify-plan", *options)
+    return json_of(*words, document=document(shape), status=status)
 
 
 @pytest.mark.parametrize(("template", "option"), [("rbd", "--all"), ("drbd", "--drbd")])
 def test_packing_alone_makes_plans_that_hold(
-    template: str,
-    option: str,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
+    template: str, option: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Stopped before anything is balanced, it has freed nodes, and knows the scores."""
     shape = Shape(8, template, per_node=6, crowding=0.3)
-    whole = _squeeze(shape, tmp_path, capsys, option, "--exact-search=no")
+    whole = _squeeze(shape, option, "--exact-search=no")
 
     def stop(self: GreedyBalancer, by_value: bool = False) -> None:
         raise KeyboardInterrupt
 
     monkeypatch.setattr(GreedyBalancer, "run", stop)
-    packed = _squeeze(shape, tmp_path, capsys, option, "--exact-search=no")
+    packed = _squeeze(shape, option, "--exact-search=no", status=130)
     assert packed["nodes"]
     assert len(packed["nodes"]) <= len(whole["nodes"])
     assert packed["groups"][0]["reason"] == "interrupted"
     assert packed["scores"]["after"] == packed["moves"][-1]["score"] > 0
 
 
-def test_squeeze_balances_once_where_packing_answers(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_squeeze_balances_once_where_packing_answers(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of all sets of nodes that are asked about only the last is balanced."""
     runs: list[object] = []
     follow = Attempt.follow
@@ -67,7 +56,7 @@ def test_squeeze_balances_once_where_packing_answers(
         follow(self, way)
 
     monkeypatch.setattr(Attempt, "follow", counted)
-    plan = _squeeze(Shape(10, "rbd"), tmp_path, capsys)
+    plan = _squeeze(Shape(10, "rbd"))
     assert len(plan["nodes"]) > 2
     assert len(runs) == 1
 
@@ -102,26 +91,24 @@ def test_rooms_are_what_the_reserve_leaves_at_any_time() -> None:
         assert next(rooms.in_order()) == max(nodes, key=plain)
 
 
-def test_packing_looks_at_what_a_mirror_that_stays_reserves(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_packing_looks_at_what_a_mirror_that_stays_reserves() -> None:
     """A new primary changes that, too: on this crowded cluster a plan was refused in the end."""
     shape = Shape(4, "drbd", per_node=6, fullness=0.6, seed=6)
-    plan = _squeeze(shape, tmp_path, capsys, "--all", "--exact-search=no")
+    plan = _squeeze(shape, "--all", "--exact-search=no")
     assert (plan["nodes"], plan["moves"]) == ([], [])
 
 
 def test_packed_plan_whose_scores_nobody_has_time_for_is_kept(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Time is up before anything is balanced, and again while scores are worked out."""
 
     def stop(*_: object) -> float:
         raise KeyboardInterrupt
 
-    whole = _squeeze(Shape(8, "rbd", per_node=6), tmp_path, capsys, "--exact-search=no")
+    whole = _squeeze(Shape(8, "rbd", per_node=6), "--exact-search=no")
     monkeypatch.setattr(GreedyBalancer, "run", stop)
     monkeypatch.setattr(feasibility, "rescore", stop)
-    plan = _squeeze(Shape(8, "rbd", per_node=6), tmp_path, capsys, "--exact-search=no")
+    plan = _squeeze(Shape(8, "rbd", per_node=6), "--exact-search=no", status=130)
     assert plan["nodes"] == whole["nodes"] != []
     assert {move["score"] for move in plan["moves"]} == {plan["scores"]["after"]}

@@ -5,12 +5,10 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
 from benchmarks.clusters import Shape, document
-from iallocator.cli import main
 from iallocator.model.cluster import Cluster
 from iallocator.model.moves import FAILOVER, FAILOVER_TO, REPLACE_SECONDARY
 from iallocator.model.node_view import capacities
@@ -20,7 +18,8 @@ from iallocator.planners.plan import PlannedMove, replay
 from iallocator.planners.squeeze.straight import straightened
 from iallocator.wire.document import read_cluster
 from iallocator.wire.reading import Reading
-from tests.builders import Json
+from tests.builders import Json, as_bytes
+from tests.command import run
 
 
 def _cluster(template: str, seed: int, fullness: float = 0.3) -> Cluster:
@@ -82,25 +81,20 @@ def test_detour_that_makes_room_is_kept() -> None:
     assert straightened(State(cluster), moves, fixed, MoveRules()) == moves
 
 
-def _plans(folder: Path, capsys: pytest.CaptureFixture[str]) -> Iterator[tuple[Json, Json]]:
+def _plans() -> Iterator[tuple[Json, Json]]:
     """Yield documents of crowded clusters, and how they are squeezed."""
     for seed in range(8):
         whole = document(Shape(7, "drbd", per_node=6, fullness=0.5, crowding=0.5, seed=seed))
-        path = folder / "cluster.json"
-        path.write_text(json.dumps(whole))
-        options = ["--drbd", "--json", "--verify-plan", "--exact-search=no"]
-        status = main(["squeeze", *options, str(path)])
-        said = capsys.readouterr().out
-        if status == 0:
-            yield whole, json.loads(said)
+        options = ("--drbd", "--json", "--verify-plan", "--exact-search=no")
+        done = run("squeeze", *options, stdin=as_bytes(whole))
+        if done.returncode == 0:
+            yield whole, json.loads(done.stdout)
 
 
-def test_squeeze_plans_have_no_needless_detour(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_squeeze_plans_have_no_needless_detour() -> None:
     """No instance is copied more often than it has new nodes."""
     again, moved = 0, 0
-    for whole, plan in _plans(tmp_path, capsys):
+    for whole, plan in _plans():
         copies: dict[str, int] = {}
         ends: dict[str, list[str]] = {}
         for move in plan["moves"]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from pathlib import Path
 from random import Random
-from typing import Any
 
 import pytest
 
@@ -17,23 +16,14 @@ from iallocator.model.state import State
 from iallocator.wire.document import read_cluster
 from iallocator.wire.reading import Reading
 from tests.builders import Json, allocate, as_bytes, cluster, instance
+from tests.command import json_of
 
 from .pacemaker import KINDS
 
 
-@pytest.fixture
-def place(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Any:
-    """Return a function that runs the command on a document."""
-
-    def run(document: Json, kind: str = "balanced", *options: str) -> Json:
-        path = tmp_path / "document.json"
-        path.write_bytes(as_bytes(document))
-        line = ["place", "--json", f"--strategy=pacemaker-{kind}", *options, str(path)]
-        assert run_command("place", line) == 0
-        found: Json = json.loads(capsys.readouterr().out)
-        return found
-
-    return run
+def place(document: Json, kind: str = "balanced", *options: str) -> Json:
+    """Run the command on a document."""
+    return json_of("place", f"--strategy=pacemaker-{kind}", *options, document=document)
 
 
 def world(seed: int) -> Json:
@@ -57,9 +47,7 @@ def world(seed: int) -> Json:
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("seed", range(8))
-def test_places_are_within_hard_limits_and_reached_step_by_step(
-    place: Any, kind: str, seed: int
-) -> None:
+def test_places_are_within_hard_limits_and_reached_step_by_step(kind: str, seed: int) -> None:
     """No node is given more than it has; everyone stays in its group; the steps lead there."""
     document = world(seed)
     found = place(document, kind, "--n1=off")
@@ -99,7 +87,7 @@ def test_places_are_within_hard_limits_and_reached_step_by_step(
             assert reached[entry["instance"]] == entry["to"]
 
 
-def test_moves_are_elementary_and_lead_where_the_placement_says(place: Any) -> None:
+def test_moves_are_elementary_and_lead_where_the_placement_says() -> None:
     """drbd: the mirror first, then the failover; each move as the schema has it."""
     document = cluster(nodes=4, instances={"mail": instance("node1", "node2", memory=512)})
     tags = ["iallocator:score:node1:-INFINITY", "iallocator:score:node2:-INFINITY"]
@@ -112,7 +100,7 @@ def test_moves_are_elementary_and_lead_where_the_placement_says(place: Any) -> N
     assert found["job_sets"] == [[0]]
 
 
-def test_placement_is_in_the_order_of_the_document_with_new_ones_last(place: Any) -> None:
+def test_placement_is_in_the_order_of_the_document_with_new_ones_last() -> None:
     """Who comes first in the document chooses first, whatever its name."""
     instances = {name: instance("node1", disk_template="rbd") for name in ("zebra", "ant")}
     found = place(allocate(cluster(nodes=3, instances=instances), name="bee", disk_template="rbd"))
@@ -120,7 +108,7 @@ def test_placement_is_in_the_order_of_the_document_with_new_ones_last(place: Any
     assert [entry["instance"] for entry in found["instances"]] == ["zebra", "ant", "bee"]
 
 
-def test_apart_instances_are_kept_apart(place: Any) -> None:
+def test_apart_instances_are_kept_apart() -> None:
     """What must be apart is no matter of rank."""
     tags = ["iallocator:separate:must:web"]
     instances = {
@@ -131,7 +119,7 @@ def test_apart_instances_are_kept_apart(place: Any) -> None:
     assert "must be apart from" in found["instances"][2]["why"]
 
 
-def test_failures_are_kept_survivable_as_asked(place: Any) -> None:
+def test_failures_are_kept_survivable_as_asked() -> None:
     """strict: one stays out; no-new: no failure can be survived now, so nothing is lost."""
     instances = {
         f"i{n}": instance(f"node{1 + n % 2}", disk_template="rbd", memory=2500) for n in range(4)
@@ -145,7 +133,7 @@ def test_failures_are_kept_survivable_as_asked(place: Any) -> None:
     assert "FailN1" in strict["instances"][3]["why"]
 
 
-def test_failure_that_can_be_survived_now_can_be_survived_then(place: Any) -> None:
+def test_failure_that_can_be_survived_now_can_be_survived_then() -> None:
     """Minimal would like both on node1, but then the new one could not move to node2."""
     document = cluster(
         nodes=2, memory=8000, instances={"a": instance("node1", disk_template="rbd", memory=3000)}
@@ -175,7 +163,7 @@ def test_strategy_of_place_may_come_by_tag(
     assert json.loads(capsys.readouterr().out)["strategy"] == "pacemaker-minimal"
 
 
-def test_circle_of_free_capacity_is_told(place: Any) -> None:
+def test_circle_of_free_capacity_is_told() -> None:
     """Where b has more than c, c more than d, d more than b, the names of equals decide."""
     document = cluster(nodes={"default": 4})
     amounts = {"node1": (0, 0, 0), "node2": (1, 2, 3), "node3": (3, 1, 2), "node4": (2, 3, 1)}
@@ -188,7 +176,7 @@ def test_circle_of_free_capacity_is_told(place: Any) -> None:
     assert answer["instances"][0]["why"].startswith("rule 4")
 
 
-def test_place_keeps_what_cannot_be_stopped_in_place(place: Any) -> None:
+def test_place_keeps_what_cannot_be_stopped_in_place() -> None:
     """It is counted where it is, and nobody who must be apart from it comes there."""
     stuck = ["iallocator:cannot-stop", "iallocator:no-force-stop"]
     apart = "iallocator:separate:must:web"
@@ -204,9 +192,7 @@ def test_place_keeps_what_cannot_be_stopped_in_place(place: Any) -> None:
 
 @pytest.mark.parametrize("exactly", ["yes", "no"])
 @pytest.mark.parametrize("kind", KINDS)
-def test_place_leaves_a_dead_mirror_where_no_other_node_takes_it(
-    place: Any, kind: str, exactly: str
-) -> None:
+def test_place_leaves_a_dead_mirror_where_no_other_node_takes_it(kind: str, exactly: str) -> None:
     """Nothing stops because its mirror is down, and off a dead node the failover is enough."""
     down = {"node2": {"offline": True}}
     instances = {"a": instance("node1", "node2"), "b": instance("node2", "node1")}
@@ -218,7 +204,7 @@ def test_place_leaves_a_dead_mirror_where_no_other_node_takes_it(
     assert [move["to"] for move in plan["moves"]] == [["node1", "node3"]]
 
 
-def test_group_of_one_node_takes_nothing_new_that_its_failure_would_lose(place: Any) -> None:
+def test_group_of_one_node_takes_nothing_new_that_its_failure_would_lose() -> None:
     """As in an allocation; where nobody could take over, the new one goes to another group."""
     document = cluster({"pair": 2, "single": 1}, instances={})
     for name in ("node1", "node2"):
@@ -229,7 +215,7 @@ def test_group_of_one_node_takes_nothing_new_that_its_failure_would_lose(place: 
     assert place(document, "balanced", "--n1=strict")["placement"] == {"new": "node1"}
 
 
-def test_strict_does_not_stop_for_a_failure_that_is_lost_anyway(place: Any, capsys: Any) -> None:
+def test_strict_does_not_stop_for_a_failure_that_is_lost_anyway() -> None:
     """Two plain ones too large for the other node: nobody else is stopped because of them."""
     pinned = {f"p{k}": instance(f"node{k}", memory=5000) for k in (1, 2)}
     others = {f"i{k}": instance("node4", disk_template="rbd") for k in (1, 2)}

@@ -6,14 +6,12 @@ hash order; such problems are left out, see `circular`.
 
 from __future__ import annotations
 
-import json
 from collections import Counter
-from pathlib import Path
 
 import pytest
 
-from iallocator.commands import run_command
 from tests.builders import Json
+from tests.command import json_of
 from tests.seeds import seeds
 
 from .pacemaker import KINDS, TOOL, document, problem, scheduled
@@ -29,14 +27,10 @@ LEAST = len(seeds(30, 120))
 """How many of all must be without a circle: enough to mean something."""
 
 
-def placed(given: Json, kind: str, folder: Path, capsys: pytest.CaptureFixture[str]) -> Json:
+def placed(given: Json, kind: str) -> Json:
     """Return what the command prints."""
-    path = folder / "document.json"
-    path.write_text(json.dumps(document(given)))
-    arguments = ["place", "--json", "--time-limit=0", f"--strategy=pacemaker-{kind}", str(path)]
-    assert run_command("place", arguments) == 0
-    answer: Json = json.loads(capsys.readouterr().out)
-    return answer
+    words = ("place", "--time-limit=0", f"--strategy=pacemaker-{kind}")
+    return json_of(*words, document=document(given))
 
 
 def votes(one: Counter[str], other: Counter[str]) -> int:
@@ -136,15 +130,13 @@ def _score(nodes: Json, one: Json, name: str) -> int:
 
 
 @pytest.mark.skipif(TOOL is None, reason="crm_simulate (pacemaker-cli-utils) is not installed")
-def test_place_answers_as_the_scheduler_of_pacemaker(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_place_answers_as_the_scheduler_of_pacemaker() -> None:
     """All four strategies, with scores, stickiness, priorities, groups, nodes of every state."""
     compared = 0
     for kind in KINDS:
         for number in range(PER_KIND):
             given = problem(f"{kind}/{number}")
-            answer = placed(given, kind, tmp_path, capsys)
+            answer = placed(given, kind)
             expected = scheduled(given, kind)
             if answer["placement"] != expected:
                 assert circular(given, kind, answer), (kind, number, answer["placement"], expected)

@@ -12,23 +12,15 @@ import pytest
 
 from iallocator.commands import run_command
 from tests.builders import Json, allocate, as_bytes, cluster, instance
+from tests.command import json_of
 
 from .pacemaker import KINDS, document
 
 
-@pytest.fixture
-def place(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Any:
-    """Return a function that runs the command on a document."""
-
-    def run(given: Json, kind: str = "utilization", *options: str) -> Json:
-        path = tmp_path / "document.json"
-        path.write_bytes(as_bytes(given))
-        line = ["place", "--json", "--verify-plan", f"--strategy=pacemaker-{kind}", *options]
-        assert run_command("place", [*line, str(path)]) == 0
-        found: Json = json.loads(capsys.readouterr().out)
-        return found
-
-    return run
+def place(given: Json, kind: str = "utilization", *options: str) -> Json:
+    """Run the command on a document; its plan passes its own check."""
+    words = ("place", "--verify-plan", f"--strategy=pacemaker-{kind}", *options)
+    return json_of(*words, document=given)
 
 
 def contrived(**members: Any) -> Json:
@@ -47,7 +39,7 @@ def contrived(**members: Any) -> Json:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_place_finds_room_for_all_where_the_rules_leave_one_out(place: Any, kind: str) -> None:
+def test_place_finds_room_for_all_where_the_rules_leave_one_out(kind: str) -> None:
     """Large and small on node2, medium on node1; the rules alone leave out the large one."""
     given = document(contrived())
     assert None not in place(given, kind)["placement"].values()
@@ -58,7 +50,7 @@ def test_place_finds_room_for_all_where_the_rules_leave_one_out(place: Any, kind
         assert place(given, kind)["placement"] == expected
 
 
-def test_place_leaves_out_the_least_important_where_not_all_fit(place: Any) -> None:
+def test_place_leaves_out_the_least_important_where_not_all_fit() -> None:
     """One more small one is too much: who has the lowest priority stays out."""
     given = contrived(small={"priority": 5}, medium={"priority": 5}, large={"priority": 5})
     given["instances"] |= {
@@ -70,7 +62,7 @@ def test_place_leaves_out_the_least_important_where_not_all_fit(place: Any) -> N
     assert [name for name, node in found.items() if node is None] == ["large", "least"]
 
 
-def test_place_leaves_together_what_belongs_together(place: Any) -> None:
+def test_place_leaves_together_what_belongs_together() -> None:
     """Found by search or not, members of a group end on one node."""
     given = contrived(small={"group": "g"}, medium={"group": "g"})
     found = place(document(given))["placement"]
@@ -92,7 +84,7 @@ def _full(*tags: str) -> Json:
     return given
 
 
-def test_place_never_leaves_out_what_must_keep_running(place: Any) -> None:
+def test_place_never_leaves_out_what_must_keep_running() -> None:
     """The more important one takes its room only if it is not tagged so."""
     assert place(_full())["placement"] == {"first": "node1", "second": None}
     found = place(_full("iallocator:keep-running"))
@@ -119,14 +111,14 @@ def _stopping(**members: Any) -> Json:
 
 
 @pytest.mark.parametrize("search", ["yes", "no"])
-def test_place_counts_the_disks_of_what_it_stops(place: Any, search: str) -> None:
+def test_place_counts_the_disks_of_what_it_stops(search: str) -> None:
     """What is left out keeps its disks where they are: nobody else gets that room."""
     found = place(_stopping(), "utilization", f"--exact-search={search}")
     homes = {entry["instance"]: entry["to"] for entry in found["instances"]}
     assert homes == {"old": [], "new": ["node3", "node4"]}
 
 
-def test_exact_search_counts_the_disks_of_what_it_leaves_out(place: Any) -> None:
+def test_exact_search_counts_the_disks_of_what_it_leaves_out() -> None:
     """The rules leave out two, the search one, whose disks stay in the way of the other."""
     given = _stopping()
     for name, size in (("small", 256), ("medium", 512)):
@@ -139,7 +131,7 @@ def test_exact_search_counts_the_disks_of_what_it_leaves_out(place: Any) -> None
     assert homes["new"] == ["node3", "node4"]
 
 
-def test_place_leaves_a_forthcoming_instance_where_it_will_be_created(place: Any) -> None:
+def test_place_leaves_a_forthcoming_instance_where_it_will_be_created() -> None:
     """It does not exist, so nothing can move it; nobody with its tag comes there."""
     instances = {
         name: instance("node1", disk_template="rbd", tags=["role:a", "iallocator:score:node2:5"])
@@ -153,7 +145,7 @@ def test_place_leaves_a_forthcoming_instance_where_it_will_be_created(place: Any
     assert "it does not exist yet" in found["instances"][1]["why"] + found["instances"][0]["why"]
 
 
-def test_place_creates_nothing_that_starts_after_what_was_left_out(place: Any) -> None:
+def test_place_creates_nothing_that_starts_after_what_was_left_out() -> None:
     """A chain of two behind one that has no room: none of them is created."""
     given = allocate(cluster(2, memory=4096), disk_template="rbd", memory=8192, name="base")
     base = given["request"]
@@ -174,7 +166,7 @@ def test_place_creates_nothing_that_starts_after_what_was_left_out(place: Any) -
     assert "nobody" in why["lost"]
 
 
-def test_place_stops_nothing_because_its_node_has_too_little(place: Any) -> None:
+def test_place_stops_nothing_because_its_node_has_too_little() -> None:
     """A node that is overfull as it is gives up nobody who stays."""
     instances = {
         f"i{k}": instance("node1", disk_template="rbd", memory=1024, vcpus=1) for k in range(4)
@@ -184,7 +176,7 @@ def test_place_stops_nothing_because_its_node_has_too_little(place: Any) -> None
     assert set(found["placement"].values()) == {"node1"}
 
 
-def test_place_ignores_soft_limits_only_for_who_has_nowhere_else_to_go(place: Any) -> None:
+def test_place_ignores_soft_limits_only_for_who_has_nowhere_else_to_go() -> None:
     """Off a dead node: not to one with its exclusion tag, unless that is the only one."""
     instances = {
         name: instance(home, disk_template="rbd", tags=["role:a"])
@@ -197,7 +189,7 @@ def test_place_ignores_soft_limits_only_for_who_has_nowhere_else_to_go(place: An
     assert place(given, "minimal")["placement"] == {"old": "node2", "web": "node2"}
 
 
-def test_place_keeps_both_copies_of_a_new_instance_on_the_nodes_named(place: Any) -> None:
+def test_place_keeps_both_copies_of_a_new_instance_on_the_nodes_named() -> None:
     """The mirror is no less restricted than the primary."""
     given = allocate(cluster(4), disk_template="drbd", name="new")
     given["request"]["restrict-to-nodes"] = ["node2", "node4"]
@@ -205,7 +197,7 @@ def test_place_keeps_both_copies_of_a_new_instance_on_the_nodes_named(place: Any
     assert sorted(new["to"]) == ["node2", "node4"]
 
 
-def test_creation_has_all_that_ganeti_asks_for(place: Any) -> None:
+def test_creation_has_all_that_ganeti_asks_for() -> None:
     """The interfaces, the operating system and the tags of the request; Ganeti loads the opcode."""
     given = allocate(cluster(2), disk_template="rbd", tags=["iallocator:keep-running"])
     nic = {
@@ -241,7 +233,7 @@ def _load(opcode: Json) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_place_takes_no_notice_of_the_order_of_nodes_and_groups(place: Any, kind: str) -> None:
+def test_place_takes_no_notice_of_the_order_of_nodes_and_groups(kind: str) -> None:
     """Also where capacities beat each other in a circle: ties go by name."""
     sizes = {"node1": (3, 2, 1), "node2": (2, 1, 3), "node3": (1, 3, 2)}
     instances = {f"i{k}": instance("node1", disk_template="rbd") for k in range(4)}
@@ -258,7 +250,7 @@ def test_place_takes_no_notice_of_the_order_of_nodes_and_groups(place: Any, kind
     assert place(given, kind) == answers[0]
 
 
-def test_place_asks_instances_of_equal_rank_in_the_order_of_the_document(place: Any) -> None:
+def test_place_asks_instances_of_equal_rank_in_the_order_of_the_document() -> None:
     """As Pacemaker does: there is room for one, and the first in the document gets it."""
     needs = ["iallocator:utilization:memory:1024"]
     instances = {
@@ -285,7 +277,7 @@ def test_place_says_nothing_of_a_search_that_found_no_more(
     assert (json.loads(said.out)["placement"]["x"], said.err) == (None, "")
 
 
-def test_place_stops_nobody_for_what_does_not_run_and_cannot_move(place: Any) -> None:
+def test_place_stops_nobody_for_what_does_not_run_and_cannot_move() -> None:
     """What is down keeps its disks where they are, and nobody away."""
     apart = ["iallocator:separate:must:db"]
     down = {

@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 
 from iallocator.cli import answer
-from iallocator.commands import run_command
 from iallocator.errors import RequestError, UsageError
 from iallocator.ranking import STRATEGIES
 from iallocator.requests import SETTINGS
 from iallocator.wire.settings import READERS
 from tests.builders import Json, allocate, as_bytes, cluster, instance
+from tests.command import json_of
 
 from .side_by_side import table
 
@@ -29,13 +29,9 @@ def document(**tags: str) -> Json:
     return allocate(made, disk_template="rbd")
 
 
-def config(made: Json, folder: Path, capsys: pytest.CaptureFixture[str], *options: str) -> Json:
+def config(made: Json, *options: str) -> Json:
     """Return what ``iallocator config`` says."""
-    path = folder / "document.json"
-    path.write_bytes(as_bytes(made))
-    assert run_command("config", ["config", "--json", *options, str(path)]) == 0
-    found: Json = json.loads(capsys.readouterr().out)
-    return found
+    return json_of("config", *options, document=made)
 
 
 def strategies(made: Json, *options: str) -> dict[str, str]:
@@ -89,15 +85,13 @@ def test_n1_of_a_group_counts_there_alone() -> None:
     assert placed == {"default": ["node2"], "annex": []}
 
 
-def test_config_tells_values_and_origins(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_config_tells_values_and_origins() -> None:
     """One setting from each source, and one that a group has of its own."""
     made = document(
         cluster="iallocator:strategy:minimal iallocator:n1:off", annex="iallocator:seed:4"
     )
     made["request"] |= {"top": 3, "n1": "strict"}
-    found = config(made, tmp_path, capsys, "--stickiness=7")
+    found = config(made, "--stickiness=7")
     told = {row["name"]: (row["value"], row["from"]) for row in found["settings"]}
     assert told["strategy"] == (
         "pacemaker-minimal", "tag of the cluster: iallocator:strategy:minimal",

@@ -11,6 +11,7 @@ import pytest
 from iallocator.cli import main
 from iallocator.tags.autorepair import PREFIX
 from tests.builders import Json, as_bytes, cluster, instance
+from tests.command import run
 from tests.execution.running import Running, running
 from tests.execution.test_rapi import RapiDoor
 from tests.live.fakes import fake_rapi
@@ -30,19 +31,19 @@ def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("iallocator.execution.queues.rapi.sleep", lambda seconds: None)
 
 
-def _told(document: Json, folder: Path, capsys: Capture) -> tuple[int, Json]:
-    (folder / "doc").write_bytes(as_bytes(document))
-    status = main(["repair", "--json", str(folder / "doc")])
-    found: Json = json.loads(capsys.readouterr().out)
+def _of_document(document: Json) -> tuple[int, Json]:
+    """Exit status, and what is said of repairs."""
+    done = run("repair", "--json", stdin=as_bytes(document))
+    found: Json = json.loads(done.stdout)
     conforms(found, "repair")
-    return status, found
+    return done.returncode, found
 
 
 def _kinds(entry: Json) -> list[str]:
     return [code["OP_ID"].removeprefix("OP_INSTANCE_") for code in entry["opcodes"]]
 
 
-def test_every_kind_of_damage_gets_its_repair_and_a_place(tmp_path: Path, capsys: Capture) -> None:
+def test_every_kind_of_damage_gets_its_repair_and_a_place() -> None:
     """What is offline decides what is done; nobody goes to a node that is not online."""
     document = cluster(5, instances={
         "both": instance("node1", "node2"),
@@ -54,7 +55,7 @@ def test_every_kind_of_damage_gets_its_repair_and_a_place(tmp_path: Path, capsys
     document["cluster_tags"].append(PREFIX + "reinstall")
     for name in ("node1", "node2"):
         document["nodes"][name]["offline"] = True
-    status, found = _told(document, tmp_path, capsys)
+    status, found = _of_document(document)
     entries = {entry["instance"]: entry for entry in found["instances"]}
     assert status == 0
     assert found["counts"] == {"Healthy": 1, "Pending repair": 4}
@@ -67,26 +68,26 @@ def test_every_kind_of_damage_gets_its_repair_and_a_place(tmp_path: Path, capsys
         assert len(set(entry["to"])) == (1 if entry["instance"] == "plain" else 2)
 
 
-def test_repair_that_is_not_allowed_is_told_and_marked(tmp_path: Path, capsys: Capture) -> None:
+def test_repair_that_is_not_allowed_is_told_and_marked() -> None:
     """A tag says that permission lacks; without any tag of ours nothing is written."""
     document = cluster(3, instances={"a": instance("node1", "node2")})
     document["nodes"]["node1"]["offline"] = True
-    status, found = _told(document, tmp_path, capsys)
+    status, found = _of_document(document)
     assert status == 1
     assert "tags" not in found["instances"][0]
     document["instances"]["a"]["tags"] = [PREFIX + "fix-storage"]
-    status, found = _told(document, tmp_path, capsys)
+    status, found = _of_document(document)
     (tag,) = found["instances"][0]["tags"]["add"]
     assert (status, found["counts"]) == (1, {"Needs repair": 1})
     assert tag.startswith(PREFIX + "result:failover:")
     assert ":enoperm:" in tag
 
 
-def test_repair_without_a_place_says_why(tmp_path: Path, capsys: Capture) -> None:
+def test_repair_without_a_place_says_why() -> None:
     """Two nodes are too few for another secondary."""
     document = cluster(2, instances={"a": instance("node1", "node2", tags=[PREFIX + "reinstall"])})
     document["nodes"]["node2"]["offline"] = True
-    status, found = _told(document, tmp_path, capsys)
+    status, found = _of_document(document)
     assert status == 1
     assert "no nodes available" in found["instances"][0]["note"]
 
@@ -275,7 +276,7 @@ def test_page_of_repairs_tells_everybody_and_both_ends(tmp_path: Path) -> None:
     ],
 )
 def test_those_that_must_be_together_are_repaired_as_one(
-    homes: dict[str, str], kinds: str, together: bool, tmp_path: Path, capsys: Capture
+    homes: dict[str, str], kinds: str, together: bool
 ) -> None:
     """All of them on one node; none where one has no way there, or is not allowed to."""
     bond = "iallocator:colocate:must:pair"
@@ -284,7 +285,7 @@ def test_those_that_must_be_together_are_repaired_as_one(
         for (name, nodes), kind in zip(homes.items(), kinds.split())
     }
     document = cluster(4, instances=held, changes={"node1": {"offline": True}})
-    _, found = _told(document, tmp_path, capsys)
+    _, found = _of_document(document)
     notes = [one["note"] for one in found["instances"]]
     ends = {note.partition("goes to ")[2].partition(":")[0] for note in notes}
     assert (ends == {""}, len(ends)) == (not together, 1)

@@ -9,7 +9,7 @@ import pytest
 
 from tests.builders import Json, cluster, instance
 
-from .worlds import Capture, by_group, on_shared, plan_of
+from .worlds import by_group, on_shared, plan_of
 
 
 def crowd(*counts: int, per: int = 2, **members: str) -> Json:
@@ -31,9 +31,9 @@ def score(plan: Json, moment: str) -> float:
     )
 
 
-def test_balance_groups_evens_loads_out(tmp_path: Path, capsys: Capture) -> None:
+def test_balance_groups_evens_loads_out() -> None:
     """From the most to the least loaded, until all are level; each move lowers the score."""
-    plan = plan_of("balance-groups", crowd(6, 3, 0), tmp_path, capsys)
+    plan = plan_of("balance-groups", crowd(6, 3, 0))
     scores = [plan["scores"]["before"], *(move["score"] for move in plan["moves"])]
     assert scores == sorted(set(scores), reverse=True)
     assert scores[-1] == plan["scores"]["after"] == pytest.approx(0, abs=1e-9)
@@ -45,40 +45,36 @@ def test_balance_groups_evens_loads_out(tmp_path: Path, capsys: Capture) -> None
         assert score(plan, moment) == pytest.approx(plan["scores"][moment], abs=1e-12)
 
 
-def test_balance_groups_divides_by_capacity(tmp_path: Path, capsys: Capture) -> None:
+def test_balance_groups_divides_by_capacity() -> None:
     """A group with twice the nodes carries twice the load, and is level with the other."""
     instances = {f"a{k}": on_shared("node1", memory=256) for k in range(2)}
     instances |= {f"b{k}": on_shared(f"node{2 + k % 2}", memory=256) for k in range(4)}
     document = cluster({"small": 1, "large": 2}, instances=instances)
-    plan = plan_of("balance-groups", document, tmp_path, capsys)
+    plan = plan_of("balance-groups", document)
     assert (plan["moves"], plan["scores"]["before"]) == ([], 0)
 
 
-def test_balance_groups_reads_dynamic_utilisation(tmp_path: Path, capsys: Capture) -> None:
+def test_balance_groups_reads_dynamic_utilisation(tmp_path: Path) -> None:
     """As many instances in both groups, but all the cpu load in one; the busiest goes."""
     loads = tmp_path / "loads"
     loads.write_text("i00 4 0 0 0\ni01 2 0 0 0\ni10 0 0 0 0\ni11 0 0 0 0\n")
-    plan = plan_of("balance-groups", crowd(2, 2), tmp_path, capsys, "-U", str(loads))
+    plan = plan_of("balance-groups", crowd(2, 2), "-U", str(loads))
     assert by_group(plan)["g0"]["before"]["cpu"] == 2
     assert plan["scores"]["after"] < plan["scores"]["before"] == pytest.approx(1)
-    assert plan_of("balance-groups", crowd(2, 2), tmp_path, capsys)["moves"] == []
-    ignored = plan_of(
-        "balance-groups", crowd(4, 0), tmp_path, capsys, "-U", str(loads), "--ignore-dynu"
-    )
+    assert plan_of("balance-groups", crowd(2, 2))["moves"] == []
+    ignored = plan_of("balance-groups", crowd(4, 0), "-U", str(loads), "--ignore-dynu")
     assert (ignored["moves"], ignored["reason"]) == ([], "no instance has any load")
 
 
-def test_balance_groups_moves_only_what_is_on_shared_storage(
-    tmp_path: Path, capsys: Capture
-) -> None:
+def test_balance_groups_moves_only_what_is_on_shared_storage() -> None:
     """Local disks stay, though they carry load."""
     document = crowd(1, 0)
     document["instances"] |= {f"d{k}": instance("node1", "node2", memory=256) for k in range(4)}
-    plan = plan_of("balance-groups", document, tmp_path, capsys)
+    plan = plan_of("balance-groups", document)
     assert [move["instance"] for move in plan["moves"]] == ["i00"]
 
 
-def test_balance_groups_keeps_to_partitions(tmp_path: Path, capsys: Capture) -> None:
+def test_balance_groups_keeps_to_partitions() -> None:
     """g0 is furthest from g2, but shares its NAS with g1 only; g3 has no external storage."""
     document = crowd(6, 2, 0, 0)
     for name in document["instances"]:
@@ -90,44 +86,44 @@ def test_balance_groups_keeps_to_partitions(tmp_path: Path, capsys: Capture) -> 
         document["nodes"][f"node{k + 1}"]["storage_pools"] = [
             {"type": "external", "name": pool} for pool in pools[k // 2]
         ]
-    plan = plan_of("balance-groups", document, tmp_path, capsys)
+    plan = plan_of("balance-groups", document)
     assert {node for move in plan["moves"] for node in move["to"]} <= {"node3", "node4"}
     assert len(plan["moves"]) == 2
     assert by_group(plan)["g3"]["before"] is None
     assert by_group(plan)["g3"]["reason"] == "shares no external storage with another group"
 
 
-def test_balance_groups_stops_where_it_is_told(tmp_path: Path, capsys: Capture) -> None:
+def test_balance_groups_stops_where_it_is_told() -> None:
     """After so many moves, for so much traffic, for so little gain."""
     for options, count, reason in (
         (["--max-length=1"], 1, "the limit of 1 moves is reached"),
         (["--cost=0.6"], 2, "no move that helps is within --cost"),
         (["--min-gain=99"], 0, "no move gains as much as is asked for"),
     ):
-        plan = plan_of("balance-groups", crowd(6, 0), tmp_path, capsys, *options)
+        plan = plan_of("balance-groups", crowd(6, 0), *options)
         assert (len(plan["moves"]), plan["reason"]) == (count, reason)
 
 
-def test_balance_groups_keeps_n1(tmp_path: Path, capsys: Capture) -> None:
+def test_balance_groups_keeps_n1() -> None:
     """The least loaded group has no memory to spare for a failure."""
     document = crowd(4, 0)
     document["instances"] |= {
         f"w{k}": on_shared(f"node{k}", memory=4050, vcpus=1, auto_balance=False) for k in (3, 4)
     }
-    plan = plan_of("balance-groups", document, tmp_path, capsys)
+    plan = plan_of("balance-groups", document)
     assert plan["moves"] == []
     assert "would break N+1" in by_group(plan)["g0"]["reason"]
-    assert len(plan_of("balance-groups", document, tmp_path, capsys, "--n1=off")["moves"]) == 1
+    assert len(plan_of("balance-groups", document, "--n1=off")["moves"]) == 1
 
 
-def test_balance_groups_needs_external_storage(tmp_path: Path, capsys: Capture) -> None:
+def test_balance_groups_needs_external_storage() -> None:
     """Where nothing is on shared storage nothing is cheap to move."""
     document = cluster({"a": 2, "b": 2}, instances={"d": instance("node1", "node2")})
-    plan = plan_of("balance-groups", document, tmp_path, capsys)
+    plan = plan_of("balance-groups", document)
     assert plan["reason"] == "no two groups share external storage"
 
 
-def test_group_that_must_survive_everything_may_be_left(tmp_path: Path, capsys: Capture) -> None:
+def test_group_that_must_survive_everything_may_be_left() -> None:
     """Strict holds who comes or moves there; what a plain one loses anyway keeps nobody back."""
     document = crowd(4, 0)
     document["instances"] |= {"big": instance("node1", memory=7000)}
@@ -136,12 +132,10 @@ def test_group_that_must_survive_everything_may_be_left(tmp_path: Path, capsys: 
         document["nodes"][name] |= {"total_memory": 9000}
     document["nodes"]["node2"]["free_memory"] = 6500
     document["nodegroups"]["uuid-g0"]["tags"] = ["iallocator:n1:strict"]
-    assert plan_of("balance-groups", document, tmp_path, capsys)["moves"] != []
+    assert plan_of("balance-groups", document)["moves"] != []
 
 
-def test_unit_whose_second_is_tied_to_others_first_is_moved(
-    tmp_path: Path, capsys: Capture
-) -> None:
+def test_unit_whose_second_is_tied_to_others_first_is_moved() -> None:
     """Which of those that must be together stands first in a rule makes no difference."""
     document = crowd(4, 0)
     for number, words in enumerate((["c:rack"], ["u"], ["c:rack", "u"], [])):
@@ -153,5 +147,5 @@ def test_unit_whose_second_is_tied_to_others_first_is_moved(
         node["tags"] = ["rack:1"]
         here = [i for i in document["instances"].values() if i["nodes"] == [name]]
         node["free_memory"] = node["total_memory"] - 256 * len(here)
-    plan = plan_of("balance-groups", document, tmp_path, capsys)
+    plan = plan_of("balance-groups", document)
     assert {move["instance"] for move in plan["moves"]} == {"i01", "i02"}

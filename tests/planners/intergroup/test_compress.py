@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from tests.builders import cluster, instance
 
-from .worlds import Capture, by_group, on_shared, plan_of
+from .worlds import by_group, on_shared, plan_of
 
 THREE = {"east": 2, "north": 2, "west": 2}
 
 
-def test_compress_empties_the_group_with_the_most_free_resources(
-    tmp_path: Path, capsys: Capture
-) -> None:
+def test_compress_empties_the_group_with_the_most_free_resources() -> None:
     """All three could be emptied; north has the most free memory, and so goes first."""
     instances = {
         "e1": on_shared("node1", memory=3000),
@@ -21,7 +17,7 @@ def test_compress_empties_the_group_with_the_most_free_resources(
         "n2": on_shared("node4", memory=500),
         "w1": on_shared("node5", memory=2000),
     }
-    plan = plan_of("compress", cluster(THREE, instances=instances), tmp_path, capsys)
+    plan = plan_of("compress", cluster(THREE, instances=instances))
     assert plan["evacuable"] == ["north", "west", "east"]
     assert plan["chosen"] == "north"
     assert sorted(move["instance"] for move in plan["moves"]) == ["n1", "n2"]
@@ -32,17 +28,15 @@ def test_compress_empties_the_group_with_the_most_free_resources(
     assert shares == sorted(shares, reverse=True)
 
 
-def test_compress_prefers_the_larger_group(tmp_path: Path, capsys: Capture) -> None:
+def test_compress_prefers_the_larger_group() -> None:
     """Of equally used groups the one with more nodes gives back more."""
     instances = {f"i{k}": on_shared(f"node{k}", memory=1000) for k in (1, 3, 5)}
     sizes = {"east": 2, "north": 3, "west": 2}
-    plan = plan_of("compress", cluster(sizes, instances=instances), tmp_path, capsys)
+    plan = plan_of("compress", cluster(sizes, instances=instances))
     assert plan["chosen"] == "north"
 
 
-def test_compress_asks_whether_the_others_have_more_free_than_a_group_uses(
-    tmp_path: Path, capsys: Capture
-) -> None:
+def test_compress_asks_whether_the_others_have_more_free_than_a_group_uses() -> None:
     """Memory, disk and cpu are compared each by itself, without what the group has free."""
     pairs = [("node1", "node2"), ("node2", "node1"), ("node3", "node4"), ("node4", "node3")]
     for sizes, reason in (
@@ -52,82 +46,80 @@ def test_compress_asks_whether_the_others_have_more_free_than_a_group_uses(
     ):
         instances = {f"i{k}": instance(*pair, **sizes) for k, pair in enumerate(pairs)}
         document = cluster({"east": 2, "west": 2}, instances=instances)
-        plan = plan_of("compress", document, tmp_path, capsys)
+        plan = plan_of("compress", document)
         assert by_group(plan)["east"]["reason"] == reason
         assert (plan["evacuable"], plan["chosen"], plan["moves"]) == ([], None, [])
         small = {f"i{k}": instance(*pair) for k, pair in enumerate(pairs)}
         document = cluster({"east": 2, "west": 2}, instances=small)
-        assert plan_of("compress", document, tmp_path, capsys)["chosen"] == "east"
+        assert plan_of("compress", document)["chosen"] == "east"
 
 
-def test_compress_does_not_count_disks_on_shared_storage(tmp_path: Path, capsys: Capture) -> None:
+def test_compress_does_not_count_disks_on_shared_storage() -> None:
     """External pools are opaque: however large its disks are, the instance can go."""
     one = on_shared("node1", disk=10**7)
     document = cluster({"east": 1, "west": 2}, instances={"a": one, "w": instance("node2")})
-    plan = plan_of("compress", document, tmp_path, capsys, "--n1=off")
+    plan = plan_of("compress", document, "--n1=off")
     assert by_group(plan)["east"]["used"]["disk"] == 0
     assert plan["evacuable"] == ["east"]
 
 
-def test_compress_leaves_out_groups_alone_in_their_partition(
-    tmp_path: Path, capsys: Capture
-) -> None:
+def test_compress_leaves_out_groups_alone_in_their_partition() -> None:
     """Nothing of it could go anywhere."""
     instances = {"a": on_shared("node1", "nas1"), "b": on_shared("node2", "nas2")}
     document = cluster({"east": 1, "west": 1}, instances=instances)
     for name, pool in (("node1", "nas1"), ("node2", "nas2")):
         document["nodes"][name]["storage_pools"] = [{"type": "external", "name": pool}]
-    plan = plan_of("compress", document, tmp_path, capsys)
+    plan = plan_of("compress", document)
     assert plan["reason"] == "no group is a candidate"
     assert by_group(plan)["east"]["reason"] == (
         "alone in its partition: no other group reaches external/nas1"
     )
 
 
-def test_compress_does_not_empty_what_is_empty(tmp_path: Path, capsys: Capture) -> None:
+def test_compress_does_not_empty_what_is_empty() -> None:
     """A group without instances is no candidate."""
     instances = {"a": on_shared("node2"), "p": instance("node4")}
     document = cluster({"east": 1, "west": 2, "south": 1}, instances=instances)
-    plan = plan_of("compress", document, tmp_path, capsys, "--n1=off")
+    plan = plan_of("compress", document, "--n1=off")
     assert plan["evacuable"] == ["west"]
     assert by_group(plan)["east"]["reason"] == "it holds no instances"
 
 
-def test_compress_fills_no_empty_groups(tmp_path: Path, capsys: Capture) -> None:
+def test_compress_fills_no_empty_groups() -> None:
     """Nothing is won if what one group gives back another takes, unless its nodes are named."""
     sizes = {"east": 1, "north": 1, "west": 1}
     instances = {"a": on_shared("node1", memory=2000), "b": on_shared("node3", memory=3000)}
     document = cluster(sizes, instances=instances)
-    plan = plan_of("compress", document, tmp_path, capsys, "--n1=off")
+    plan = plan_of("compress", document, "--n1=off")
     assert [(m["instance"], m["to"]) for m in plan["moves"]] == [("a", ["node3"])]
     document["instances"]["b"] |= {"memory": 7000}
     document["nodes"]["node3"]["free_memory"] = 1192
-    plan = plan_of("compress", document, tmp_path, capsys, "--n1=off")
+    plan = plan_of("compress", document, "--n1=off")
     assert (plan["evacuable"], plan["chosen"], plan["moves"]) == ([], None, [])
     reason = by_group(plan)["east"]["reason"]
     assert reason.startswith("uses 2000 MiB memory, the others have 1192 free; ")
     assert reason.endswith("nothing would be won by filling north, which holds no instances")
     options = ("--n1=off", "--restrict-allocation-to=node2")
-    plan = plan_of("compress", document, tmp_path, capsys, *options)
+    plan = plan_of("compress", document, *options)
     assert [(m["instance"], m["to"]) for m in plan["moves"]] == [("a", ["node2"])]
 
 
-def test_compress_of_the_only_group_in_use_moves_nothing(tmp_path: Path, capsys: Capture) -> None:
+def test_compress_of_the_only_group_in_use_moves_nothing() -> None:
     """Where all other groups are empty, one would be filled to empty another."""
     document = cluster({"east": 1, "west": 2}, instances={"a": on_shared("node1")})
-    plan = plan_of("compress", document, tmp_path, capsys, "--n1=off")
+    plan = plan_of("compress", document, "--n1=off")
     assert (plan["evacuable"], plan["moves"]) == ([], [])
     assert by_group(plan)["east"]["reason"] == (
         "a has no place: nothing would be won by filling west, which holds no instances"
     )
 
 
-def test_compress_needs_a_place_for_every_instance(tmp_path: Path, capsys: Capture) -> None:
+def test_compress_needs_a_place_for_every_instance() -> None:
     """One that cannot leave keeps its group, and is named; so does one without a place."""
     instances = {"p": instance("node1"), "a": on_shared("node3", memory=3000)}
     instances |= {f"b{k}": on_shared(f"node{k}", memory=6000) for k in (1, 2)}
     document = cluster({"east": 2, "west": 1}, instances=instances)
-    plan = plan_of("compress", document, tmp_path, capsys, "--n1=off")
+    plan = plan_of("compress", document, "--n1=off")
     groups = by_group(plan)
     assert plan["evacuable"] == []
     assert "uses 13024 MiB memory, the others have 5192 free" in groups["east"]["reason"]
@@ -135,53 +127,47 @@ def test_compress_needs_a_place_for_every_instance(tmp_path: Path, capsys: Captu
         "has a, and no node of the others may take 3000 MiB memory (proved)"
     )
     del document["instances"]["b1"], document["instances"]["b2"]
-    plan = plan_of("compress", document, tmp_path, capsys, "--n1=off")
+    plan = plan_of("compress", document, "--n1=off")
     assert (
         "p has to stay: instances of type plain cannot be moved"
         in (by_group(plan)["east"]["reason"])
     )
 
 
-def test_compress_keeps_n1_where_instances_come_to(tmp_path: Path, capsys: Capture) -> None:
+def test_compress_keeps_n1_where_instances_come_to() -> None:
     """West has the memory for it, but not for a failure as well."""
     instances = {"a": on_shared("node1", memory=5000)}
     instances |= {f"w{k}": on_shared(f"node{k}", memory=2000) for k in (2, 3)}
     document = cluster({"east": 1, "west": 2}, instances=instances)
-    assert plan_of("compress", document, tmp_path, capsys)["evacuable"] == []
-    assert "east" in plan_of("compress", document, tmp_path, capsys, "--n1=off")["evacuable"]
+    assert plan_of("compress", document)["evacuable"] == []
+    assert "east" in plan_of("compress", document, "--n1=off")["evacuable"]
 
 
-def test_compress_places_all_at_once_where_one_after_the_other_fails(
-    tmp_path: Path, capsys: Capture
-) -> None:
+def test_compress_places_all_at_once_where_one_after_the_other_fails() -> None:
     """4, 3, 3 and 2 GiB fit on two nodes with 6 GiB each only as 4 + 2 and 3 + 3."""
     sizes = {"a": 3900, "b": 2950, "c": 2950, "d": 1900}
     instances = {name: on_shared("node1", memory=size) for name, size in sizes.items()}
     instances |= {f"w{k}": on_shared(f"node{k}", memory=2192) for k in (2, 3)}
     document = cluster({"east": 1, "west": 2}, instances=instances)
     document["nodes"]["node1"] |= {"total_memory": 16000, "free_memory": 4000}
-    plan = plan_of("compress", document, tmp_path, capsys, "--n1=off")
+    plan = plan_of("compress", document, "--n1=off")
     assert plan["evacuable"] == ["east"]
     homes = {move["instance"]: move["to"] for move in plan["moves"]}
     assert homes["b"] == homes["c"] != homes["a"] == homes["d"]
 
 
-def test_compress_says_that_it_is_impossible_where_that_is_proved(
-    tmp_path: Path, capsys: Capture
-) -> None:
+def test_compress_says_that_it_is_impossible_where_that_is_proved() -> None:
     """Three of 3 GiB do not fit on two nodes with 5 GiB each, however they are placed."""
     instances = {name: on_shared("node1", memory=3000) for name in "abc"}
     instances |= {f"w{k}": on_shared(f"node{k}", memory=3192) for k in (2, 3)}
     document = cluster({"east": 1, "west": 2}, instances=instances)
     document["nodes"]["node1"] |= {"total_memory": 16000, "free_memory": 7000}
-    plan = plan_of("compress", document, tmp_path, capsys, "--n1=off")
+    plan = plan_of("compress", document, "--n1=off")
     reason = by_group(plan)["east"]["reason"]
     assert reason == ("fills 3 places of 3000 MiB memory, the others have 2 (proved)")
 
 
-def test_compress_at_once_moves_nobody_to_where_another_has_not_left_yet(
-    tmp_path: Path, capsys: Capture
-) -> None:
+def test_compress_at_once_moves_nobody_to_where_another_has_not_left_yet() -> None:
     """The first goes to the rack that the second leaves, the second where it alone fits."""
     apart = "iallocator:separate:must:web:rack"
     instances = {
@@ -191,21 +177,19 @@ def test_compress_at_once_moves_nobody_to_where_another_has_not_left_yet(
     }
     racks = {f"node{k}": {"tags": [f"rack:{rack}"]} for k, rack in enumerate("1223", start=1)}
     document = cluster({"east": 2, "west": 2}, instances=instances, changes=racks)
-    plan = plan_of("compress", document, tmp_path, capsys, "--n1=off")
+    plan = plan_of("compress", document, "--n1=off")
     assert [(move["instance"], move["to"]) for move in plan["moves"]] == [
         ("b", ["node4"]),
         ("a", ["node3"]),
     ]
 
 
-def test_compress_moves_those_that_share_a_rack_one_after_the_other(
-    tmp_path: Path, capsys: Capture
-) -> None:
+def test_compress_moves_those_that_share_a_rack_one_after_the_other() -> None:
     """Two that must be in one rack are for a while in two, and in one again in the end."""
     together = ["iallocator:colocate:must:web:rack"]
     instances = {name: on_shared("node1", memory=1024, tags=together) for name in "ab"}
     instances |= {f"w{k}": on_shared(f"node{k}", memory=6500) for k in (3, 4)}
     racks = {f"node{k}": {"tags": [f"rack:{rack}"]} for k, rack in enumerate("1122", start=1)}
     document = cluster({"east": 2, "west": 2}, instances=instances, changes=racks)
-    plan = plan_of("compress", document, tmp_path, capsys, "--n1=off")
+    plan = plan_of("compress", document, "--n1=off")
     assert sorted(move["to"] for move in plan["moves"]) == [["node3"], ["node4"]]

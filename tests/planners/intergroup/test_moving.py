@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 
@@ -20,7 +18,7 @@ from iallocator.wire.reading import Reading
 from tests.builders import Json, cluster
 from tests.seeds import seeds
 
-from .worlds import Capture, on_shared, plan_of, random_super_cluster
+from .worlds import on_shared, plan_of, random_super_cluster
 
 
 def mover_on(document: Json, arrays: bool = False) -> Mover:
@@ -99,14 +97,12 @@ def test_equal_instances_share_a_ranking_without_breaking_limits() -> None:
 
 
 @pytest.mark.parametrize("command", ["redistribute", "compress", "balance-groups"])
-def test_planner_between_groups_leaves_what_cannot_be_stopped(
-    command: str, tmp_path: Path, capsys: Capture
-) -> None:
+def test_planner_between_groups_leaves_what_cannot_be_stopped(command: str) -> None:
     """What can be stopped neither kindly nor by force stays, and the plan stands its test."""
     tags = ["iallocator:cannot-stop", "iallocator:no-force-stop"]
     instances = {"stuck": on_shared("node1", memory=1024, tags=tags)}
     instances |= {f"free{n}": on_shared("node1", memory=1024) for n in range(3)}
     changes = {"node2": {"offline": True}}
     document = cluster({"east": 2, "west": 3}, instances=instances, changes=changes)
-    plan = plan_of(command, document, tmp_path, capsys)
+    plan = plan_of(command, document)
     assert "stuck" not in {move["instance"] for move in plan["moves"]}

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from iallocator.model.state import State
@@ -18,7 +16,7 @@ from iallocator.wire.reading import Reading
 from tests.builders import Json
 from tests.seeds import seeds
 
-from .worlds import Capture, by_group, plan_of, random_super_cluster
+from .worlds import by_group, plan_of, random_super_cluster
 
 SEEDS = seeds(10, 24)
 COMMANDS = ("redistribute", "compress", "balance-groups")
@@ -62,12 +60,10 @@ def held_in(mover: Mover, group: str) -> list[str]:
 
 @pytest.mark.parametrize("command", COMMANDS)
 @pytest.mark.parametrize("seed", SEEDS)
-def test_plan_between_groups_keeps_every_promise(
-    seed: int, command: str, tmp_path: Path, capsys: Capture
-) -> None:
+def test_plan_between_groups_keeps_every_promise(seed: int, command: str) -> None:
     """No move leaves its partition, breaks an N+1 that held, or raises the score."""
     document = random_super_cluster(seed)
-    plan = plan_of(command, document, tmp_path, capsys)
+    plan = plan_of(command, document)
     before, after = mover_on(document), mover_on(document, plan)
     cluster = after.context.cluster
     for move in plan["moves"]:
@@ -94,12 +90,10 @@ def test_plan_between_groups_keeps_every_promise(
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_redistribute_tells_the_health_of_the_model(
-    seed: int, tmp_path: Path, capsys: Capture
-) -> None:
+def test_redistribute_tells_the_health_of_the_model(seed: int) -> None:
     """States are those before; repaired groups are healthy afterwards, healthy ones stay so."""
     document = random_super_cluster(seed)
-    plan = plan_of("redistribute", document, tmp_path, capsys)
+    plan = plan_of("redistribute", document)
     before, after = health_of(mover_on(document)), health_of(mover_on(document, plan))
     for name, one in by_group(plan).items():
         assert one["state"] == before[name].state
@@ -112,10 +106,10 @@ def test_redistribute_tells_the_health_of_the_model(
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_compress_empties_the_chosen_group(seed: int, tmp_path: Path, capsys: Capture) -> None:
+def test_compress_empties_the_chosen_group(seed: int) -> None:
     """It is empty then, all its instances are elsewhere, and no other instance has moved."""
     document = random_super_cluster(seed)
-    plan = plan_of("compress", document, tmp_path, capsys)
+    plan = plan_of("compress", document)
     if plan["chosen"] is None:
         assert plan["moves"] == plan["evacuable"] == []
         return

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from tests.builders import Json, cluster, instance
 
-from .worlds import Capture, by_group, on_shared, plan_of
+from .worlds import by_group, on_shared, plan_of
 
 TWO = {"east": 2, "west": 3}
 OFFLINE = {"node1": {"offline": True}}
@@ -30,12 +28,10 @@ def drbd_short_of_memory() -> Json:
     return cluster({"east": 3, "west": 3}, instances=instances)
 
 
-def test_redistribute_moves_what_is_on_offline_nodes(tmp_path: Path, capsys: Capture) -> None:
+def test_redistribute_moves_what_is_on_offline_nodes() -> None:
     """A group with instances on offline nodes is unhealthy until they have left."""
     instances = {"a": on_shared("node1"), "b": on_shared("node2"), "c": on_shared("node1")}
-    plan = plan_of(
-        "redistribute", cluster(TWO, instances=instances, changes=OFFLINE), tmp_path, capsys
-    )
+    plan = plan_of("redistribute", cluster(TWO, instances=instances, changes=OFFLINE))
     groups = by_group(plan)
     # b would be lost if node2 failed, the only one left: it goes as well
     assert moved(plan) == ["a", "c", "b"]
@@ -46,32 +42,26 @@ def test_redistribute_moves_what_is_on_offline_nodes(tmp_path: Path, capsys: Cap
     assert all(node in ("node3", "node4", "node5") for m in plan["moves"] for node in m["to"])
 
 
-def test_redistribute_takes_secondaries_of_failing_nodes_before_their_primaries(
-    tmp_path: Path, capsys: Capture
-) -> None:
+def test_redistribute_takes_secondaries_of_failing_nodes_before_their_primaries() -> None:
     """A group with nodes that fail N+1 is weakly unhealthy; the first secondary is enough."""
-    plan = plan_of("redistribute", drbd_short_of_memory(), tmp_path, capsys)
+    plan = plan_of("redistribute", drbd_short_of_memory())
     assert moved(plan) == ["s1"]
     east = by_group(plan)["east"]
     assert (east["state"], east["repaired"]) == ("weakly unhealthy", True)
     assert "node2 without the memory for failovers" in east["reason"]
 
 
-def test_redistribute_takes_primaries_where_secondaries_are_not_enough(
-    tmp_path: Path, capsys: Capture
-) -> None:
+def test_redistribute_takes_primaries_where_secondaries_are_not_enough() -> None:
     """On shared storage nobody is secondary: the primaries of the doomed node leave, by name."""
     instances = {"big": on_shared("node1", memory=6000), "other": on_shared("node2", memory=5000)}
-    plan = plan_of("redistribute", cluster(TWO, instances=instances), tmp_path, capsys)
+    plan = plan_of("redistribute", cluster(TWO, instances=instances))
     assert moved(plan) == ["big"]
     east = by_group(plan)["east"]
     assert east["state"] == "weakly unhealthy"
     assert "nodes node1, node2 whose failure would not be survived" in east["reason"]
 
 
-def test_redistribute_takes_offline_nodes_before_nodes_that_fail_n1(
-    tmp_path: Path, capsys: Capture
-) -> None:
+def test_redistribute_takes_offline_nodes_before_nodes_that_fail_n1() -> None:
     """The three kinds of victims in their order: offline, secondaries, primaries."""
     instances = {
         "z": on_shared("node1"),
@@ -79,54 +69,50 @@ def test_redistribute_takes_offline_nodes_before_nodes_that_fail_n1(
         "a": instance("node3", "node2", memory=4000),
     }
     document = cluster({"east": 3, "west": 3}, instances=instances, changes=OFFLINE)
-    plan = plan_of("redistribute", document, tmp_path, capsys)
+    plan = plan_of("redistribute", document)
     assert moved(plan)[:2] == ["z", "a"]  # a is secondary on node2, which comes first
     assert by_group(plan)["east"]["repaired"]
 
 
-def test_redistribute_leaves_out_groups_alone_in_their_partition(
-    tmp_path: Path, capsys: Capture
-) -> None:
+def test_redistribute_leaves_out_groups_alone_in_their_partition() -> None:
     """No other group reaches its pools: it is not repaired, and does not count as healthy."""
     instances = {"a": on_shared("node1", "nas1"), "b": on_shared("node3", "nas2")}
     document = cluster({"east": 2, "west": 2, "south": 1}, instances=instances, changes=OFFLINE)
     pools = {"node1": "nas1", "node2": "nas1", "node3": "nas2", "node4": "nas2", "node5": "nas2"}
     for name, pool in pools.items():
         document["nodes"][name]["storage_pools"] = [{"type": "external", "name": pool}]
-    plan = plan_of("redistribute", document, tmp_path, capsys)
+    plan = plan_of("redistribute", document)
     east = by_group(plan)["east"]
     assert (east["state"], east["repaired"], plan["moves"]) == ("unhealthy", False, [])
     assert "alone in its partition: no other group reaches external/nas1" in east["reason"]
     assert plan["reason"] == "no group is unhealthy"
 
 
-def test_redistribute_stops_if_no_group_is_unhealthy(tmp_path: Path, capsys: Capture) -> None:
+def test_redistribute_stops_if_no_group_is_unhealthy() -> None:
     """It says so, and moves nothing."""
-    plan = plan_of("redistribute", cluster(TWO), tmp_path, capsys)
+    plan = plan_of("redistribute", cluster(TWO))
     assert (plan["reason"], plan["moves"]) == ("no group is unhealthy", [])
 
 
-def test_redistribute_stops_if_no_group_is_healthy(tmp_path: Path, capsys: Capture) -> None:
+def test_redistribute_stops_if_no_group_is_healthy() -> None:
     """There is nobody to help."""
     document = cluster(
         TWO,
         instances={"a": on_shared("node1"), "b": on_shared("node3")},
         changes={"node1": {"offline": True}, "node3": {"offline": True}},
     )
-    plan = plan_of("redistribute", document, tmp_path, capsys)
+    plan = plan_of("redistribute", document)
     assert (plan["reason"], plan["moves"]) == ("no group is healthy", [])
     assert {one["state"] for one in plan["groups"]} == {"unhealthy"}
 
 
-def test_redistribute_stops_where_there_is_one_group(tmp_path: Path, capsys: Capture) -> None:
+def test_redistribute_stops_where_there_is_one_group() -> None:
     """A regular cluster is no super cluster."""
-    plan = plan_of("redistribute", cluster(2), tmp_path, capsys)
+    plan = plan_of("redistribute", cluster(2))
     assert plan["reason"] == "no super cluster: there is one group only"
 
 
-def test_redistribute_repairs_a_group_as_a_whole_or_not_at_all(
-    tmp_path: Path, capsys: Capture
-) -> None:
+def test_redistribute_repairs_a_group_as_a_whole_or_not_at_all() -> None:
     """One victim without a place, and none of its group moves; the other group is repaired."""
     instances = {
         "huge": on_shared("node1", memory=7000),
@@ -138,7 +124,7 @@ def test_redistribute_repairs_a_group_as_a_whole_or_not_at_all(
         instances=instances | {f"w{k}": on_shared(f"node{5 + k}", memory=2000) for k in range(2)},
         changes={"node1": {"offline": True}, "node3": {"offline": True}},
     )
-    plan = plan_of("redistribute", document, tmp_path, capsys)
+    plan = plan_of("redistribute", document)
     groups = by_group(plan)
     assert moved(plan) == ["tiny"]
     assert (groups["east"]["repaired"], groups["north"]["repaired"]) == (False, True)
@@ -147,21 +133,17 @@ def test_redistribute_repairs_a_group_as_a_whole_or_not_at_all(
     assert plan["reason"] == "1 of 2 unhealthy groups cannot be repaired"
 
 
-def test_redistribute_cannot_repair_a_group_with_plain_disks_on_offline_nodes(
-    tmp_path: Path, capsys: Capture
-) -> None:
+def test_redistribute_cannot_repair_a_group_with_plain_disks_on_offline_nodes() -> None:
     """What cannot move makes the whole group stay, and is named."""
     instances = {"a": on_shared("node1"), "b": instance("node1")}
     document = cluster(TWO, instances=instances, changes=OFFLINE)
-    plan = plan_of("redistribute", document, tmp_path, capsys)
+    plan = plan_of("redistribute", document)
     assert plan["moves"] == []
     reason = by_group(plan)["east"]["reason"]
     assert "b has no place: instances of type plain cannot be moved" in reason
 
 
-def test_redistribute_keeps_to_the_partition_of_each_instance(
-    tmp_path: Path, capsys: Capture
-) -> None:
+def test_redistribute_keeps_to_the_partition_of_each_instance() -> None:
     """East shares one NAS with west and another with south; all go where their pool is."""
     instances = {
         "a": on_shared("node1", "nas1"),
@@ -175,13 +157,13 @@ def test_redistribute_keeps_to_the_partition_of_each_instance(
         document["nodes"][name]["storage_pools"] = [
             {"type": "external", "name": pool} for pool in pools
         ]
-    plan = plan_of("redistribute", document, tmp_path, capsys)
+    plan = plan_of("redistribute", document)
     targets = {move["instance"]: move["to"][0] for move in plan["moves"]}
     assert targets["a"] in ("node2", "node3")
     assert targets["b"] in ("node4", "node5")
 
 
-def test_redistribute_takes_external_pools_for_opaque(tmp_path: Path, capsys: Capture) -> None:
+def test_redistribute_takes_external_pools_for_opaque() -> None:
     """What an external pool has free is not looked at; what an internal one has, is."""
     for kind, repaired in (("external", True), ("internal", False)):
         members = {"storage_type": kind, "storage_pool": "box"}
@@ -191,26 +173,22 @@ def test_redistribute_takes_external_pools_for_opaque(tmp_path: Path, capsys: Ca
         document = cluster({"east": 3, "west": 2}, instances={"a": one | members}, changes=OFFLINE)
         for node in document["nodes"].values():
             node["storage_pools"] = [{"type": kind, "name": "box", "total": 9000, "free": 10}]
-        plan = plan_of("redistribute", document, tmp_path, capsys)
+        plan = plan_of("redistribute", document)
         assert by_group(plan)["east"]["repaired"] is repaired, kind
 
 
-def test_redistribute_never_makes_a_healthy_group_unhealthy(
-    tmp_path: Path, capsys: Capture
-) -> None:
+def test_redistribute_never_makes_a_healthy_group_unhealthy() -> None:
     """West has the memory, but could not survive a failure then: nothing moves."""
     instances = {"a": on_shared("node1", memory=5000)}
     instances |= {f"w{k}": on_shared(f"node{k}", memory=2000) for k in (3, 4)}
     document = cluster({"east": 2, "west": 2}, instances=instances, changes=OFFLINE)
-    plan = plan_of("redistribute", document, tmp_path, capsys)
+    plan = plan_of("redistribute", document)
     assert plan["moves"] == []
     assert "would break N+1" in by_group(plan)["east"]["reason"]
-    assert plan_of("redistribute", document, tmp_path, capsys, "--n1=off")["moves"]
+    assert plan_of("redistribute", document, "--n1=off")["moves"]
 
 
-def test_redistribute_packs_where_one_after_the_other_fails(
-    tmp_path: Path, capsys: Capture
-) -> None:
+def test_redistribute_packs_where_one_after_the_other_fails() -> None:
     """The first takes the only place of the second; placed together both have one."""
     document = cluster(
         {"east": 1, "west": 1, "south": 1},
@@ -227,18 +205,16 @@ def test_redistribute_packs_where_one_after_the_other_fails(
             {"type": "external", "name": f"nas{k}"} for k in pools
         ]
     document["instances"]["s"] |= {"storage_pool": "nas1"}
-    plan = plan_of("redistribute", document, tmp_path, capsys, "--n1=off", "--exact-search=no")
+    plan = plan_of("redistribute", document, "--n1=off", "--exact-search=no")
     assert by_group(plan)["east"]["reason"].endswith("placed where most room is")
     assert {m["instance"]: m["to"] for m in plan["moves"]} == {"a": ["node3"], "b": ["node2"]}
 
 
-def test_redistribute_asks_whether_moves_between_groups_are_allowed(
-    tmp_path: Path, capsys: Capture
-) -> None:
+def test_redistribute_asks_whether_moves_between_groups_are_allowed() -> None:
     """The command line or a tag of the cluster may say no; the default does not."""
     document = cluster(TWO, instances={"a": on_shared("node1")}, changes=OFFLINE)
-    plan = plan_of("redistribute", document, tmp_path, capsys, "--inter-group=no")
+    plan = plan_of("redistribute", document, "--inter-group=no")
     assert plan["reason"] == "moves between groups are not allowed: --inter-group=no"
     document["cluster_tags"] = ["iallocator:inter-group:no"]
-    plan = plan_of("redistribute", document, tmp_path, capsys)
+    plan = plan_of("redistribute", document)
     assert (plan["moves"], "iallocator:inter-group:no" in plan["reason"]) == ([], True)

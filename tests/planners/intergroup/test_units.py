@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from tests.builders import cluster, instance
 
-from .worlds import Capture, on_shared, plan_of
+from .worlds import on_shared, plan_of
 
 PAIR = ["iallocator:colocate:must:web"]
 OFFLINE = {"node1": {"offline": True}}
 
 
 @pytest.mark.parametrize("template", ["rbd", "drbd"])
-def test_redistribute_takes_a_unit_out_of_an_unhealthy_group(
-    template: str, tmp_path: Path, capsys: Capture
-) -> None:
+def test_redistribute_takes_a_unit_out_of_an_unhealthy_group(template: str) -> None:
     """One of a pair has a node that is offline, and takes the other along, next to it."""
     instances = {
         "a": instance(*(["node2", "node1"] if template == "drbd" else ["node1"]), memory=512,
@@ -27,7 +23,7 @@ def test_redistribute_takes_a_unit_out_of_an_unhealthy_group(
                       disk_template=template, tags=PAIR),
     }  # fmt: skip
     document = cluster({"east": 3, "west": 3}, instances=instances, changes=OFFLINE)
-    plan = plan_of("redistribute", document, tmp_path, capsys)
+    plan = plan_of("redistribute", document)
     homes = {move["instance"]: move["to"][0] for move in plan["moves"]}
     assert homes["a"] == homes["z"]
     names = [move["instance"] for move in plan["moves"]]
@@ -35,7 +31,7 @@ def test_redistribute_takes_a_unit_out_of_an_unhealthy_group(
     assert [m["unit"] for m in plan["moves"] if m["instance"] in "az"] == [["a", "z"]] * 2
 
 
-def test_compress_moves_units_together(tmp_path: Path, capsys: Capture) -> None:
+def test_compress_moves_units_together() -> None:
     """A group with two pairs is emptied; each pair is on one node then."""
     instances = {
         name: on_shared("node1", memory=1024, tags=[f"iallocator:colocate:must:{name[0]}"])
@@ -43,7 +39,7 @@ def test_compress_moves_units_together(tmp_path: Path, capsys: Capture) -> None:
     } | {"c": on_shared("node3", memory=1024)}
     instances["fixed"] = instance("node3", memory=64, disk_template="plain")
     document = cluster({"east": 2, "west": 3}, instances=instances)
-    plan = plan_of("compress", document, tmp_path, capsys)
+    plan = plan_of("compress", document)
     homes = {move["instance"]: move["to"][0] for move in plan["moves"]}
     assert plan["chosen"] == "east"
     assert homes["a1"] == homes["a2"]
@@ -51,14 +47,14 @@ def test_compress_moves_units_together(tmp_path: Path, capsys: Capture) -> None:
     assert [move["unit"] for move in plan["moves"]] == [["a1", "a2"]] * 2 + [["b1", "b2"]] * 2
 
 
-def test_balance_groups_moves_a_unit_or_nothing_of_it(tmp_path: Path, capsys: Capture) -> None:
+def test_balance_groups_moves_a_unit_or_nothing_of_it() -> None:
     """A pair is all the load there is: it moves whole, or not at all."""
     instances = {
         name: on_shared("node1", memory=1024, tags=PAIR if name in "ab" else [])
         for name in ("a", "b", "c", "d")
     }
     document = cluster({"east": 2, "west": 2}, instances=instances)
-    plan = plan_of("balance-groups", document, tmp_path, capsys)
+    plan = plan_of("balance-groups", document)
     homes = dict.fromkeys(instances, "node1") | {
         move["instance"]: move["to"][0] for move in plan["moves"]
     }
@@ -72,7 +68,7 @@ def test_balance_groups_moves_a_unit_or_nothing_of_it(tmp_path: Path, capsys: Ca
             "d": on_shared("node2", memory=1024, tags=["iallocator:colocate:must:other"]),
         },
     )
-    plan = plan_of("balance-groups", alone, tmp_path, capsys)
+    plan = plan_of("balance-groups", alone)
     assert [m["unit"] for m in plan["moves"]] in ([["a", "b"]] * 2, [["c", "d"]] * 2)
-    one = plan_of("balance-groups", alone, tmp_path, capsys, "--max-length=1")
+    one = plan_of("balance-groups", alone, "--max-length=1")
     assert one["moves"] == []

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from iallocator.planners.intergroup import evacuation
 from iallocator.planners.intergroup.moving import Mover
 from tests.builders import Json, cluster
 
-from .worlds import Capture, by_group, on_shared, plan_of, random_super_cluster
+from .worlds import by_group, on_shared, plan_of, random_super_cluster
 
 OFFLINE = {"node1": {"offline": True}}
 
@@ -49,26 +47,26 @@ def _verdict(plan: Json, group: str = "east") -> str:
     ],
 )
 def test_compress_says_a_verdict_for_each_group(
-    document: Json, options: tuple[str, ...], verdict: str, tmp_path: Path, capsys: Capture
+    document: Json, options: tuple[str, ...], verdict: str
 ) -> None:
     """Two fit on each node, or one, or none; what no sum tells is not known without a search."""
-    plan = plan_of("compress", document, tmp_path, capsys, "--n1=off", *options)
+    plan = plan_of("compress", document, "--n1=off", *options)
     assert _verdict(plan) == verdict
 
 
 def test_compress_where_a_search_would_be_too_large_is_out_of_time(
-    tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A search that cannot end is not begun, and its size is said."""
     monkeypatch.setattr(evacuation, "SEARCHED", 5)
-    plan = plan_of("compress", _quarrelsome(), tmp_path, capsys, "--n1=off")
+    plan = plan_of("compress", _quarrelsome(), "--n1=off")
     assert _verdict(plan) == "out of time"
     assert "6 places in question are too many" in by_group(plan)["east"]["reason"]
 
 
 @pytest.mark.parametrize("command", ["compress", "redistribute"])
 def test_groups_that_time_does_not_suffice_for_are_out_of_time(
-    command: str, tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+    command: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Time is up with the first instance; each group that something has to leave says so."""
     from iallocator.deadline import TimeIsUp
@@ -79,33 +77,33 @@ def test_groups_that_time_does_not_suffice_for_are_out_of_time(
     monkeypatch.setattr(Mover, "relocate", stop)
     document = _crowded(2000)
     document["nodes"]["node1"]["offline"] = command == "redistribute"
-    plan = plan_of(command, document, tmp_path, capsys, "--n1=off")
+    plan = plan_of(command, document, "--n1=off")
     assert _verdict(plan) == "out of time"
     assert _verdict(plan, "west") == (
         "nothing to do" if command == "redistribute" else "out of time"
     )
 
 
-def test_redistribute_says_a_verdict_for_each_group(tmp_path: Path, capsys: Capture) -> None:
+def test_redistribute_says_a_verdict_for_each_group() -> None:
     """East is repaired; west would be lost with more; nobody is left who has nothing to do."""
     instances = {"a": on_shared("node1", memory=5000)}
     document = cluster({"east": 2, "west": 2}, instances=instances, changes=OFFLINE)
-    plan = plan_of("redistribute", document, tmp_path, capsys)
+    plan = plan_of("redistribute", document)
     assert (_verdict(plan), _verdict(plan, "west")) == ("found", "nothing to do")
     document["instances"] |= {f"w{k}": on_shared(f"node{k}", memory=2000) for k in (3, 4)}
     for name in ("node3", "node4"):
         document["nodes"][name]["free_memory"] -= 2000
-    plan = plan_of("redistribute", document, tmp_path, capsys)
+    plan = plan_of("redistribute", document)
     assert (_verdict(plan), plan["moves"]) == ("impossible", [])
 
 
 @pytest.mark.parametrize("command", ["compress", "redistribute"])
-def test_verdicts_agree_with_what_is_planned(command: str, tmp_path: Path, capsys: Capture) -> None:
+def test_verdicts_agree_with_what_is_planned(command: str) -> None:
     """Found is what could be emptied or is repaired; there is a reason for all else."""
     seen: set[str] = set()
     for seed in range(25):
         document = random_super_cluster(seed)
-        plan = plan_of(command, document, tmp_path, capsys)
+        plan = plan_of(command, document)
         for row in plan["groups"]:
             done = row["evacuable"] if command == "compress" else row["repaired"]
             assert done == (row["verdict"] == "found"), (seed, row)

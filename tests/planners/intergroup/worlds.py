@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from random import Random
 from typing import Any
 
 import pytest
 
-from iallocator.cli import main
-from tests.builders import Json, cluster, instance
+from tests.builders import Json, as_bytes, cluster, instance
+from tests.command import run
 from tests.schemas import conforms
 
 Capture = pytest.CaptureFixture[str]
@@ -25,16 +24,11 @@ def on_shared(node: str, pool: str = "", **members: Any) -> Json:
     return instance(node, disk_template="ext" if pool else "rbd", **members)
 
 
-def plan_of(
-    command: str, document: Json, folder: Path, capsys: Capture, *options: str, status: int = 0
-) -> Json:
-    """Return the plan of a command; it is verified step by step, and fits the schema."""
-    path = folder / "cluster.json"
-    path.write_text(json.dumps(document))
-    got = main([command, "--json", "--verify-plan", str(path), *options])
-    said = capsys.readouterr()
-    assert (got, said.err) == (status, "")
-    plan: Json = json.loads(said.out)
+def plan_of(command: str, document: Json, *options: str, status: int = 0) -> Json:
+    """Return the plan of a command; it is verified, fits the schema, and nothing else is said."""
+    done = run(command, "--json", "--verify-plan", *options, stdin=as_bytes(document))
+    assert (done.returncode, done.stderr) == (status, b"")
+    plan: Json = json.loads(done.stdout)
     conforms(plan, "plan")
     assert plan["command"] == command
     return plan
