@@ -14,6 +14,7 @@ import sys
 
 from iallocator import __version__
 from iallocator.commands import COMMANDS, check_command, find_command, run_command
+from iallocator.deadline import Running
 from iallocator.errors import IallocatorError, UsageError, Voice, one_line, tell
 from iallocator.files import WholeOutput, read_file
 from iallocator.options.parser import parse
@@ -42,7 +43,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 1
     Voice.quiet = False
     try:
-        status = _run(list(arguments))
+        with Running():
+            status = _run(list(arguments))
         sys.stdout.flush()
         return status
     except IallocatorError as error:
@@ -161,7 +163,8 @@ def answer(raw: bytes, arguments: Sequence[str] = ()) -> bytes:
     """
     settings = Settings()
     parse(arguments, settings)
-    return _encoded(_reply(raw, settings))
+    with Running():
+        return _encoded(_reply(raw, settings))
 
 
 def _reply(raw: bytes, settings: Settings, heard: Heard | None = None) -> Reply:

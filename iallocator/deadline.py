@@ -15,13 +15,14 @@ from time import monotonic
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from types import FrameType
-    from typing import Any
+    from typing import Any, ClassVar
 
 __all__ = [
-    "BROKEN_OFF", "GRACE", "TIME_IS_UP", "Alarm", "TimeIsUp", "limit_reached", "why_stopped",
+    "BROKEN_OFF", "GRACE", "TIME_IS_UP", "Alarm", "Running", "TimeIsUp", "limit_reached",
+    "why_stopped",
 ]  # fmt: skip
 
-GRACE = 0.5
+GRACE = 0.3
 """Seconds by which a convenient moment may come too late."""
 
 TIME_IS_UP = "time is up"
@@ -31,8 +32,13 @@ BROKEN_OFF = "interrupted"
 SOON = 0.02
 """Seconds."""
 
-WHOLE = ("importlib", os.path.join("model", "state.py"))
+STATE = os.path.join("model", "state.py")
+
+WHOLE = ("importlib", STATE)
 """Parts of names of files whose code comes to its end: loading a module, a change of a state."""
+
+NEW = "_start"
+"""The function in `STATE` that counts for a new state, which nobody has seen yet."""
 
 LONGEST = 1e8
 """Seconds, three years: more than a timer takes is as good as no end."""
@@ -52,18 +58,39 @@ def limit_reached(seconds: float) -> str:
     return f"the time limit of {seconds:g} s was reached (--time-limit)"
 
 
+class Running:
+    """A ``with`` block: one run of the program, from whose beginning its limit counts.
+
+    What is read in it counts, too.  Outside of any, a limit counts from where it is set.
+    """
+
+    began: ClassVar[float | None] = None
+
+    __slots__ = ("_around",)
+
+    def __enter__(self) -> None:
+        self._around = Running.began
+        Running.began = monotonic()
+
+    def __exit__(self, *_: object) -> None:
+        Running.began = self._around
+
+
 class Alarm:
     """A ``with`` block in which `TimeIsUp` is raised after so many seconds and `GRACE`.
 
-    It rings once; None: never.  Time runs from when it is made.  Only the main thread of a
-    process can be interrupted; elsewhere an alarm only tells the time.
+    It rings once; None: never.  Time runs from `since` (`Running.began`), or from when it is
+    made.  Only the main thread of a process can be interrupted; elsewhere an alarm only
+    tells the time.
     """
 
     __slots__ = ("_before", "_end", "_set", "seconds")
 
-    def __init__(self, seconds: float | None) -> None:
+    def __init__(self, seconds: float | None, since: float | None = None) -> None:
         self.seconds = seconds
-        self._end = None if seconds is None else monotonic() + min(seconds, LONGEST)
+        self._end = None
+        if seconds is not None:
+            self._end = (monotonic() if since is None else since) + min(seconds, LONGEST)
         self._before: Any = None
         self._set = False
 
@@ -95,9 +122,19 @@ class Alarm:
 
 def _ring(number: int, frame: FrameType | None) -> None:
     """Raise `TimeIsUp`; in the middle of what must not be cut short, soon."""
-    while frame is not None:
-        if any(part in frame.f_code.co_filename for part in WHOLE):
-            _signal.setitimer(_signal.ITIMER_REAL, SOON)
-            return
-        frame = frame.f_back
+    if _whole(frame):
+        _signal.setitimer(_signal.ITIMER_REAL, SOON)
+        return
     raise TimeIsUp
+
+
+def _whole(frame: FrameType | None) -> bool:
+    """Whether what goes on must not be cut short."""
+    found = False
+    while frame is not None:
+        code = frame.f_code
+        if STATE in code.co_filename and code.co_name == NEW:
+            return False
+        found = found or any(part in code.co_filename for part in WHOLE)
+        frame = frame.f_back
+    return found

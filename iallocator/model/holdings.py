@@ -69,6 +69,18 @@ class Holdings:
         self.domains: dict[tuple[int, str, str], int] = {}
         self.pools: PoolSpace | None = None
 
+    def copy_holdings(self, other: Holdings) -> None:
+        """Hold what `other` holds now; instances are shared, counts are not."""
+        self.cluster = other.cluster
+        self.columns = [list(column) for column in other.columns]
+        self.reserved = list(other.reserved)
+        self.peers = [dict(one) for one in other.peers]
+        self.primaries = [dict(one) for one in other.primaries]
+        self.secondaries = [dict(one) for one in other.secondaries]
+        self.exclusion = [dict(one) for one in other.exclusion]
+        self.domains = dict(other.domains)
+        self.pools = None if other.pools is None else other.pools.copy()
+
     def _add(self, instance: Instance, nodes: tuple[int, ...]) -> None:
         """Count `instance` on `nodes`, primary first."""
         self._add_primary(instance, nodes[0], nodes[1] if len(nodes) > 1 else None)

@@ -59,6 +59,19 @@ class State(Holdings):
         if cluster.storage is not None:
             self._start_pools(cluster.storage)
 
+    def copy(self) -> State:
+        """A state of its own that is as this one is now, outside of any trial.
+
+        A twentieth of the work of counting all instances anew.
+        """
+        twin = State.__new__(State)
+        twin.copy_holdings(self)
+        twin.where = dict(self.where)
+        twin.revisions = list(self.revisions)
+        twin.stamps = list(self.stamps)
+        twin.version, twin._changes, twin._journal = self.version, self._changes, None
+        return twin
+
     def _start(self) -> None:
         """Count what is there; then let the nodes' own reports have their word.
 

@@ -209,6 +209,12 @@ class PoolSpace:
         self.storage = storage
         self.free: list[dict[Pool, float]] = [storage.free(index) for index in range(nodes)]
 
+    def copy(self) -> PoolSpace:
+        """The same, to be changed by itself."""
+        twin = PoolSpace(self.storage, 0)
+        twin.free = [dict(free) for free in self.free]
+        return twin
+
     def add(self, instance: Instance, index: int, sign: int) -> None:
         """Take the room of `instance` on a node (`sign` 1), or give it back (-1)."""
         free = self.free[index]

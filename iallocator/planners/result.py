@@ -164,7 +164,7 @@ class PlanResult:
 
     def after(self) -> State:
         """The state once all moves are made."""
-        state = State(self.cluster)
+        state = self.before.copy()
         replay(state, self.moves)
         return state
 

@@ -11,6 +11,7 @@ from io import BytesIO, StringIO, TextIOWrapper
 from time import perf_counter
 
 from iallocator.configuration import configure
+from iallocator.deadline import Running
 from iallocator.engine import respond
 from iallocator.errors import IallocatorError, RequestError, UsageError
 from iallocator.files import read_file, write_file
@@ -141,7 +142,8 @@ def run_case(case: Case, how: How) -> Outcome:
     """Run one case; whatever goes wrong is its outcome."""
     started = perf_counter()
     try:
-        answered = answer_case(case, how.options, how.commands)
+        with Running():
+            answered = answer_case(case, how.options, how.commands)
         status, details = (_store if how.update else _compare)(case, answered, how)
     except UsageError as error:
         status, details = ERROR, [str(error)]

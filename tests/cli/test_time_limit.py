@@ -8,12 +8,16 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import pytest
 
+from iallocator import deadline
 from iallocator.cli import answer, main
 from iallocator.commands import COMMANDS
-from iallocator.deadline import Alarm, TimeIsUp
+from iallocator.commands.shared import run_plan
+from iallocator.commands.shared.source import load_source
+from iallocator.deadline import Alarm, Running, TimeIsUp
 from tests.builders import Json, allocate, as_bytes, cluster, instance
 from tests.patience import PATIENCE
 
@@ -158,6 +162,41 @@ def test_limit_that_ends_something_is_named(
     assert main([*PATHS[path][1], str(file)]) in (0, 1)
     said = capsys.readouterr()
     assert "the time limit of 600 s was reached (--time-limit)" in said.out + said.err
+
+
+@pytest.mark.parametrize(("seconds", "late"), [(1, True), (9, False)])
+def test_limit_counts_from_the_start_of_the_program(
+    seconds: int,
+    late: bool,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Reading takes five seconds by a clock that is made: of a limit of one nothing is left."""
+    now = [100.0]
+
+    def slowly(*asked: Any) -> Any:
+        now[0] += 5
+        return load_source(*asked)
+
+    monkeypatch.setattr(deadline, "monotonic", lambda: now[0])
+    monkeypatch.setattr(run_plan, "load_source", slowly)
+    file = tmp_path / "document.json"
+    file.write_bytes(as_bytes(crowded(8, 2, 4)))
+    assert main(["balance", f"--time-limit={seconds}", str(file)]) == 0
+    assert ("the time limit of 1 s was reached" in capsys.readouterr().err) is late
+    assert Running.began is None
+
+
+def test_page_of_a_plan_without_time_says_what_is_not_judged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Health and failures of both ends are not looked at, and nobody takes that for health."""
+    monkeypatch.setattr(Alarm, "over", lambda alarm: True)
+    file, page = tmp_path / "document.json", tmp_path / "page.html"
+    file.write_bytes(as_bytes(crowded(8, 2, 4)))
+    assert main(["balance", f"--html={page}", str(file)]) == 0
+    assert page.read_text().count("Not looked at: time was up.") == 2
 
 
 def test_multi_allocate_without_time_fails_those_that_are_left(

@@ -96,6 +96,26 @@ def break_off(frame: FrameType) -> None:
         raise KeyboardInterrupt
 
 
+def test_alarm_interrupts_the_counting_of_a_new_state() -> None:
+    """Nobody has seen that yet; a planner that makes one after the other would go on for long."""
+    found: list[bool] = []
+
+    def traced(frame: FrameType, event: str, arg: object) -> None:
+        if frame.f_code.co_name in ("place", "_add"):
+            found.append(deadline._whole(frame))
+
+    document = builders.cluster(2, instances={"a": builders.instance("node1")})
+    cluster = read_cluster(document, Reading())
+    tracing = sys.gettrace()
+    sys.settrace(cast(Any, traced))
+    state = State(cluster)
+    (one,) = cluster.instances
+    state.remove(one, one.nodes)
+    state.place(one, one.nodes)
+    sys.settrace(tracing)
+    assert found == [False, False, True, True]
+
+
 @pytest.mark.parametrize("strike", [ring, break_off])
 def test_interrupted_trial_leaves_the_state_as_it_was(
     strike: Strike, monkeypatch: pytest.MonkeyPatch

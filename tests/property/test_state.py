@@ -197,6 +197,20 @@ def figures(plain: Plain, node: str) -> Iterator[tuple[str, float]]:
             yield "spindles" + suffix, plain.used_spindles(node, later)
 
 
+@settings(max_examples=20, deadline=None, derandomize=True)
+@given(seed=st.integers(0, 400), rng=st.randoms(use_true_random=False))
+def test_copy_of_a_state_is_equal_and_changes_by_itself(seed: int, rng: Random) -> None:
+    """It holds the same in the same order; what is done to one is not done to the other."""
+    context, new = settled(seed)
+    twin = context.state.copy()
+    before = picture(twin)
+    assert picture(context.state) == before
+    assert twin.version == context.state.version
+    disturb(context, new, rng, 6)
+    assert picture(twin) == before
+    assert all(getattr(twin, name) is not None for name in State.__slots__ if name != "_journal")
+
+
 def test_state_drops_mirrors_of_instances_without_memory() -> None:
     """Two instances of 0 MiB with the same nodes reserve nothing, and can go one by one."""
     ours = {f"i{k}": builders.instance("node1", "node2", memory=0) for k in range(2)}

@@ -7,6 +7,7 @@ interrupted, what was found until then is printed.
 from __future__ import annotations
 
 import sys
+from functools import partial
 from pathlib import Path
 
 from iallocator.commands.shared.plan_output import (
@@ -19,7 +20,7 @@ from iallocator.commands.shared.plan_output import (
     write_html,
 )
 from iallocator.commands.shared.progress import progress_line, say_progress
-from iallocator.deadline import Alarm, limit_reached
+from iallocator.deadline import Alarm, Running, limit_reached
 from iallocator.errors import RequestError, UsageError, tell
 from iallocator.files import WholeOutput, read_file
 from iallocator.model.policy import ALL_TEMPLATES
@@ -265,10 +266,10 @@ def _say_filling(kind: str, filling: FillResult) -> None:
 
 def _show_states(found: CapacityReport, source: Source, settings: Settings) -> None:
     """The lists that were asked for on stderr, and the files with the states at the ends."""
-    show_state_of(found.before, source, settings, "Initial", "")
+    show_state_of(lambda: found.before, source, settings, "Initial", "")
     for kind, run in (("tiered", found.tiered), ("standard", found.standard)):
         if run is not None:
-            show_state_of(run.state, source, settings, kind.capitalize(), kind)
+            show_state_of(partial(getattr, run, "state"), source, settings, kind.capitalize(), kind)
 
 
 def _write(found: CapacityReport, settings: Settings) -> None:
@@ -297,7 +298,7 @@ def _write(found: CapacityReport, settings: Settings) -> None:
 
 
 def _page(found: CapacityReport, document: dict[str, Any], settings: Settings) -> PageView:
-    """The page; judging both ends of it takes no longer than filling may."""
+    """The page; both ends are judged as far as there is time left for it."""
     from iallocator.constraints.affinity_factory import relations_of
     from iallocator.render.page.capacity_page import capacity_view
     from iallocator.render.page.standing import Judging
@@ -305,6 +306,6 @@ def _page(found: CapacityReport, document: dict[str, Any], settings: Settings) -
     relations = None
     if settings.behaviour.knows_affinity:
         relations = relations_of(found.before.cluster, (), settings.tag_prefix)
-    over = Alarm(settings.planning_seconds).over
+    over = Alarm(settings.planning_seconds, Running.began).over
     judging = Judging(settings.n1, settings.min_disk, relations, over)
     return capacity_view(found, document, judging)

@@ -19,7 +19,15 @@ from iallocator.commands.shared.plan_output import (
     write_html,
 )
 from iallocator.commands.shared.progress import progress_line, say_plan
-from iallocator.deadline import BROKEN_OFF, GRACE, TIME_IS_UP, Alarm, TimeIsUp, limit_reached
+from iallocator.deadline import (
+    BROKEN_OFF,
+    GRACE,
+    TIME_IS_UP,
+    Alarm,
+    Running,
+    TimeIsUp,
+    limit_reached,
+)
 from iallocator.errors import UsageError, tell
 from iallocator.files import WholeOutput
 from iallocator.options.table import Option
@@ -87,7 +95,7 @@ def run(settings: Settings, positional: Sequence[str]) -> int:
     check_saving(settings, "original", "balanced")
     settings.all_groups = True
     source = _source(settings, positional)
-    whole = Alarm(settings.planning_seconds)
+    whole = Alarm(settings.planning_seconds, Running.began)
     done = _balanced(source, settings, whole)
     reasons = {done.plan.reason, *(one.plan.reason for one in done.plans)}
     for why in (TIME_IS_UP, BROKEN_OFF):
@@ -99,9 +107,9 @@ def run(settings: Settings, positional: Sequence[str]) -> int:
         with progress_line("checking"):
             found = _checkup(done, settings, whole)
             found.tried = not settings.no_simulation
-            found.failures = _failures(done.before, settings, whole)
-        show_state_of(done.before, source, settings, "Initial", "original")
-        after = done.after() if found.moves else done.before
+            found.failures = _failures(done.before, settings)
+        show_state_of(lambda: done.before, source, settings, "Initial", "original")
+        after = done.after if found.moves else lambda: done.before
         show_state_of(after, source, settings, "Final", "balanced")
         _write(done, found, settings)
         write_html(settings.html, lambda: _page(done, found, settings))
@@ -135,7 +143,7 @@ def _balanced(source: Source, settings: Settings, whole: Alarm) -> GroupPlans:
     try:
         with (
             progress_line("balancing"),
-            Alarm(settings.planning_seconds * BALANCING) as alarm,
+            Alarm(settings.planning_seconds * BALANCING, Running.began) as alarm,
         ):
             return _tried(source, settings, whole, alarm)
     except TimeIsUp as stop:  # before the first group was begun
@@ -209,7 +217,8 @@ def _checkup(done: GroupPlans, settings: Settings, whole: Alarm) -> Checkup:
     if settings.machine_readable and not now.hcheck_needs:
         return now
     moves = len(done.moves)
-    then = health(done.after(), Alarm(max(GRACE, whole.left or 0.0))) if moves else now
+    last = Alarm(settings.planning_seconds + GRACE, Running.began)
+    then = health(done.after(), last) if moves else now
     if then is not now and any(group.undecided for group in then.before):
         late = f"{TIME_IS_UP} before the health after balancing is known"
         tell(f"iallocator: {late}")
@@ -217,7 +226,7 @@ def _checkup(done: GroupPlans, settings: Settings, whole: Alarm) -> Checkup:
     return Checkup(now.before, then.before, moves, now.capacity_checks, tags)
 
 
-def _failures(state: State, settings: Settings, whole: Alarm) -> FailuresFound | None:
+def _failures(state: State, settings: Settings) -> FailuresFound | None:
     """What several failures at once would lose; None where that is not asked."""
     if not (settings.failures or settings.racks):
         return None
@@ -226,9 +235,9 @@ def _failures(state: State, settings: Settings, whole: Alarm) -> FailuresFound |
 
     known = settings.behaviour.knows_affinity
     relations = relations_of(state.cluster, (), settings.tag_prefix) if known else None
-    alarm = Alarm(max(GRACE, whole.left or 0.0)) if whole.left is not None else whole
+    over = Alarm(settings.planning_seconds + GRACE, Running.began).over
     return examine_failures(
-        state, settings.failures, settings.racks, settings.min_disk, relations, alarm.over
+        state, settings.failures, settings.racks, settings.min_disk, relations, over
     )
 
 

@@ -77,7 +77,7 @@ def print_json(document: object) -> None:
 
 
 def show_state_of(
-    state: State,
+    found: Callable[[], State],
     source: Source,
     settings: Settings,
     moment: str,
@@ -87,17 +87,18 @@ def show_state_of(
 ) -> None:
     """The lists that were asked for on stderr, and the state as text in the file with `suffix`.
 
-    `suffix` "": in no file.  `group`: the lists are of this one only.  `master`: the master
-    node, if the source does not name it.
+    `found` makes it, where it is asked for.  `suffix` "": in no file.  `group`: the lists are
+    of this one only.  `master`: the master node, if the source does not name it.
     """
     if settings.print_nodes is not None or settings.print_instances:
         from iallocator.render.states.before_after import show_state
 
-        show_state(state, settings, moment, group)
+        show_state(found(), settings, moment, group)
     if settings.save_cluster and suffix:
         from iallocator.files import write_file
         from iallocator.sources.writer import write_text
 
+        state = found()
         text = write_text(
             state.cluster,
             state,

@@ -32,7 +32,7 @@ from iallocator.commands.shared.plan_output import (
 )
 from iallocator.commands.shared.progress import progress_line
 from iallocator.commands.shared.source import load_source, measure
-from iallocator.deadline import TIME_IS_UP, Alarm, TimeIsUp, limit_reached
+from iallocator.deadline import TIME_IS_UP, Alarm, Running, TimeIsUp, limit_reached
 from iallocator.errors import tell
 from iallocator.files import WholeOutput, check_writable
 from iallocator.options import settings as options
@@ -150,7 +150,7 @@ def run_planner(settings: Settings, positional: Sequence[str], planner: Planner)
         doubts: list[str] = []
         effective = effective_settings(source.cluster, planner.asked(source), settings, doubts)
         tell(*doubts)
-        with progress_line("planning"), Alarm(effective.planning_seconds) as alarm:
+        with progress_line("planning"), Alarm(effective.planning_seconds, Running.began) as alarm:
             done = planner.plan(source, effective, alarm)
             if alarm.over():
                 done.remarks.append(limit_reached(effective.planning_seconds))
@@ -183,8 +183,8 @@ def _show(
     from iallocator.planners.plan import note_broken
 
     planner.warn(done)
-    master = planner.master(source)
-    show_state_of(done.before, source, settings, "Initial", "original", master, planner.group())
+    master, only = planner.master(source), planner.group()
+    show_state_of(lambda: done.before, source, settings, "Initial", "original", master, only)
     limits = _limits(done, effective, planner.min_disk())
     if done.in_turn:
         note_broken(done.before, done.moves, limits.relations)
@@ -200,8 +200,7 @@ def _show(
         plan = None if problems or done.interrupted else whole
         if not (plan and settings.execute and settings.json):
             _write(done, planner, settings, whole)
-        after, only = done.after(), planner.group()
-        show_state_of(after, source, settings, "Final", planner.suffix, master, only)
+        show_state_of(done.after, source, settings, "Final", planner.suffix, master, only)
         write_html(settings.html, partial(_page, done, whole, limits, problems))
     tell(*(f"iallocator: {problem}" for problem in problems))
     if done.interrupted:
@@ -302,11 +301,11 @@ def _write(done: PlanResult, planner: Planner, settings: Settings, plan: Json) -
 
 
 def _page(done: PlanResult, plan: Json, limits: PlanLimits, told: Sequence[str]) -> PageView:
-    """The page of the plan; judging both ends of it takes no longer than planning may."""
+    """The page of the plan; its ends are judged as far as there is time left for it."""
     from iallocator.render.page.plan_page import plan_page
     from iallocator.render.page.standing import Judging
 
-    over = Alarm(limits.settings.planning_seconds).over
+    over = Alarm(limits.settings.planning_seconds, Running.began).over
     judging = Judging(limits.settings.n1, limits.min_disk, limits.relations, over)
     return plan_page(done, plan, judging, [*told, *done.remarks])
 

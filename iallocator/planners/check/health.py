@@ -49,8 +49,9 @@ def examine(
     """
     units = None if relations is None else relations.units()
     rules = Rules(n1, units, Effort(over=over))
+    musts = None if relations is None else BrokenMusts(state, relations)
     return [
-        _Examination(state, group, rules, min_disk, relations).result()
+        _Examination(state, group, rules, min_disk, musts).result()
         for group in state.cluster.groups
         if group.nodes
     ]
@@ -65,9 +66,9 @@ class _Examination:
         group: Group,
         rules: Rules,
         min_disk: float,
-        relations: Relations | None,
+        musts: BrokenMusts | None,
     ) -> None:
-        self._relations = relations
+        self._musts = musts
         self._state = state
         self._group = group
         self._rules = rules
@@ -223,11 +224,10 @@ class _Examination:
                 yield Finding("location", text, instance=name)
 
     def _broken_musts(self) -> Iterator[Finding]:
-        if self._relations is None:
+        if self._musts is None:
             return
-        musts = BrokenMusts(self._state, self._relations)
         for index, instance in self._primaries():
-            broken = list(musts.of(instance))
+            broken = list(self._musts.of(instance))
             if broken and not instance.forthcoming:
                 text = "; ".join(broken)
                 yield Finding("musts", text, node=self._name(index), instance=instance.name)

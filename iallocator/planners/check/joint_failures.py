@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import combinations, product
+from math import comb
 
 from iallocator.n1.effort import Effort, UndecidedError
 from iallocator.n1.loss.joint import JointFailures
@@ -67,29 +68,34 @@ class SetsFound:
 
     Attributes
     ----------
-    survived, unknown:
-        How many are, and of how many it is not known.
+    count, survived:
+        How many sets there are, and how many of them are survived.
     losing:
-        The others, as nodes stand.
+        Those that are not, as nodes stand.
     """
 
-    __slots__ = ("losing", "survived", "unknown")
+    __slots__ = ("count", "losing", "survived")
 
-    def __init__(self, found: Iterable[Failure]) -> None:
-        self.survived = self.unknown = 0
+    def __init__(self, count: int, survived: int, found: Iterable[Failure]) -> None:
+        """`count` sets, of which so many are `survived`, and what was `found` of others.
+
+        That ends with the first of which it is not known.
+        """
+        self.count = count
+        self.survived = survived
         self.losing: list[Failure] = []
         for one in found:
+            if one.lost is None:
+                break
             if one.survived:
                 self.survived += 1
-            elif one.lost is None:
-                self.unknown += 1
             else:
                 self.losing.append(one)
 
     @property
-    def count(self) -> int:
-        """How many sets there are."""
-        return self.survived + self.unknown + len(self.losing)
+    def unknown(self) -> int:
+        """Of how many sets it is not known."""
+        return self.count - self.survived - len(self.losing)
 
     def within(self, nodes: Iterable[int]) -> list[Failure]:
         """The sets of these nodes alone that lose something."""
@@ -177,13 +183,12 @@ def examine_failures(
     if size == PAIR:
         moving = [index for index in online if joint.moves(index)]  # failovers are quickly told
         _clear(joint, moving, moving, cleared, over)
-    sets = (
-        Failure(some, []) if some in cleared else _failure(joint, some, over)
-        for some in combinations(online, size)
-    )
-    return FailuresFound(
-        cluster, size, SetsFound(sets) if size else None, domains if racks else None
-    )
+    sets = None
+    if size:
+        others = (some for some in combinations(online, size) if some not in cleared)
+        judged = (_failure(joint, some, over) for some in others)
+        sets = SetsFound(comb(len(online), size), len(cleared), judged)
+    return FailuresFound(cluster, size, sets, domains if racks else None)
 
 
 def _clear(

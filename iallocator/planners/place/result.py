@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from iallocator.deadline import GRACE, TIME_IS_UP, Alarm, why_stopped
+from iallocator.deadline import GRACE, TIME_IS_UP, Alarm, Running, why_stopped
 from iallocator.ganeti.jobs import chains
 from iallocator.model.moves import FAILOVER, FAILOVER_TO, REPLACE_SECONDARY, apply_steps
 from iallocator.model.state import State
@@ -84,8 +84,10 @@ class PlaceResult(PlanResult):
 
     def after(self) -> State:
         """The state once everybody is where the strategy wants them."""
-        state = State(self.cluster)
+        state = self.before.copy()
         for place in self.places:
+            if place.nodes == place.before and place.nodes:
+                continue
             if place.before:
                 state.remove(place.instance, place.before)
             if place.nodes:
@@ -142,7 +144,9 @@ def place_anew(
     are: half an answer may not fit.  `tell` hears how many of how many have chosen.
     """
     new = [one.instance for one in wanted]
-    alarm = Alarm(settings.planning_seconds + GRACE)  # when the one around it all rings
+    alarm = Alarm(
+        settings.planning_seconds + GRACE, Running.began
+    )  # when the one around it all rings
     context = Context(cluster, settings, coming=new, alarm=alarm)
     before = State(cluster)
     names = [i.name for i in (*instances, *new)]
@@ -190,7 +194,7 @@ def _moves(done: PlaceResult) -> list[PlannedMove]:
     """The ways of the instances that change their nodes, cut where they wait for others."""
     actions = {step.number: step.action for step in done.transition.steps}
     broken = {place.instance.name: place.broken for place in done.places}
-    state, names = State(done.cluster), done.cluster.nodes
+    state, names = done.before.copy(), done.cluster.nodes
     kernels: dict[int, ScalarKernel] = {}  # one per group, renewed move by move
     moves = []
     for chain in chains(done.transition.steps):

@@ -128,6 +128,8 @@ class SqueezeResult(GroupPlans):
         """What the nodes that stay online lack of their reserve in the end."""
         freed = {self.cluster.nodes[index].group.index for index in self.leaving}
         found: list[str] = []
+        if not freed:
+            return found
         with self.switched():
             state = State(self.cluster)
             replay(state, self.moves)

@@ -41,10 +41,15 @@ class Judging:
     relations: Relations | None = None
     over: Callable[[], bool] | None = None
 
+    @property
+    def late(self) -> bool:
+        """Whether there is no time to judge."""
+        return self.over is not None and self.over()
+
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """How a cluster stands at one moment."""
+    """How a cluster stands at one moment; no `health`: there was no time to look."""
 
     health: Sequence[GroupHealth]
     failures: Sequence[NodeFailure]
@@ -75,7 +80,9 @@ def standing(
     `health`: what is wrong, if that is known already.
     """
     with Switched(state.cluster, off=off, on=on):
-        if health is None:
+        if health is None and judging.late:
+            health = ()
+        elif health is None:
             health = examine(state, judging.n1, judging.min_disk, judging.relations, judging.over)
         return Standing(
             health,
@@ -115,15 +122,18 @@ def health_sections(
     """What is wrong, failures, statistics, groups; `said`: what a planner says of groups."""
     then = after or before
     survived, judged = then.survived
-    one = "One node fails, all others are as they are then." if judging.n1 != "off" else (
-        "Not looked at: --n1=off."
-    )  # fmt: skip
+    late = "" if before.health and then.health else "Not looked at: time was up."
+    one = "One node fails, all others are as they are then."
+    if late or judging.n1 == "off":
+        one = late or "Not looked at: --n1=off."
     findings = finding_grid(before.health, after.health if after else None)
     failing = failure_grid(before.failures, after.failures if after else None, short)
     score = statistic_grid(before.terms, after.terms if after else None)
     groups = group_grid(before.groups, after.groups if after else None, said)
     return [
-        Section("grids", "problems", "Problems", [findings], count=str(before.findings)),
+        Section(
+            "grids", "problems", "Problems", [findings], late, "" if late else str(before.findings)
+        ),
         Section(
             "grids", "failures", "If a node fails", [failing], one, f"{survived}/{judged} survived"
         ),

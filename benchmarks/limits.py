@@ -1,0 +1,90 @@
+"""What ``--time-limit=1`` comes to at 1 000 nodes and 20 000 instances, on every path.
+
+``python -m benchmarks.limits [WORD ...]`` prints processor seconds from the start of each process
+to its end, reading (5 MB) included; words leave out what has none of them.  The limit itself is
+counted in processor time here, so that a busy machine measures the same as a calm one.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from benchmarks.clusters import Shape, allocate, change_group, multi_allocate, node_evacuate
+from benchmarks.measure import Measured, run
+
+Json = dict[str, Any]
+
+TEMPLATES = ("drbd", "plain", "rbd")
+
+COMMANDS = (
+    "balance --json", "balance --lookahead", "balance --html=page.html", "squeeze",
+    "squeeze --all --json", "redistribute --json", "compress --json", "balance-groups --json",
+    "check", "check --failures=2 --json", "capacity --json", "make-room",
+    "place --strategy=pacemaker-balanced", "place --strategy=pacemaker-utilization --json",
+    "reboot --force --json", "reboot --force --full-evacuation",
+)  # fmt: skip
+
+REQUESTS = ("", "--strategy=lost-allocations", "--strategy=affinity", "--n1=strict", "--optimal",
+            "--make-room=2", "explain", "--compat=hail")  # fmt: skip
+
+CHILD = """
+import _signal, sys, time
+sys.path.insert(0, {root!r})
+from iallocator import deadline
+from iallocator.process import run
+
+class Clock:
+    SIGALRM, ITIMER_REAL = _signal.SIGPROF, _signal.ITIMER_PROF
+    signal, setitimer = _signal.signal, _signal.setitimer
+
+deadline.monotonic, deadline._signal = time.process_time, Clock
+sys.argv[1:] = {words!r}
+run()
+"""
+
+MOST = 60.0
+"""Seconds of processor time after which a process is ended."""
+
+
+def inputs(template: str) -> Iterator[tuple[str, Json, tuple[str, ...]]]:
+    """A name, a document, and what is asked of it."""
+    shape = Shape(250, template, groups=4, per_node=20, crowding=0.3)
+    yield "allocate", allocate(shape), (*REQUESTS, *COMMANDS)
+    yield "multi-allocate of 40", multi_allocate(shape, 40), REQUESTS
+    for mode in ("primary-only", "all"):
+        yield f"node-evacuate of 40, {mode}", node_evacuate(shape, 40, mode), REQUESTS
+    yield "change-group of 40", change_group(shape, 40), REQUESTS
+
+
+def main(words: list[str]) -> None:
+    """Print the table, a line for each input and what is asked of it."""
+    print("| template | input | asked | s |\n|---|---|---|---:|")
+    with tempfile.TemporaryDirectory() as folder:
+        for template in TEMPLATES:
+            for name, asked, all_options in inputs(template):
+                file = Path(folder, "document.json")
+                file.write_text(json.dumps(asked))
+                for options in all_options:
+                    line = f"| {template} | {name} | `{options}` |"
+                    if not words or any(word in line for word in words):
+                        print(f"{line} {seconds(options, folder, file):.2f} |", flush=True)
+
+
+def seconds(options: str, folder: str, file: Path) -> float:
+    """Processor time of one run."""
+    given = options.replace("page.html", f"{folder}/page.html").split()
+    child = CHILD.format(
+        root=str(Path(__file__).parents[1]), words=[*given, "--time-limit=1", str(file)]
+    )
+    found = Measured()
+    run([sys.executable, "-c", child], found, MOST)
+    return found.median
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
