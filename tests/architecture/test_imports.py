@@ -66,14 +66,17 @@ MAY_IMPORT = {
         "__init__ errors names files sources options constraints model requests reply planners "
         "engine explain"
     ),  # what people are shown
-    "replay": "errors files options configuration calls engine",  # answers many documents, compares
+    "replay": "deadline errors files options configuration calls engine",  # answers, compares
     "commands": (
         "__init__ compat deadline errors names files options model requests constraints wire "
         "sources transition ganeti execution configuration calls "
         "planners settings engine explain render replay"
     ),
     # ^ one command: read, say
-    "cli": "__init__ errors files options configuration calls reply wire engine render commands",
+    "cli": (
+        "__init__ deadline errors files options configuration calls reply wire engine render "
+        "commands"
+    ),
     # ^ arguments to status
     "process": "cli",  # signals, and the end of a process
     "__main__": "process",  # hands over
