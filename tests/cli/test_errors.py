@@ -12,6 +12,7 @@ import pytest
 from iallocator.cli import main
 from iallocator.commands import COMMANDS
 from tests.builders import allocate, as_bytes, cluster, group, instance
+from tests.command import complaint, printed, run
 
 Capture = pytest.CaptureFixture[str]
 
@@ -31,16 +32,6 @@ def document(tmp_path: Path) -> str:
     path = tmp_path / "document"
     path.write_text(text)
     return str(path)
-
-
-def complaint(capsys: Capture, *arguments: str) -> str:
-    """The one line that is said of `arguments`, which cannot be used."""
-    assert main(arguments) == 2
-    said = capsys.readouterr()
-    assert said.out == ""
-    assert said.err.startswith("iallocator: ")
-    assert said.err.count("\n") == 1
-    return said.err[len("iallocator: ") : -1]
 
 
 @pytest.mark.parametrize(
@@ -73,12 +64,10 @@ def complaint(capsys: Capture, *arguments: str) -> str:
         (f"balance {TEXT}", "expected JSON, got what looks like htools' text format: give that wi"),
     ],
 )
-def test_what_cannot_be_meant_is_told_with_a_guess(
-    words: str, told: str, document: str, capsys: Capture
-) -> None:
+def test_what_cannot_be_meant_is_told_with_a_guess(words: str, told: str, document: str) -> None:
     """Commands, options, names, forms and numbers: one line says what is wrong, status 2."""
     arguments = words.replace("FILE", document).split()
-    found = complaint(capsys, *arguments).replace("-l:", "--max-length:")
+    found = complaint(run(*arguments)).replace("-l:", "--max-length:")
     assert found.replace("-O:", "--offline:").replace(document, "FILE").startswith(told)
 
 
@@ -86,7 +75,7 @@ def test_what_cannot_be_meant_is_told_with_a_guess(
     "words",
     ["--prefer", "unknown", "--min-disk", "--exclude-instances"],
 )
-def test_overlong_words_are_cut_in_messages(words: str, document: str, capsys: Capture) -> None:
+def test_overlong_words_are_cut_in_messages(words: str, document: str) -> None:
     """Whatever is handed in, the line that quotes it is short."""
     long = "y" * 5000
     arguments = {
@@ -95,7 +84,7 @@ def test_overlong_words_are_cut_in_messages(words: str, document: str, capsys: C
         "--min-disk": ["balance", f"--min-disk={long}", document],
         "--exclude-instances": ["balance", f"--exclude-instances={long}", document],
     }[words]
-    assert len(complaint(capsys, *arguments)) < 250
+    assert len(complaint(run(*arguments))) < 250
 
 
 @pytest.mark.parametrize(
@@ -109,20 +98,20 @@ def test_overlong_words_are_cut_in_messages(words: str, document: str, capsys: C
     ],
 )  # fmt: skip
 def test_bytes_that_are_no_document_are_told_in_plain_words(
-    raw: bytes, told: str, tmp_path: Path, capsys: Capture
+    raw: bytes, told: str, tmp_path: Path
 ) -> None:
     """Neither codecs nor parsers speak, and the place is named."""
     path = tmp_path / "document"
     path.write_bytes(raw)
-    assert told in complaint(capsys, str(path))
+    assert told in complaint(run(str(path)))
 
 
-def test_double_member_of_a_large_document_is_an_error(tmp_path: Path, capsys: Capture) -> None:
+def test_double_member_of_a_large_document_is_an_error(tmp_path: Path) -> None:
     """The faster parser for large documents drops it; nevertheless it is noticed."""
     path = tmp_path / "document"
     blank = b" " * 3_000_000
     path.write_bytes(b'{"a": {"b": 1, "b": 1}, "c": "' + blank + b'"}')
-    assert complaint(capsys, str(path)) == 'a: expected each member once, got "b" again'
+    assert complaint(run(str(path))) == 'a: expected each member once, got "b" again'
 
 
 def test_double_member_that_decides_nothing_is_a_warning(document: str, capsys: Capture) -> None:
@@ -138,14 +127,12 @@ def test_double_member_that_decides_nothing_is_a_warning(document: str, capsys: 
     assert "Warning: enabled_hypervisors stands there twice; the last one counts\n" in told.err
 
 
-def test_byte_order_mark_before_a_document_is_left_out(document: str, capsys: Capture) -> None:
+def test_byte_order_mark_before_a_document_is_left_out(document: str) -> None:
     """What an editor puts there changes no answer."""
-    assert main([document]) == 0
-    plain = capsys.readouterr().out
+    plain = printed(document)
     path = Path(document)
     path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes())
-    assert main([document]) == 0
-    assert capsys.readouterr().out == plain
+    assert printed(document) == plain
 
 
 @pytest.mark.parametrize("checks", [(), ("--validate",)], ids=["answer", "validate"])
@@ -159,7 +146,7 @@ def test_byte_order_mark_before_a_document_is_left_out(document: str, capsys: Ca
     ids=["version", "groups"],
 )  # fmt: skip
 def test_odd_document_is_refused_with_the_place_but_not_as_hail(
-    change: dict[str, object], told: str, checks: tuple[str, ...], tmp_path: Path, capsys: Capture
+    change: dict[str, object], told: str, checks: tuple[str, ...], tmp_path: Path
 ) -> None:
     """An unknown version, two groups of one name; hail looks at neither."""
     document = allocate(cluster()) | {"nodegroups": {"u1": group("one")}} | change
@@ -167,41 +154,33 @@ def test_odd_document_is_refused_with_the_place_but_not_as_hail(
         node["group"] = "u1"
     path = tmp_path / "document"
     path.write_text(json.dumps(document))
-    assert complaint(capsys, *checks, str(path)) == told
+    assert complaint(run(*checks, str(path))) == told
     if not checks:
         assert main(["--compat=hail", str(path)]) == 0
 
 
-def test_policy_of_the_cluster_that_is_partly_there_is_completed(
-    tmp_path: Path, capsys: Capture
-) -> None:
+def test_policy_of_the_cluster_that_is_partly_there_is_completed(tmp_path: Path) -> None:
     """Members of its sizes that are left out are those of the default policy."""
     document = allocate(cluster())
     document["ipolicy"] = {"min": {"disk-size": 1024}, "max": {"memory-size": 2048}, "std": {}}
     path = tmp_path / "document"
     path.write_text(json.dumps(document))
     assert main([str(path)]) == 0
-    assert main(["--validate", str(path)]) == 0
-    assert capsys.readouterr().out.endswith(": valid\n")
+    assert printed("--validate", str(path)).endswith(": valid\n")
     document["nodegroups"] = {"u": group(ipolicy={"min": {"disk-size": 1}, "max": {}})}
     for node in document["nodes"].values():
         node["group"] = "u"
     path.write_text(json.dumps(document))
-    assert complaint(capsys, str(path)).startswith("nodegroups/u/ipolicy/min/memory-size: ")
+    assert complaint(run(str(path))).startswith("nodegroups/u/ipolicy/min/memory-size: ")
 
 
-def test_policy_of_the_cluster_that_is_partly_there_binds_groups_without_one(
-    tmp_path: Path, capsys: Capture
-) -> None:
+def test_policy_of_the_cluster_that_is_partly_there_binds_groups_without_one() -> None:
     """What it does say counts."""
     document = allocate(cluster(nodes=2), memory=4096)
     for one in document["nodegroups"].values():
         one.pop("ipolicy", None)
     document["ipolicy"] = {"max": {"memory-size": 2048}}
-    path = tmp_path / "document"
-    path.write_text(json.dumps(document))
-    assert main([str(path)]) == 0
-    assert not json.loads(capsys.readouterr().out)["success"]
+    assert not json.loads(printed(document=document))["success"]
 
 
 def test_nothing_on_a_terminal_shows_the_usage(
@@ -218,7 +197,8 @@ def test_nothing_on_a_terminal_shows_the_usage(
     said = capsys.readouterr()
     assert said.out == ""
     assert said.err.startswith("usage: iallocator [OPTIONS] [FILE]\n")
-    assert "usage: iallocator COMMAND [OPTIONS] FILE" in complaint(capsys, "balance")
+    assert main(["balance"]) == 2
+    assert "usage: iallocator COMMAND [OPTIONS] FILE" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -249,27 +229,25 @@ def test_short_names_and_options_mean_the_whole_ones(
     assert said[0].out
 
 
-def test_short_name_that_several_may_be_is_refused(tmp_path: Path, capsys: Capture) -> None:
+def test_short_name_that_several_may_be_is_refused(tmp_path: Path) -> None:
     """All that it may be are named."""
     text = as_bytes(cluster(nodes=2)).decode()
     text = text.replace('"node1"', '"node.a.org"').replace('"node2"', '"node.b.org"')
     path = tmp_path / "document"
     path.write_text(text)
-    told = complaint(capsys, "balance", "-O", "node", str(path))
+    told = complaint(run("balance", "-O", "node", str(path)))
     assert told == "--offline: node may be any of the nodes node.a.org, node.b.org"
 
 
 @pytest.mark.parametrize("command", ["", *sorted(COMMANDS)])
-def test_help_command_is_the_help_of_that_command(command: str, capsys: Capture) -> None:
+def test_help_command_is_the_help_of_that_command(command: str) -> None:
     """``iallocator help balance`` says what ``iallocator balance --help`` says."""
     words = [command] if command else []
-    assert main(["help", *words]) == 0
-    asked = capsys.readouterr().out
-    assert main([*words, "--help"]) == 0
-    assert capsys.readouterr().out == asked
+    asked = printed("help", *words)
+    assert printed(*words, "--help") == asked
 
 
-def test_print_commands_to_a_file_by_the_short_option(tmp_path: Path, capsys: Capture) -> None:
+def test_print_commands_to_a_file_by_the_short_option(tmp_path: Path) -> None:
     """``-C=FILE`` is ``--print-commands=FILE``."""
     target = tmp_path / "plan.sh"
     assert main(["balance", f"-C={target}", "-t", str(TEXT)]) == 0

@@ -12,6 +12,7 @@ from iallocator.commands import COMMANDS
 from iallocator.commands.shared.common_options import accepted
 from iallocator.options.table import COMMON
 from tests.builders import Json, as_bytes
+from tests.command import printed
 from tests.live.worlds import rapi_answers, write_answers
 
 from .excluded import EXCLUDED
@@ -80,10 +81,8 @@ def test_option_acts_on_a_running_cluster(command: str, tmp_path: Path, capsys: 
         one["tags"] = ["own:a"]
     address = write_answers(tmp_path / "plain", answers)
     words = {"ask": ("evacuate", "node1"), "balance": ("-p",), "show": ()}[command]
-    assert main([command, *words, "-m", address]) == 0
-    plain = capsys.readouterr().out
-    assert main([command, *words, "-m", address, "--exclusion-tags=own"]) == 0
-    by_option = capsys.readouterr().out
+    plain = printed(command, *words, "-m", address)
+    by_option = printed(command, *words, "-m", address, "--exclusion-tags=own")
     answers["info"]["tags"].append("htools:iextags:own")
     assert main([command, *words, "-m", write_answers(tmp_path / "tagged", answers)]) == 0
     assert by_option != plain

@@ -11,6 +11,7 @@ from iallocator.commands import COMMANDS, module_of
 from iallocator.commands.shared.common_options import WHERE, accepted, table_of
 from iallocator.options.table import COMMON, Option
 from tests.builders import allocate, as_bytes, cluster, instance
+from tests.command import printed
 
 Capture = pytest.CaptureFixture[str]
 
@@ -60,12 +61,11 @@ def test_option_that_does_not_act_is_refused_with_its_reason(
 
 
 @pytest.mark.parametrize("command", sorted(COMMANDS))
-def test_help_of_a_command_lists_what_acts_there(command: str, capsys: Capture) -> None:
+def test_help_of_a_command_lists_what_acts_there(command: str) -> None:
     """Its own options and the common ones that act, each once, and no other."""
     own = module_of(command).OPTIONS
     acting = table_of(command, own)
-    assert main([command, "--help"]) == 0
-    said = capsys.readouterr().out.splitlines()
+    said = printed(command, "--help").splitlines()
     assert max(map(len, said[1:])) <= 100
     lines = [line for line in said[4:] if line.startswith("  -")]
     listed = [line.split()[0].rstrip(",").partition("[")[0] for line in lines]

@@ -11,6 +11,7 @@ import pytest
 from iallocator.cli import answer, main
 from tests import builders
 from tests.builders import Json
+from tests.command import json_of
 
 AFTER_WEB = "starts after web (tag iallocator:order:after:web)"
 AFTER_DB = "starts after db (tag iallocator:order:after:db)"
@@ -71,15 +72,10 @@ def test_allocation_after_what_runs_says_nothing_of_it() -> None:
 
 
 @pytest.mark.parametrize("case", BASES)
-def test_check_names_what_runs_though_its_base_cannot(
-    case: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_check_names_what_runs_though_its_base_cannot(case: str) -> None:
     """A broken must like any other: exit status 1."""
     document, why = BASES[case]
-    path = tmp_path / "cluster.json"
-    path.write_bytes(builders.as_bytes(document))
-    assert main(["check", "--json", "--n1=off", str(path)]) == 1
-    found = json.loads(capsys.readouterr().out)["groups"][0]["findings"]
+    found = json_of("check", "--n1=off", document=document, status=1)["groups"][0]["findings"]
     musts = [one for one in found if one["kind"] == "musts"]
     assert [(one["instance"], one["text"]) for one in musts] == [
         ("web", f"runs, but {AFTER_DB}, which {why}")

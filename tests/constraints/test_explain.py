@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 
-from iallocator.cli import main
 from tests import builders
 from tests.builders import Json
 from tests.command import json_of, printed
@@ -88,9 +85,7 @@ def test_broken_wishes_of_the_chosen_place_are_listed_with_their_costs() -> None
     assert any(told in note for note in decision["notes"])
 
 
-def test_companions_without_room_are_named(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_companions_without_room_are_named() -> None:
     """A node that holds one but not both of those that must be together is refused for that."""
     tag = "iallocator:colocate:must:web"
     document = builders.cluster(nodes=2, memory=16384)
@@ -98,9 +93,6 @@ def test_companions_without_room_are_named(
     one = builders.allocate(document, memory=1024, disk_template="rbd")["request"]
     del one["type"]
     batch = [one | {"name": name, "tags": [tag]} for name in ("a", "b")]
-    path = tmp_path / "request.json"
     request = {"type": "multi-allocate", "instances": batch}
-    path.write_bytes(builders.as_bytes(document | {"request": request}))
-    assert main(["explain", "--json", "--n1=off", str(path)]) == 0
-    first = json.loads(capsys.readouterr().out)["decisions"][0]
+    first = json_of("explain", "--n1=off", document=document | {"request": request})["decisions"][0]
     assert _refusals(first, "node1") == ["no room for all that must be together: a, b"]

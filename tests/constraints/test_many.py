@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import json
 import random
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -24,6 +23,7 @@ from iallocator.planners.balance.scan.constraints.affinity import BondCosts, Mov
 from iallocator.planners.balance.scan.node_table import NodeTable
 from tests import builders
 from tests.builders import Json
+from tests.command import json_of
 from tests.constraints.worlds import load
 
 Pair = tuple[Member, Member, str]
@@ -214,28 +214,23 @@ def test_work_grows_with_members_not_with_pairs(
     assert sizes[1] <= 2.5 * sizes[0], sizes
 
 
-def test_chain_of_orders_is_told_in_few_links(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_chain_of_orders_is_told_in_few_links() -> None:
     """Many who wait for each other, the last for nobody: each chain is named by its ends."""
     tags = {k: [f"iallocator:order:after:inst{k + 1:04}"] for k in range(1500)}
     instances = {
         f"inst{k:04}": builders.instance("node1", memory=1, disk_template="rbd", tags=tags[k])
         for k in tags
     }
-    path = tmp_path / "cluster.json"
-    path.write_bytes(builders.as_bytes(builders.cluster(2, memory=65536, instances=instances)))
-    assert main(["constraints", "--json", str(path)]) == 0
-    unusable = json.loads(capsys.readouterr().out)["unusable"]
+    unusable = json_of(
+        "constraints", document=builders.cluster(2, memory=65536, instances=instances)
+    )["unusable"]
     chains = [text for text in unusable if "inst1500" in text]
     assert len(chains) == 1500
     assert all(text.endswith("which does not exist") for text in chains)
     assert max(map(len, chains)) < 1000
 
 
-def test_layers_of_orders_are_walked_once(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_layers_of_orders_are_walked_once() -> None:
     """Ten layers of ten, each after all of the one before, have ten billion ways and no fault."""
     instances = {
         f"inst{layer}{k}": builders.instance(
@@ -245,7 +240,9 @@ def test_layers_of_orders_are_walked_once(
         for layer in range(10)
         for k in range(10)
     }  # fmt: skip
-    path = tmp_path / "cluster.json"
-    path.write_bytes(builders.as_bytes(builders.cluster(2, memory=65536, instances=instances)))
-    assert main(["constraints", "--json", str(path)]) == 0
-    assert json.loads(capsys.readouterr().out)["unusable"] == []
+    assert (
+        json_of("constraints", document=builders.cluster(2, memory=65536, instances=instances))[
+            "unusable"
+        ]
+        == []
+    )

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from iallocator.cli import answer, main
+from iallocator.cli import answer
 from tests import builders
 from tests.builders import Json
 from tests.command import json_of
@@ -191,14 +190,9 @@ def test_move_off_a_dead_node_says_what_the_instance_waits_for_in_vain(
     assert info.count("starts after") == len(told)
 
 
-def test_place_starts_what_follows_something_that_it_starts(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_place_starts_what_follows_something_that_it_starts() -> None:
     """Base runs again on a node that is up, and so does web; app waits for what is down."""
-    path = tmp_path / "cluster.json"
-    path.write_bytes(builders.as_bytes(_after_dead()))
     options = ("--strategy=minimal", "--exact-search=no")
-    assert main(["place", "--json", "--verify-plan", *options, str(path)]) == 0
-    placement = json.loads(capsys.readouterr().out)["placement"]
+    placement = json_of("place", "--verify-plan", *options, document=_after_dead())["placement"]
     assert {placement["web"], placement["base"]} <= {"node2", "node4"}
     assert placement["app"] is None

@@ -10,6 +10,7 @@ import pytest
 
 from iallocator.cli import main
 from iallocator.wire.validation.validate import problems
+from tests.command import printed
 
 from .fakes import fake_luxi
 from .worlds import luxi_answer, rapi_answers, write_answers
@@ -39,8 +40,7 @@ def test_ask_allocate_answers_on_every_kind_of_source(tmp_path: Path, capsys: Ca
         assert {method for method, _ in server.asked} == {"Query", "QueryClusterInfo"}
     for form, where in (("text", ("-t",)), ("json", ())):
         file = tmp_path / f"cluster.{form}"
-        assert main(["snapshot", "-m", address, "--form", form]) == 0
-        file.write_text(capsys.readouterr().out)
+        file.write_text(printed("snapshot", "-m", address, "--form", form))
         assert asked(capsys, *NEW, *where, str(file))["response"] == found["response"]
 
 
@@ -91,8 +91,7 @@ def test_ask_explains_in_words_and_heeds_the_options_of_requests(
 ) -> None:
     """Why not another node; another strategy."""
     address = write_answers(tmp_path / "rapi", rapi_answers())
-    assert main(["ask", *NEW, "-m", address, "--node", "node2.example.com"]) == 0
-    assert "node2" in capsys.readouterr().out
+    assert "node2" in printed("ask", *NEW, "-m", address, "--node", "node2.example.com")
     found = asked(capsys, *NEW, "-m", address, "--strategy=pacemaker-balanced")
     assert found["settings"]["strategy"] == "pacemaker-balanced"
 
@@ -131,6 +130,5 @@ def test_snapshot_with_a_request_is_a_complete_request(
     file = tmp_path / "request.json"
     file.write_text(capsys.readouterr().out)
     assert problems(file.read_bytes(), "needed") == []
-    assert main([str(file)]) == 0
-    response = json.loads(capsys.readouterr().out)
+    response = json.loads(printed(str(file)))
     assert response == asked(capsys, *question.split(), "-m", address)["response"]

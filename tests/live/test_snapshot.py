@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 import subprocess
 from pathlib import Path
@@ -11,6 +10,7 @@ import pytest
 
 from iallocator.cli import main
 from iallocator.wire.validation.validate import problems
+from tests.command import json_of, printed
 
 from .fakes import fake_luxi
 from .test_recorded import RECORDED, needs_hbal, ours, recorded_luxi, theirs
@@ -41,14 +41,13 @@ def test_snapshot_as_text_has_the_tables_and_moves_of_the_cluster(
 
 @needs_hbal
 @pytest.mark.skipif(not shutil.which("hscan"), reason="hscan is not installed")
-def test_snapshot_says_of_a_cluster_what_hscan_says(tmp_path: Path, capsys: Capture) -> None:
+def test_snapshot_says_of_a_cluster_what_hscan_says(tmp_path: Path) -> None:
     """Line by line, the file, too."""
     ours_in, theirs_in = tmp_path / "ours", tmp_path / "theirs"
     ours_in.mkdir()
     theirs_in.mkdir()
     with fake_luxi(tmp_path, recorded_luxi) as server:
-        assert main(["snapshot", f"-L{server.path}", "-d", str(ours_in)]) == 0
-        said = capsys.readouterr().out
+        said = printed("snapshot", f"-L{server.path}", "-d", str(ours_in))
         command = ["hscan", f"-L{server.path}", "-d", str(theirs_in)]
         done = subprocess.run(command, capture_output=True, text=True, check=True)
     assert [line.split() for line in said.splitlines()] == [
@@ -70,8 +69,7 @@ def test_snapshot_as_a_document_is_valid_and_plans_like_the_cluster(
     assert problems(file.read_bytes(), "unread") == []
     said = []
     for source in ([str(file)], [address]):
-        assert main(["balance", "--all-groups", "--json", *source]) == 0
-        said.append(capsys.readouterr().out)
+        said.append(printed("balance", "--all-groups", "--json", *source))
     assert said[0] == said[1]
 
 
@@ -90,8 +88,7 @@ def test_snapshot_of_several_clusters_writes_those_that_answer(
     assert (folder / "one.data").read_text() == (folder / "two.data").read_text()
     assert "iallocator: lost: " in err
     assert err.count("t_mem") == 2
-    assert main(["snapshot", "-m", one, "-d", str(folder), "--no-headers"]) == 0
-    assert capsys.readouterr().out.split()[0] == "one"
+    assert printed("snapshot", "-m", one, "-d", str(folder), "--no-headers").split()[0] == "one"
 
 
 @pytest.mark.parametrize(
@@ -116,15 +113,12 @@ def test_snapshot_that_cannot_be_is_one_line(
 
 @pytest.mark.skipif(not shutil.which("hinfo"), reason="hinfo is not installed")
 @pytest.mark.parametrize("more", [(), ("-O", "node5.vc.example.com")])
-def test_show_has_the_groups_scores_and_tables_of_hinfo(
-    more: tuple[str, ...], capsys: Capture
-) -> None:
+def test_show_has_the_groups_scores_and_tables_of_hinfo(more: tuple[str, ...]) -> None:
     """Numbers of nodes, instances, bad ones; the statistics; all nodes and instances."""
     door = f"-mfile://{RECORDED}"
     command = ["hinfo", door, "-v", "-p", "--print-instances", *more]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
-    assert main(["show", door, "--json", "--compat=hail", *more]) == 0
-    found = json.loads(capsys.readouterr().out)
+    found = json_of("show", door, "--compat=hail", *more)
     lines = [line.split() for line in done.stdout.splitlines()]
     groups = {line[0]: line[1:] for line in lines if line and line[0] in ("default", "rack2")}
     assert groups == {
@@ -139,8 +133,7 @@ def test_show_has_the_groups_scores_and_tables_of_hinfo(
     assert terms == [line[1] for line in weighted]
     assert f"{found['score']:.8f}" == next(line[2] for line in lines if line[:1] == ["Cluster"]
                                            and line[1] == "score:")  # fmt: skip
-    assert main(["show", door, "-p", "--print-instances", "--compat=hail", *more]) == 0
-    shown = capsys.readouterr().out.splitlines()
+    shown = printed("show", door, "-p", "--print-instances", "--compat=hail", *more).splitlines()
     tables = [line for line in done.stderr.splitlines() if line.startswith(" ")]
     first = next(k for k, line in enumerate(shown) if line.startswith(" F Name"))
     listed = [line for line in shown[first:] if line.startswith(" ")]
@@ -148,7 +141,7 @@ def test_show_has_the_groups_scores_and_tables_of_hinfo(
 
 
 @pytest.mark.skipif(not shutil.which("hinfo"), reason="hinfo is not installed")
-def test_show_counts_and_rounds_as_hinfo(tmp_path: Path, capsys: Capture) -> None:
+def test_show_counts_and_rounds_as_hinfo(tmp_path: Path) -> None:
     """Places in the list, and sizes of disks between two whole GiB."""
     sizes = {"c": 100000, "a": 100864, "b": 512, "d": 1536}
     nodes = [f"{n}|4096|128|3968|{size}|{size}|9|N|u|1" for n, size in sizes.items()]
@@ -157,22 +150,22 @@ def test_show_counts_and_rounds_as_hinfo(tmp_path: Path, capsys: Capture) -> Non
     done = subprocess.run(
         ["hinfo", "-t", path, "-pname,idx,tdsk,fdsk"], capture_output=True, text=True, check=True
     )
-    assert main(["show", "-t", str(path), "-pname,idx,tdsk,fdsk", "--compat=hail"]) == 0
     ours, theirs = (
         [row for row in map(str.split, text.splitlines()) if row and row[0] in sizes]
-        for text in (capsys.readouterr().out, done.stderr)
+        for text in (
+            printed("show", "-t", str(path), "-pname,idx,tdsk,fdsk", "--compat=hail"),
+            done.stderr,
+        )
     )
     assert ours == theirs
     assert len(ours) == len(sizes)
 
 
-def test_show_names_the_networks_of_groups(capsys: Capture) -> None:
+def test_show_names_the_networks_of_groups() -> None:
     """Which no htool does; on the page and in the document."""
-    assert main(["show", f"-mfile://{RECORDED}"]) == 0
-    out = capsys.readouterr().out
+    out = printed("show", f"-mfile://{RECORDED}")
     assert "edfc3541-6ef0-4176-b216-" in out, "the name is broken where the line ends"
     assert "5688cbfaca77" in out
-    assert main(["show", f"-mfile://{RECORDED}", "--json", "-pname,group"]) == 0
-    found = json.loads(capsys.readouterr().out)
+    found = json_of("show", f"-mfile://{RECORDED}", "-pname,group")
     assert [len(group["networks"]) for group in found["groups"]] == [1, 0]
     assert found["nodes"][0] == {"name": "node1", "group": "default"}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from itertools import pairwise
-from pathlib import Path
 
 import pytest
 
@@ -17,8 +16,9 @@ from iallocator.planners.plan_limits import PlanLimits
 from iallocator.planners.stop_criteria import StopCriteria
 from iallocator.planners.verify import verify_moves
 from iallocator.scoring.scalar import ScalarKernel
-from tests.builders import as_bytes, instance
 from tests.builders import cluster as build
+from tests.builders import instance
+from tests.command import json_of, printed
 from tests.schemas import conforms
 from tests.seeds import seeds
 
@@ -116,28 +116,22 @@ def path(tmp_path):  # type: ignore[no-untyped-def]
     return str(file)
 
 
-def test_balance_command_json_fits_the_schema(
-    path: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_balance_command_json_fits_the_schema(path: str) -> None:
     """What --json prints is what schemas/plan.schema.json promises."""
-    assert main(["balance", "--json", path]) == 0
-    plan = json.loads(capsys.readouterr().out)
+    plan = json_of("balance", path)
     conforms(plan, "plan")
     assert plan["moves"]
     assert sorted(p for s in plan["job_sets"] for p in s) == list(range(len(plan["moves"])))
     assert plan["scores"]["after"] < plan["scores"]["before"]
 
 
-def test_balance_command_with_no_time_plans_nothing(
-    path: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_balance_command_with_no_time_plans_nothing(path: str) -> None:
     """--time-limit 0 ends before the first move, and says so."""
-    assert main(["balance", "--time-limit", "0", path]) == 0
-    assert "time is up" in capsys.readouterr().out
+    assert "time is up" in printed("balance", "--time-limit", "0", path)
 
 
 def test_balance_command_interrupted_prints_what_it_has(
-    path: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    path: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Ctrl-C after the second move: two moves on stdout, exit status 130."""
     import iallocator.commands.plans.balance as command
@@ -147,8 +141,7 @@ def test_balance_command_interrupted_prints_what_it_has(
             raise KeyboardInterrupt
 
     monkeypatch.setattr(command, "say_plan", interrupt)
-    assert main(["balance", "--json", path]) == 130
-    assert len(json.loads(capsys.readouterr().out)["moves"]) == 2
+    assert len(json_of("balance", path, status=130)["moves"]) == 2
 
 
 @pytest.mark.parametrize(
@@ -165,30 +158,20 @@ def test_balance_command_with_an_unknown_name_says_which(
     assert problem in capsys.readouterr().err
 
 
-def test_balance_command_of_several_groups_balances_the_worst(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_balance_command_of_several_groups_balances_the_worst() -> None:
     """Of two groups the lopsided one is balanced; with --all-groups both are looked at."""
     document = build(
         nodes={"good": 2, "bad": 3},
         instances={f"i{n}": instance("node3", "node4", memory=512) for n in range(6)},
     )
-    file = tmp_path / "cluster.json"
-    file.write_text(json.dumps(document))
     for options, names in (([], ["bad"]), (["--all-groups"], ["bad", "good"])):
-        assert main(["balance", "--json", *options, str(file)]) == 0
-        plan = json.loads(capsys.readouterr().out)
+        plan = json_of("balance", *options, document=document)
         assert [group["group"] for group in plan["groups"]] == names
 
 
 @pytest.mark.parametrize("state", ["offline", "drained"])
-def test_balance_without_any_node_online_plans_nothing(
-    state: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_balance_without_any_node_online_plans_nothing(state: str) -> None:
     """Nothing is compared where no node counts, not even pairs of moves."""
     held = {name: instance("node1", "node2") for name in ("a", "b")}
     document = build(2, instances=held, changes={f"node{k}": {state: True} for k in (1, 2)})
-    path = tmp_path / "document"
-    path.write_bytes(as_bytes(document))
-    assert main(["balance", "--json", "--lookahead", str(path)]) == 0
-    assert json.loads(capsys.readouterr().out)["moves"] == []
+    assert json_of("balance", "--lookahead", document=document)["moves"] == []

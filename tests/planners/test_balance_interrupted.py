@@ -19,6 +19,7 @@ import pytest
 from iallocator.cli import main
 from iallocator.planners.balance.scan.neighbourhood import MoveScan
 from iallocator.planners.survival import Survival
+from tests.command import json_of
 from tests.patience import PATIENCE
 
 ROOT = Path(__file__).parents[2]
@@ -100,7 +101,6 @@ def test_balance_without_a_terminal_shows_no_progress(tmp_path: Path) -> None:
 def test_balance_interrupted_in_the_first_scan_prints_an_empty_plan(
     options: list[str],
     tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Whoever does not even wait for the first scan gets a plan without moves, and 130."""
@@ -109,8 +109,7 @@ def test_balance_interrupted_in_the_first_scan_prints_an_empty_plan(
         raise KeyboardInterrupt
 
     monkeypatch.setattr(MoveScan, "__init__", interrupted)
-    assert main(["balance", "--json", *options, "-t", crowded(tmp_path, 4, 8)]) == 130
-    plan = json.loads(capsys.readouterr().out)
+    plan = json_of("balance", *options, "-t", crowded(tmp_path, 4, 8), status=130)
     assert (plan["moves"], plan["job_sets"]) == ([], [])
     assert plan["groups"][0]["reason"] == "interrupted"
     assert plan["scores"]["after"] == plan["scores"]["before"] > 0
@@ -136,8 +135,7 @@ def test_balance_interrupted_while_judged_keeps_its_moves(
         return doomed(survival, *arguments)
 
     monkeypatch.setattr(Survival, "doomed", counted)
-    assert main(["balance", "--json", "-t", path]) == 130
-    plan = json.loads(capsys.readouterr().out)
+    plan = json_of("balance", "-t", path, status=130)
     assert plan["moves"] == plain["moves"] != []
     assert plan["groups"][0]["reason"] == "interrupted"
 
@@ -158,6 +156,5 @@ def test_balance_interrupted_while_looking_ahead_keeps_whole_exchanges(
         return best(scan, *arguments, **more)  # type: ignore[arg-type]
 
     monkeypatch.setattr(MoveScan, "best", counted)
-    assert main(["balance", "--json", "--lookahead", "-t", path]) == 130
-    plan = json.loads(capsys.readouterr().out)
+    plan = json_of("balance", "--lookahead", "-t", path, status=130)
     assert plan["moves"] == plain["moves"]

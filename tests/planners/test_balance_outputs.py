@@ -11,6 +11,7 @@ import pytest
 
 from iallocator.cli import main
 from tests.builders import cluster, instance
+from tests.command import json_of
 from tests.conformance.documents import document
 from tests.seeds import seeds
 
@@ -121,14 +122,13 @@ def test_balance_of_a_super_cluster_takes_the_worst_group_that_improves(
     assert compared >= 3
 
 
-def test_balance_of_a_group_without_online_nodes_plans_nothing(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_balance_of_a_group_without_online_nodes_plans_nothing() -> None:
     """No statistic counts there, and a mirrored instance has a place to look at all the same."""
-    path = tmp_path / "cluster.json"
     down = {"node1": {"offline": True}, "node2": {"drained": True}}
-    path.write_text(
-        json.dumps(cluster(2, instances={"a": instance("node1", "node2")}, changes=down))
+    assert (
+        json_of(
+            "balance",
+            document=cluster(2, instances={"a": instance("node1", "node2")}, changes=down),
+        )["moves"]
+        == []
     )
-    assert main(["balance", "--json", str(path)]) == 0
-    assert json.loads(capsys.readouterr().out)["moves"] == []

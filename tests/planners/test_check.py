@@ -15,6 +15,7 @@ from iallocator.deadline import TimeIsUp
 from iallocator.planners.check.findings import KINDS
 from tests import builders
 from tests.builders import Json
+from tests.command import json_of, printed
 from tests.schemas import conforms
 
 Output = pytest.CaptureFixture[str]
@@ -172,8 +173,7 @@ def test_check_finds_what_is_wrong_and_names_it(kind: str, tmp_path: Path, capsy
     status, document = check(capsys, path)
     assert (status, findings(document)) == (1, expected)
     assert text in [f["text"] for group in document["groups"] for f in group["findings"]]
-    assert main(["check", "-t", path]) == 1
-    shown = " ".join(capsys.readouterr().out.split())
+    shown = " ".join(printed("check", "-t", path, status=1).split())
     assert text in shown
     assert all((node or "") in shown and (name or "") in shown for _, node, name in expected)
 
@@ -199,14 +199,11 @@ def test_check_with_no_capacity_checks_leaves_failures_out(tmp_path: Path, capsy
     assert check(capsys, path, "--no-capacity-checks")[0] == 0
 
 
-def test_check_of_a_split_instance_in_hchecks_way_does_not_die(
-    tmp_path: Path, capsys: Output
-) -> None:
+def test_check_of_a_split_instance_in_hchecks_way_does_not_die(tmp_path: Path) -> None:
     """Where hcheck ends with an error."""
     nodes, instances, *_ = SICK["split"]
     path = stored(tmp_path, nodes, instances)
-    assert main(["check", "--machine-readable", "-t", path]) == 0
-    lines = capsys.readouterr().out.splitlines()
+    lines = printed("check", "--machine-readable", "-t", path).splitlines()
     assert lines[-1] == "HCHECK_OK=1"
     assert "HCHECK_FINAL_CLUSTER_NEED_REBALANCE=0" in lines
 
@@ -219,30 +216,29 @@ def test_check_in_hails_way_knows_no_musts(tmp_path: Path, capsys: Output) -> No
     assert check(capsys, path, "--tag-prefix=other:")[0] == 0
 
 
-def test_check_reads_simulated_clusters(capsys: Output) -> None:
+def test_check_reads_simulated_clusters() -> None:
     """An empty cluster is healthy."""
-    assert main(["check", "--simulate", "p,4,100G,16g,4,2"]) == 0
-    assert capsys.readouterr().out.startswith("Healthy; balancing ")
+    assert printed("check", "--simulate", "p,4,100G,16g,4,2").startswith("Healthy; balancing ")
 
 
-def test_check_without_simulation_scans_no_moves(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_check_without_simulation_scans_no_moves(monkeypatch: pytest.MonkeyPatch) -> None:
     """What takes instances times nodes is left out where no move may be made."""
 
     def scanned(*arguments: object) -> None:
         raise AssertionError
 
     monkeypatch.setattr("iallocator.planners.balance.scan.neighbourhood.MoveScan.__init__", scanned)
-    path = tmp_path / "cluster.json"
     residents = {"i": builders.instance("node1", "node2")}
-    path.write_bytes(builders.as_bytes(builders.cluster(3, instances=residents)))
-    assert main(["check", "--json", "--no-simulation", str(path)]) == 0
-    assert json.loads(capsys.readouterr().out)["moves"] == []
+    assert (
+        json_of("check", "--no-simulation", document=builders.cluster(3, instances=residents))[
+            "moves"
+        ]
+        == []
+    )
 
 
 def test_check_in_hchecks_way_scans_no_moves_of_a_healthy_cluster(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Hcheck balances only what is not healthy, and so nothing is looked for."""
 
@@ -250,11 +246,10 @@ def test_check_in_hchecks_way_scans_no_moves_of_a_healthy_cluster(
         raise AssertionError
 
     monkeypatch.setattr("iallocator.planners.balance.scan.neighbourhood.MoveScan.__init__", scanned)
-    path = tmp_path / "cluster.json"
     residents = {f"i{k}": builders.instance("node1", "node2") for k in range(3)}
-    path.write_bytes(builders.as_bytes(builders.cluster(3, instances=residents)))
-    assert main(["check", "--machine-readable", str(path)]) == 0
-    assert "HCHECK_INIT_CLUSTER_NEED_REBALANCE=0" in capsys.readouterr().out
+    assert "HCHECK_INIT_CLUSTER_NEED_REBALANCE=0" in printed(
+        "check", "--machine-readable", document=builders.cluster(3, instances=residents)
+    )
 
 
 def test_check_without_simulation_loads_no_array_library(tmp_path: Path) -> None:

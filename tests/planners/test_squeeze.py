@@ -15,7 +15,7 @@ from iallocator.planners.squeeze.headroom import Headroom
 from iallocator.sources.text import read_text
 from iallocator.wire.reading import Reading
 from tests.builders import Json, cluster, instance
-from tests.command import plan_of
+from tests.command import json_of, plan_of, printed
 
 from .hsqueeze import standby_cluster, text_cluster
 
@@ -70,14 +70,13 @@ def test_squeeze_leaves_mirrored_instances_alone_unless_told() -> None:
     assert not freed & {name for move in plan["moves"][-1:] for name in move["to"]}
 
 
-def test_squeeze_with_all_moves_what_is_not_auto_balanced(tmp_path: Path, capsys: Capture) -> None:
+def test_squeeze_with_all_moves_what_is_not_auto_balanced(tmp_path: Path) -> None:
     """What balancing must leave alone is moved with --all only."""
     text = text_cluster_of("i1|128|0|1|running|N|node2||ext||1|-")
     path = tmp_path / "cluster.data"
     path.write_text(text)
     for options, freed in (((), []), (("--drbd",), []), (("--all",), ["node2"])):
-        assert main(["squeeze", "--json", ONE_LEFT, "-t", str(path), *options]) == 0
-        assert json.loads(capsys.readouterr().out)["nodes"] == freed, options
+        assert json_of("squeeze", ONE_LEFT, "-t", str(path), *options)["nodes"] == freed, options
 
 
 def text_cluster_of(*instances: str) -> str:
@@ -170,20 +169,18 @@ def test_squeeze_takes_a_node_of_unknown_size_for_the_smallest(
 
 
 @pytest.mark.slow
-def test_squeeze_with_two_levels_does_not_flap(tmp_path: Path, capsys: Capture) -> None:
+def test_squeeze_with_two_levels_does_not_flap(tmp_path: Path) -> None:
     """What it leaves behind, it leaves alone: neither level is broken then."""
     path = tmp_path / "cluster.data"
     switched = 0
     for seed in range(12):
         path.write_text(text_cluster(seed) if seed % 2 else standby_cluster(seed))
         save = ("-S", str(tmp_path / "after"))
-        assert main(["squeeze", "--json", "-t", str(path), *save, "--verify-plan"]) == 0
-        first = json.loads(capsys.readouterr().out)
+        first = json_of("squeeze", "-t", str(path), *save, "--verify-plan")
         if any("not enough" in group["reason"] for group in first["groups"]):
             continue
         after = str(tmp_path / "after.squeezed")
-        assert main(["squeeze", "--json", "-t", after]) == 0
-        again = json.loads(capsys.readouterr().out)
+        again = json_of("squeeze", "-t", after)
         if first["action"] == "offline":
             assert again["action"] != "online", seed
         if again["action"] == "offline":
@@ -203,17 +200,14 @@ def test_squeeze_to_less_than_the_minimum_warns(tmp_path: Path, capsys: Capture)
     assert json.loads(captured.out)["nodes"] == ["node2"]
 
 
-def test_squeeze_leaves_freed_nodes_empty_and_others_with_the_reserve(
-    tmp_path: Path, capsys: Capture
-) -> None:
+def test_squeeze_leaves_freed_nodes_empty_and_others_with_the_reserve(tmp_path: Path) -> None:
     """Read back from the text file: what was promised is so."""
     freed = 0
     for seed in range(100, 124):
         path = tmp_path / "cluster.data"
         path.write_text(text_cluster(seed, (3, 6)))
         save = ("-S", str(tmp_path / "after"))
-        assert main(["squeeze", "--json", "-t", str(path), *save]) == 0
-        plan = json.loads(capsys.readouterr().out)
+        plan = json_of("squeeze", "-t", str(path), *save)
         if plan["action"] != "offline":
             continue
         raw = (tmp_path / "after.squeezed").read_bytes()
@@ -231,14 +225,13 @@ def test_squeeze_leaves_freed_nodes_empty_and_others_with_the_reserve(
     assert freed > 5
 
 
-def test_squeeze_commands_drain_first_and_power_off_last(tmp_path: Path, capsys: Capture) -> None:
+def test_squeeze_commands_drain_first_and_power_off_last(tmp_path: Path) -> None:
     """Nothing new may come to a node that is about to be powered down."""
     changes = {"node3": {"tags": ["htools:standby:manual"]}}
     document = cluster(3, instances={"i2": on_shared("node2")}, changes=changes)
     path, script = tmp_path / "cluster.json", tmp_path / "script"
     path.write_text(json.dumps(document))
-    assert main(["squeeze", str(path), *MASTER, ONE_LEFT, f"-C{script}"]) == 0
-    assert "gnt-node" not in capsys.readouterr().out
+    assert "gnt-node" not in printed("squeeze", str(path), *MASTER, ONE_LEFT, f"-C{script}")
     lines = [line.strip() for line in script.read_text().splitlines()]
     assert lines[:2] == ["#!/bin/sh", "set -e"]
     run = [line for line in lines if line.startswith("gnt")]
@@ -256,7 +249,7 @@ def test_squeeze_commands_drain_first_and_power_off_last(tmp_path: Path, capsys:
     ]
 
 
-def test_squeeze_says_why_a_node_cannot_be_freed(tmp_path: Path, capsys: Capture) -> None:
+def test_squeeze_says_why_a_node_cannot_be_freed() -> None:
     """The table names every node that stays, and what stands in the way."""
     document = cluster(
         3,
@@ -264,10 +257,7 @@ def test_squeeze_says_why_a_node_cannot_be_freed(tmp_path: Path, capsys: Capture
         instances={"big": on_shared("node2", memory=3000), "local": instance("node3"),
                    "own": on_shared("node1", memory=1500)},
     )  # fmt: skip
-    path = tmp_path / "cluster.json"
-    path.write_text(json.dumps(document))
-    assert main(["squeeze", str(path), *MASTER, "--minimal-resources=0.5"]) == 0
-    out = capsys.readouterr().out
+    out = printed("squeeze", *MASTER, "--minimal-resources=0.5", document=document)
     assert out.startswith("No action\n")
     lines = {line.split()[0]: line for line in out.splitlines() if line.startswith("  node")}
     assert "master" in lines["node1"]
@@ -282,9 +272,7 @@ def test_squeeze_with_no_time_powers_down_nothing() -> None:
     assert plan["groups"][0]["reason"] == "time is up"
 
 
-def test_squeeze_interrupted_prints_what_it_has(
-    tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_squeeze_interrupted_prints_what_it_has(monkeypatch: pytest.MonkeyPatch) -> None:
     """Ctrl-C while moves are sought: a whole plan on stdout, exit status 130."""
     import iallocator.commands.plans.squeeze as command
 
@@ -296,12 +284,12 @@ def test_squeeze_interrupted_prints_what_it_has(
             raise KeyboardInterrupt
 
     monkeypatch.setattr(command, "say_plan", interrupt)
-    path = tmp_path / "cluster.json"
-    path.write_text(
-        json.dumps(cluster(4, instances={f"i{k}": on_shared(f"node{k}") for k in range(1, 5)}))
+    plan = json_of(
+        "squeeze",
+        *MASTER,
+        document=cluster(4, instances={f"i{k}": on_shared(f"node{k}") for k in range(1, 5)}),
+        status=130,
     )
-    assert main(["squeeze", "--json", str(path), *MASTER]) == 130
-    plan = json.loads(capsys.readouterr().out)
     assert plan["groups"][0]["reason"] == "interrupted"
     assert all(set(move["to"]).isdisjoint(plan["nodes"]) for move in plan["moves"])
 

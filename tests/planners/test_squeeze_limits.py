@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from random import Random
 
 import pytest
 
-from iallocator.cli import main
 from tests.builders import Json, cluster, instance
 from tests.command import json_of
 from tests.property.limits import broken_soft
@@ -178,7 +176,7 @@ def test_squeeze_moves_what_was_on_a_standby_node_once_that_is_on() -> None:
     assert all(step["kind"] == "failover" and online < step["number"] for step in moved)
 
 
-def test_squeeze_heeds_where_instances_of_other_groups_go(tmp_path: Path, capsys: Capture) -> None:
+def test_squeeze_heeds_where_instances_of_other_groups_go() -> None:
     """Each alone could come to the third room; two that must be in different rooms cannot."""
     apart = ["iallocator:separate:must:web:room"]
     rooms = {"node1": "room:1", "node2": "room:3", "node3": "room:2", "node4": "room:3"}
@@ -193,11 +191,8 @@ def test_squeeze_heeds_where_instances_of_other_groups_go(tmp_path: Path, capsys
         },
         changes={name: {"tags": [room]} for name, room in rooms.items()},
     )
-    path = tmp_path / "request.json"
-    path.write_text(json.dumps(document))
     options = ("--target-resources=0.5", "--minimal-resources=0.2", "--n1=off")
-    assert main(["squeeze", "--json", "--verify-plan", *options, str(path)]) == 0
-    plan = json.loads(capsys.readouterr().out)
+    plan = json_of("squeeze", "--verify-plan", *options, document=document)
     assert plan["nodes"] == ["node1", "node4"]
     homes = {move["instance"]: move["to"][0] for move in plan["moves"]}
     assert homes["web1"] == "node2"

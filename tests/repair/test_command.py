@@ -11,7 +11,7 @@ import pytest
 from iallocator.cli import main
 from iallocator.tags.autorepair import PREFIX
 from tests.builders import Json, as_bytes, cluster, instance
-from tests.command import run
+from tests.command import json_of, printed, run
 from tests.execution.running import Running, running
 from tests.execution.test_rapi import RapiDoor
 from tests.live.fakes import fake_rapi
@@ -204,21 +204,20 @@ def test_journal_of_a_repair_is_of_repair_only(tmp_path: Path, capsys: Capture) 
         journal = f"--resume={tmp_path / 'first'}"
         assert main(["balance", f"-L{world.path}", "-X", journal]) == 2
         assert "of iallocator repair" in capsys.readouterr().err
-        assert main(["repair", f"-L{world.path}", journal]) == 0
-        assert "1 done" in capsys.readouterr().out
+        assert "1 done" in printed("repair", f"-L{world.path}", journal)
 
 
-def test_dry_run_changes_nothing(tmp_path: Path, capsys: Capture) -> None:
+def test_dry_run_changes_nothing(tmp_path: Path) -> None:
     """With -X the jobs are shown, without the tags, too."""
     with running(tmp_path, _sick("fix-storage")) as world:
-        assert main(["repair", f"-L{world.path}", "-X", "--dry-run"]) == 0
-        assert "job 1: replace-disks a (node1:node2 -> node1:node3)" in capsys.readouterr().out
-        assert main(["repair", f"-L{world.path}", "--dry-run"]) == 0
-        assert "adds the tag" in capsys.readouterr().out
+        assert "job 1: replace-disks a (node1:node2 -> node1:node3)" in printed(
+            "repair", f"-L{world.path}", "-X", "--dry-run"
+        )
+        assert "adds the tag" in printed("repair", f"-L{world.path}", "--dry-run")
         assert not world.submitted
 
 
-def test_reinstallation_is_carried_out_in_order(tmp_path: Path, capsys: Capture) -> None:
+def test_reinstallation_is_carried_out_in_order(tmp_path: Path) -> None:
     """Disks are made anew where the model has room, and the report names every step."""
     answers = _sick("reinstall")
     answers["instances"][0] |= {"pnode": "node2", "snodes": [], "disk_template": "plain"}
@@ -231,10 +230,7 @@ def test_reinstallation_is_carried_out_in_order(tmp_path: Path, capsys: Capture)
             do(code)
 
         world._do = made_anew  # type: ignore[method-assign]
-        assert (
-            main(["repair", f"-L{world.path}", "-X", "--json", f"--journal={tmp_path / 'j'}"]) == 0
-        )
-        found = json.loads(capsys.readouterr().out)
+        found = json_of("repair", f"-L{world.path}", "-X", f"--journal={tmp_path / 'j'}")
         assert "tags" not in found["instances"][0]
         (job,) = found["execution"]["jobs"]
         assert job["what"].startswith("stop, recreate-disks, reinstall, start a (node2 -> ")

@@ -10,6 +10,7 @@ import pytest
 from iallocator.cli import main
 from iallocator.planners.intergroup.moving import Mover
 from tests.builders import Json, cluster
+from tests.command import json_of, printed
 
 from .worlds import Capture, by_group, on_shared
 
@@ -32,17 +33,13 @@ def written(folder: Path, document: Json) -> str:
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_super_command_prints_groups_moves_and_commands(
-    command: str, tmp_path: Path, capsys: Capture
-) -> None:
+def test_super_command_prints_groups_moves_and_commands(command: str, tmp_path: Path) -> None:
     """The table for people names every group, every move; -C adds the commands in job sets."""
     path = written(tmp_path, uneven())
-    assert main([command, "-C", path]) == 0
-    out = capsys.readouterr().out
+    out = printed(command, "-C", path)
     assert all(f"  {name}" in out for name in ("east", "west", "south"))
     assert all(words in out for words in ("Moves", "The plan ends here: ", "Transition: "))
-    assert main([command, "--json", path]) == 0
-    plan = json.loads(capsys.readouterr().out)
+    plan = json_of(command, path)
     assert plan["moves"]
     for move in plan["moves"]:
         name, target = move["instance"], move["to"][0]
@@ -65,28 +62,25 @@ def test_super_command_writes_states_before_and_after(
     assert main([command, path, "-S", str(saved), "-p", "--print-instances"]) == 0
     said = capsys.readouterr().err
     assert said.index("Initial") < said.index("Final")
-    assert main([command, "--json", "-t", f"{saved}.planned"]) == 0
-    again = json.loads(capsys.readouterr().out)
+    again = json_of(command, "-t", f"{saved}.planned")
     if command == "redistribute":
         assert again["reason"] == "no group is unhealthy"
     assert (tmp_path / "saved.original").read_text() != (tmp_path / "saved.planned").read_text()
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_super_command_runs_on_a_simulated_cluster(command: str, capsys: Capture) -> None:
+def test_super_command_runs_on_a_simulated_cluster(command: str) -> None:
     """There is nothing to do on an empty one, which is told."""
     groups = ["--simulate=preferred,3,100G,16g,4"] * 2
-    assert main([command, "--json", *groups]) == 0
-    plan = json.loads(capsys.readouterr().out)
+    plan = json_of(command, *groups)
     assert plan["moves"] == []
     assert plan["reason"]
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_super_command_ends_when_time_is_up(command: str, tmp_path: Path, capsys: Capture) -> None:
+def test_super_command_ends_when_time_is_up(command: str, tmp_path: Path) -> None:
     """Nothing is found in no time; that is no error."""
-    assert main([command, "--json", "--time-limit=0", written(tmp_path, uneven())]) == 0
-    plan = json.loads(capsys.readouterr().out)
+    plan = json_of(command, "--time-limit=0", written(tmp_path, uneven()))
     assert (plan["moves"], plan["reason"]) == ([], "time is up")
 
 
@@ -109,15 +103,14 @@ def interrupted(monkeypatch: pytest.MonkeyPatch, after: int, asked: str = "reloc
 
 
 def test_redistribute_interrupted_keeps_the_groups_repaired_until_then(
-    tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Exit status 130; of the group that was being repaired nothing moves."""
     document = uneven()
     document["instances"] |= {f"w{k}": on_shared("node5", memory=512) for k in range(3)}
     document["nodes"]["node5"]["offline"] = True
     interrupted(monkeypatch, after=3)
-    assert main(["redistribute", "--json", written(tmp_path, document)]) == 130
-    plan = json.loads(capsys.readouterr().out)
+    plan = json_of("redistribute", written(tmp_path, document), status=130)
     assert [move["instance"] for move in plan["moves"]] == ["i0"]
     groups = by_group(plan)
     assert (groups["east"]["repaired"], groups["west"]["repaired"]) == (True, False)
@@ -125,14 +118,13 @@ def test_redistribute_interrupted_keeps_the_groups_repaired_until_then(
 
 
 def test_compress_interrupted_keeps_the_group_found_until_then(
-    tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The best that was tried is chosen; the others were not."""
     document = uneven()
     document["instances"]["s"] = on_shared("node8", memory=512)
     interrupted(monkeypatch, after=2, asked="way")
-    assert main(["compress", "--json", written(tmp_path, document)]) == 130
-    plan = json.loads(capsys.readouterr().out)
+    plan = json_of("compress", written(tmp_path, document), status=130)
     assert (plan["evacuable"], plan["chosen"]) == (["south"], "south")
     east = by_group(plan)["east"]
     told = (east["reason"], east["verdict"])
@@ -140,11 +132,10 @@ def test_compress_interrupted_keeps_the_group_found_until_then(
 
 
 def test_balance_groups_interrupted_keeps_the_moves_found_until_then(
-    tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Two moves are found, and verified as a plan."""
     interrupted(monkeypatch, after=2)
     path = written(tmp_path, uneven())
-    assert main(["balance-groups", "--json", "--verify-plan", path]) == 130
-    plan = json.loads(capsys.readouterr().out)
+    plan = json_of("balance-groups", "--verify-plan", path, status=130)
     assert (len(plan["moves"]), plan["reason"]) == (2, "interrupted")
