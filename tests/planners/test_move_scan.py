@@ -112,7 +112,7 @@ def test_scan_leaves_out_only_limits_that_no_move_breaks(monkeypatch: pytest.Mon
 
 
 @pytest.mark.parametrize(
-    "limits", [{}, {"cost": 40_000}, pytest.param({"lookahead": True}, marks=pytest.mark.slow)]
+    "limits", [{"cost": 40_000}, pytest.param({"lookahead": True}, marks=pytest.mark.slow)]
 )
 def test_balance_without_room_for_moves_makes_the_same_plan(
     monkeypatch: pytest.MonkeyPatch, limits: dict[str, Any]

@@ -51,7 +51,7 @@ class PlanInMaking:
     ) -> None:
         self.problem = problem
         self.state = problem.state
-        self.scan = problem.scan()
+        self.scan = problem.scan(stepwise=not limits.lookahead)
         self.guard = guard
         self.limits = limits
         self._progress = progress
@@ -103,7 +103,8 @@ class PlanInMaking:
 
     def look_again(self) -> None:
         """Evaluate all moves anew, those that were passed over too."""
-        self.scan, self.barred, self.outdated = self.problem.scan(), False, False
+        self.scan = self.problem.scan(stepwise=not self.limits.lookahead)
+        self.barred = self.outdated = False
 
     # What is done
 

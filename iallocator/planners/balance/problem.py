@@ -47,9 +47,9 @@ class BalanceProblem:
         self.instances = instances
         self.rules = rules
 
-    def scan(self) -> MoveScan:
-        """All moves, as the state is now."""
-        scan = self._scan(self.rules, self.relations)
+    def scan(self, stepwise: bool = False) -> MoveScan:
+        """All moves, as the state is now; `stepwise`: for many steps."""
+        scan = self._scan(self.rules, self.relations, stepwise)
         scan.set_prices(traffic)
         return scan
 
@@ -57,13 +57,16 @@ class BalanceProblem:
         """All moves, those that only soft limits or bonds forbid among them."""
         return self._scan(self.rules.without_soft_limits(), None)
 
-    def _scan(self, rules: MoveRules, relations: Relations | None) -> MoveScan:
+    def _scan(
+        self, rules: MoveRules, relations: Relations | None, stepwise: bool = False
+    ) -> MoveScan:
         # loads the array library, which is not needed where no move is looked for
         from iallocator.planners.balance.scan.neighbourhood import MoveScan
 
         return MoveScan(
-            self.state, self.scope, self.fixed, self.instances, rules, relations, self.centres
-        )
+            self.state, self.scope, self.fixed, self.instances, rules, relations, self.centres,
+            stepwise,
+        )  # fmt: skip
 
     def means(self) -> Sequence[float]:
         """The centres of a scan that begins now."""

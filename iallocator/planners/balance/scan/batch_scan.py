@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from iallocator.planners.balance.move_kinds import KINDS
+from iallocator.planners.balance.scan.blocks import Block
+from iallocator.planners.balance.scan.changes import write_moves
 from iallocator.planners.balance.scan.constraints.affinity import MoveBonds
 from iallocator.planners.balance.scan.constraints.exclusion import MoveTags
 from iallocator.planners.balance.scan.found_move import FoundMove
-from iallocator.planners.balance.scan.metric_changes import Block
-from iallocator.planners.balance.scan.move_bounds import MoveStore, write_moves
+from iallocator.planners.balance.scan.move_bounds import MoveStore
 from iallocator.planners.balance.scan.prefilter import RelevantChecks
 from iallocator.planners.balance.scan.remade_moves import Page, RemadeMoves
 from iallocator.scoring.candidates import DECIMALS
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
     from iallocator.aliases import Floats, Truths
     from iallocator.model.instance import Instance
-    from iallocator.planners.balance.move_kinds import MoveRules
+    from iallocator.planners.balance.move_kinds import MoveKind, MoveRules
     from iallocator.planners.balance.scan.constraints.affinity import BondCosts
     from iallocator.planners.balance.scan.equivalent_metrics import Twins
     from iallocator.planners.balance.scan.instance_batch import InstanceBatch
@@ -59,8 +60,7 @@ class BatchScan:
         keep: bool,
     ) -> None:
         self._table = table
-        bound = bonds and any(bonds.relations.binds(i.name) for i in batch.instances)
-        self.bonds = MoveBonds(table, batch.instances, bonds) if bonds and bound else None
+        self.bonds = MoveBonds(table, batch.instances, bonds) if bonds else None
         self._batch = batch
         self._twins = twins
         self._rules = rules
@@ -72,20 +72,32 @@ class BatchScan:
         count = len(batch.instances)
         self._targets: Whole = np.flatnonzero(table.online)
         self._condition = _conditions(table, rules)
-        self.stores: list[MoveStore] = [
-            MoveStore(kind, twins, (count, self._targets.size if kind.targeted else 1))
-            if keep or not kind.targeted
-            else RemadeMoves(kind, twins, (count, self._targets.size), self._make)
-            for kind in KINDS
-            if kind.drbd == batch.drbd and (self._targets.size or not kind.targeted)
-        ]
         self._primary: Whole = np.zeros(count, dtype=np.intp)
         self._secondary: Whole = np.zeros(count, dtype=np.intp)
         self._left: Floats = np.zeros(count)
         self._breakable = RelevantChecks(table, batch, tagged)
+        self.stores: list[MoveStore] = self._stores(keep, ground)
         everyone = np.arange(count, dtype=np.intp)
         self._locate(everyone)
         self._evaluate_rows(everyone, ground)
+
+    def _stores(self, keep: bool, ground: CurrentScore) -> list[MoveStore]:
+        """A store for each kind of moves, which keeps them, or makes them anew."""
+        count, width = len(self._batch.instances), self._targets.size
+        return [
+            MoveStore(kind, self._twins, (count, width if kind.targeted else 1))
+            if keep or not kind.targeted
+            else RemadeMoves(kind, self._twins, (count, width), self._make)
+            for kind in self._kinds()
+        ]
+
+    def _kinds(self) -> list[MoveKind]:
+        """The kinds of moves that there are."""
+        return [
+            kind
+            for kind in KINDS
+            if kind.drbd == self._batch.drbd and (self._targets.size or not kind.targeted)
+        ]
 
     def bar(self, move: FoundMove) -> None:
         """Forbid `move`, if it is of an instance of the batch."""
@@ -174,8 +186,8 @@ class BatchScan:
             part = rows[start : start + every]
             pages = {store: Page(store, part, columns) for store in self._remade()}
             self._evaluate(self._written(pages), part, columns)
-            for store, page in pages.items():
-                store.learn_some(part, page)
+            for remade, page in pages.items():
+                remade.learn_some(part, page)
 
     def _written(self, pages: Mapping[RemadeMoves, Page]) -> list[MoveStore]:
         """The stores, in place of those that keep no moves the `pages`."""
@@ -188,17 +200,21 @@ class BatchScan:
             allowed = [s for s in stores if self._rules.allows(s.kind, *condition)]
             for store in stores:
                 if store not in allowed:
-                    store.forbid(part)
+                    store.forbid(rows[part])
             if allowed:
-                self._write(allowed, part, columns)
+                self._write(allowed, rows[part], columns)
 
-    def _write(self, stores: list[MoveStore], rows: Whole, columns: Whole | None) -> None:
-        targets = self._targets if columns is None else self._targets[columns]
-        block = Block(
+    def _block(self, rows: Whole, targets: Whole) -> Block:
+        """The moves of `rows`, whose nodes are in the same condition, to `targets`."""
+        return Block(
             self._table, self._batch.take(rows), self._tags, self._twins, self._rules,
             self._breakable, self._migration, rows, targets, self._primary[rows],
             self._secondary[rows], self._left[rows], self._condition > CLOSED,
         )  # fmt: skip
+
+    def _write(self, stores: list[MoveStore], rows: Whole, columns: Whole | None) -> None:
+        targets = self._targets if columns is None else self._targets[columns]
+        block = self._block(rows, targets)
         targeted = [store for store in stores if store.kind.targeted]
         for store in stores:
             if not store.kind.targeted:
@@ -221,13 +237,13 @@ class BatchScan:
             store.add(where, *found)
 
     def _by_condition(self, rows: Whole) -> Iterator[tuple[tuple[bool, bool, bool], Whole]]:
-        """Rows by the condition of both nodes, as `MoveRules.allows` asks for it."""
+        """Places in `rows` by the condition of both nodes, as `MoveRules.allows` asks for it."""
         if not rows.size:
             return
         primary = self._condition[self._primary[rows]]
         secondary = self._condition[self._secondary[rows]]
         for p, s in product((ONLINE, LEAVING, CLOSED, OFFLINE), repeat=2):
-            part = rows[(primary == p) & (secondary == s)]
+            part = np.flatnonzero((primary == p) & (secondary == s))
             if part.size:
                 yield (p == ONLINE, s == ONLINE, p > OFFLINE), part
 
@@ -236,18 +252,11 @@ class BatchScan:
         """In the order of the rows."""
         return self._batch.instances
 
-    def measured(
-        self, store: MoveStore, moves: Whole, measure: Measure, ground: CurrentScore
-    ) -> Floats:
-        """The measures of the moves at these flat positions, rounded for comparison."""
-        scores = store.rounded(moves, ground)
-        return np.round(measure(scores, store.prices_of(moves)), DECIMALS)
+    def lowest(self, store: MoveStore, moves: Whole, scores: Floats, measure: Measure) -> Keyed:
+        """The best of `moves` (flat positions), with its measure and its place among ties.
 
-    def lowest(
-        self, store: MoveStore, moves: Whole, measure: Measure, ground: CurrentScore
-    ) -> Keyed:
-        """The best of `moves` (flat positions), with its measure and its place among ties."""
-        scores = store.rounded(moves, ground)
+        `scores`: after each of them, rounded.
+        """
         measures = np.round(measure(scores, store.prices_of(moves)), DECIMALS)
         best = measures.min()
         equal = np.flatnonzero(measures == best).tolist()

@@ -1,4 +1,4 @@
-"""How moves of many instances change the statistics, and which limits forbid them.
+"""What moves of many instances change at each of their nodes, and which limits forbid that.
 
 A block is some instances (rows) × some target nodes (columns), all with primaries and
 secondaries in the same condition (up or not), so that the same limits count.
@@ -6,6 +6,7 @@ secondaries in the same condition (up or not), so that the same limits count.
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from iallocator.aliases import Floats, Truths
     from iallocator.limits.node import Check, LimitSet
     from iallocator.model.node_view import Quantity
-    from iallocator.planners.balance.move_kinds import MoveKind, MoveRules
+    from iallocator.planners.balance.move_kinds import MoveRules
     from iallocator.planners.balance.scan.constraints.exclusion import MoveTags
     from iallocator.planners.balance.scan.equivalent_metrics import Twins
     from iallocator.planners.balance.scan.instance_batch import InstanceBatch
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
     Stack = tuple[Floats, Floats]
     """The same for the first of `Twins.steady`, as arrays statistics × rows × columns."""
 
-__all__ = ["Block", "MoveEffects"]
+__all__ = ["MoveEffects", "Part", "Shift", "Sides", "Stack"]
 
 
 class MoveEffects:
@@ -58,10 +59,24 @@ class MoveEffects:
         self.shifts = shifts
 
 
-class Block:
-    """`rows` of `batch` × the nodes at `columns`; all arrays broadcast to that shape.
+class Part:
+    """A node in its new role: where that is forbidden, and what changes."""
+
+    __slots__ = ("forbidden", "shift", "stack")
+
+    def __init__(self, forbidden: Quantity, shift: Shift, stack: Stack) -> None:
+        self.forbidden = forbidden
+        self.shift = shift
+        self.stack = stack
+
+
+class Sides:
+    """The nodes of moves, as they become: `rows` of `batch` × the nodes at `columns`.
+
+    All arrays broadcast to that shape.
 
     `up` says of every node of the table whether it is online, or is until it has been left.
+    `columns`: nodes that are targets for all rows, or with two axes for each row its own.
     """
 
     def __init__(
@@ -90,11 +105,11 @@ class Block:
         self._rows = rows
         self.p = primary[:, None]
         self.s = secondary[:, None]
-        self.n = columns[None, :]
+        self.n = columns if columns.ndim == 2 else columns[None, :]
         self._primary_up = bool(up[primary[0]])
         self._off_primary = self._limits(self._primary_up)
         self._off_secondary = self._limits(bool(up[secondary[0]]))
-        self._leads: _Part | None = None
+        self._leads: Part | None = None
         self._stays: Stack | None = None
         self._views(left_reserved)
 
@@ -180,70 +195,74 @@ class Block:
     def _old_primary_checks(self) -> tuple[Check, ...]:
         return SECONDARY if self._primary_up else ABANDONED
 
-    def failovers(self) -> MoveEffects:
-        """``f``."""
-        leads, stays = self._lead(), self._stay()
-        with_peer = self._as_secondary(self._p0, self.p, self.s)
-        forbidden = leads.forbidden | self._forbidden(
-            self._old_primary_checks(), self._off_primary, self._p0, with_peer
-        )
-        shifts = [leads.shift, self._shift(with_peer, self.p), self._shared(self.s, self.p)]
-        return MoveEffects(forbidden, [leads.stack, stays], shifts)
+    @cached_property
+    def _led(self) -> BatchView:
+        """The targets as primaries."""
+        return self._as_primary(self._at_n, self.n)
 
-    def moves(self, kinds: Sequence[MoveKind]) -> list[MoveEffects]:
-        """For each of `kinds` what it does."""
-        if not self._batch.drbd:
-            return [self._to_anywhere() for _ in kinds]
-        self._make_parts(kinds)
-        makers = {
-            ("r",): self._replace_secondary,
-            ("r", "f"): self._replace_and_failover,
-            ("f", "r", "f"): self._replace_primary,
-            ("f", "r"): self._failover_and_replace,
-        }
-        same = (self.n == self.p) | (self.n == self.s)
-        found = [makers[kind.letters]() for kind in kinds]
-        for one in found:
-            one.forbidden = one.forbidden | same
-        return found
+    def _mirror(self, primary: Whole) -> BatchView:
+        """The targets as secondaries of the nodes `primary`."""
+        return self._as_secondary(self._at_n, self.n, primary)
 
-    def _to_anywhere(self) -> MoveEffects:
-        comes = self._as_primary(self._at_n, self.n)
-        forbidden = (
-            self._may_not_receive(self.p, self.n)
-            | self._forbidden(PRIMARY, self._off_primary, self._at_n, comes)
-            | (self.n == self.p)
-        )
-        return MoveEffects(
-            forbidden,
-            [self._stack(self._p0, self.p), self._stack(comes, self.n)],
-            [self._shift(self._p0, self.p), self._shift(comes, self.n)],
+    @cached_property
+    def _barred_led(self) -> Quantity:
+        """Where targets cannot be primaries."""
+        return self._forbidden(PRIMARY, self._off_primary, self._at_n, self._led)
+
+    def _barred_anywhere(self) -> Quantity:
+        return self._may_not_receive(self.p, self.n) | self._barred_led | (self.n == self.p)
+
+    def _barred_mirror(self, mirror: BatchView, limits: LimitSet | None = None) -> Quantity:
+        limits = limits or self._off_secondary
+        return self._forbidden(SECONDARY, limits, self._at_n, mirror)
+
+    def _barred_lead(
+        self, own: BatchView, node: Whole, stays: BatchView, limits: LimitSet
+    ) -> Quantity:
+        """Where targets cannot lead, with `node` as secondary, which is `own` without either."""
+        return (
+            self._may_not_receive(node, self.n)
+            | self._barred_led
+            | self._forbidden(SECONDARY, limits, own, stays)
         )
 
-    def _make_parts(self, kinds: Sequence[MoveKind]) -> None:
-        """What several kinds of moves have in common."""
-        letters = {kind.letters for kind in kinds}
-        self._p0_shift, self._p0_stack = self._both(self._p0, self.p)
-        self._s0_shift, self._s0_stack = self._both(self._s0, self.s)
-        if letters & {("r", "f"), ("f", "r", "f")}:
-            after = self._as_primary(self._at_n, self.n)
-            forbidden = self._forbidden(PRIMARY, self._off_primary, self._at_n, after)
-            self._comes = _Part(forbidden, *self._both(after, self.n))
-        if letters & {("r",), ("f", "r")}:
-            after = self._as_secondary(self._at_n, self.n, self.p)
-            self._mirror_stack = self._stack(after, self.n, self._twins.mirrored)
+    def _primary_again(self) -> Quantity:
+        """Where hail asks too much of the primary that stays."""
+        if not self._rules.behaviour.tests_primary_again:
+            return False
+        return self._forbidden(PRIMARY, FORCED_LIMITS, self._p0, self._at_p)
+
+    @cached_property
+    def _off_p(self) -> tuple[Shift, Stack]:
+        """The instances leave their primaries."""
+        return self._both(self._p0, self.p)
+
+    @cached_property
+    def _off_s(self) -> tuple[Shift, Stack]:
+        """The instances leave their secondaries."""
+        return self._both(self._s0, self.s)
+
+    @cached_property
+    def _comes(self) -> Part:
+        """The targets become primaries."""
+        return Part(self._barred_led, *self._both(self._led, self.n))
+
+    @cached_property
+    def _mirror_stack(self) -> Stack:
+        """The targets become secondaries, whoever is the primary."""
+        return self._stack(self._mirror(self.p), self.n, self._twins.mirrored)
 
     def _both(self, after: BatchView, node: Whole) -> tuple[Shift, Stack]:
         return self._shift(after, node), self._stack(after, node)
 
-    def _lead(self) -> _Part:
+    def _lead(self) -> Part:
         """The secondary takes over."""
         if self._leads is None:
             after = self._as_primary(self._s0, self.s)
             forbidden = self._may_not_receive(self.p, self.s) | self._forbidden(
                 PRIMARY, self._off_primary, self._s0, after
             )
-            self._leads = _Part(forbidden, *self._both(after, self.s))
+            self._leads = Part(forbidden, *self._both(after, self.s))
         return self._leads
 
     def _stay(self) -> Stack:
@@ -252,58 +271,3 @@ class Block:
             after = self._as_secondary(self._p0, self.p, self.s)
             self._stays = self._stack(after, self.p)
         return self._stays
-
-    def _replace_secondary(self) -> MoveEffects:
-        after = self._as_secondary(self._at_n, self.n, self.p)
-        forbidden = self._forbidden(SECONDARY, self._off_secondary, self._at_n, after)
-        if self._rules.behaviour.tests_primary_again:
-            forbidden = forbidden | self._forbidden(PRIMARY, FORCED_LIMITS, self._p0, self._at_p)
-        shifts = [self._s0_shift, self._shift(after, self.n), self._shared(self.p, self.n)]
-        return MoveEffects(forbidden, [self._s0_stack, self._mirror_stack], shifts)
-
-    def _replace_and_failover(self) -> MoveEffects:
-        comes = self._comes
-        stays = self._as_secondary(self._p0, self.p, self.n)
-        forbidden = (
-            self._may_not_receive(self.p, self.n)
-            | comes.forbidden
-            | self._forbidden(SECONDARY, self._off_secondary, self._p0, stays)
-        )
-        shifts = [self._s0_shift, comes.shift, self._shift(stays, self.p)]
-        stacks = [self._s0_stack, self._stay(), comes.stack]
-        return MoveEffects(forbidden, stacks, [*shifts, self._shared(self.n, self.p)])
-
-    def _replace_primary(self) -> MoveEffects:
-        """Only the memory that the secondary reserves changes there."""
-        comes = self._comes
-        stays = self._as_secondary(self._s0, self.s, self.n)
-        forbidden = (
-            self._lead().forbidden
-            | self._may_not_receive(self.s, self.n)
-            | comes.forbidden
-            | self._forbidden(SECONDARY, self._off_primary, self._s0, stays)
-        )
-        shifts = [self._p0_shift, comes.shift, self._shift(stays, self.s)]
-        stacks = [self._p0_stack, comes.stack]
-        return MoveEffects(forbidden, stacks, [*shifts, self._shared(self.n, self.s)])
-
-    def _failover_and_replace(self) -> MoveEffects:
-        leads = self._lead()
-        after = self._as_secondary(self._at_n, self.n, self.s)
-        forbidden = leads.forbidden | self._forbidden(
-            SECONDARY, self._off_primary, self._at_n, after
-        )
-        shifts = [self._p0_shift, leads.shift, self._shift(after, self.n)]
-        stacks = [self._p0_stack, leads.stack, self._mirror_stack]
-        return MoveEffects(forbidden, stacks, [*shifts, self._shared(self.s, self.n)])
-
-
-class _Part:
-    """A node in its new role: where that is forbidden, and what changes."""
-
-    __slots__ = ("forbidden", "shift", "stack")
-
-    def __init__(self, forbidden: Quantity, shift: Shift, stack: Stack) -> None:
-        self.forbidden = forbidden
-        self.shift = shift
-        self.stack = stack

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from iallocator.planners.balance.scan.changes import Changes
 from iallocator.planners.balance.scan.row_bounds import RowBounds, RowChords, extremes
 from iallocator.scoring.candidates import DECIMALS
 from iallocator.scoring.score_delta import spread, terms
@@ -21,21 +22,13 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from iallocator.aliases import Floats, Truths
-    from iallocator.model.node_view import Quantity
     from iallocator.planners.balance.move_kinds import MoveKind
+    from iallocator.planners.balance.scan.changes import Where
     from iallocator.planners.balance.scan.equivalent_metrics import Twins
-    from iallocator.planners.balance.scan.metric_changes import MoveEffects, Shift
     from iallocator.planners.balance.scan.node_table import Whole
     from iallocator.scoring.score_delta import Totals
 
-    Where = tuple[Whole, Whole | slice]
-    """Rows and columns, as arrays are indexed."""
-
-__all__ = ["CurrentScore", "MoveStore", "write_moves"]
-
-NOTHING = 1e-12
-"""What is added to a sum and is less is rounding; the score shows the square of it."""
-
+__all__ = ["CurrentScore", "MoveStore", "chords_between"]
 
 NARROW = 1e-12
 """Between variances that are so near to each other a chord is taken for flat."""
@@ -69,19 +62,11 @@ def _upright(numbers: Sequence[float]) -> Floats:
     return np.array(numbers, dtype=np.float64).reshape(-1, 1)
 
 
-class MoveStore:
-    """Changes of the moves of one `kind`, instances × nodes (or × 1 without target).
-
-    `shape`: how many of both; `kept`: of how many instances the moves are kept, None: of all.
+class MoveStore(Changes):
+    """The moves of one kind, with bounds.
 
     Attributes
     ----------
-    sums, squares:
-        Per leading statistic that is a spread, what is added; 0 for forbidden moves.
-        ``sums`` has only those that were ever not 0; ``squares`` is instances × nodes ×
-        statistics: what is written at once stands together.
-    linear:
-        What all other statistics add to the score; infinite for forbidden moves.
     prices:
         Per instance what the move costs, in any unit, shape (instances, 1).
     rows:
@@ -91,13 +76,7 @@ class MoveStore:
     def __init__(
         self, kind: MoveKind, twins: Twins, shape: tuple[int, int], kept: int | None = None
     ) -> None:
-        kept = shape[0] if kept is None else kept
-        self.kind = kind
-        self.twins = twins
-        self.shape = shape
-        self.squares: Floats = np.zeros((kept, shape[1], len(twins.spreads)))
-        self.sums: dict[int, Floats] = {}
-        self.linear: Floats = np.full((kept, shape[1]), np.inf)
+        super().__init__(kind, twins, shape, kept)
         self.prices: Floats = np.zeros((shape[0], 1))
         self._low: Floats = np.zeros(len(twins.spreads))
         self._high: Floats = np.zeros(len(twins.spreads))
@@ -105,15 +84,11 @@ class MoveStore:
         self.rows = RowBounds(shape[0], len(twins.spreads))
 
     def write(self, where: Where, added: Floats, squares: Floats, linear: Floats) -> None:
-        """Note the changes of some moves; `added` only of the last spreads, see `Twins.moved`."""
-        self.squares[where] = np.moveaxis(squares, 0, -1)
-        self.linear[where] = linear
+        """As of `Changes`."""
+        super().write(where, added, squares, linear)
         low, high = extremes(squares)
         self._low = np.minimum(self._low, low.min(axis=1))
         self._high = np.maximum(self._high, high.max(axis=1))
-        for k, more in zip(reversed(self.twins.spreads), added[::-1]):
-            if k in self.sums or np.abs(more).max() > NOTHING:
-                self._write_sums(k, where, more)
         if isinstance(where[1], slice):
             self.rows.rewrite(np.ravel(where[0]), (low, high), self._sums_at(where))
         else:
@@ -131,11 +106,8 @@ class MoveStore:
         return found
 
     def _write_sums(self, k: int, where: Where, added: Floats) -> None:
-        if k not in self.sums:
-            self.sums[k] = np.zeros(self.shape)
-            self._widest[k] = (0.0, 0.0)
-        self.sums[k][where] = added
-        low, high = self._widest[k]
+        super()._write_sums(k, where, added)
+        low, high = self._widest.get(k, (0.0, 0.0))
         self._widest[k] = min(low, float(added.min())), max(high, float(added.max()))
 
     def add(self, where: Where, forbidden: Truths, costs: Floats) -> None:
@@ -151,10 +123,7 @@ class MoveStore:
 
     def forbid(self, rows: Whole) -> None:
         """No move of these instances."""
-        self.linear[rows] = np.inf
-        self.squares[rows] = 0
-        for added in self.sums.values():
-            added[rows] = 0
+        super().forbid(rows)
         self.rows.forbid(rows)
 
     def bounds(self, ground: CurrentScore) -> Floats:
@@ -178,21 +147,18 @@ class MoveStore:
         moves = moves[np.isfinite(flat[moves])]
         return moves, flat[moves]
 
+    def floors(self, ground: CurrentScore) -> Floats:
+        """Per instance what the scores of its moves are not below."""
+        self._chords = self.row_chords(ground)
+        return self.rows.below(self._chords)
+
+    def look(self, rows: Whole) -> Floats:
+        """The bounds of the moves of `rows`, as things were when `floors` was asked."""
+        return self.bounds_of(rows, self._chords)
+
     def row_chords(self, ground: CurrentScore, rows: Whole | slice = slice(None)) -> RowChords:
         """Closer bounds: chords between the extremes of each instance's moves."""
-        low, high = self.rows.low[:, :, rows], self.rows.high[:, :, rows]
-        tilts = -2 * ground.sums / ground.counts**2
-        rest = np.maximum(low[1] ** 2, high[1] ** 2) / ground.counts**2
-        ends = tilts * low[1], tilts * high[1]
-        now = np.maximum(spread(ground.sums, ground.squares, ground.counts), 0.0)
-        least = np.maximum(low[0] / ground.counts + np.minimum(*ends) - rest, -now)
-        most = np.maximum(high[0] / ground.counts + np.maximum(*ends), least)
-        starts = ground.weights * (np.sqrt(now + least) - np.sqrt(now))
-        rise = ground.weights * (np.sqrt(now + most) - np.sqrt(now)) - starts
-        gap = most - least
-        slopes = np.where(gap > NARROW, rise / np.maximum(gap, NARROW), 0.0)
-        constant = ground.present + (starts - slopes * (least + rest)).sum(axis=0)
-        return RowChords(slopes / ground.counts, slopes * tilts, constant)
+        return chords_between(self.rows.low[:, :, rows], self.rows.high[:, :, rows], ground)[0]
 
     def bounds_of(self, rows: Whole, chords: RowChords) -> Floats:
         """The bounds of the moves of `rows`; what they are not below is noted."""
@@ -262,54 +228,22 @@ class MoveStore:
         return result
 
 
-def write_moves(
-    stores: Sequence[MoveStore], rows: Whole, columns: Whole | slice, found: Sequence[MoveEffects]
-) -> None:
-    """Note the changes of a block of moves, of several kinds at once."""
-    where = (rows[:, None], columns) if isinstance(columns, np.ndarray) else (rows, columns)
-    twins = stores[0].twins
-    width = columns.size if isinstance(columns, np.ndarray) else stores[0].shape[1]
-    shape = rows.size, width
-    forbidden = np.empty((len(found), *shape), dtype=bool)
-    linear = np.zeros((len(found), *shape))
-    skipped = len(twins.spreads) - twins.moved
-    added = np.zeros((len(found), twins.moved, *shape))
-    squares = np.empty((len(found), len(twins.spreads), *shape))
-    for n, one in enumerate(found):
-        forbidden[n] = one.forbidden
-        if not skipped:
-            _add_up(added[n, : len(twins.steady)], [more for more, _ in one.stacks])
-        _add_up(squares[n, : len(twins.steady)], [more for _, more in one.stacks])
-        for j in range(len(twins.steady), len(twins.spreads)):
-            added[n, j - skipped], squares[n, j] = _gathered(one.shifts, twins.spreads[j])
-        for k in twins.sums:
-            linear[n] += twins.weights[k] * _gathered(one.shifts, k)[0]
-    linear[forbidden] = np.inf
-    for n, store in enumerate(stores):
-        added[n][:, forbidden[n]] = 0
-        squares[n][:, forbidden[n]] = 0
-        store.write(where, added[n], squares[n], linear[n])
+def chords_between(
+    low: Floats, high: Floats, ground: CurrentScore
+) -> tuple[RowChords, Floats, Floats]:
+    """The chords of moves that add this, (squares, sums) × spreads × rows; the ends of these.
 
-
-def _add_up(into: Floats, stacks: Sequence[Floats]) -> None:
-    """Have `into` hold the sum of `stacks`, some of which are only of the first statistics."""
-    whole = [stack for stack in stacks if len(stack) == len(into)]
-    into[:] = whole[0] if whole else 0.0
-    for stack in whole[1:]:
-        into += stack
-    for stack in stacks:
-        if len(stack) < len(into):
-            into[: len(stack)] += stack
-
-
-def _gathered(shifts: Sequence[Shift], k: int) -> tuple[Quantity, Quantity]:
-    """All changes of one statistic, narrow arrays first."""
-    found = [shift[k] for shift in shifts if k in shift]
-    if len(found) > 2:
-        found.sort(key=lambda change: np.size(change[0]))
-    added: Quantity = 0.0
-    square: Quantity = 0.0
-    for more, more_square in found:
-        added = added + more
-        square = square + more_square
-    return added, square
+    The ends are what moves add to variances, at least and at most, spreads × rows.
+    """
+    tilts = -2 * ground.sums / ground.counts**2
+    rest = np.maximum(low[1] ** 2, high[1] ** 2) / ground.counts**2
+    ends = tilts * low[1], tilts * high[1]
+    now = np.maximum(spread(ground.sums, ground.squares, ground.counts), 0.0)
+    least = np.maximum(low[0] / ground.counts + np.minimum(*ends) - rest, -now)
+    most = np.maximum(high[0] / ground.counts + np.maximum(*ends), least)
+    starts = ground.weights * (np.sqrt(now + least) - np.sqrt(now))
+    rise = ground.weights * (np.sqrt(now + most) - np.sqrt(now)) - starts
+    gap = most - least
+    slopes = np.where(gap > NARROW, rise / np.maximum(gap, NARROW), 0.0)
+    constant = ground.present + (starts - slopes * (least + rest)).sum(axis=0)
+    return RowChords(slopes / ground.counts, slopes * tilts, constant), least, most

@@ -16,15 +16,18 @@ from iallocator.planners.balance.scan.batch_scan import BatchScan, moves_of
 from iallocator.planners.balance.scan.constraints.affinity import BondCosts
 from iallocator.planners.balance.scan.constraints.exclusion import tags_matter
 from iallocator.planners.balance.scan.equivalent_metrics import find_twins
+from iallocator.planners.balance.scan.factors import factors_of
 from iallocator.planners.balance.scan.found_move import FoundMove
 from iallocator.planners.balance.scan.instance_batch import InstanceBatch
 from iallocator.planners.balance.scan.move_bounds import CurrentScore, MoveStore
 from iallocator.planners.balance.scan.node_table import NodeTable
 from iallocator.planners.balance.scan.row_search import RowSearch
 from iallocator.planners.balance.scan.snapshot import Snapshot
+from iallocator.planners.balance.scan.stepping_scan import SteppingScan
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
+    from typing import Any
 
     from iallocator.aliases import Floats
     from iallocator.constraints.relations import Relations
@@ -44,8 +47,8 @@ class MoveScan:
 
     `fixed` holds the capacities of every node of the cluster, `relations` the bonds between
     instances: musts forbid moves, broken wishes count in scores; `centres` as in
-    `NodeTable`.  After a change of the
-    state call `refresh` with the nodes that changed.
+    `NodeTable`.  After a change of the state call `refresh` with the nodes that changed.
+    `stepwise`: the best move is asked for many times; then as little as possible is evaluated.
     """
 
     def __init__(
@@ -57,6 +60,7 @@ class MoveScan:
         rules: MoveRules,
         relations: Relations | None = None,
         centres: Sequence[float] | None = None,
+        stepwise: bool = False,
     ) -> None:
         self.state = state
         self._bonds = None if relations is None else BondCosts(relations, relations.live(state))
@@ -73,12 +77,30 @@ class MoveScan:
         moves = sum(moves_of(self.table, batch) for batch in batches)
         keep = moves * (1 + 2 * len(twins.spreads)) <= KEPT
         self._scans = [
-            BatchScan(
-                self.table, batch, twins, rules, migration, order, tagged, self._bonds,
-                self._ground, keep,
+            self._batch_scan(
+                batch, stepwise and not tagged,
+                (twins, rules, migration, order, tagged, self._bonds_of(batch), self._ground, keep),
             )
             for batch in batches
         ]  # fmt: skip
+
+    def _batch_scan(
+        self, batch: InstanceBatch, stepwise: bool, arguments: tuple[Any, ...]
+    ) -> BatchScan:
+        """A scan of `batch` with these arguments; stepwise where that is possible."""
+        twins, bonds = arguments[0], arguments[5]
+        if stepwise and bonds is None:
+            targets = np.flatnonzero(self.table.online)
+            factors = factors_of(self.table, batch, twins, targets)
+            if factors is not None:
+                return SteppingScan(factors, self.table, batch, *arguments)
+        return BatchScan(self.table, batch, *arguments)
+
+    def _bonds_of(self, batch: InstanceBatch) -> BondCosts | None:
+        """What bonds cost, if any instance of `batch` has some."""
+        bonds = self._bonds
+        bound = bonds and any(bonds.relations.binds(i.name) for i in batch.instances)
+        return bonds if bound else None
 
     def score(self) -> float:
         """The score as things are."""
@@ -128,11 +150,7 @@ class MoveScan:
         limit = np.inf
         for search in sorted(searches, key=lambda one: one.low):
             limit = search.narrow(limit)
-        found: list[Keyed] = []
-        for search in searches:
-            moves = search.moves(limit)
-            if moves.size:
-                found.append(search.scan.lowest(search.store, moves, measure, self._ground))
+        found = [move for search in searches if (move := search.lowest(limit)) is not None]
         return min(found, key=_key)[2] if found else None
 
     def lowest(self, count: int, each: int) -> list[FoundMove]:

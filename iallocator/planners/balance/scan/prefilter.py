@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from iallocator.limits.node import checks_for
+from iallocator.limits.node import PRIMARY, SECONDARY, checks_for
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -33,6 +33,7 @@ class RelevantChecks:
         self._table = table
         self._batch = batch
         self._tagged = tagged
+        self._failing: bool | None = None
         self._found: dict[tuple[tuple[Check, ...], LimitSet, bool], tuple[Check, ...]] = {}
 
     def checks(self, role: Sequence[Check], limits: LimitSet, leading: bool) -> tuple[Check, ...]:
@@ -53,6 +54,20 @@ class RelevantChecks:
                 or np.any(check.fails(before, after, most))  # type: ignore[arg-type]
             )
         return self._found[key]
+
+    def any(self, limits: LimitSet) -> bool:
+        """Whether moves may break anything of `limits`, or have more nodes fail N+1."""
+        roles = ((PRIMARY, True), (SECONDARY, False))
+        return any(self.checks(role, limits, leading) for role, leading in roles) or (
+            self.failing()
+        )
+
+    def failing(self) -> bool:
+        """Whether a node fails N+1, or may with one more instance."""
+        if self._failing is None:
+            after = [self._views(leading)[1] for leading in (True, False)]
+            self._failing = any(bool(np.any(view.fails_n1)) for view in after)
+        return self._failing
 
     def _views(self, leading: bool) -> tuple[BatchView, BatchView]:
         """All nodes, and all of them once they have taken the most demanding instance."""

@@ -18,8 +18,9 @@ if TYPE_CHECKING:
 
     from iallocator.aliases import Floats, Truths
     from iallocator.planners.balance.move_kinds import MoveKind
+    from iallocator.planners.balance.scan.changes import Where
     from iallocator.planners.balance.scan.equivalent_metrics import Twins
-    from iallocator.planners.balance.scan.move_bounds import CurrentScore, Where
+    from iallocator.planners.balance.scan.move_bounds import CurrentScore
     from iallocator.planners.balance.scan.node_table import Whole
     from iallocator.planners.balance.scan.row_bounds import RowChords
 

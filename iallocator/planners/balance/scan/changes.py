@@ -1,0 +1,125 @@
+"""What moves of one kind change, in arrays, and how the effects of many moves are written there."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from iallocator.aliases import Floats
+    from iallocator.model.node_view import Quantity
+    from iallocator.planners.balance.move_kinds import MoveKind
+    from iallocator.planners.balance.scan.equivalent_metrics import Twins
+    from iallocator.planners.balance.scan.metric_changes import MoveEffects, Shift
+    from iallocator.planners.balance.scan.node_table import Whole
+
+    Where = tuple[Whole, Whole | slice]
+    """Rows and columns, as arrays are indexed."""
+
+__all__ = ["Changes", "write_moves"]
+
+NOTHING = 1e-12
+"""What is added to a sum and is less is rounding; the score shows the square of it."""
+
+
+class Changes:
+    """Changes of the moves of one `kind`, instances × nodes (or × 1 without target).
+
+    `shape`: how many of both; `kept`: of how many instances the moves are kept, None: of all.
+
+    Attributes
+    ----------
+    sums, squares:
+        Per leading statistic that is a spread, what is added; 0 for forbidden moves.
+        ``sums`` has only those that were ever not 0; ``squares`` is instances × nodes ×
+        statistics: what is written at once stands together.
+    linear:
+        What all other statistics add to the score; infinite for forbidden moves.
+    """
+
+    def __init__(
+        self, kind: MoveKind, twins: Twins, shape: tuple[int, int], kept: int | None = None
+    ) -> None:
+        kept = shape[0] if kept is None else kept
+        self.kind = kind
+        self.twins = twins
+        self.shape = shape
+        self.squares: Floats = np.zeros((kept, shape[1], len(twins.spreads)))
+        self.sums: dict[int, Floats] = {}
+        self.linear: Floats = np.full((kept, shape[1]), np.inf)
+
+    def write(self, where: Where, added: Floats, squares: Floats, linear: Floats) -> None:
+        """Note the changes of some moves; `added` only of the last spreads, see `Twins.moved`."""
+        self.squares[where] = np.moveaxis(squares, 0, -1)
+        self.linear[where] = linear
+        for k, more in zip(reversed(self.twins.spreads), added[::-1]):
+            if k in self.sums or np.abs(more).max() > NOTHING:
+                self._write_sums(k, where, more)
+
+    def _write_sums(self, k: int, where: Where, added: Floats) -> None:
+        if k not in self.sums:
+            self.sums[k] = np.zeros(self.shape)
+        self.sums[k][where] = added
+
+    def forbid(self, rows: Whole) -> None:
+        """No move of these instances."""
+        self.linear[rows] = np.inf
+        self.squares[rows] = 0
+        for added in self.sums.values():
+            added[rows] = 0
+
+
+def write_moves(
+    stores: Sequence[Changes], rows: Whole, columns: Whole | slice, found: Sequence[MoveEffects]
+) -> None:
+    """Note the changes of a block of moves, of several kinds at once."""
+    where = (rows[:, None], columns) if isinstance(columns, np.ndarray) else (rows, columns)
+    twins = stores[0].twins
+    width = columns.size if isinstance(columns, np.ndarray) else stores[0].shape[1]
+    shape = rows.size, width
+    forbidden = np.empty((len(found), *shape), dtype=bool)
+    linear = np.zeros((len(found), *shape))
+    skipped = len(twins.spreads) - twins.moved
+    added = np.zeros((len(found), twins.moved, *shape))
+    squares = np.empty((len(found), len(twins.spreads), *shape))
+    for n, one in enumerate(found):
+        forbidden[n] = one.forbidden
+        if not skipped:
+            _add_up(added[n, : len(twins.steady)], [more for more, _ in one.stacks])
+        _add_up(squares[n, : len(twins.steady)], [more for _, more in one.stacks])
+        for j in range(len(twins.steady), len(twins.spreads)):
+            added[n, j - skipped], squares[n, j] = _gathered(one.shifts, twins.spreads[j])
+        for k in twins.sums:
+            linear[n] += twins.weights[k] * _gathered(one.shifts, k)[0]
+    linear[forbidden] = np.inf
+    for n, store in enumerate(stores):
+        added[n][:, forbidden[n]] = 0
+        squares[n][:, forbidden[n]] = 0
+        store.write(where, added[n], squares[n], linear[n])
+
+
+def _add_up(into: Floats, stacks: Sequence[Floats]) -> None:
+    """Have `into` hold the sum of `stacks`, some of which are only of the first statistics."""
+    whole = [stack for stack in stacks if len(stack) == len(into)]
+    into[:] = whole[0] if whole else 0.0
+    for stack in whole[1:]:
+        into += stack
+    for stack in stacks:
+        if len(stack) < len(into):
+            into[: len(stack)] += stack
+
+
+def _gathered(shifts: Sequence[Shift], k: int) -> tuple[Quantity, Quantity]:
+    """All changes of one statistic, narrow arrays first."""
+    found = [shift[k] for shift in shifts if k in shift]
+    if len(found) > 2:
+        found.sort(key=lambda change: np.size(change[0]))
+    added: Quantity = 0.0
+    square: Quantity = 0.0
+    for more, more_square in found:
+        added = added + more
+        square = square + more_square
+    return added, square
