@@ -11,10 +11,10 @@ import pytest
 from iallocator.limits.node import checks_for
 from iallocator.model.cluster import Cluster, Group
 from iallocator.model.moves import apply_steps
+from iallocator.planners.balance.found_move import FoundMove
 from iallocator.planners.balance.greedy import balance
 from iallocator.planners.balance.move_kinds import MoveRules
 from iallocator.planners.balance.scan import neighbourhood, remade_moves
-from iallocator.planners.balance.scan.found_move import FoundMove
 from iallocator.planners.balance.scan.prefilter import RelevantChecks
 from iallocator.planners.balance.scan.remade_moves import Page, RemadeMoves
 from iallocator.planners.stop_criteria import StopCriteria

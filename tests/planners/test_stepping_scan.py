@@ -12,14 +12,14 @@ import pytest
 from benchmarks.clusters import Shape, document
 from iallocator.model.cluster import Cluster, Group
 from iallocator.model.moves import apply_steps
+from iallocator.planners.balance.found_move import FoundMove
 from iallocator.planners.balance.greedy import balance
 from iallocator.planners.balance.problem import BalanceProblem
-from iallocator.planners.balance.scan.drift import Drift
-from iallocator.planners.balance.scan.factored_moves import FactoredMoves
-from iallocator.planners.balance.scan.found_move import FoundMove
 from iallocator.planners.balance.scan.move_bounds import CurrentScore
 from iallocator.planners.balance.scan.neighbourhood import MoveScan
-from iallocator.planners.balance.scan.stepping_scan import SteppingScan
+from iallocator.planners.balance.scan.stepwise.drift import Drift
+from iallocator.planners.balance.scan.stepwise.factored_moves import FactoredMoves
+from iallocator.planners.balance.scan.stepwise.stepping_scan import SteppingScan
 from iallocator.planners.stop_criteria import StopCriteria
 from iallocator.wire.document import read_cluster
 from iallocator.wire.reading import Reading

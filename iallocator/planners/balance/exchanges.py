@@ -10,8 +10,8 @@ from iallocator.planners.plan import traffic
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from iallocator.planners.balance.found_move import FoundMove
     from iallocator.planners.balance.making import PlanInMaking
-    from iallocator.planners.balance.scan.found_move import FoundMove
     from iallocator.planners.balance.units import UnitMove, UnitMoves
 
 __all__ = ["Exchanges"]

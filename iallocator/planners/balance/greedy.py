@@ -24,9 +24,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from iallocator.planners.balance.found_move import FoundMove
     from iallocator.planners.balance.problem import BalanceProblem
     from iallocator.planners.balance.scan.batch_scan import Measure
-    from iallocator.planners.balance.scan.found_move import FoundMove
     from iallocator.planners.balance.units import UnitMove, UnitMoves
     from iallocator.planners.stop_criteria import StopCriteria
 

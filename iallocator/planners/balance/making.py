@@ -9,8 +9,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from iallocator.planners.balance.found_move import FoundMove
     from iallocator.planners.balance.problem import BalanceProblem
-    from iallocator.planners.balance.scan.found_move import FoundMove
     from iallocator.planners.balance.units import UnitMove
     from iallocator.planners.stop_criteria import StopCriteria
     from iallocator.planners.survival import FailureGuard

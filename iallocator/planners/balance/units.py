@@ -8,8 +8,8 @@ members may be apart; at the end no must is broken that held before.
 from __future__ import annotations
 
 from iallocator.model.moves import apply_steps
+from iallocator.planners.balance.found_move import FoundMove
 from iallocator.planners.balance.scan.constraints.affinity import BondCosts
-from iallocator.planners.balance.scan.found_move import FoundMove
 from iallocator.planners.balance.unit_steps import kinds_to, possible
 from iallocator.planners.plan import traffic
 from iallocator.scoring.candidates import DECIMALS

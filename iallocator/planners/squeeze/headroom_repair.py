@@ -14,7 +14,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from iallocator.planners.balance.scan.found_move import FoundMove
+    from iallocator.planners.balance.found_move import FoundMove
     from iallocator.planners.squeeze.headroom import Headroom
 
 __all__ = ["repair"]

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from iallocator.planners.balance.found_move import FoundMove
 from iallocator.planners.balance.move_kinds import KINDS
 from iallocator.planners.balance.scan.blocks import Block
 from iallocator.planners.balance.scan.changes import write_moves
 from iallocator.planners.balance.scan.constraints.affinity import MoveBonds
 from iallocator.planners.balance.scan.constraints.exclusion import MoveTags
-from iallocator.planners.balance.scan.found_move import FoundMove
 from iallocator.planners.balance.scan.move_bounds import MoveStore
 from iallocator.planners.balance.scan.prefilter import RelevantChecks
 from iallocator.planners.balance.scan.remade_moves import Page, RemadeMoves

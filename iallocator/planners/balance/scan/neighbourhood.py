@@ -12,18 +12,18 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from iallocator.limits.migration import may_not_receive
+from iallocator.planners.balance.found_move import FoundMove
 from iallocator.planners.balance.scan.batch_scan import BatchScan, moves_of
 from iallocator.planners.balance.scan.constraints.affinity import BondCosts
 from iallocator.planners.balance.scan.constraints.exclusion import tags_matter
 from iallocator.planners.balance.scan.equivalent_metrics import find_twins
-from iallocator.planners.balance.scan.factors import factors_of
-from iallocator.planners.balance.scan.found_move import FoundMove
 from iallocator.planners.balance.scan.instance_batch import InstanceBatch
 from iallocator.planners.balance.scan.move_bounds import CurrentScore, MoveStore
 from iallocator.planners.balance.scan.node_table import NodeTable
 from iallocator.planners.balance.scan.row_search import RowSearch
 from iallocator.planners.balance.scan.snapshot import Snapshot
-from iallocator.planners.balance.scan.stepping_scan import SteppingScan
+from iallocator.planners.balance.scan.stepwise.factors import factors_of
+from iallocator.planners.balance.scan.stepwise.stepping_scan import SteppingScan
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence

@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from iallocator.planners.balance.scan.changes import Changes
-from iallocator.planners.balance.scan.drift import Drift
 from iallocator.planners.balance.scan.move_bounds import MoveStore, chords_between
-from iallocator.planners.balance.scan.reserves import Reserves
 from iallocator.planners.balance.scan.row_bounds import extremes
+from iallocator.planners.balance.scan.stepwise.drift import Drift
+from iallocator.planners.balance.scan.stepwise.reserves import Reserves
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     from iallocator.aliases import Floats, Truths
     from iallocator.planners.balance.move_kinds import MoveKind
     from iallocator.planners.balance.scan.equivalent_metrics import Twins
-    from iallocator.planners.balance.scan.factors import Common
     from iallocator.planners.balance.scan.move_bounds import CurrentScore
     from iallocator.planners.balance.scan.node_table import Whole
+    from iallocator.planners.balance.scan.stepwise.factors import Common
 
 
 __all__ = ["FactoredMoves"]

@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from iallocator.planners.balance.scan.factors import SPREAD, TOTAL
+from iallocator.planners.balance.scan.stepwise.factors import SPREAD, TOTAL
 from iallocator.scoring.score_delta import counting
 
 if TYPE_CHECKING:
     from iallocator.aliases import Floats, Truths
     from iallocator.planners.balance.move_kinds import MoveKind
     from iallocator.planners.balance.scan.equivalent_metrics import Twins
-    from iallocator.planners.balance.scan.factors import Common
     from iallocator.planners.balance.scan.node_table import Whole
+    from iallocator.planners.balance.scan.stepwise.factors import Common
 
     Added = tuple[Floats, Floats]
     """What is added to the squares, and to the sum, targets × instances."""

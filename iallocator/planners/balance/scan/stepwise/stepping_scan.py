@@ -9,9 +9,9 @@ import numpy as np
 from iallocator.limits.node import ALL_LIMITS, FORCED_LIMITS
 from iallocator.planners.balance.scan.batch_scan import BatchScan
 from iallocator.planners.balance.scan.changes import write_moves
-from iallocator.planners.balance.scan.factored_moves import FactoredMoves
-from iallocator.planners.balance.scan.factors import Common
 from iallocator.planners.balance.scan.move_bounds import MoveStore
+from iallocator.planners.balance.scan.stepwise.factored_moves import FactoredMoves
+from iallocator.planners.balance.scan.stepwise.factors import Common
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
     from iallocator.aliases import Floats, Truths
     from iallocator.planners.balance.move_kinds import MoveKind
-    from iallocator.planners.balance.scan.factors import Factors
     from iallocator.planners.balance.scan.move_bounds import CurrentScore
     from iallocator.planners.balance.scan.node_table import Whole
+    from iallocator.planners.balance.scan.stepwise.factors import Factors
 
 __all__ = ["SteppingScan"]
 
