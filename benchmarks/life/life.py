@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from benchmarks.life.policies import Policy, ask, balanced
-from benchmarks.life.safety import all_failures_survived
+from benchmarks.life.safety import all_failures_survivable, all_failures_survived
 from benchmarks.life.trace import ARRIVAL, BALANCE, DEPARTURE, FAILURE, Event, trace_of
 from benchmarks.life.world import Scenario, World
 
@@ -31,6 +31,9 @@ class Outcome(NamedTuple):
         after the node is back.
     broken:
         How many new instances made a failure fatal while every one could be survived.
+    possible:
+        The share of the time in which another placement of what ran then would have survived
+        every failure; None: not looked at.
     moved:
         GiB of memory and of disks that balancing and evacuations moved.
     """
@@ -43,6 +46,7 @@ class Outcome(NamedTuple):
     moved: float
     calm: float = 1.0
     broken: int = 0
+    possible: float | None = None
 
 
 class _Life:
@@ -140,18 +144,21 @@ def live(
     """
     life = _Life(scenario, policy, mends)
     kept, calm, whole, broken = 0.0, 0.0, 0.0, 0
-    since, safe = 0.0, True
+    since, safe, possible, able = 0.0, True, 0.0, True
     for event in trace_of(scenario, seed, requests):
         passed = event.time - since
         since = event.time
         kept += passed * safe
+        possible += passed * able
         if not life.repairing:
             whole += passed
             calm += passed * safe
         life.happens(event)
         before, safe = safe, all_failures_survived(life.world)
+        able = safe or all_failures_survivable(life.world)
         broken += event.kind == ARRIVAL and before and not safe
     share = calm / whole if whole else 1.0
     return Outcome(
-        life.asked, life.refused, life.lost, life.lost_memory, kept, life.moved, share, broken
-    )
+        life.asked, life.refused, life.lost, life.lost_memory, kept, life.moved, share, broken,
+        possible,
+    )  # fmt: skip

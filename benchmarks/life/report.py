@@ -34,8 +34,8 @@ def table(results: Results) -> str:
     """Markdown: one row per scenario and policy; differences are to the first policy."""
     lines = [
         "| scenario | policy | asked | refused | difference | lost | difference | lost GiB "
-        "| N+1 kept | outside repairs | broken by new ones | moved GiB |",
-        "|---|---|---|---|---|---|---|---|---|---|---|---|",
+        "| N+1 kept | possible | outside repairs | broken by new ones | moved GiB |",
+        "|---|---|---|---|---|---|---|---|---|---|---|---|---|",
     ]
     for scenario, by_policy in results.items():
         first = next(iter(by_policy.values()))
@@ -56,11 +56,18 @@ def _cells(lives: Sequence[Outcome], first: Sequence[Outcome]) -> str:
             _difference(*lost) if lives is not first else "",
             f"{mean(one.lost_memory for one in lives) / 1024:.1f}",
             f"{mean(one.kept for one in lives):.3f}",
+            _share([one.possible for one in lives]),
             f"{mean(one.calm for one in lives):.3f}",
             f"{mean(one.broken for one in lives):.1f}",
             f"{mean(one.moved for one in lives):.0f}",
         )
     )
+
+
+def _share(found: Sequence[float | None]) -> str:
+    """The mean, or nothing where not all are known."""
+    known = [one for one in found if one is not None]
+    return f"{mean(known):.3f}" if len(known) == len(found) else ""
 
 
 def _difference(ours: Sequence[float], theirs: Sequence[float]) -> str:

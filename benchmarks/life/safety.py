@@ -9,10 +9,10 @@ from collections.abc import Sequence
 
 from benchmarks.life.world import World
 
-__all__ = ["all_failures_survived", "packs"]
+__all__ = ["all_failures_survivable", "all_failures_survived", "packs"]
 
-TRIES = 2_000
-"""Placements that one search tries after the first; what is open then is no success."""
+TRIES = 20_000
+"""Placements that one search tries after the first."""
 
 
 def all_failures_survived(world: World) -> bool:
@@ -36,31 +36,66 @@ def _survived(world: World, failing: str, online: Sequence[str]) -> bool:
     return packs([one["memory"] for one in here], room)
 
 
+def all_failures_survivable(world: World) -> bool:
+    """Whether some other placement of all that runs in each group would survive every failure.
+
+    It would if what runs packs into all nodes but the largest, which then takes over from any
+    other; if it does not, the failure of the largest cannot be survived.  Who is mirrored
+    may have its secondary anywhere, so that it is the same for those.  What the search leaves
+    open counts as possible.
+    """
+    room: dict[str, list[int]] = {}
+    sizes: dict[str, list[int]] = {}
+    for name, node in world.nodes.items():
+        if not node["offline"]:
+            used = sum(world.instances[one]["memory"] for one in world.on(name, 0))
+            room.setdefault(node["group"], []).append(node["free_memory"] + used - 1)
+    for one in world.instances.values():
+        group = world.nodes[one["nodes"][0]]["group"]
+        sizes.setdefault(group, []).append(one["memory"])
+    return all(
+        _Search(here, sorted(room.get(group, []))[:-1]).packs() is not False
+        for group, here in sizes.items()
+    )
+
+
 def packs(sizes: Sequence[int], room: Sequence[int]) -> bool:
-    """Whether all `sizes` find room, each in one place."""
-    if sum(sizes) > sum(room):
-        return False
-    return _Search(sorted(sizes, reverse=True), list(room)).found(0)
+    """Whether all `sizes` find room, each in one place, as far as the search goes."""
+    return _Search(sizes, room).packs() is True
 
 
 class _Search:
-    def __init__(self, sizes: Sequence[int], room: list[int]) -> None:
-        self._sizes = sizes
-        self._room = room
-        self._left = TRIES + len(sizes)
+    """Places the largest first, each where least is left beside it first."""
 
-    def found(self, k: int) -> bool:
-        """Place all from number `k` on, each where least is left beside it first."""
+    def __init__(self, sizes: Sequence[int], room: Sequence[int]) -> None:
+        self._sizes = sorted(sizes, reverse=True)
+        self._room = list(room)
+        self._left = TRIES + len(sizes)
+        self._failed: set[tuple[int, ...]] = set()
+
+    def packs(self) -> bool | None:
+        """Whether all find room; None where the search ends before it is known."""
+        if sum(self._sizes) > sum(self._room):
+            return False
+        found = self._found(0)
+        return None if not found and self._left < 0 else found
+
+    def _found(self, k: int) -> bool:
+        """Place all from number `k` on."""
         if k == len(self._sizes):
             return True
         size, room = self._sizes[k], self._room
+        now = k, *sorted(room)
+        if now in self._failed:
+            return False
         for left in sorted({r for r in room if r >= size}):
             self._left -= 1
             if self._left < 0:
                 return False
             place = room.index(left)
             room[place] -= size
-            if self.found(k + 1):
+            if self._found(k + 1):
                 return True
             room[place] += size
+        self._failed.add(now)
         return False

@@ -28,14 +28,17 @@ class Effort:
         Moves × nodes that may still be simulated.
     undecided:
         How many placements were not judged for lack of it.
+    used:
+        How much has been spent.
     """
 
-    __slots__ = ("_over", "left", "undecided")
+    __slots__ = ("_over", "left", "undecided", "used")
 
     def __init__(self, left: float = float("inf"), over: Callable[[], bool] | None = None) -> None:
         self.left = left
         self._over = over
         self.undecided = 0
+        self.used = 0
 
     @property
     def spent(self) -> bool:
@@ -50,6 +53,8 @@ class Effort:
         UndecidedError
             If nothing is left.
         """
-        self.left -= moves * SCALAR if scalar else moves
+        work = moves * SCALAR if scalar else moves
+        self.used += work
+        self.left -= work
         if self.spent:
             raise UndecidedError

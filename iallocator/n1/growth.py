@@ -29,6 +29,9 @@ NOTHING: Grown = (0.0, 0.0, 0.0, 0.0)
 SHOWN = 3
 """Failures that are named."""
 
+WORK = 1_000_000
+"""What searches may spend in all to find out what places lose: about a second."""
+
 
 class Growth:
     """Compares the failures of `group` with what they lose on `first`, which is as read.
@@ -39,13 +42,14 @@ class Growth:
         Online node -> what its failure lost at first.
     """
 
-    __slots__ = ("_failing", "_group", "_kernels", "_rules", "losses")
+    __slots__ = ("_failing", "_group", "_kernels", "_limit", "_rules", "losses")
 
     def __init__(self, first: State, kernels: Kernels, group: Group, rules: Rules) -> None:
         self._kernels = kernels
         self._group = group
         self._rules = rules
         self._failing = [index for index in group.nodes if first.cluster.nodes[index].online]
+        self._limit = rules.effort.used + WORK
         self.losses = dict.fromkeys(self._failing, Loss(0, 0, 0, 0)) | self._lost(first)
 
     def _lost(self, state: State) -> dict[int, Loss]:
@@ -53,6 +57,11 @@ class Growth:
         check = N1Check(state, self._kernels, self._rules, self._group.nodes)
         saved = set(check.survivable(self._failing))
         return check.losses([index for index in self._failing if index not in saved])
+
+    def spent(self, share: float = 1) -> bool:
+        """Whether that share of the work is done, or time is up."""
+        effort = self._rules.effort
+        return effort.spent or effort.used > self._limit - (1 - share) * WORK
 
     def judge(
         self, state: State, instance: Instance, present: Nodes, make: type[N1Check] = N1Check

@@ -30,6 +30,9 @@ ASKED = 1_000
 COMPARED = 100
 """Of those that do lose more, so many are compared with each other."""
 
+SHARE = 0.5
+"""Of the work; the rest is left for those that move together."""
+
 
 def least_loss(
     context: Context, evaluator: Evaluator, instance: Instance, found: RankedMoves
@@ -87,10 +90,12 @@ def _compared(
 ) -> list[Placement]:
     """`places`, those first that lose least, as far as they are compared."""
     state, growth = context.state, context.growth(evaluator.group)
-
-    def lost(place: Placement) -> tuple[float, ...]:
+    compared: list[tuple[tuple[float, ...], Placement]] = []
+    for place in places[:COMPARED]:
+        if growth.spent(SHARE):
+            break
         with state.trial():
             state.place(instance, place[1])
-            return growth.of(state)
-
-    return sorted(places[:COMPARED], key=lost) + places[COMPARED:]
+            compared.append((growth.of(state), place))
+    left = places[len(compared) :]
+    return [place for _, place in sorted(compared, key=lambda one: one[0])] + left

@@ -128,7 +128,7 @@ class _Search:
 
     def _over(self) -> bool:
         """Whether to end, without a proof."""
-        if self._budget.spent or self._context.effort.spent:
+        if self._budget.spent or self._growth.spent():
             self.proved = False
         return not self.proved
 
