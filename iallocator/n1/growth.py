@@ -11,6 +11,8 @@ from iallocator.n1.loss.part import Loss
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from iallocator.aliases import Nodes
     from iallocator.model.cluster import Group
     from iallocator.model.instance import Instance
@@ -42,13 +44,14 @@ class Growth:
         Online node -> what its failure lost at first.
     """
 
-    __slots__ = ("_failing", "_group", "_kernels", "_limit", "_rules", "losses")
+    __slots__ = ("_dead", "_failing", "_group", "_kernels", "_limit", "_rules", "losses")
 
     def __init__(self, first: State, kernels: Kernels, group: Group, rules: Rules) -> None:
         self._kernels = kernels
         self._group = group
         self._rules = rules
         self._failing = [index for index in group.nodes if first.cluster.nodes[index].online]
+        self._dead = frozenset(group.nodes).difference(self._failing)
         self._limit = rules.effort.used + WORK
         self.losses = dict.fromkeys(self._failing, Loss(0, 0, 0, 0)) | self._lost(first)
 
@@ -57,6 +60,10 @@ class Growth:
         check = N1Check(state, self._kernels, self._rules, self._group.nodes)
         saved = set(check.survivable(self._failing))
         return check.losses([index for index in self._failing if index not in saved])
+
+    def rescued(self, state: State) -> tuple[int, float]:
+        """Whom `state` brings back from nodes that are not online; see `rescued`."""
+        return rescued(state, self._group, self._rules, self._dead)
 
     def spent(self, share: float = 1) -> bool:
         """Whether that share of the work is done, or time is up."""
@@ -83,7 +90,7 @@ class Growth:
 
     def _more(self, state: State, back: tuple[int, float] | None = None) -> dict[int, Grown]:
         """The same for each failure that is not survived on `state`."""
-        count, memory = back or rescued(state, self._group, self._rules)
+        count, memory = back or self.rescued(state)
         found: dict[int, Grown] = {}
         for index, loss in self._lost(state).items():
             before = self.losses[index]
@@ -108,13 +115,11 @@ def _amount(count: float, memory: float) -> str:
     return f"{count:g} more, {memory:g} MiB" if count else f"{memory:g} MiB more"
 
 
-def rescued(state: State, group: Group, rules: Rules) -> tuple[int, float]:
-    """Who is on an online node of `group` and was on another when the cluster was read.
+def rescued(state: State, group: Group, rules: Rules, dead: Collection[int]) -> tuple[int, float]:
+    """Who is on an online node of `group` and was on one of `dead` when the cluster was read.
 
     How many, those that must be together once, and their MiB of memory.
     """
-    nodes = state.cluster.nodes
-    dead = {index for index in group.nodes if not nodes[index].online}
     back = [
         one
         for one in (state.cluster.instances if dead else ())

@@ -156,7 +156,7 @@ class Outcome:
         with Switched(state.cluster, off=self._limits.leaving, on=self._limits.coming):
             for survival in self._survivals:
                 change = self._change(state, survival.group)
-                lost = set(survival.lost(state, change)) - self._limits.hopeless
+                lost = set(survival.lost(state, change, rescues=True)) - self._limits.hopeless
                 for index in sorted(lost):
                     found[index] = f"the failure of {self._nodes[index].name} would not be survived"
         return found

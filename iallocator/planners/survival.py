@@ -7,6 +7,8 @@ what happens once it is carried out.
 from __future__ import annotations
 
 from iallocator.n1.bounds import Demand, Room, demand_of, verdict
+from iallocator.n1.growth import rescued
+from iallocator.n1.loss.part import Loss
 from iallocator.n1.of_group import losses_of, not_survived, simulation_of
 from iallocator.n1.rules import Rules
 from iallocator.n1.verdicts import LOST, SAFE
@@ -18,7 +20,6 @@ if TYPE_CHECKING:
     from iallocator.constraints.relations import Relations
     from iallocator.model.cluster import Group
     from iallocator.model.state import State
-    from iallocator.n1.loss.part import Loss
     from iallocator.options.settings import Settings
 
 __all__ = ["CAME", "LEFT", "MOVED", "FailureGuard", "Survival", "doomed", "mode_of"]
@@ -71,7 +72,7 @@ class Survival:
         The online nodes whose failure could be survived at the beginning.
     """
 
-    __slots__ = ("_alone", "_losses", "_mode", "group", "relations", "saved")
+    __slots__ = ("_alone", "_dead", "_losses", "_mode", "group", "relations", "saved")
 
     def __init__(
         self, state: State, group: Group, mode: str, relations: Relations | None = None
@@ -83,6 +84,7 @@ class Survival:
         self._alone: frozenset[int] = frozenset()
         self._losses: dict[int, Loss] = {}
         online = self.online(state)
+        self._dead = frozenset(group.nodes).difference(online)
         if mode != "off" and len(online) == 1:
             self._alone = frozenset(online).difference(self.doomed(state, online))
         if mode != "off" and len(online) > 1:
@@ -110,16 +112,41 @@ class Survival:
         """Those of `failing` whose failure could not be survived as `state` is."""
         return not_survived(state, self.group, self.rules, failing)
 
-    def lost(self, state: State, change: int = MOVED) -> list[int]:
+    def lost(self, state: State, change: int = MOVED, rescues: bool = False) -> list[int]:
         """The nodes whose failure should be survivable in `state`, and is not; or loses more.
 
-        `change`: what the plan did to the group.
+        `change`: what the plan did to the group.  `rescues`: with ``no-worse`` who comes back
+        from a node that was not online counts as lost before, whichever failed.
         """
         if self.strict and change != LEFT:
             return self.doomed(state, self.online(state))
         saved = self.saved | self._alone if change == CAME else self.saved
         kept = [index for index in self.online(state) if index in saved]
-        return self.doomed(state, kept) + self.worse(state)
+        found = self.doomed(state, kept) + self.worse(state)
+        return self._beyond_rescue(state, found) if rescues and self.rules.exact else found
+
+    def _beyond_rescue(self, state: State, failing: Sequence[int]) -> list[int]:
+        """Those of `failing` that lose more than before and who came back."""
+        back = rescued(state, self.group, self.rules, self._dead) if failing else (0, 0)
+        if not back[0]:
+            return list(failing)
+        found = losses_of(state, self.group, self.rules, failing)
+        nobody = Loss(0, 0, 0, 0)
+        return [
+            index
+            for index in failing
+            if found[index].exceeds(self._losses.get(index, nobody).with_more(*back))
+        ]
+
+    def down(self, state: State) -> int:
+        """How many instances are on nodes that were not online at the beginning, and are not now.
+
+        Counted where it matters: with ``no-worse``.
+        """
+        if not self.rules.exact:
+            return 0
+        nodes = state.cluster.nodes
+        return sum(len(state.primaries[i]) for i in self._dead if not nodes[i].online)
 
     def worse(self, state: State) -> list[int]:
         """The nodes whose failure was lost at the beginning, and loses more in `state`."""
@@ -148,12 +175,14 @@ class FailureGuard:
 
     What the failures ask for is kept from one move to the next; only what a move touches
     is looked at again.  No failure that could be survived once is lost later, in
-    ``strict`` mode also not one that moves of the plan have made survivable.
+    ``strict`` mode also not one that moves of the plan have made survivable.  `rescues`: as for
+    `Survival.lost`.
     """
 
-    __slots__ = ("_demands", "_rules", "_saved", "_state", "_survival")
+    __slots__ = ("_demands", "_rescues", "_rules", "_saved", "_state", "_survival")
 
-    def __init__(self, survival: Survival, state: State) -> None:
+    def __init__(self, survival: Survival, state: State, rescues: bool = False) -> None:
+        self._rescues = rescues
         self._survival = survival
         self._state = state
         self._rules = survival.rules
@@ -166,6 +195,8 @@ class FailureGuard:
         None: any may have.  Those that `moved` knows of count no more.
         """
         state, rules, group = self._state, self._rules, self._survival.group
+        if self._rescues:
+            return not self._survival.lost(state, rescues=True)
         targets = rules.targets(state.cluster, group)
         room: Room | None = None
         unknown = []

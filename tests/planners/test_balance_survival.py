@@ -169,3 +169,22 @@ def test_failure_guard_agrees_with_the_simulation_after_every_move() -> None:
                 state.remove(one, after)
                 state.place(one, before)
     assert min(kept, refused) > 10
+
+
+def test_balance_under_no_worse_brings_back_who_could_not_be_saved_again() -> None:
+    """Who is on a dead node is lost already, and takes the place that saves nobody larger."""
+    residents = {
+        "large": instance("node1", memory=5000, disk_template="rbd"),
+        "other": instance("node2", memory=1900, disk_template="rbd"),
+        "down": instance("node3", memory=1000, disk_template="rbd"),
+    }
+    changes = {"node3": {"offline": True}}
+    document = cluster(3, memory=8000, instances=residents, changes=changes)
+    document["nodes"]["node2"] |= {"total_memory": 7500, "free_memory": 5600}
+    plan = _balance(document, "--n1=no-worse")
+    assert [(one["instance"], one["to"]) for one in plan["moves"]] == [("down", ["node1"])]
+    assert "could not be saved again" in plan["groups"][0]["reason"]
+    document["nodes"]["node2"] |= {"total_memory": 9000, "free_memory": 7100}
+    plan = _balance(document, "--n1=no-worse")
+    assert plan["moves"][0]["instance"] == "down"
+    assert "saved again" not in plan["groups"][0]["reason"]

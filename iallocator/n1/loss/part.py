@@ -50,6 +50,15 @@ class Loss:
         """Whether this may be more than was lost before."""
         return self.instances > before.instances_least or self.memory > before.memory_least
 
+    def with_more(self, instances: float, memory: float) -> Loss:
+        """The same and so much more, which is lost in any case."""
+        return Loss(
+            self.instances + instances,
+            self.instances_least + instances,
+            self.memory + memory,
+            self.memory_least + memory,
+        )
+
 
 class Setting:
     """Where a failure is looked at: the state, and the nodes (`bins`) that may take over."""

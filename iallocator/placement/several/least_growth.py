@@ -7,7 +7,7 @@ failures lose with some of them in place is the least that they lose with all of
 
 from __future__ import annotations
 
-from iallocator.n1.growth import NOTHING, rescued
+from iallocator.n1.growth import NOTHING
 from iallocator.placement.several.moves import places_of_move, taken_off, try_moves
 from iallocator.solver.budget import Interrupts
 
@@ -34,7 +34,7 @@ def least_growth(context: Context, group: Group, tasks: Sequence[MoveTask]) -> t
     All of them have been moved within `group`; the state is left as it is.
     """
     state, growth = context.state, context.growth(group)
-    back = rescued(state, group, context.evaluator(group).rules)
+    back = growth.rescued(state)
     present = growth.of(state, back)
     if present == NOTHING or context.effort.spent:
         return present == NOTHING, []

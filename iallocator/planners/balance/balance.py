@@ -168,7 +168,7 @@ def _hold_to(problem: BalanceProblem, plan: Plan) -> None:
     with state.trial():
         replay(state, plan.moves)
         reason = survival.problem(state)
-        while reason and plan.moves and survival.lost(state):
+        while reason and plan.moves and survival.lost(state, rescues=True):
             move = plan.moves.pop()
             state.remove(move.instance, move.after)
             state.place(move.instance, move.before)

@@ -168,7 +168,10 @@ def balance(
 def _plan(
     problem: BalanceProblem, limits: StopCriteria, progress: Progress, by_value: bool
 ) -> Plan:
-    """One plan; where its end does not keep global N+1, one each of whose steps does."""
+    """One plan; where its end does not keep global N+1, one each of whose steps does.
+
+    Who is on a node that is not online comes back even where it could not be saved again.
+    """
     state, survival = problem.state, problem.survival
     with state.trial():
         plan = _attempt(problem, limits, progress, by_value)
@@ -179,7 +182,18 @@ def _plan(
             plan.stop_at_best(stop)
             return plan
     with state.trial():
-        return _attempt(problem, limits, progress, by_value, FailureGuard(survival, state))
+        guard = FailureGuard(survival, state)
+        plan = _attempt(problem, limits, progress, by_value, guard)
+        down = survival.down(state)
+    if plan.stop or not down:
+        return plan
+    with state.trial():
+        guard = FailureGuard(survival, state, rescues=True)
+        other = _attempt(problem, limits, progress, by_value, guard)
+        back = survival.down(state) < down
+    if back:
+        other.reason += "; who comes back could not be saved again"
+    return other if back else plan
 
 
 def _attempt(
