@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from iallocator.cli import main
+from tests.command import run
 
 Capture = pytest.CaptureFixture[str]
 
@@ -30,35 +31,36 @@ def text(tmp_path: Path) -> Path:
     return path
 
 
-def said(capsys: Capture, *words: object) -> str:
+def said(*words: object) -> str:
     """What stands on stdout."""
-    assert main([str(word) for word in words]) in (0, 1)
-    return capsys.readouterr().out
+    done = run(*map(str, words))
+    assert done.returncode in (0, 1)
+    return done.stdout.decode()
 
 
 @pytest.mark.parametrize(
     "words", ["balance -G rack2 --verify-plan", "balance -C --all-groups", "check", "capacity"]
 )
-def test_tables_leave_the_domain_out_and_fit(words: str, text: Path, capsys: Capture) -> None:
+def test_tables_leave_the_domain_out_and_fit(words: str, text: Path) -> None:
     """Hosts of one domain are short, which is said at the end; no line is longer than a page."""
-    out = said(capsys, *words.split(), "-t", text).partition("\n\necho ")[0]
+    out = said(*words.split(), "-t", text).partition("\n\necho ")[0]
     assert max(map(len, out.splitlines())) <= WIDTH
     if words != "capacity":
         assert out.count(DOMAIN) == 1
         assert f"(Names above without {DOMAIN})" in out
 
 
-def test_reason_that_is_long_goes_on_below_itself(capsys: Capture) -> None:
+def test_reason_that_is_long_goes_on_below_itself() -> None:
     """The last column is wrapped, the others keep their width."""
     stored = FIXTURES / "redistribute"
     for case in sorted(path for path in stored.iterdir() if (path / "request.json").exists()):
-        out = said(capsys, "redistribute", case / "request.json")
+        out = said("redistribute", case / "request.json")
         assert max(map(len, out.splitlines())) <= WIDTH, case
 
 
-def test_columns_of_moves_and_groups_have_titles_and_units(text: Path, capsys: Capture) -> None:
+def test_columns_of_moves_and_groups_have_titles_and_units(text: Path) -> None:
     """Groups, moves, steps: each number stands under what it is."""
-    out = said(capsys, "balance", "-G", "rack2", "-t", text, "--verify-plan")
+    out = said("balance", "-G", "rack2", "-t", text, "--verify-plan")
     assert "  move  instance  from   to     " in out
     assert "  score then  GiB copied  how (as hbal)" in out
     assert "  group  score before  score after  moves  why" in out
@@ -66,28 +68,28 @@ def test_columns_of_moves_and_groups_have_titles_and_units(text: Path, capsys: C
     assert out.splitlines()[-1].startswith("Verified, all is well: ")
 
 
-def test_steps_have_one_layout_in_plans_and_explanations(capsys: Capture) -> None:
+def test_steps_have_one_layout_in_plans_and_explanations() -> None:
     """The same table under the same heading."""
     case = FIXTURES / "node-evacuate/drbd-all/request.json"
-    explained = said(capsys, "explain", case)
+    explained = said("explain", case)
     begin = explained.index("Transition: ")
     assert explained[begin:].splitlines()[1].split() == [
         "step", "what", "of", "way", "waits", "for",
     ]  # fmt: skip
 
 
-def test_compress_counts_instances_and_no_scores(capsys: Capture) -> None:
+def test_compress_counts_instances_and_no_scores() -> None:
     """What it lowers is how many are left in the group."""
     case = next(path for path in sorted((FIXTURES / "compress").iterdir()) if path.is_dir())
-    out = said(capsys, "compress", case / "request.json")
+    out = said("compress", case / "request.json")
     assert "Instances in the chosen group: 2 -> 0" in out
     assert "core" not in out
 
 
-def test_loads_of_groups_are_named(capsys: Capture) -> None:
+def test_loads_of_groups_are_named() -> None:
     """One column for each kind of load, before and after."""
     case = next(path for path in sorted((FIXTURES / "balance-groups").iterdir()) if path.is_dir())
-    above, titles = said(capsys, "balance-groups", case / "request.json").splitlines()[1:3]
+    above, titles = said("balance-groups", case / "request.json").splitlines()[1:3]
     assert [word for word in above.split() if "load" in word]
     assert "  cpu  memory   disk    net    cpu  memory   disk    net  out  in  why" in titles
 
@@ -101,23 +103,23 @@ def test_loads_of_groups_are_named(capsys: Capture) -> None:
     ],
 )
 def test_check_says_first_how_it_is_and_what_balancing_would_do(
-    words: tuple[str, ...], verdict: str, capsys: Capture
+    words: tuple[str, ...], verdict: str
 ) -> None:
     """One sentence; nothing is said of troubles that nobody has."""
-    out = said(capsys, "check", "-t", TEXT, *words)
+    out = said("check", "-t", TEXT, *words)
     assert out.splitlines()[0] == verdict
     assert "0  " not in out
 
 
-def test_check_tells_what_is_wrong_node_by_node(text: Path, capsys: Capture) -> None:
+def test_check_tells_what_is_wrong_node_by_node(text: Path) -> None:
     """Instances with the same trouble on one node share a line."""
-    out = said(capsys, "check", "-t", text)
+    out = said("check", "-t", text)
     assert "  node3  b1, b2, b3: primary on node3, which is offline\n" in out
     assert out.startswith("Something is wrong; balancing would help (3 moves; ")
     lines = text.read_text()
     more = "".join(f"m{n}|16|1024|1|running|Y|node3{DOMAIN}||rbd||1|1|N\n" for n in range(1, 10))
     text.write_text(lines.replace("c1|", f"{more}c1|"))
-    assert "12 instances, b1, b2, b3, m1, m2, ...: primary on " in said(capsys, "check", "-t", text)
+    assert "12 instances, b1, b2, b3, m1, m2, ...: primary on " in said("check", "-t", text)
 
 
 @pytest.mark.parametrize("words", ["balance -G rack2", "squeeze -G rack2 --target-resources=1"])

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from iallocator.cli import main
 from iallocator.wire.validation.validate import problems
-from tests.command import printed
+from tests.builders import Json
+from tests.command import printed, run
 
 from .fakes import fake_luxi
 from .worlds import luxi_answer, rapi_answers, write_answers
@@ -20,34 +20,34 @@ Capture = pytest.CaptureFixture[str]
 NEW = ("allocate", "--memory", "4G", "--disk", "20G", "--template", "drbd")
 
 
-def asked(capsys: Capture, *words: str) -> dict[str, Any]:
+def asked(*words: str) -> Json:
     """The explanation as data."""
-    status = main(["ask", *words, "--json"])
-    out, err = capsys.readouterr()
-    assert (status, err) == (0, "")
-    return json.loads(out)  # type: ignore[no-any-return]
+    done = run("ask", *words, "--json")
+    assert (done.returncode, done.stderr) == (0, b"")
+    found: Json = json.loads(done.stdout)
+    return found
 
 
-def test_ask_allocate_answers_on_every_kind_of_source(tmp_path: Path, capsys: Capture) -> None:
+def test_ask_allocate_answers_on_every_kind_of_source(tmp_path: Path) -> None:
     """LUXI, RAPI, a text file and a document: the same nodes, and the scores that decided."""
     answers = rapi_answers()
     address = write_answers(tmp_path / "rapi", answers)
-    found = asked(capsys, *NEW, "-m", address)
+    found = asked(*NEW, "-m", address)
     assert found["response"]["success"]
     assert len(found["response"]["result"]) == 2
     with fake_luxi(tmp_path, lambda method, args: luxi_answer(answers, method, args)) as server:
-        assert asked(capsys, *NEW, f"-L{server.path}") == found
+        assert asked(*NEW, f"-L{server.path}") == found
         assert {method for method, _ in server.asked} == {"Query", "QueryClusterInfo"}
     for form, where in (("text", ("-t",)), ("json", ())):
         file = tmp_path / f"cluster.{form}"
         file.write_text(printed("snapshot", "-m", address, "--form", form))
-        assert asked(capsys, *NEW, *where, str(file))["response"] == found["response"]
+        assert asked(*NEW, *where, str(file))["response"] == found["response"]
 
 
-def test_ask_allocate_of_several_and_in_a_group(tmp_path: Path, capsys: Capture) -> None:
+def test_ask_allocate_of_several_and_in_a_group(tmp_path: Path) -> None:
     """As Ganeti asks for a batch; the group is heeded."""
     address = write_answers(tmp_path / "rapi", rapi_answers())
-    found = asked(capsys, *NEW, "--count=3", "--name=web", "--group=two", "-m", address)
+    found = asked(*NEW, "--count=3", "--name=web", "--group=two", "-m", address)
     placed, failed = found["response"]["result"]
     assert (sorted(name for name, _ in placed), failed) == (["web-1", "web-2", "web-3"], [])
     assert {node for _, nodes in placed for node in nodes} == {
@@ -64,35 +64,33 @@ def test_ask_allocate_of_several_and_in_a_group(tmp_path: Path, capsys: Capture)
     ],
 )
 def test_ask_evacuate_is_about_who_is_on_the_node_in_that_role(
-    mode: str, moved: set[str], tmp_path: Path, capsys: Capture
+    mode: str, moved: set[str], tmp_path: Path
 ) -> None:
     """A short name is enough."""
     address = write_answers(tmp_path / "rapi", rapi_answers())
-    found = asked(capsys, "evacuate", "node1", f"--mode={mode}", "-m", address)
+    found = asked("evacuate", "node1", f"--mode={mode}", "-m", address)
     placed, failed, _ = found["response"]["result"]
     assert {name.partition(".")[0] for name, *_ in (*placed, *failed)} == moved
     assert bool(failed) == (mode == "all")  # both nodes of each, and the group has one more
     assert all(nodes[0] != "node1.example.com" for _, _, nodes in placed)
 
 
-def test_ask_relocate_and_change_group(tmp_path: Path, capsys: Capture) -> None:
+def test_ask_relocate_and_change_group(tmp_path: Path) -> None:
     """The secondary that is there is what is left; groups go by name or uuid."""
     address = write_answers(tmp_path / "rapi", rapi_answers())
-    found = asked(capsys, "relocate", "inst1", "-m", address)
+    found = asked("relocate", "inst1", "-m", address)
     assert found["response"]["result"] == ["node3.example.com"]
     for target in ("two", "uuid-two"):
-        found = asked(capsys, "change-group", "inst1,inst2", "--to", target, "-m", address)
+        found = asked("change-group", "inst1,inst2", "--to", target, "-m", address)
         placed, failed, _ = found["response"]["result"]
         assert ([group for _, group, _ in placed], failed) == (["two", "two"], [])
 
 
-def test_ask_explains_in_words_and_heeds_the_options_of_requests(
-    tmp_path: Path, capsys: Capture
-) -> None:
+def test_ask_explains_in_words_and_heeds_the_options_of_requests(tmp_path: Path) -> None:
     """Why not another node; another strategy."""
     address = write_answers(tmp_path / "rapi", rapi_answers())
     assert "node2" in printed("ask", *NEW, "-m", address, "--node", "node2.example.com")
-    found = asked(capsys, *NEW, "-m", address, "--strategy=pacemaker-balanced")
+    found = asked(*NEW, "-m", address, "--strategy=pacemaker-balanced")
     assert found["settings"]["strategy"] == "pacemaker-balanced"
 
 
@@ -131,4 +129,4 @@ def test_snapshot_with_a_request_is_a_complete_request(
     file.write_text(capsys.readouterr().out)
     assert problems(file.read_bytes(), "needed") == []
     response = json.loads(printed(str(file)))
-    assert response == asked(capsys, *question.split(), "-m", address)["response"]
+    assert response == asked(*question.split(), "-m", address)["response"]

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from iallocator.cli import main
+from tests.command import json_of, run
 
 from .fakes import FakeLuxi, fake_luxi
 
@@ -37,14 +38,13 @@ def recorded_luxi(method: str, arguments: list[Any]) -> Any:
     return {"fields": answers[what]["fields"], "data": rows}
 
 
-def ours(capsys: Capture, *words: str) -> tuple[dict[str, list[str]], list[list[str]]]:
+def ours(*words: str) -> tuple[dict[str, list[str]], list[list[str]]]:
     """First word of a line of the tables -> words, each time; moves with their scores."""
-    assert main(["balance", "--compat=hail", "-p", "--print-instances", *words]) == 0
-    err = capsys.readouterr().err
-    assert main(["balance", "--compat=hail", "--json", *words]) == 0
-    moves = json.loads(capsys.readouterr()[0])["moves"]
+    shown = run("balance", "--compat=hail", "-p", "--print-instances", *words)
+    assert shown.returncode == 0
+    moves = json_of("balance", "--compat=hail", *words)["moves"]
     names = [[short(m["instance"]), f"{m['score']:.8f}"] for m in moves]
-    return rows(err), names
+    return rows(shown.stderr.decode()), names
 
 
 def theirs(*words: str) -> tuple[dict[str, list[str]], list[list[str]]]:
@@ -77,13 +77,13 @@ def rows(text: str) -> dict[str, list[str]]:
     "more", [(), ("--exclusion-tags=srv",), ("--mond", f"--mond-data={RECORDED}/mond.json")]
 )
 def test_recorded_cluster_has_the_tables_and_moves_of_hbal(
-    group: str, more: tuple[str, ...], tmp_path: Path, capsys: Capture
+    group: str, more: tuple[str, ...], tmp_path: Path
 ) -> None:
     """Through RAPI and LUXI, with tags that exclude and measured loads."""
     with fake_luxi(tmp_path, recorded_luxi) as server:
         for door in (f"-mfile://{RECORDED}", f"-L{server.path}"):
             tables, moves = theirs(door, "-G", group, *more)
-            own, own_moves = ours(capsys, door, "-G", group, *more)
+            own, own_moves = ours(door, "-G", group, *more)
             assert moves
             assert own_moves == moves
             assert {name: own[name] for name in tables} == tables
@@ -91,9 +91,9 @@ def test_recorded_cluster_has_the_tables_and_moves_of_hbal(
 
 @needs_hbal
 @pytest.mark.skipif(not PUBLISHED.exists(), reason="the published answers are not here")
-def test_published_answers_have_the_tables_and_moves_of_hbal(capsys: Capture) -> None:
+def test_published_answers_have_the_tables_and_moves_of_hbal() -> None:
     """Another version of Ganeti, with fewer fields."""
-    assert ours(capsys, f"-mfile://{PUBLISHED}") == theirs(f"-mfile://{PUBLISHED}")
+    assert ours(f"-mfile://{PUBLISHED}") == theirs(f"-mfile://{PUBLISHED}")
 
 
 def test_recorded_answers_of_both_doors_are_the_same_cluster(

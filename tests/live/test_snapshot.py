@@ -34,7 +34,7 @@ def test_snapshot_as_text_has_the_tables_and_moves_of_the_cluster(
             tables, moves = theirs(*words)
             assert moves
             assert (tables, moves) == theirs(door, "-G", group)
-            own, own_moves = ours(capsys, *words)
+            own, own_moves = ours(*words)
             assert own_moves == moves
             assert {name: own[name] for name in tables} == tables
 

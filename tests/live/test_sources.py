@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from iallocator.cli import main
 from tests.builders import Json
+from tests.command import run
 
 from .fakes import Raw, fake_luxi, fake_rapi
 from .worlds import luxi_answer, node, rapi_answers, write_answers
@@ -21,16 +21,16 @@ Capture = pytest.CaptureFixture[str]
 LISTS = ("-p", "--print-instances", "--json")
 
 
-def said(capsys: Capture, *words: str) -> tuple[int, str, str]:
+def said(*words: str) -> tuple[int, str, str]:
     """Status and both streams."""
-    status = main(words)
-    return status, *capsys.readouterr()
+    done = run(*words)
+    return done.returncode, done.stdout.decode(), done.stderr.decode()
 
 
-def through_luxi(answers: Json, folder: Path, capsys: Capture, *words: str) -> tuple[int, str, str]:
+def through_luxi(answers: Json, folder: Path, *words: str) -> tuple[int, str, str]:
     """What a command says of a cluster at a socket."""
     with fake_luxi(folder, lambda method, args: luxi_answer(answers, method, args)) as server:
-        return said(capsys, *words, f"-L{server.path}")
+        return said(*words, f"-L{server.path}")
 
 
 @pytest.mark.parametrize(
@@ -45,40 +45,40 @@ def through_luxi(answers: Json, folder: Path, capsys: Capture, *words: str) -> t
     ids=lambda words: words[0],
 )  # fmt: skip
 def test_cluster_through_luxi_rapi_or_as_a_document_gives_the_same_output(
-    words: Sequence[str], tmp_path: Path, capsys: Capture
+    words: Sequence[str], tmp_path: Path
 ) -> None:
     """Every command that reads a cluster reads a running one; no door changes the answer."""
     answers = rapi_answers()
-    stored = said(capsys, *words, "-m", write_answers(tmp_path / "rapi", answers))
+    stored = said(*words, "-m", write_answers(tmp_path / "rapi", answers))
     assert stored[0] in (0, 1)
-    assert through_luxi(answers, tmp_path, capsys, *words) == stored
+    assert through_luxi(answers, tmp_path, *words) == stored
 
     def reply(method: str, path: str, body: Any) -> Any:
         return answers[path.removeprefix("/2/").partition("?")[0]]
 
     with fake_rapi(tmp_path, reply) as server:
-        https = said(capsys, *words, "-m", server.address, "--cacert", server.cacert)
-        insecure = said(capsys, *words, "-m", server.address, "--insecure")
+        https = said(*words, "-m", server.address, "--cacert", server.cacert)
+        insecure = said(*words, "-m", server.address, "--insecure")
         assert {method for method, *_ in server.asked} == {"GET"}
     assert https == insecure == stored
 
 
-def test_networks_of_groups_are_read_and_count(tmp_path: Path, capsys: Capture) -> None:
+def test_networks_of_groups_are_read_and_count(tmp_path: Path) -> None:
     """An instance of a network that only its group has is nowhere else to be."""
     answers = rapi_answers()
     request = {"type": "change-group", "instances": ["inst5.example.com"],
                "target_groups": ["uuid-two"]}  # fmt: skip
     (tmp_path / "request.json").write_text(json.dumps({"request": request}))
     words = (str(tmp_path / "request.json"), "--n1=off")
-    moved, failed, _ = json.loads(through_luxi(answers, tmp_path, capsys, *words)[1])["result"]
+    moved, failed, _ = json.loads(through_luxi(answers, tmp_path, *words)[1])["result"]
     assert (moved, [name for name, _ in failed]) == ([], ["inst5.example.com"])
     answers["networks"][0]["group_list"].append(["two", "bridged", "br0", ""])
     address = write_answers(tmp_path / "rapi", answers)
-    moved, failed, _ = json.loads(said(capsys, *words, "-m", address)[1])["result"]
+    moved, failed, _ = json.loads(said(*words, "-m", address)[1])["result"]
     assert ([name for name, *_ in moved], failed) == (["inst5.example.com"], [])
 
 
-def test_node_that_is_offline_needs_no_amounts(tmp_path: Path, capsys: Capture) -> None:
+def test_node_that_is_offline_needs_no_amounts(tmp_path: Path) -> None:
     """What is unknown of it is 0; without a volume group so are the disks."""
     answers = rapi_answers()
     dark = dict.fromkeys(("mtotal", "mnode", "mfree", "dtotal", "dfree", "ctotal", "cnos"))
@@ -86,9 +86,9 @@ def test_node_that_is_offline_needs_no_amounts(tmp_path: Path, capsys: Capture) 
     answers["nodes"][3] |= {"dtotal": None, "dfree": None, "spfree": None}
     answers["instances"].pop()
     words = ("balance", "-p")
-    stored = said(capsys, *words, "-m", write_answers(tmp_path / "rapi", answers))
+    stored = said(*words, "-m", write_answers(tmp_path / "rapi", answers))
     assert stored[0] == 0
-    assert through_luxi(answers, tmp_path, capsys, *words) == stored
+    assert through_luxi(answers, tmp_path, *words) == stored
 
 
 Change = Callable[[Json], object]
@@ -111,21 +111,19 @@ Change = Callable[[Json], object]
     ],
 )
 def test_answers_that_make_no_sense_are_one_line_that_names_the_place(
-    change: Change, problem: str, tmp_path: Path, capsys: Capture
+    change: Change, problem: str, tmp_path: Path
 ) -> None:
     """With the source before it; exit status 2."""
     answers = rapi_answers()
     change(answers)
     address = write_answers(tmp_path / "rapi", answers)
-    status, out, err = said(capsys, "balance", "-m", address)
+    status, out, err = said("balance", "-m", address)
     assert (status, out, err.count("\n")) == (2, "", 1)
     assert address in err
     assert re.search(problem, err), err
 
 
-def test_cluster_that_changes_between_questions_is_asked_again(
-    tmp_path: Path, capsys: Capture
-) -> None:
+def test_cluster_that_changes_between_questions_is_asked_again(tmp_path: Path) -> None:
     """An instance on a node that came after the nodes were asked for is no error."""
     answers = rapi_answers()
     late = answers["nodes"].pop(1)
@@ -138,13 +136,11 @@ def test_cluster_that_changes_between_questions_is_asked_again(
         return luxi_answer(answers, method, arguments)
 
     with fake_luxi(tmp_path, answer) as server:
-        status, _, err = said(capsys, "balance", f"-L{server.path}")
+        status, _, err = said("balance", f"-L{server.path}")
     assert (status, err, len(asked)) == (0, "", 10)
 
 
-def test_cluster_that_never_fits_together_is_asked_four_times(
-    tmp_path: Path, capsys: Capture
-) -> None:
+def test_cluster_that_never_fits_together_is_asked_four_times(tmp_path: Path) -> None:
     """Once, and again up to three times; then the error names what does not fit."""
     answers = rapi_answers()
     del answers["nodes"][1]
@@ -155,7 +151,7 @@ def test_cluster_that_never_fits_together_is_asked_four_times(
         return luxi_answer(answers, method, arguments)
 
     with fake_luxi(tmp_path, answer) as server:
-        status, out, err = said(capsys, "balance", f"-L{server.path}")
+        status, out, err = said("balance", f"-L{server.path}")
     assert (status, out, len(asked)) == (2, "", 20)
     assert "asked 4 times" in err
     assert "instance inst1.example.com is on the unknown node node2.example.com" in err
@@ -170,7 +166,7 @@ def test_cluster_that_never_fits_together_is_asked_four_times(
     ],
 )
 def test_luxi_answer_that_is_something_else_is_one_line(
-    raw: bytes, problem: str, tmp_path: Path, capsys: Capture
+    raw: bytes, problem: str, tmp_path: Path
 ) -> None:
     """The question is named."""
 
@@ -178,22 +174,22 @@ def test_luxi_answer_that_is_something_else_is_one_line(
         return luxi_answer(rapi_answers(), method, arguments) if "Info" in method else raw
 
     with fake_luxi(tmp_path, answer) as server:
-        status, out, err = said(capsys, "check", f"-L{server.path}")
+        status, out, err = said("check", f"-L{server.path}")
     assert (status, out, err.count("\n")) == (2, "", 1)
     assert f"{server.path}: Query" in err
     assert re.search(problem, err), err
 
 
 def test_wrong_password_certificate_or_host_are_one_line(
-    tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The password itself is in none of them."""
     monkeypatch.setenv("IALLOCATOR_RAPI_USER", "me")
     monkeypatch.setenv("IALLOCATOR_RAPI_PASSWORD", "hidden")
     with fake_rapi(tmp_path, lambda *_: Raw(401, b"")) as server:
-        wrong = said(capsys, "check", "-m", server.address, "--cacert", server.cacert)
-        strange = said(capsys, "check", "-m", server.address)
-    absent = said(capsys, "check", "-m", server.address)
+        wrong = said("check", "-m", server.address, "--cacert", server.cacert)
+        strange = said("check", "-m", server.address)
+    absent = said("check", "-m", server.address)
     for (status, out, err), problem in (
         (wrong, "user or password is wrong"),
         (strange, "certificate is not trusted"),
@@ -213,36 +209,32 @@ def test_wrong_password_certificate_or_host_are_one_line(
         ("-L", "--credentials=x"), ("-m", "https://me:secret@host"), ("-m", "file:///nowhere"),
     ],
 )  # fmt: skip
-def test_sources_that_exclude_each_other_are_a_usage_error(
-    words: Sequence[str], capsys: Capture
-) -> None:
+def test_sources_that_exclude_each_other_are_a_usage_error(words: Sequence[str]) -> None:
     """Before anything is asked; so is an option that would do nothing."""
-    status, out, err = said(capsys, "balance", *words)
+    status, out, err = said("balance", *words)
     assert (status, out, err.count("\n")) == (2, "", 1)
     assert "secret" not in err
 
 
-def test_request_is_answered_on_the_running_cluster(tmp_path: Path, capsys: Capture) -> None:
+def test_request_is_answered_on_the_running_cluster(tmp_path: Path) -> None:
     """The request of a file, the cluster of the socket; -I names the file as well."""
     from tests.builders import allocate, cluster
 
     document = tmp_path / "request.json"
     document.write_text(json.dumps(allocate(cluster(2), disk_template="plain", memory=512)))
     answers = rapi_answers()
-    status, out, _ = through_luxi(answers, tmp_path, capsys, "-I", str(document))
+    status, out, _ = through_luxi(answers, tmp_path, "-I", str(document))
     assert status == 0
     assert json.loads(out)["result"][0].endswith(".example.com")
 
 
-def test_static_node_memory_counts_where_the_default_hypervisor_is_kvm(
-    tmp_path: Path, capsys: Capture
-) -> None:
+def test_static_node_memory_counts_where_the_default_hypervisor_is_kvm(tmp_path: Path) -> None:
     """As in htools, whichever hypervisors are enabled besides."""
     answers = rapi_answers()
     answers["info"] |= {"default_hypervisor": "kvm", "enabled_hypervisors": ["xen-pvm", "kvm"]}
     address = write_answers(tmp_path / "rapi", answers)
     shown = {
-        words: said(capsys, "balance", "-pname,nmem", "-m", address, *words)[2].split()[-1]
+        words: said("balance", "-pname,nmem", "-m", address, *words)[2].split()[-1]
         for words in ((), ("--static-kvm-node-memory=77",), ("--static-kvm-node-memory=0",))
     }
     assert list(shown.values()) == ["4096", "77", "1024"]

@@ -11,6 +11,7 @@ import pytest
 
 from iallocator.cli import main
 from tests.builders import Json
+from tests.command import run
 from tests.conformance.documents import document
 from tests.conformance.fairness import incomparable
 from tests.seeds import seeds
@@ -45,13 +46,11 @@ def _peer_files(pattern: str) -> list[Path]:
     return sorted(Path(PEER_DATA).glob(pattern)) if PEER_DATA else []
 
 
-def ours(capsys: pytest.CaptureFixture[str], *arguments: str) -> Json:
+def ours(*arguments: str) -> Json:
     """Return our plan in hbal's way; every plan is executed on the model, too."""
-    options = ("--compat=hail", "--json", "--verify-plan")
-    status = main(["balance", *options, *arguments])
-    captured = capsys.readouterr()
-    assert (status, captured.err) == (0, ""), captured.err
-    plan: Json = json.loads(captured.out)
+    done = run("balance", "--compat=hail", "--json", "--verify-plan", *arguments)
+    assert (done.returncode, done.stderr) == (0, b"")
+    plan: Json = json.loads(done.stdout)
     return plan
 
 
@@ -89,9 +88,7 @@ def comparable(raw: Json) -> bool:
     return not incomparable(raw, like_hail=True) and not (exclusive and unknown)
 
 
-def compare(
-    seeds: range, folder: Path, capsys: pytest.CaptureFixture[str], *options: str
-) -> tuple[int, list[str]]:
+def compare(seeds: range, folder: Path, *options: str) -> tuple[int, list[str]]:
     """Compare every group of generated documents; return how many, and the differences."""
     groups, wrong = 0, []
     for seed in seeds:
@@ -105,36 +102,30 @@ def compare(
             if peer is None:
                 continue
             groups += 1
-            plan = ours(capsys, str(captured), "-G", group["name"], *options)
+            plan = ours(str(captured), "-G", group["name"], *options)
             found = difference(plan, peer)
             if found:
                 wrong.append(f"seed {seed}, group {group['name']}: {found}")
     return groups, wrong
 
 
-def test_balance_of_generated_clusters_scores_as_hbal(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_balance_of_generated_clusters_scores_as_hbal(tmp_path: Path) -> None:
     """On dozens of generated groups every step has hbal's score."""
-    groups, wrong = compare(seeds(16, 80), tmp_path, capsys)
+    groups, wrong = compare(seeds(16, 80), tmp_path)
     assert not wrong, "\n".join(wrong)
     assert groups >= 20
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("options", OPTIONS, ids=" ".join)
-def test_balance_with_an_option_scores_as_hbal(
-    options: tuple[str, ...], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_balance_with_an_option_scores_as_hbal(options: tuple[str, ...], tmp_path: Path) -> None:
     """Every option means what it means to hbal."""
-    groups, wrong = compare(range(100, 130), tmp_path, capsys, *options)
+    groups, wrong = compare(range(100, 130), tmp_path, *options)
     assert not wrong, "\n".join(wrong)
     assert groups >= 20
 
 
-def test_balance_with_an_offline_node_scores_as_hbal(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_balance_with_an_offline_node_scores_as_hbal(tmp_path: Path) -> None:
     """Nodes given by -O are left, as hbal leaves them."""
     wrong, count = [], 0
     for seed in seeds(12, 30, 200):
@@ -147,15 +138,13 @@ def test_balance_with_an_offline_node_scores_as_hbal(
         peer = hbal(text, *options)
         if peer is not None:
             count += 1
-            found = difference(ours(capsys, str(tmp_path / "document.json"), *options), peer)
+            found = difference(ours(str(tmp_path / "document.json"), *options), peer)
             wrong += [f"seed {seed}: {found}"] if found else []
     assert not wrong, "\n".join(wrong)
     assert count > 4
 
 
-def test_balance_with_chosen_instances_scores_as_hbal(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_balance_with_chosen_instances_scores_as_hbal(tmp_path: Path) -> None:
     """--select-instances and --exclude-instances choose what hbal chooses."""
     wrong = []
     for seed in seeds(6, 15, 230):
@@ -169,15 +158,13 @@ def test_balance_with_chosen_instances_scores_as_hbal(
             options = (f"{option}={','.join(names[::2])}", "-G", group)
             peer = hbal(text, *options)
             if peer is not None:
-                plan = ours(capsys, str(tmp_path / "document.json"), *options)
+                plan = ours(str(tmp_path / "document.json"), *options)
                 found = difference(plan, peer)
                 wrong += [f"seed {seed} {option}: {found}"] if found else []
     assert not wrong, "\n".join(wrong)
 
 
-def test_balance_with_utilisation_scores_as_hbal(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_balance_with_utilisation_scores_as_hbal(tmp_path: Path) -> None:
     """-U weighs instances as hbal weighs them."""
     wrong = []
     for seed in seeds(8, 15, 245):
@@ -195,19 +182,17 @@ def test_balance_with_utilisation_scores_as_hbal(
         options = ("-U", str(loads), "-G", group)
         peer = hbal(text, *options)
         if peer is not None:
-            found = difference(ours(capsys, str(tmp_path / "document.json"), *options), peer)
+            found = difference(ours(str(tmp_path / "document.json"), *options), peer)
             wrong += [f"seed {seed}: {found}"] if found else []
     assert not wrong, "\n".join(wrong)
 
 
 @pytest.mark.parametrize("path", _peer_files("*.data"), ids=lambda path: str(path.stem))
-def test_balance_of_peer_data_scores_as_hbal(
-    path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_balance_of_peer_data_scores_as_hbal(path: Path) -> None:
     """On Ganeti's own test data every step has hbal's score."""
     peer = hbal(path)
     assert peer is not None
-    assert difference(ours(capsys, "-t", str(path)), peer) == ""
+    assert difference(ours("-t", str(path)), peer) == ""
 
 
 @pytest.mark.parametrize("path", _peer_files("hbal-*.data"), ids=lambda path: str(path.stem))

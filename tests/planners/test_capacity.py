@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 
-from iallocator.cli import main
 from iallocator.model.state import State
 from iallocator.n1.counting.headroom import Headroom
 from iallocator.planners.capacity import fill
@@ -21,6 +20,8 @@ from iallocator.sources.writer import write_text
 from iallocator.wire.document import read_cluster
 from iallocator.wire.policy import cluster_policy
 from iallocator.wire.reading import Reading
+from tests.builders import Json
+from tests.command import json_of, run
 from tests.conformance.documents import KINDS, document
 from tests.planners.capacities import cluster, options
 from tests.schemas import conforms
@@ -55,29 +56,23 @@ i1|3000|1000|1|running|Y|c1.example.com|c2.example.com|drbd||1
 """Most of what is free on c2 is kept for i1."""
 
 
-def run(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str, str]:
+def ask(*words: str) -> tuple[int, str, str]:
     """Exit status, stdout and stderr."""
-    status = main(["capacity", *words])
-    out, err = capsys.readouterr()
-    return status, out, err
+    done = run("capacity", *words)
+    return done.returncode, done.stdout.decode(), done.stderr.decode()
 
 
-def answer(capsys: pytest.CaptureFixture[str], *words: str) -> dict[str, Any]:
+def answer(*words: str) -> Json:
     """What --json writes."""
-    status, out, _ = run(capsys, "--json", *words)
-    assert status == 0
-    found: dict[str, Any] = json.loads(out)
-    return found
+    return json_of("capacity", *words)
 
 
 @pytest.mark.parametrize("seed", seeds(4, 8, 100))
-def test_capacity_json_keeps_its_schema(
-    seed: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_capacity_json_keeps_its_schema(seed: int, tmp_path: Path) -> None:
     """Every member is described, and none is missing."""
     path = tmp_path / "cluster.data"
     path.write_text(cluster(seed))
-    found = answer(capsys, "-t", str(path), *options(seed))
+    found = answer("-t", str(path), *options(seed))
     conforms(found, "capacity")
     for kind in ("tiered", "standard"):
         filled = found[kind]
@@ -87,14 +82,12 @@ def test_capacity_json_keeps_its_schema(
 
 
 @pytest.mark.parametrize("seed", seeds(4, 8, 108))
-def test_capacity_of_a_filled_cluster_is_nothing(
-    seed: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_capacity_of_a_filled_cluster_is_nothing(seed: int, tmp_path: Path) -> None:
     """The state saved at the end has the figures of the end, and takes no instance more."""
     path, saved = tmp_path / "cluster.data", tmp_path / "saved"
     path.write_text(cluster(seed))
-    first = answer(capsys, "-t", str(path), "-S", str(saved), *options(seed))
-    again = answer(capsys, "-t", f"{saved}.standard", *options(seed))
+    first = answer("-t", str(path), "-S", str(saved), *options(seed))
+    again = answer("-t", f"{saved}.standard", *options(seed))
     scores = [found.pop("score") for found in (again["before"], first["standard"]["after"])]
     assert scores[0] == pytest.approx(scores[1], abs=1e-8)
     assert again["before"] == first["standard"]["after"]
@@ -103,22 +96,18 @@ def test_capacity_of_a_filled_cluster_is_nothing(
 
 
 @pytest.mark.parametrize("seed", seeds(3, 6, 116))
-def test_capacity_does_not_depend_on_the_order_of_lines(
-    seed: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_capacity_does_not_depend_on_the_order_of_lines(seed: int, tmp_path: Path) -> None:
     """Ties go by name."""
     path = tmp_path / "cluster.data"
     sections = cluster(seed).split("\n\n")
     path.write_text("\n\n".join(sections))
-    first = run(capsys, "-t", str(path), "--json", *options(seed))
+    first = ask("-t", str(path), "--json", *options(seed))
     sections[1] = "\n".join(reversed(sections[1].splitlines()))
     path.write_text("\n\n".join(sections))
-    assert run(capsys, "-t", str(path), "--json", *options(seed)) == first
+    assert ask("-t", str(path), "--json", *options(seed)) == first
 
 
-def test_capacity_of_a_captured_document_is_that_of_its_cluster(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_capacity_of_a_captured_document_is_that_of_its_cluster(tmp_path: Path) -> None:
     """Whatever the document asks for, its cluster is filled; from a file of text the same.
 
     But for global N+1: the text has only the sum of the disks that are created anew.
@@ -134,7 +123,7 @@ def test_capacity_of_a_captured_document_is_that_of_its_cluster(
         words.append("--static-kvm-node-memory=0")
         statuses, found = [], []
         for source in ([str(path)], ["-t", str(text)]):
-            status, out, _ = run(capsys, "--json", *source, *words)
+            status, out, _ = ask("--json", *source, *words)
             statuses.append(status)
             found.append(json.loads(out))
         assert statuses[0] == statuses[1]
@@ -145,10 +134,10 @@ def test_capacity_of_a_captured_document_is_that_of_its_cluster(
     assert placed
 
 
-def both_ways(capsys: pytest.CaptureFixture[str], patch: pytest.MonkeyPatch, *words: str) -> int:
+def both_ways(patch: pytest.MonkeyPatch, *words: str) -> int:
     """How many instances fit; with all that is remembered from one to the next, or without."""
     patch.setattr(fill, "MANY", 0)
-    quick = run(capsys, *words, "--json")
+    quick = ask(*words, "--json")
     with patch.context() as plainly:
         plainly.setattr(fill, "MANY", -1)
         plainly.setattr(Headroom, "accepts", lambda *_: None)
@@ -156,7 +145,7 @@ def both_ways(capsys: pytest.CaptureFixture[str], patch: pytest.MonkeyPatch, *wo
         plainly.setattr(Headroom, "foresee", lambda *_: None)
         plainly.setattr(Refusals, "hopeless", lambda *_, **__: False)
         plainly.setattr(Refusals, "alike", lambda *_, **__: 0)
-        assert run(capsys, *words, "--json") == quick, words
+        assert ask(*words, "--json") == quick, words
     found = json.loads(quick[1])
     return sum(found[kind]["count"] for kind in ("tiered", "standard"))
 
@@ -165,7 +154,6 @@ def both_ways(capsys: pytest.CaptureFixture[str], patch: pytest.MonkeyPatch, *wo
 def test_capacity_by_what_is_remembered_is_that_of_the_plain_computation(
     template: str,
     tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Scores, limits and N+1 that stay from one instance to the next change no byte."""
@@ -175,14 +163,14 @@ def test_capacity_by_what_is_remembered_is_that_of_the_plain_computation(
         words = ["-t", str(path), f"--disk-template={template}", "--standard-alloc=10g,1g,1"]
         words.append("--tiered-alloc=20g,3g,2")
         words += ([], ["--n1=no-new"], ["--compat=hail"], ["-l", "9"])[seed % 4]
-        placed += both_ways(capsys, monkeypatch, *words)
+        placed += both_ways(monkeypatch, *words)
     assert placed > 50
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(0, 300, 10))
 def test_capacity_of_documents_by_what_is_remembered_is_that_of_the_plain_computation(
-    seed: int, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The same where there are pools, exclusive storage, locations, tags and soft limits."""
     path = tmp_path / "request.json"
@@ -194,16 +182,12 @@ def test_capacity_of_documents_by_what_is_remembered_is_that_of_the_plain_comput
         words += ["--tiered-alloc=10g,2g,2,2", "--accept-existing-errors"]
         words += chance.choice(([], [], ["--n1=strict"], ["--n1=no-new"], ["--n1=off"]))
         words += chance.choice(([], [], ["--compat=hail"], ["--ignore-soft-errors"], ["-l", "17"]))
-        both_ways(capsys, monkeypatch, *words)
+        both_ways(monkeypatch, *words)
 
 
-def test_capacity_page_has_every_figure_a_person_asks_for(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_capacity_page_has_every_figure_a_person_asks_for() -> None:
     """Used and free, scores, counts by size, and the end."""
-    status, out, err = run(
-        capsys, *SIMULATED, "--disk-template=plain", "--tiered-alloc=10g,2g,2", "-v"
-    )
+    status, out, err = ask(*SIMULATED, "--disk-template=plain", "--tiered-alloc=10g,2g,2", "-v")
     assert status == 0
     assert "Tiered (plain): 14 more instances" in out
     assert "Standard (plain): 45 more instances" in out
@@ -213,45 +197,41 @@ def test_capacity_page_has_every_figure_a_person_asks_for(
     assert "Standard allocation map\n  new-0 node-01-001\n" in err
 
 
-def test_capacity_of_a_cluster_with_a_failing_node(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_capacity_of_a_cluster_with_a_failing_node(tmp_path: Path) -> None:
     """Nothing is tried; unless errors are accepted, or the groups are taken one by one."""
     path = tmp_path / "cluster.data"
     path.write_text(FAILING)
     words = ["-t", str(path), "--standard-alloc=1g,256,1"]
     rbd, drbd = "--disk-template=rbd", "--disk-template=drbd"
-    refused = answer(capsys, *words, rbd)["standard"]
+    refused = answer(*words, rbd)["standard"]
     assert (refused["count"], refused["failures"]) == (0, {"FailN1": 1})
     assert refused["end"] == "nothing is tried, for the cluster is not N+1: a2"
-    alone = answer(capsys, *words, rbd, "--independent-groups")["standard"]
+    alone = answer(*words, rbd, "--independent-groups")["standard"]
     assert alone["count"] == 15
     assert {node for one in alone["instances"] for node in one["nodes"]} == {"b1", "b2"}
-    assert answer(capsys, *words, rbd, "--accept-existing-errors")["standard"]["count"] == 0
-    assert answer(capsys, *words, drbd, "--accept-existing-errors")["standard"]["count"] == 20
-    assert answer(capsys, *words, rbd, "--n1=no-new")["standard"]["count"] > 15
+    assert answer(*words, rbd, "--accept-existing-errors")["standard"]["count"] == 0
+    assert answer(*words, drbd, "--accept-existing-errors")["standard"]["count"] == 20
+    assert answer(*words, rbd, "--n1=no-new")["standard"]["count"] > 15
 
 
-def test_capacity_stops_at_its_limits(capsys: pytest.CaptureFixture[str]) -> None:
+def test_capacity_stops_at_its_limits() -> None:
     """A number of instances, or time."""
     words = (*SIMULATED, "--disk-template=rbd", "--tiered-alloc=10g,2g,2")
-    limited = answer(capsys, *words, "-l", "5")
+    limited = answer(*words, "-l", "5")
     assert [limited[kind]["count"] for kind in ("tiered", "standard")] == [5, 5]
     assert limited["standard"]["reason"] is None
-    assert answer(capsys, *words, "--time-limit=0")["standard"]["end"] == "time is up"
+    assert answer(*words, "--time-limit=0")["standard"]["end"] == "time is up"
 
 
-def test_capacity_uses_only_the_nodes_it_may(capsys: pytest.CaptureFixture[str]) -> None:
+def test_capacity_uses_only_the_nodes_it_may() -> None:
     """Nodes can be left out, by choice or as offline."""
     words = (*SIMULATED, "--disk-template=drbd", "--no-capacity-checks")
     for choice in ("--restrict-allocation-to=node-01-001,node-01-002", "-Onode-01-003"):
-        placed = answer(capsys, *words, choice)["standard"]["instances"]
+        placed = answer(*words, choice)["standard"]["instances"]
         assert {node for one in placed for node in one["nodes"]} == {"node-01-001", "node-01-002"}
 
 
-def test_capacity_interrupted_says_what_fitted_so_far(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_capacity_interrupted_says_what_fitted_so_far(monkeypatch: pytest.MonkeyPatch) -> None:
     """Ctrl-C in the middle of a step: what was placed before counts, and nothing else."""
     place, left = CapacityState.place, [7]
 
@@ -262,7 +242,7 @@ def test_capacity_interrupted_says_what_fitted_so_far(
             raise KeyboardInterrupt
 
     monkeypatch.setattr(CapacityState, "place", interrupted)
-    status, out, _ = run(capsys, *SIMULATED, "--disk-template=plain", "--json")
+    status, out, _ = ask(*SIMULATED, "--disk-template=plain", "--json")
     found = json.loads(out)
     assert status == 130
     assert "standard" not in found or found["standard"]["count"] == 6 - found["tiered"]["count"]
@@ -271,11 +251,9 @@ def test_capacity_interrupted_says_what_fitted_so_far(
     assert ended["after"]["instances"] == ended["count"]
 
 
-def test_capacity_says_nothing_where_nobody_waits_for_it(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_capacity_says_nothing_where_nobody_waits_for_it() -> None:
     """Progress is for terminals; what goes there is in the tests of commands."""
-    assert run(capsys, *SIMULATED, "--disk-template=plain")[2] == ""
+    assert ask(*SIMULATED, "--disk-template=plain")[2] == ""
 
 
 @pytest.mark.parametrize(
@@ -290,20 +268,18 @@ def test_capacity_says_nothing_where_nobody_waits_for_it(
         (["file.json"], "one cluster at most"),
     ],
 )
-def test_capacity_says_what_is_wrong_with_the_command_line(
-    words: list[str], problem: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_capacity_says_what_is_wrong_with_the_command_line(words: list[str], problem: str) -> None:
     """Exit status 2 and one line."""
-    status, out, err = run(capsys, *SIMULATED, *words)
+    status, out, err = ask(*SIMULATED, *words)
     assert (status, out) == (2, "")
     assert problem in err
     assert err.count("\n") == 1
 
 
-def test_capacity_without_an_online_node_fails(capsys: pytest.CaptureFixture[str]) -> None:
+def test_capacity_without_an_online_node_fails() -> None:
     """The figures of the start, no mark of success, exit status 1."""
     words = ("--simulate=preferred,1,100G,16g,4,2", "--disk-template=drbd")
-    status, out, err = run(capsys, *words, "--machine-readable")
+    status, out, err = ask(*words, "--machine-readable")
     assert status == 1
     assert err == "iallocator: no online nodes for instances of this kind\n"
     assert out.splitlines()[-1] == "HTS_INI_MNODE_DSK_AVAIL=95367"
@@ -323,14 +299,12 @@ def test_capacity_out_of_time_says_so_for_each_way(template: str) -> None:
     assert found["tiered"]["count"] == len(found["tiered"]["instances"])
 
 
-def test_capacity_ended_by_the_failover_reserve_names_it(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
+def test_capacity_ended_by_the_failover_reserve_names_it(tmp_path: Path) -> None:
     """Memory that is free, but kept for who fails over, is named where it is what is lacking."""
     file = tmp_path / "cluster.data"
     file.write_text(HALF_RESERVED)
     size = ("--standard-alloc=1024,1500,1", "--disk-template=plain", "--n1=off")
-    found = answer(capsys, "-t", str(file), *size)["standard"]
+    found = answer("-t", str(file), *size)["standard"]
     told = found["closest"]
     assert found["count"] == 0
     assert told == "c2 lacks 405 MiB memory (failover reserve included)"
@@ -366,26 +340,23 @@ def test_capacity_for_what_takes_nothing_is_refused(
     size: str,
     ratio: float,
     tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
 ) -> None:
     """There is no end to it; with a number it is counted that far, and so where cpus end it."""
     path = tmp_path / "cluster.data"
     path.write_text(ENDLESS.format(ratio=ratio))
     words = ["-t", str(path), f"--disk-template={template}", f"--{kind}-alloc={size}"]
-    status, out, err = run(capsys, *words)
+    status, out, err = ask(*words)
     assert (status, out) == (2, "")
     assert "takes no memory" in err
     assert "--max-length" in err
-    assert answer(capsys, *words, "--max-length=3")[kind]["count"] == 3
+    assert answer(*words, "--max-length=3")[kind]["count"] == 3
 
 
 @pytest.mark.parametrize("template", ["rbd", "plain", "drbd"])
-def test_capacity_for_what_takes_only_cpus_ends_with_those(
-    template: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_capacity_for_what_takes_only_cpus_ends_with_those(template: str, tmp_path: Path) -> None:
     """Two nodes of four cpus, four times as many virtual ones, less one of each for itself."""
     path = tmp_path / "cluster.data"
     path.write_text(ENDLESS.format(ratio=4.0))
     words = ["-t", str(path), f"--disk-template={template}", "--spindle-use=0"]
     words += ["--standard-alloc=0,0,1", "--tiered-alloc=0,0,8"]
-    assert answer(capsys, *words)["standard"]["count"] == 30
+    assert answer(*words)["standard"]["count"] == 30

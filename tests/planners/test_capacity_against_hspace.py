@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from iallocator.cli import main
+from tests.command import run
 from tests.patience import PATIENCE
 from tests.planners.capacities import cluster, options
 from tests.seeds import seeds
@@ -23,30 +23,27 @@ def hspace(*words: str) -> list[str]:
     return done.stdout.splitlines()
 
 
-def ours(capsys: pytest.CaptureFixture[str], *words: str) -> list[str]:
+def ours(*words: str) -> list[str]:
     """Return the keys that we print."""
-    main(["capacity", "--machine-readable", "--compat=hail", *words])
-    return capsys.readouterr().out.splitlines()
+    return (
+        run("capacity", "--machine-readable", "--compat=hail", *words).stdout.decode().splitlines()
+    )
 
 
 @pytest.mark.parametrize("seed", seeds(12, 40))
-def test_capacity_of_a_cluster_is_the_one_of_hspace(
-    seed: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_capacity_of_a_cluster_is_the_one_of_hspace(seed: int, tmp_path: Path) -> None:
     """Counts, sizes in tiers, scores to eight decimals, what is used and free, and why it ends."""
     path = tmp_path / "cluster.data"
     path.write_text(cluster(seed))
     words = ["-t", str(path), *options(seed)]
-    assert ours(capsys, *words) == hspace(*words), words
+    assert ours(*words) == hspace(*words), words
 
 
 @pytest.mark.parametrize("template", ["drbd", "plain", "rbd"])
 @pytest.mark.parametrize("spec", ["preferred,4,100G,16g,4,2", "last_resort,3,200g,8g,2"])
-def test_capacity_of_a_simulated_cluster_is_the_one_of_hspace(
-    spec: str, template: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_capacity_of_a_simulated_cluster_is_the_one_of_hspace(spec: str, template: str) -> None:
     """Sizes from the policy; the cluster is made up on the spot."""
     words = [f"--simulate={spec}", f"--disk-template={template}"]
     theirs = hspace(*words)
     assert theirs[-1] == "HTS_OK=1"
-    assert ours(capsys, *words) == theirs
+    assert ours(*words) == theirs

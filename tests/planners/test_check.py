@@ -15,7 +15,7 @@ from iallocator.deadline import TimeIsUp
 from iallocator.planners.check.findings import KINDS
 from tests import builders
 from tests.builders import Json
-from tests.command import json_of, printed
+from tests.command import json_of, printed, run
 from tests.schemas import conforms
 
 Output = pytest.CaptureFixture[str]
@@ -47,14 +47,14 @@ def stored(folder: Path, nodes: list[str], instances: list[str], tags: str = "")
     return str(path)
 
 
-def check(capsys: Output, path: str, *options: str) -> tuple[int, Json]:
+def check(path: str, *options: str) -> tuple[int, Json]:
     """Return exit status and document, which fits the schema of plans."""
-    status = main(["check", "--json", "-t", path, *options])
-    document: Json = json.loads(capsys.readouterr().out)
+    done = run("check", "--json", "-t", path, *options)
+    document: Json = json.loads(done.stdout)
     conforms(document, "plan")
     assert document["command"] == "check"
-    assert status == (not document["healthy"])
-    return status, document
+    assert done.returncode == (not document["healthy"])
+    return done.returncode, document
 
 
 def findings(document: Json) -> list[tuple[str, str | None, str | None]]:
@@ -66,10 +66,10 @@ def findings(document: Json) -> list[tuple[str, str | None, str | None]]:
     ]
 
 
-def test_check_of_a_healthy_cluster_finds_nothing(tmp_path: Path, capsys: Output) -> None:
+def test_check_of_a_healthy_cluster_finds_nothing(tmp_path: Path) -> None:
     """Exit status 0, every number 0."""
     path = stored(tmp_path, [node("n1"), node("n2")], [instance("a", "n1", "n2")])
-    status, document = check(capsys, path)
+    status, document = check(path)
     assert (status, document["healthy"], findings(document)) == (0, True, [])
     assert document["problems"] == dict.fromkeys(KINDS, 0)
 
@@ -166,11 +166,11 @@ SICK: dict[str, tuple[list[str], list[str], str, list[tuple[str, str, str | None
 
 
 @pytest.mark.parametrize("kind", SICK)
-def test_check_finds_what_is_wrong_and_names_it(kind: str, tmp_path: Path, capsys: Output) -> None:
+def test_check_finds_what_is_wrong_and_names_it(kind: str, tmp_path: Path) -> None:
     """Each kind by itself: who, and the numbers; exit status 1."""
     nodes, instances, tags, expected, text = SICK[kind]
     path = stored(tmp_path, nodes, instances, tags)
-    status, document = check(capsys, path)
+    status, document = check(path)
     assert (status, findings(document)) == (1, expected)
     assert text in [f["text"] for group in document["groups"] for f in group["findings"]]
     shown = " ".join(printed("check", "-t", path, status=1).split())
@@ -178,25 +178,25 @@ def test_check_finds_what_is_wrong_and_names_it(kind: str, tmp_path: Path, capsy
     assert all((node or "") in shown and (name or "") in shown for _, node, name in expected)
 
 
-def test_check_says_what_balancing_would_mend(tmp_path: Path, capsys: Output) -> None:
+def test_check_says_what_balancing_would_mend(tmp_path: Path) -> None:
     """Two instances that exclude each other part; with --no-simulation nobody tries."""
     nodes, instances, tags, *_ = SICK["conflicts"]
     path = stored(tmp_path, nodes, instances, tags)
-    document = check(capsys, path)[1]
+    document = check(path)[1]
     assert document["rebalancing"] == {"helps": True, "moves": 1}
     assert document["problems"]["conflicts"] == 1
     assert document["problems_after"]["conflicts"] == 0
     assert document["scores"]["after"] < document["scores"]["before"]
-    document = check(capsys, path, "--no-simulation")[1]
+    document = check(path, "--no-simulation")[1]
     assert document["rebalancing"] == {"helps": False, "moves": 0}
     assert document["problems_after"] == document["problems"]
 
 
-def test_check_with_no_capacity_checks_leaves_failures_out(tmp_path: Path, capsys: Output) -> None:
+def test_check_with_no_capacity_checks_leaves_failures_out(tmp_path: Path) -> None:
     """Whoever does not want global N+1 is not told of it."""
     nodes, instances, *_ = SICK["global_n1"]
     path = stored(tmp_path, nodes, instances)
-    assert check(capsys, path, "--no-capacity-checks")[0] == 0
+    assert check(path, "--no-capacity-checks")[0] == 0
 
 
 def test_check_of_a_split_instance_in_hchecks_way_does_not_die(tmp_path: Path) -> None:
@@ -208,12 +208,12 @@ def test_check_of_a_split_instance_in_hchecks_way_does_not_die(tmp_path: Path) -
     assert "HCHECK_FINAL_CLUSTER_NEED_REBALANCE=0" in lines
 
 
-def test_check_in_hails_way_knows_no_musts(tmp_path: Path, capsys: Output) -> None:
+def test_check_in_hails_way_knows_no_musts(tmp_path: Path) -> None:
     """Tags of this program mean nothing to hcheck, nor do they with another prefix."""
     nodes, instances, *_ = SICK["together"]
     path = stored(tmp_path, nodes, instances)
-    assert check(capsys, path, "--compat=hail")[0] == 0
-    assert check(capsys, path, "--tag-prefix=other:")[0] == 0
+    assert check(path, "--compat=hail")[0] == 0
+    assert check(path, "--tag-prefix=other:")[0] == 0
 
 
 def test_check_reads_simulated_clusters() -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from iallocator.cli import main
+from tests.command import run
 from tests.conformance.documents import document
 from tests.patience import PATIENCE
 from tests.seeds import seeds
@@ -45,48 +45,41 @@ def hcheck(path: Path, *options: str) -> tuple[int, list[str]]:
     return done.returncode, done.stdout.splitlines()
 
 
-def ours(capsys: pytest.CaptureFixture[str], path: Path, *options: str) -> tuple[int, list[str]]:
+def ours(path: Path, *options: str) -> tuple[int, list[str]]:
     """Return our exit status and lines."""
-    status = main(["check", "--machine-readable", "-t", str(path), *options])
-    return status, capsys.readouterr().out.splitlines()
+    done = run("check", "--machine-readable", "-t", str(path), *options)
+    return done.returncode, done.stdout.decode().splitlines()
 
 
-def different(
-    seed: int, folder: Path, capsys: pytest.CaptureFixture[str], *options: str
-) -> str | None:
+def different(seed: int, folder: Path, *options: str) -> str | None:
     """Say where we differ on a generated cluster, or ""; None if it is not comparable."""
     raw = document(seed, ("relocate", "node-evacuate")[seed % 2])
     if not comparable(raw):
         return None
     path = as_text(raw, folder)
-    theirs, mine = hcheck(path, *options), ours(capsys, path, *options)
+    theirs, mine = hcheck(path, *options), ours(path, *options)
     if theirs == mine:
         return ""
     lines = sorted({*theirs[1]} ^ {*mine[1]})
     return f"seed {seed} {options}: {theirs[0]} {mine[0]} {lines}"
 
 
-def test_check_of_generated_clusters_is_that_of_hcheck(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_check_of_generated_clusters_is_that_of_hcheck(tmp_path: Path) -> None:
     """Every line and the exit status, whatever the options."""
     found = [
-        different(seed, tmp_path, capsys, *OPTIONS[seed % len(OPTIONS)])
-        for seed in seeds(16, 48, 600)
+        different(seed, tmp_path, *OPTIONS[seed % len(OPTIONS)]) for seed in seeds(16, 48, 600)
     ]
     compared = [one for one in found if one is not None]
     assert not any(compared), "\n".join(filter(None, compared))
     assert len(compared) >= 10
 
 
-def test_check_with_an_offline_node_is_that_of_hcheck(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_check_with_an_offline_node_is_that_of_hcheck(tmp_path: Path) -> None:
     """Nodes given by -O count as offline, and are left."""
     compared = []
     for seed in range(648, 656):
         name = next(iter(document(seed, ("relocate", "node-evacuate")[seed % 2])["nodes"]))
-        compared.append(different(seed, tmp_path, capsys, "-O", name))
+        compared.append(different(seed, tmp_path, "-O", name))
     assert not any(compared), "\n".join(filter(None, compared))
     assert "" in compared
 
@@ -96,8 +89,6 @@ def test_check_with_an_offline_node_is_that_of_hcheck(
     sorted(Path(PEER_DATA).glob("*.data")) if PEER_DATA else [],
     ids=lambda path: str(path.stem),
 )
-def test_check_of_peer_data_is_that_of_hcheck(
-    path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_check_of_peer_data_is_that_of_hcheck(path: Path) -> None:
     """On Ganeti's own test data, too."""
-    assert ours(capsys, path) == hcheck(path)
+    assert ours(path) == hcheck(path)

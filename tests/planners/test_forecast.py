@@ -13,6 +13,7 @@ import pytest
 
 from iallocator.cli import answer, main
 from tests.builders import Json, allocate, as_bytes, cluster, instance
+from tests.command import run
 from tests.schemas import conforms
 
 Output = pytest.CaptureFixture[str]
@@ -24,40 +25,39 @@ def modest(now: Json) -> Json:
     return now
 
 
-def forecast(folder: Path, capsys: Output, sizes: list[int], *words: str) -> Json:
+def forecast(folder: Path, sizes: list[int], *words: str) -> Json:
     """Return what is forecast for two empty nodes of 8000 MiB after requests of these sizes."""
     empty = cluster(2, memory=8000)
     (folder / "past").mkdir(exist_ok=True, parents=True)
     for number, memory in enumerate(sizes):
         asked = allocate(empty, memory=memory, disk_template="rbd")
         (folder / "past" / f"{number}.json").write_bytes(as_bytes(asked))
-    (folder / "now.json").write_bytes(as_bytes(modest(empty)))
-    main(["capacity", "--json", "--n1=off", f"--replay={folder}/past", *words,
-          str(folder / "now.json")])  # fmt: skip
-    document = json.loads(capsys.readouterr().out)
+    now = as_bytes(modest(empty))
+    words = ("--json", "--n1=off", f"--replay={folder}/past", *words)
+    document = json.loads(run("capacity", *words, stdin=now).stdout)
     conforms(document, "capacity")
     found: Json = document["forecast"]
     return found
 
 
-def test_forecast_of_equal_sizes_is_as_many_as_fit(tmp_path: Path, capsys: Output) -> None:
+def test_forecast_of_equal_sizes_is_as_many_as_fit(tmp_path: Path) -> None:
     """Three of 2500 MiB on each node, in any order."""
-    found = forecast(tmp_path, capsys, [2500])
+    found = forecast(tmp_path, [2500])
     assert (found["asked"], found["counts"], found["reasons"]) == (1, [6] * 9, ["FailMem"] * 9)
 
 
-def test_forecast_of_several_sizes_has_a_range(tmp_path: Path, capsys: Output) -> None:
+def test_forecast_of_several_sizes_has_a_range(tmp_path: Path) -> None:
     """The order matters; the same orders each time, and none holds more than the memory."""
-    found = forecast(tmp_path, capsys, [500, 1000, 5000])
+    found = forecast(tmp_path, [500, 1000, 5000])
     assert found["lowest"] < found["highest"]
     assert found["lowest"] <= found["median"] <= found["highest"]
-    assert found["counts"] == forecast(tmp_path, capsys, [500, 1000, 5000])["counts"]
+    assert found["counts"] == forecast(tmp_path, [500, 1000, 5000])["counts"]
     assert found["highest"] <= 2 * 8000 // 500
 
 
-def test_forecast_ends_at_the_limit(tmp_path: Path, capsys: Output) -> None:
+def test_forecast_ends_at_the_limit(tmp_path: Path) -> None:
     """``--max-length`` holds for each order."""
-    assert forecast(tmp_path, capsys, [100], "-l2")["counts"] == [2] * 9
+    assert forecast(tmp_path, [100], "-l2")["counts"] == [2] * 9
 
 
 def test_folder_without_new_instances_is_refused(tmp_path: Path, capsys: Output) -> None:
@@ -67,18 +67,14 @@ def test_folder_without_new_instances_is_refused(tmp_path: Path, capsys: Output)
     assert "no request for new instances" in capsys.readouterr().err
 
 
-def replayed(
-    folder: Path, capsys: Output, now: Json, requests: list[Json], *words: str
-) -> tuple[Json, str]:
+def replayed(folder: Path, now: Json, requests: list[Json], *words: str) -> tuple[Json, str]:
     """Return what is forecast for the cluster `now` after `requests`, and what stderr has."""
     past = folder / "asked"
     past.mkdir()
     for number, request in enumerate(requests):
         (past / f"{number}.json").write_bytes(as_bytes({**cluster(1), "request": request}))
-    (folder / "now.json").write_bytes(as_bytes(modest(now)))
-    main(["capacity", "--json", f"--replay={past}", *words, str(folder / "now.json")])
-    said = capsys.readouterr()
-    return json.loads(said.out)["forecast"], said.err
+    done = run("capacity", "--json", f"--replay={past}", *words, stdin=as_bytes(modest(now)))
+    return json.loads(done.stdout)["forecast"], done.stderr.decode()
 
 
 def asking(**members: Any) -> Json:
@@ -87,24 +83,24 @@ def asking(**members: Any) -> Json:
     return request
 
 
-def test_forecast_keeps_to_the_networks_of_the_requests(tmp_path: Path, capsys: Output) -> None:
+def test_forecast_keeps_to_the_networks_of_the_requests(tmp_path: Path) -> None:
     """Only the two nodes of the group that is connected are filled."""
     now = cluster({"east": 2, "west": 2}, memory=8000)
     now["nodegroups"]["uuid-west"]["networks"] = ["net-9"]
     nics = [{"mac": "auto", "ip": None, "network": "net-9"}]
-    found, _ = replayed(tmp_path, capsys, now, [asking(memory=2500, nics=nics)], "--n1=off")
+    found, _ = replayed(tmp_path, now, [asking(memory=2500, nics=nics)], "--n1=off")
     assert found["counts"] == [6] * 9
 
 
-def test_forecast_keeps_those_apart_that_tags_keep_apart(tmp_path: Path, capsys: Output) -> None:
+def test_forecast_keeps_those_apart_that_tags_keep_apart(tmp_path: Path) -> None:
     """One on each of three nodes, then no node may take another."""
     request = asking(memory=100, tags=["iallocator:separate:must:web"])
-    found, _ = replayed(tmp_path, capsys, cluster(3, memory=8000), [request], "--n1=off")
+    found, _ = replayed(tmp_path, cluster(3, memory=8000), [request], "--n1=off")
     assert (found["counts"], found["reasons"]) == ([3] * 9, ["FailTags"] * 9)
 
 
 @pytest.mark.parametrize("by", ["request", "group", "option"])
-def test_forecast_goes_by_the_strategy_that_counts(by: str, tmp_path: Path, capsys: Output) -> None:
+def test_forecast_goes_by_the_strategy_that_counts(by: str, tmp_path: Path) -> None:
     """Capacities that tags tell end it after one per node, whoever names the strategy."""
     slots = {f"node{k}": {"tags": ["iallocator:utilization:slots:1"]} for k in (1, 2)}
     now = cluster(2, memory=8000, changes=slots)
@@ -114,38 +110,32 @@ def test_forecast_goes_by_the_strategy_that_counts(by: str, tmp_path: Path, caps
     if by == "group":
         now["nodegroups"]["uuid-default"]["tags"] = ["iallocator:strategy:pacemaker-utilization"]
     words = ["--strategy=pacemaker-utilization"] if by == "option" else []
-    found, _ = replayed(tmp_path, capsys, now, [request], "--n1=off", *words)
+    found, _ = replayed(tmp_path, now, [request], "--n1=off", *words)
     assert found["counts"] == [2] * 9
 
 
-def test_forecast_keeps_to_the_nodes_and_groups_that_requests_name(
-    tmp_path: Path, capsys: Output
-) -> None:
+def test_forecast_keeps_to_the_nodes_and_groups_that_requests_name(tmp_path: Path) -> None:
     """Of a batch, too; what names a group that is gone is left out, and said."""
     now = cluster({"east": 2, "west": 2}, memory=8000)
     named = {**asking(memory=2500), "group_name": "west", "restrict-to-nodes": ["node3"]}
     gone = {**asking(memory=2500), "group_name": "north"}
     batch = {"type": "multi-allocate", "instances": [named, named | {"name": "other"}]}
-    found, said = replayed(tmp_path, capsys, now, [batch, gone], "--n1=off")
+    found, said = replayed(tmp_path, now, [batch, gone], "--n1=off")
     assert (found["asked"], found["counts"]) == (2, [3] * 9)
     assert "there is no group north any more; left out" in said
 
 
-def test_forecast_asks_a_cluster_that_is_not_n_plus_1_as_requests_do(
-    tmp_path: Path, capsys: Output
-) -> None:
+def test_forecast_asks_a_cluster_that_is_not_n_plus_1_as_requests_do(tmp_path: Path) -> None:
     """Where hspace fills nothing, requests are answered, and so they are here."""
     full = {"old": instance("node1", memory=7000, disk_template="rbd"),
             "other": instance("node2", memory=4000, disk_template="rbd")}  # fmt: skip
     now = cluster(2, memory=8000, instances=full)
-    found, _ = replayed(tmp_path, capsys, now, [asking(memory=500)])
+    found, _ = replayed(tmp_path, now, [asking(memory=500)])
     assert found["lowest"] == found["highest"] > 0
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_forecast_counts_what_a_batch_of_the_same_order_gets(
-    seed: int, tmp_path: Path, capsys: Output
-) -> None:
+def test_forecast_counts_what_a_batch_of_the_same_order_gets(seed: int, tmp_path: Path) -> None:
     """Order by order as many as ``multi-allocate`` places before the first that fails."""
     rng = Random(f"forecast/{seed}")
     template = rng.choice(["rbd", "drbd", "plain"])
@@ -158,7 +148,7 @@ def test_forecast_counts_what_a_batch_of_the_same_order_gets(
     for number, one in enumerate(asked):
         one["name"] = f"asked{number}"
     now = cluster({"east": 3, "west": 3}, memory=rng.choice([5000, 8000]))
-    found, _ = replayed(tmp_path, capsys, now, asked)
+    found, _ = replayed(tmp_path, now, asked)
     for number in (0, 4):
         count = found["counts"][number] + 1
         order = islice(enumerate(_order(asked, number)), count)
@@ -182,12 +172,12 @@ def test_strategy_without_a_past_is_refused(tmp_path: Path, capsys: Output) -> N
     assert "--strategy is for requests (--replay)" in capsys.readouterr().err
 
 
-def test_forecast_with_a_size_that_never_fits_says_so(tmp_path: Path, capsys: Output) -> None:
+def test_forecast_with_a_size_that_never_fits_says_so(tmp_path: Path) -> None:
     """Orders end with it wherever it stands; those that end for lack of room are told apart."""
-    found = forecast(tmp_path, capsys, [500, 50000])
+    found = forecast(tmp_path, [500, 50000])
     assert found["hopeless"] == len(found["counts"]) == 9
     assert set(found["counts"]) == {0, 1}
-    assert forecast(tmp_path / "fits", capsys, [500])["hopeless"] == 0
+    assert forecast(tmp_path / "fits", [500])["hopeless"] == 0
 
 
 def test_forecast_reads_compressed_files_among_others(tmp_path: Path, capsys: Output) -> None:

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from iallocator.cli import main
 from tests.builders import Json
+from tests.command import run
 from tests.seeds import seeds
 
 from .hsqueeze import hsqueeze, installed, standby_cluster, text_cluster
@@ -25,27 +25,24 @@ FREELY = ("--n1=off", "--ignore-soft-errors")
 LEVELS = ("--minimal-resources=0.5", "--target-resources=1")
 
 
-def ours(path: Path, capsys: pytest.CaptureFixture[str], *options: str) -> Json:
+def ours(path: Path, *options: str) -> Json:
     """Return our plan, which has been executed on the model, too."""
-    status = main(["squeeze", "--json", "--verify-plan", "-t", str(path), *options])
-    captured = capsys.readouterr()
-    assert (status, captured.err) == (0, ""), captured.err
-    plan: Json = json.loads(captured.out)
+    done = run("squeeze", "--json", "--verify-plan", "-t", str(path), *options)
+    assert (done.returncode, done.stderr) == (0, b"")
+    plan: Json = json.loads(done.stdout)
     return plan
 
 
 @pytest.mark.parametrize(
     "options", [(), pytest.param(LEVELS, marks=pytest.mark.slow)], ids=" ".join
 )
-def test_squeeze_frees_as_many_nodes_as_hsqueeze(
-    options: tuple[str, ...], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_squeeze_frees_as_many_nodes_as_hsqueeze(options: tuple[str, ...], tmp_path: Path) -> None:
     """On every generated cluster that hsqueeze does not find too full."""
     freed, path = 0, tmp_path / "cluster.data"
     for seed in seeds(8, 25):
         path.write_text(text_cluster(seed, (3, 6)))
         theirs = hsqueeze(path, *options)
-        mine = ours(path, capsys, *FREELY, *options)
+        mine = ours(path, *FREELY, *options)
         if theirs.action == "online":
             assert mine["action"] in ("online", "none"), seed
             continue
@@ -55,15 +52,13 @@ def test_squeeze_frees_as_many_nodes_as_hsqueeze(
     assert freed > 4
 
 
-def test_squeeze_powers_on_as_few_nodes_as_hsqueeze(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_squeeze_powers_on_as_few_nodes_as_hsqueeze(tmp_path: Path) -> None:
     """Of the nodes on standby no more than hsqueeze, wherever that is enough."""
     enough, path = 0, tmp_path / "cluster.data"
     for seed in seeds(20, 30):
         path.write_text(standby_cluster(seed))
         theirs = hsqueeze(path)
-        mine = ours(path, capsys, *FREELY)
+        mine = ours(path, *FREELY)
         assert theirs.action == "online", seed
         if all("not enough" not in group["reason"] for group in mine["groups"]):
             assert len(mine["nodes"]) <= len(theirs.nodes), seed
@@ -74,9 +69,7 @@ def test_squeeze_powers_on_as_few_nodes_as_hsqueeze(
 
 
 @pytest.mark.parametrize("path", PEER_FILES, ids=lambda path: path.stem)
-def test_squeeze_of_files_of_others_does_what_hsqueeze_does(
-    path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_squeeze_of_files_of_others_does_what_hsqueeze_does(path: Path) -> None:
     """The same action for as many nodes."""
-    theirs, mine = hsqueeze(path), ours(path, capsys, *FREELY)
+    theirs, mine = hsqueeze(path), ours(path, *FREELY)
     assert (mine["action"], len(mine["nodes"])) == (theirs.action, len(theirs.nodes))

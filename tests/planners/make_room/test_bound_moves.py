@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from pathlib import Path
 from random import Random
 
 import pytest
 
-from iallocator.cli import answer, main
+from iallocator.cli import answer
 from tests.builders import Json, allocate, as_bytes, cluster, instance
+from tests.command import run
 from tests.planners.make_room.brute import MEMORY, POOL, World, all_fit, fewest
 from tests.seeds import seeds
 
@@ -18,14 +18,11 @@ Output = pytest.CaptureFixture[str]
 MOST = 3
 
 
-def planned(folder: Path, capsys: Output, document: Json, *words: str) -> Json:
+def planned(document: Json, *words: str) -> Json:
     """Return the plan that makes room, after the verifier has accepted it."""
-    path = folder / "document.json"
-    path.write_bytes(as_bytes(document))
-    status = main(["make-room", "--json", "--verify-plan", *words, str(path)])
-    said = capsys.readouterr()
-    assert status in (0, 1), said.err
-    plan: Json = json.loads(said.out)
+    done = run("make-room", "--json", "--verify-plan", *words, stdin=as_bytes(document))
+    assert done.returncode in (0, 1), done.stderr.decode()
+    plan: Json = json.loads(done.stdout)
     return plan
 
 
@@ -41,12 +38,10 @@ def held_to(
     world: World,
     request: Json,
     least: tuple[int, int] | None,
-    folder: Path,
-    capsys: Output,
     *words: str,
 ) -> int | None:
     """Assert that the plan is as short and cheap as `least`, and that the request fits then."""
-    plan = planned(folder, capsys, {**world.document(), "request": request}, "--n1=off", *words)
+    plan = planned({**world.document(), "request": request}, "--n1=off", *words)
     found = len(plan["moves"]), sum(move["copied_mib"] for move in plan["moves"])
     assert found == (least or (0, 0))
     then = {**world.document(homes_after(world, plan)), "request": request}
@@ -63,9 +58,7 @@ def new(memory: int, tags: list[str]) -> Json:
     return {**described, "type": "allocate", "name": "new", "required_nodes": 1}
 
 
-def test_allocation_gets_the_fewest_moves_with_units_apart_and_pools(
-    tmp_path: Path, capsys: Output
-) -> None:
+def test_allocation_gets_the_fewest_moves_with_units_apart_and_pools() -> None:
     """Those together move as one, a move each; nobody meets whom it must not, or loses its pool."""
     counts = set()
     for seed in range(24):
@@ -75,11 +68,11 @@ def test_allocation_gets_the_fewest_moves_with_units_apart_and_pools(
         nodes = world.reaching if tags else world.names
 
         least = fewest(world, lambda homes: _holds(world, homes, need, nodes), MOST)  # noqa: B023
-        counts.add(held_to(world, new(need, tags), least, tmp_path, capsys))
+        counts.add(held_to(world, new(need, tags), least))
     assert {None, 0, 1, 2} <= counts
 
 
-def test_allocation_gets_the_fewest_moves_with_racks(tmp_path: Path, capsys: Output) -> None:
+def test_allocation_gets_the_fewest_moves_with_racks() -> None:
     """Two that must be in one rack leave it at once; beside every sequence of two moves."""
     crossed, counts = 0, set()
     for seed in (*range(12), 320):
@@ -88,7 +81,7 @@ def test_allocation_gets_the_fewest_moves_with_racks(tmp_path: Path, capsys: Out
         need = rng.choice([2900, 3700, 5900])
 
         least = fewest(world, lambda homes: _holds(world, homes, need, world.names), 2)  # noqa: B023
-        counts.add(held_to(world, new(need, []), least, tmp_path, capsys, "--make-room=2"))
+        counts.add(held_to(world, new(need, []), least, "--make-room=2"))
         crossed += seed == 320 and least == (2, 4000)  # 5400 if they could not leave at once
     assert {None, 0, 1, 2} <= counts
     assert crossed
@@ -114,7 +107,7 @@ def alone(world: World) -> list[int]:
     return [k for k in single if k not in world.apart]
 
 
-def test_evacuation_gets_the_fewest_moves_of_bystanders(tmp_path: Path, capsys: Output) -> None:
+def test_evacuation_gets_the_fewest_moves_of_bystanders() -> None:
     """One or two of a node need another; nobody comes to the node that is to be left."""
     counts = set()
     for seed in range(16):
@@ -125,13 +118,11 @@ def test_evacuation_gets_the_fewest_moves_of_bystanders(tmp_path: Path, capsys: 
         least = fewest(world, wish(world, moving, ["node2", "node3"]), MOST, moving, ["node1"])
         names = [f"i{k}" for k in moving]
         request = {"type": "node-evacuate", "instances": names, "evac_mode": "primary-only"}
-        counts.add(held_to(world, request, least, tmp_path, capsys))
+        counts.add(held_to(world, request, least))
     assert {None, 0, 2} <= counts
 
 
-def test_change_of_group_gets_the_fewest_moves_of_bystanders(
-    tmp_path: Path, capsys: Output
-) -> None:
+def test_change_of_group_gets_the_fewest_moves_of_bystanders() -> None:
     """Room is made in the group that they are to go to, by those who are there."""
     counts = set()
     for seed in range(16):
@@ -142,19 +133,17 @@ def test_change_of_group_gets_the_fewest_moves_of_bystanders(
         least = fewest(world, wish(world, moving, ["node2", "node3", "node4"]), 2, moving)
         names = [f"i{k}" for k in moving]
         request = {"type": "change-group", "instances": names, "target_groups": ["uuid-west"]}
-        counts.add(held_to(world, request, least, tmp_path, capsys))
+        counts.add(held_to(world, request, least))
     assert {0, 1} <= counts
 
 
-def test_unit_is_told_as_one_in_the_plan(tmp_path: Path, capsys: Output) -> None:
+def test_unit_is_told_as_one_in_the_plan() -> None:
     """Both moves name the unit; two of others would do, too, but copy more."""
     world = World(Random(0))
     world.sizes = [1000, 1000, 2400, 2400, 7000]
     world.homes = ("node1", "node1", "node2", "node2", "node3")
     world.units, world.apart, world.pooled = [(0, 1), (2,), (3,), (4,)], set(), set()
-    plan = planned(
-        tmp_path, capsys, {**world.document(), "request": new(MEMORY - 500, [])}, "--n1=off"
-    )
+    plan = planned({**world.document(), "request": new(MEMORY - 500, [])}, "--n1=off")
     assert [(move["instance"], move["to"], move["unit"]) for move in plan["moves"]] == [
         ("i0", ["node2"], ["i0", "i1"]), ("i1", ["node2"], ["i0", "i1"]),
     ]  # fmt: skip
@@ -173,18 +162,14 @@ def mirrored(rng: Random) -> tuple[Json, Json]:
 
 
 @pytest.mark.parametrize("n1", ["off", "no-new", "no-worse", "strict"])
-def test_request_fits_where_the_plan_ends_in_every_mode(
-    n1: str, tmp_path: Path, capsys: Output
-) -> None:
+def test_request_fits_where_the_plan_ends_in_every_mode(n1: str) -> None:
     """Mirrored ones, too: what is promised is kept when the request is asked again."""
     made = 0
     for seed in seeds(3, 8, 4):
         instances, document = mirrored(Random(f"mirrored/{seed}"))
         if any(node["free_memory"] < 0 for node in document["nodes"].values()):
             continue
-        plan = planned(
-            tmp_path, capsys, document, f"--n1={n1}", "--make-room=2", "--time-limit=3600"
-        )
+        plan = planned(document, f"--n1={n1}", "--make-room=2", "--time-limit=3600")
         if not plan["moves"]:
             continue
         made += 1
@@ -195,9 +180,7 @@ def test_request_fits_where_the_plan_ends_in_every_mode(
     assert made or n1 == "strict"
 
 
-def test_mirrored_unit_moves_by_the_cheapest_ways_of_its_members(
-    tmp_path: Path, capsys: Output
-) -> None:
+def test_mirrored_unit_moves_by_the_cheapest_ways_of_its_members() -> None:
     """Both fail over; one leaves its mirror where it was, or node1 could not take them back."""
     unit = {"tags": ["iallocator:colocate:must:u"]}
     instances = {
@@ -206,13 +189,13 @@ def test_mirrored_unit_moves_by_the_cheapest_ways_of_its_members(
         "c": instance("node2", memory=3000), "d": instance("node3", memory=3000),
     }  # fmt: skip
     document = allocate(cluster(3, instances=instances), memory=6500, disk_template="rbd")
-    plan = planned(tmp_path, capsys, document, "--n1=off")
+    plan = planned(document, "--n1=off")
     assert [(move["instance"], move["move"], move["copied_mib"]) for move in plan["moves"]] == [
         ("a", "f", 1000), ("b", "f r:node2", 3152),
     ]  # fmt: skip
 
 
-def test_those_apart_do_not_meet_on_the_way(tmp_path: Path, capsys: Output) -> None:
+def test_those_apart_do_not_meet_on_the_way() -> None:
     """To get off node2 by one move a would run on node3, where b is, for a while."""
     apart = {"tags": ["iallocator:separate:must:x"]}
     instances = {
@@ -223,12 +206,12 @@ def test_those_apart_do_not_meet_on_the_way(tmp_path: Path, capsys: Output) -> N
     }  # fmt: skip
     document = allocate(cluster(3, disk=10000, instances=instances), disk=4000,
                         disk_template="plain")  # fmt: skip
-    plan = planned(tmp_path, capsys, document, "--n1=off")
+    plan = planned(document, "--n1=off")
     first, second = plan["moves"]
     assert (first["to"], second["to"]) == (["node2", "node1"], ["node1", "node3"])
 
 
-def test_those_bound_by_a_rack_leave_it_at_once(tmp_path: Path, capsys: Output) -> None:
+def test_those_bound_by_a_rack_leave_it_at_once() -> None:
     """One alone would be parted from the other; within its rack no node has room for it."""
     rack = {"tags": ["iallocator:colocate:must:u:rack"], "disk_template": "rbd"}
     instances = {
@@ -240,16 +223,16 @@ def test_those_bound_by_a_rack_leave_it_at_once(tmp_path: Path, capsys: Output) 
     document = allocate(
         cluster(4, instances=instances, changes=racks), memory=7000, disk_template="rbd"
     )
-    plan = planned(tmp_path, capsys, document, "--n1=off")
+    plan = planned(document, "--n1=off")
     assert [(move["instance"], move["unit"]) for move in plan["moves"]] == [
         ("a", ["a", "b"]), ("b", ["a", "b"]),
     ]  # fmt: skip
     assert {node for move in plan["moves"] for node in move["to"]} <= {"node3", "node4"}
-    nothing = planned(tmp_path, capsys, document, "--n1=off", "--make-room=1")
+    nothing = planned(document, "--n1=off", "--make-room=1")
     assert nothing["reason"] == "room is not made by 1 move of others"
 
 
-def test_unit_that_would_cost_a_survivor_waits_for_the_room(tmp_path: Path, capsys: Output) -> None:
+def test_unit_that_would_cost_a_survivor_waits_for_the_room() -> None:
     """If node3 fails only node2 can take e: d leaves that before a and b come there, not after.
 
     Each of a and b takes the room of e, so that neither alone says who is to blame.
@@ -271,5 +254,5 @@ def test_unit_that_would_cost_a_survivor_waits_for_the_room(tmp_path: Path, caps
     changes["node4"]["tags"] = []
     document = cluster(4, instances=instances, changes=changes)
     document = allocate(document, memory=4000, disk_template="rbd", restrict=["node1"])
-    plan = planned(tmp_path, capsys, document, "--n1=no-new")
+    plan = planned(document, "--n1=no-new")
     assert [move["instance"] for move in plan["moves"]] == ["d", "a", "b"]

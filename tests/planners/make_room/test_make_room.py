@@ -20,6 +20,7 @@ from iallocator.solver.budget import Interrupts
 from iallocator.wire.document import read_cluster
 from iallocator.wire.reading import Reading
 from tests.builders import Json, allocate, as_bytes, cluster, instance
+from tests.command import run
 from tests.schemas import conforms
 from tests.seeds import seeds
 
@@ -90,29 +91,25 @@ def lowest_score(document: Json, ends: list[tuple[str, ...]]) -> float:
     return min(score_of(State(read_cluster(one, Reading())), range(3)) for one in clusters)
 
 
-def run(folder: Path, capsys: Output, document: Json, *words: str) -> tuple[int, str]:
+def ask(document: Json, *words: str) -> tuple[int, str]:
     """Return exit status and what is said about `document`."""
-    path = folder / "document.json"
-    path.write_bytes(as_bytes(document))
-    status = main([*words, str(path)])
-    return status, capsys.readouterr().out
+    done = run(*words, stdin=as_bytes(document))
+    return done.returncode, done.stdout.decode()
 
 
-def planned(folder: Path, capsys: Output, document: Json, *words: str) -> Json:
+def planned(document: Json, *words: str) -> Json:
     """Return the plan that makes room, which fits its schema."""
-    plan: Json = json.loads(run(folder, capsys, document, "make-room", "--json", *words)[1])
+    plan: Json = json.loads(ask(document, "make-room", "--json", *words)[1])
     conforms(plan, "plan")
     return plan
 
 
-def test_moves_are_the_fewest_of_those_the_least_traffic_then_the_lowest_score(
-    tmp_path: Path, capsys: Output
-) -> None:
+def test_moves_are_the_fewest_of_those_the_least_traffic_then_the_lowest_score() -> None:
     """Beside every sequence of up to three migrations, by memory alone."""
     counts, chosen = set(), 0
     for seed in seeds(14, 40, 17):
         document = tight(seed)
-        plan = planned(tmp_path, capsys, document, "--n1=off")
+        plan = planned(document, "--n1=off")
         least = fewest(document, 3)
         copied = sum(move["copied_mib"] for move in plan["moves"])
         found = (len(plan["moves"]), copied)
@@ -136,9 +133,9 @@ TWO = allocate(
 )  # fmt: skip
 
 
-def test_refusal_says_after_which_moves_it_would_fit(tmp_path: Path, capsys: Output) -> None:
+def test_refusal_says_after_which_moves_it_would_fit() -> None:
     """For Ganeti it is a refusal; the plan is in ``solutions``, with its transition."""
-    _, said = run(tmp_path, capsys, TWO, "--n1=off", "--make-room=2")
+    _, said = ask(TWO, "--n1=off", "--make-room=2")
     answer = json.loads(said)
     conforms(answer, "response")
     assert (answer["success"], answer["result"]) == (False, [])
@@ -148,58 +145,54 @@ def test_refusal_says_after_which_moves_it_would_fit(tmp_path: Path, capsys: Out
     assert [step["kind"] for step in room["transition"]["steps"]] == ["migrate"]
 
 
-def test_refusal_without_the_option_says_nothing_of_moves(tmp_path: Path, capsys: Output) -> None:
+def test_refusal_without_the_option_says_nothing_of_moves() -> None:
     """Off by default."""
-    answer = json.loads(run(tmp_path, capsys, TWO, "--n1=off")[1])
+    answer = json.loads(ask(TWO, "--n1=off")[1])
     assert "would fit" not in answer["info"]
     assert all("make_room" not in one for one in answer["solutions"])
 
 
-def test_traffic_above_the_cost_is_no_way(tmp_path: Path, capsys: Output) -> None:
+def test_traffic_above_the_cost_is_no_way() -> None:
     """``--cost`` limits what the moves copy."""
-    status, said = run(tmp_path, capsys, TWO, "make-room", "--n1=off", "--cost=2")
+    status, said = ask(TWO, "make-room", "--n1=off", "--cost=2")
     assert (status, "room is not made by 3 moves of others" in said) == (1, True)
-    assert run(tmp_path, capsys, TWO, "make-room", "--n1=off", "--cost=3")[0] == 0
+    assert ask(TWO, "make-room", "--n1=off", "--cost=3")[0] == 0
 
 
 @pytest.mark.parametrize(
     ("tag", "targets"), [("", {"node2", "node3"}), ("iallocator:separate:must:x", {"node3"})]
 )
-def test_those_apart_never_meet_for_the_sake_of_room(
-    tag: str, targets: set[str], tmp_path: Path, capsys: Output
-) -> None:
+def test_those_apart_never_meet_for_the_sake_of_room(tag: str, targets: set[str]) -> None:
     """Only where nothing binds them may one of the two join the other."""
     tags = {"tags": [tag] if tag else []}
     full = {"c": shared("node3", 3000)} if tag else {"c": shared("node3", 6000)}
     instances = {"a": shared("node1", 3000, **tags), "b": shared("node2", 4000, **tags), **full}
     document = allocate(cluster(3, instances=instances), memory=6000, disk_template="rbd")
-    plan = planned(tmp_path, capsys, document, "--n1=off")
+    plan = planned(document, "--n1=off")
     (move,) = plan["moves"]
     assert move["instance"] == "a"
     assert set(move["to"]) <= targets
 
 
-def test_failures_that_were_survived_are_survived_after_the_moves(
-    tmp_path: Path, capsys: Output
-) -> None:
+def test_failures_that_were_survived_are_survived_after_the_moves() -> None:
     """With N+1 the moves that memory alone allows make no room here."""
-    assert planned(tmp_path, capsys, TWO)["moves"] == []
+    assert planned(TWO)["moves"] == []
 
 
-def test_bystanders_let_an_evacuation_go_on(tmp_path: Path, capsys: Output) -> None:
+def test_bystanders_let_an_evacuation_go_on() -> None:
     """Who is evacuated needs more than any node has, until a bystander moves."""
     instances = {
         "a": shared("node1", 5000), "b": shared("node2", 3500), "c": shared("node3", 4000),
     }  # fmt: skip
     document = cluster(3, instances=instances)
     document["request"] = {"type": "node-evacuate", "instances": ["a"], "evac_mode": "primary-only"}
-    plan = planned(tmp_path, capsys, document, "--n1=off")
+    plan = planned(document, "--n1=off")
     assert [(move["instance"], move["to"]) for move in plan["moves"]] == [("b", ["node3"])]
-    answer = json.loads(run(tmp_path, capsys, document, "--n1=off", "--make-room=1")[1])
+    answer = json.loads(ask(document, "--n1=off", "--make-room=1")[1])
     assert "would fit after 1 migration: b from node2 to node3" in answer["info"]
 
 
-def test_bystanders_let_instances_change_their_group(tmp_path: Path, capsys: Output) -> None:
+def test_bystanders_let_instances_change_their_group() -> None:
     """The other group has room on no node, until one of its instances moves."""
     instances = {
         "a": shared("node1", 5000), "b": shared("node2", 3500), "c": shared("node3", 4000),
@@ -208,20 +201,20 @@ def test_bystanders_let_instances_change_their_group(tmp_path: Path, capsys: Out
     document["request"] = {
         "type": "change-group", "instances": ["a"], "target_groups": ["uuid-west"],
     }  # fmt: skip
-    plan = planned(tmp_path, capsys, document, "--n1=off")
+    plan = planned(document, "--n1=off")
     assert [(move["instance"], move["to"]) for move in plan["moves"]] == [("b", ["node3"])]
 
 
-def test_request_that_fits_needs_no_moves(tmp_path: Path, capsys: Output) -> None:
+def test_request_that_fits_needs_no_moves() -> None:
     """Said in the reason; exit status 0."""
     document = allocate(cluster(3), memory=1000, disk_template="rbd")
-    status, said = run(tmp_path, capsys, document, "make-room")
+    status, said = ask(document, "make-room")
     assert (status, "it fits as things are" in said) == (0, True)
 
 
-def test_document_without_a_request_is_refused(tmp_path: Path, capsys: Output) -> None:
+def test_document_without_a_request_is_refused() -> None:
     """Exit status 2."""
-    assert run(tmp_path, capsys, cluster(2), "make-room")[0] == 2
+    assert ask(cluster(2), "make-room")[0] == 2
 
 
 def test_cluster_without_a_request_is_told_what_is_missing(tmp_path: Path, capsys: Output) -> None:
@@ -231,11 +224,11 @@ def test_cluster_without_a_request_is_told_what_is_missing(tmp_path: Path, capsy
     assert capsys.readouterr().err.startswith("iallocator: make-room needs a request: a document")
 
 
-def test_mirrored_instances_make_room_by_their_failover(tmp_path: Path, capsys: Output) -> None:
+def test_mirrored_instances_make_room_by_their_failover() -> None:
     """A failover to the secondary copies the memory only."""
     instances = {"a": instance("node1", "node2", memory=3000), "b": shared("node2", 3000)}
     document = allocate(cluster(2, instances=instances), memory=6000, disk_template="rbd")
-    plan = planned(tmp_path, capsys, document, "--n1=off", "--ignore-soft-errors")
+    plan = planned(document, "--n1=off", "--ignore-soft-errors")
     assert [(move["instance"], move["move"], move["copied_mib"]) for move in plan["moves"]] == [
         ("a", "f", 3000)
     ]
@@ -243,7 +236,7 @@ def test_mirrored_instances_make_room_by_their_failover(tmp_path: Path, capsys: 
 
 @pytest.mark.parametrize("found", [True, False])
 def test_search_for_room_interrupted_prints_what_was_found(
-    found: bool, tmp_path: Path, capsys: Output, monkeypatch: pytest.MonkeyPatch
+    found: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The moves found until then are the plan, which is not proved; without any it says so."""
     whole = RoomSearch._arrived
@@ -255,7 +248,7 @@ def test_search_for_room_interrupted_prints_what_was_found(
             raise KeyboardInterrupt
 
     monkeypatch.setattr(RoomSearch, "_arrived", interrupt)
-    status, told = run(tmp_path, capsys, TWO, "make-room", "--n1=off", "--json")
+    status, told = ask(TWO, "make-room", "--n1=off", "--json")
     plan = json.loads(told)
     conforms(plan, "plan")
     assert status == 130
@@ -283,21 +276,19 @@ SEVERAL = {
 }  # fmt: skip
 
 
-def test_batch_of_which_one_finds_no_place_says_after_which_moves_all_would(
-    tmp_path: Path, capsys: Output
-) -> None:
+def test_batch_of_which_one_finds_no_place_says_after_which_moves_all_would() -> None:
     """It is a success with one left out, as ever; ``explain`` tells the same of each of them."""
     words = ("--n1=off", "--make-room=2")
-    answer = json.loads(run(tmp_path, capsys, SEVERAL, *words)[1])
+    answer = json.loads(ask(SEVERAL, *words)[1])
     conforms(answer, "response")
     assert (answer["success"], answer["result"][1]) == (True, ["large"])
     assert answer["info"].endswith("would fit after 1 migration: a from node1 to node2")
-    told = json.loads(run(tmp_path, capsys, SEVERAL, "explain", "--json", *words)[1])
+    told = json.loads(ask(SEVERAL, "explain", "--json", *words)[1])
     assert told["response"]["solutions"] == answer["solutions"]
     assert [one["instance"] for one in told["decisions"]] == ["large", "small"]
 
 
-def test_evacuation_that_others_make_room_for_is_explained(tmp_path: Path, capsys: Output) -> None:
+def test_evacuation_that_others_make_room_for_is_explained() -> None:
     """The entry about the room is none about an instance."""
     instances = {
         "a": shared("node1", 5000), "b": shared("node2", 3500), "c": shared("node3", 4000),
@@ -305,23 +296,21 @@ def test_evacuation_that_others_make_room_for_is_explained(tmp_path: Path, capsy
     request = {"type": "node-evacuate", "instances": ["a"], "evac_mode": "primary-only"}
     document = {**cluster(3, instances=instances), "request": request}
     words = ("explain", "--n1=off", "--make-room=1", "--json")
-    told = json.loads(run(tmp_path, capsys, document, *words)[1])
+    told = json.loads(ask(document, *words)[1])
     assert [one["instance"] for one in told["decisions"]] == ["a"]
     assert "make_room" in told["response"]["solutions"][-1]
 
 
 @pytest.mark.parametrize("asked", [True, False])
-def test_question_in_words_stands_for_the_request(
-    asked: bool, tmp_path: Path, capsys: Output
-) -> None:
+def test_question_in_words_stands_for_the_request(asked: bool) -> None:
     """As for ``ask``; a request in the file is not looked at then."""
     other = allocate(TWO, memory=100, disk_template="rbd") if asked else {**TWO}
     if not asked:
         del other["request"]
     question = "--request=allocate --memory 6000 --template rbd --disk 1G"
-    plan = planned(tmp_path, capsys, other, "--n1=off", question)
+    plan = planned(other, "--n1=off", question)
     assert [(move["instance"], move["to"]) for move in plan["moves"]] == [("a", ["node2"])]
-    plan = planned(tmp_path, capsys, other, "--n1=off", "--request=evacuate node3")
+    plan = planned(other, "--n1=off", "--request=evacuate node3")
     assert plan["reason"] == "it fits as things are"
 
 
@@ -353,9 +342,9 @@ def test_question_that_is_none_is_refused(
     assert told in capsys.readouterr().err
 
 
-def test_search_without_time_says_so(tmp_path: Path, capsys: Output) -> None:
+def test_search_without_time_says_so() -> None:
     """It proves nothing."""
-    status, told = run(tmp_path, capsys, TWO, "make-room", "--n1=off", "--time-limit=0")
+    status, told = ask(TWO, "make-room", "--n1=off", "--time-limit=0")
     assert status == 1
     assert "no room was found to be made by 3 moves of others (time is up)" in told
 
@@ -371,16 +360,16 @@ def several(groups: list[str | None]) -> Json:
 
 
 def test_room_for_a_group_that_does_not_exist_is_not_searched(
-    tmp_path: Path, capsys: Output, monkeypatch: pytest.MonkeyPatch
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """No moves of others make such a group; those that fit beside it have their places."""
     monkeypatch.setattr(RoomSearch, "run", lambda search: pytest.fail("searched in vain"))
-    _, told = run(tmp_path, capsys, several([None, "gone"]), "make-room", "--n1=off", "--json")
+    _, told = ask(several([None, "gone"]), "make-room", "--n1=off", "--json")
     assert json.loads(told)["reason"].startswith("room is not made by 3 moves")
 
 
 def test_search_for_room_of_several_pays_for_each_and_for_simulated_failures(
-    tmp_path: Path, capsys: Output, monkeypatch: pytest.MonkeyPatch
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """What is dearer to ask is asked less often: the budget is one of work, not of questions."""
     asked: list[int] = []
@@ -396,7 +385,7 @@ def test_search_for_room_of_several_pays_for_each_and_for_simulated_failures(
     for words in (["--n1=off"], ["--n1=no-worse"]):
         for many in (1, 4):
             asked.clear()
-            run(tmp_path, capsys, several([None] * many), "make-room", "--json", *words)
+            ask(several([None] * many), "make-room", "--json", *words)
             counts.append(len(asked))
     assert counts[1] <= 1500 / (5 * 3 * 4 * 3) + 1 < counts[0]
     assert counts[2] < counts[0], counts
