@@ -1,4 +1,4 @@
-"""Statistics that are in proportion, so that one of them stands for all."""
+"""Statistics, and columns, that are in proportion, so that one of them stands for all."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from iallocator.aliases import Floats
 
 
-__all__ = ["SPREADS", "merged"]
+__all__ = ["SPREADS", "joined", "merged"]
 
 ALIKE = 4e-15
 """Statistics whose values differ by less than this, in proportion, are one."""
@@ -48,3 +48,24 @@ def merged(
         else:
             weights[k] = STATISTICS[k].weight
     return list(weights), weights
+
+
+def joined(vectors: Floats, per_amount: Floats) -> tuple[list[int], Floats]:
+    """The columns that are used, of those in proportion in all `vectors` only one.
+
+    And what one more in each of them, and in those that it stands for, adds to statistics.
+    """
+    found: dict[int, Floats] = {}
+    for column in np.flatnonzero(vectors.any(axis=0)).tolist():
+        amounts = vectors[:, column]
+        at = int(np.abs(amounts).argmax())
+        for leader, known in found.items():
+            other = vectors[:, leader]
+            factor = amounts[at] / other[at] if other[at] else 0.0
+            if (amounts == factor * other).all():
+                found[leader] = known + factor * per_amount[column]
+                break
+        else:
+            found[column] = per_amount[column]
+    shape = len(found), *per_amount.shape[1:]
+    return list(found), np.array(list(found.values())).reshape(shape)

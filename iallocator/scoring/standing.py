@@ -117,6 +117,10 @@ class Standing:
         """
         raise NotImplementedError
 
+    def nearest(self, count: int) -> list[int]:
+        """At most so many of the single nodes that take it, those with the lowest scores."""
+        raise NotImplementedError
+
     @property
     def left(self) -> int:
         """How many more are followed until everything is taken from the state again."""
@@ -219,6 +223,12 @@ class StandingSingles(Standing):
             return None, []
         highest = others[lowest] + TIE
         return lowest, [node for node in positions if scores[node] <= highest]
+
+    def nearest(self, count: int) -> list[int]:
+        """At most so many of the nodes that take it, those with the lowest scores."""
+        scores = self._scores()
+        found = np.argsort(scores, kind="stable")[:count]
+        return [int(node) for node in found if scores[node] < np.inf]
 
     def _scores(self) -> Floats:
         """The score with the next instance on each node; infinite where it cannot be."""

@@ -12,6 +12,7 @@ from iallocator.model.instance import Instance
 from iallocator.n1.counting.doubts import Doubts
 from iallocator.n1.counting.group_headroom import GroupHeadroom
 from iallocator.n1.counting.headroom import Headroom
+from iallocator.n1.counting.queues import fits_into
 from iallocator.n1.counting.rehearsal import Rehearsal
 from tests.seeds import seeds
 
@@ -122,6 +123,28 @@ def test_failures_in_doubt_are_those_that_counting_does_not_settle() -> None:
                 case.state.place(new, (node,))
                 counting.placed(new, node)
     assert min(seen.values()) >= 5
+
+
+def test_hopeless_placements_are_those_that_some_failure_loses_for_certain() -> None:
+    """By the least that failures leave of slots as by asking each of them, after changes too."""
+    seen: Counter[bool] = Counter()
+    for seed in seeds(60, 300):
+        case = tight(seed, "strict")
+        if case.new.required_nodes > 1:
+            continue
+        for group in case.cluster.groups:
+            counting = GroupHeadroom(case.state, case.rules, group, set(watched(case)))
+            if counting.intricate or not counting.counts(case.new):
+                continue
+            taken = fits_into(case.new)
+            for number, node in enumerate([i for i in fitting(case, case.new) if i in group.nodes]):
+                lost = any(counting.loses(failing, taken, node) for failing in counting.queues)
+                assert counting.hopeless(case.new, node) is lost, (seed, number)
+                seen[lost] += 1
+                new = another(case.new, number)
+                case.state.place(new, (node,))
+                counting.placed(new, node)
+    assert min(seen[True], seen[False]) >= 5
 
 
 def test_rehearsed_placements_are_believed_as_far_as_the_simulation_keeps_them() -> None:

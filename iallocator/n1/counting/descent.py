@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from iallocator.model.columns import DISK, MEMORY
-from iallocator.n1.counting.batch import slots_for
+from iallocator.n1.counting.ground import slots_for
 from iallocator.n1.counting.queues import fits_into
 
 if TYPE_CHECKING:
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
     from iallocator.aliases import Floats
     from iallocator.model.instance import Instance
-    from iallocator.n1.counting.batch import Ground
     from iallocator.n1.counting.bearing import Outcome
+    from iallocator.n1.counting.ground import Ground
     from iallocator.n1.counting.queues import Leaving
 
 

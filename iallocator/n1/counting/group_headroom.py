@@ -55,7 +55,8 @@ class GroupHeadroom:
         self._healthy: bool | None = None
         self._judged = False
         self._watching: list[set[int]] = []
-        self._hopeless_with = -1  # the failure that was lost for certain last
+        self._spare: dict[Need, Spare] | None = None
+        self._tightest = -1  # the failure that left the least room for more
 
     def _known(self, node: int) -> bool:
         """Whether counting can tell of all that leaves `node`."""
@@ -91,7 +92,7 @@ class GroupHeadroom:
         self._changes(node)
 
     def _changes(self, node: int) -> None:
-        self._judged = False
+        self._judged, self._spare = False, None
         for room in self._room.values():
             room.changed.add(node)
         for changed in self._watching:
@@ -124,16 +125,24 @@ class GroupHeadroom:
         if self.intricate or not self.counts(instance):
             return False
         taken = fits_into(instance)
-        likely = self._hopeless_with
-        found = likely in self.queues and self._loses(likely, taken, node)
-        if not found:
-            for failing in self.queues:
-                if self._loses(failing, taken, node):
-                    self._hopeless_with, found = failing, True
-                    break
-        return found
+        if node in self.queues and self.loses(node, taken, node):
+            return True
+        return any(
+            self.room_for(need).less(node, taken)[0] > spare.but(node)
+            for need, spare in self._spare_slots().items()
+        )
 
-    def _loses(self, failing: int, taken: Need, node: int) -> bool:
+    def _spare_slots(self) -> dict[Need, Spare]:
+        """For each size the least that a failure leaves of its slots; until something changes."""
+        if self._spare is None:
+            self._spare = {}
+            for failing, queue in self.queues.items():
+                for need, room in zip(queue.required, self._rooms(queue, failing, -1, (0, 0))):
+                    spare = self._spare.setdefault(need, Spare())
+                    spare.note(failing, room - queue.taken(need))
+        return self._spare
+
+    def loses(self, failing: int, taken: Need, node: int) -> bool:
         """Whether one failure is lost for certain with an instance of size `taken` on `node`."""
         queue = self.queues[failing]
         if failing == node:
@@ -193,8 +202,9 @@ class GroupHeadroom:
             return 0
         least = ANY_NUMBER
         own = fits_into(instance)
-        for failing, queue in self.queues.items():
-            whole = queue.with_one(instance)
+        first = [self._tightest] if self._tightest in self.queues else []
+        for failing in dict.fromkeys([*first, *self.queues]):
+            whole = self.queues[failing].with_one(instance)
             for need, (units, before) in whole.required.items():
                 slots, closing = self.room_for(need).without(failing)
                 cost = cost_of(own, need)
@@ -202,7 +212,8 @@ class GroupHeadroom:
                 if not whole.disks and closing > before and found < least:
                     more = (closing - before - 1) // own[0] if own[0] else ANY_NUMBER
                     found = max(found, more)
-                least = min(least, found)
+                if found < least:
+                    least, self._tightest = found, failing
                 if least <= 0:
                     return 0
         return int(least)
@@ -213,6 +224,27 @@ class GroupHeadroom:
         if room is None:
             room = self._room[need] = Room(self._state, need, self.targets)
         return room
+
+
+class Spare:
+    """The two lowest amounts among those of some nodes."""
+
+    __slots__ = ("_lowest", "_node", "_second")
+
+    def __init__(self) -> None:
+        self._node = -1
+        self._lowest = self._second = ANY_NUMBER
+
+    def note(self, node: int, amount: int) -> None:
+        """The amount of `node`."""
+        if amount < self._lowest:
+            self._node, self._lowest, self._second = node, amount, self._lowest
+        else:
+            self._second = min(self._second, amount)
+
+    def but(self, node: int) -> int:
+        """The lowest of all but that of `node`."""
+        return self._second if node == self._node else self._lowest
 
 
 class Room:

@@ -14,8 +14,9 @@ import numpy as np
 
 from iallocator.model.columns import COLUMNS
 from iallocator.model.node_view import NodeView
-from iallocator.n1.counting.batch import Batch, Ground
+from iallocator.n1.counting.batch import Batch
 from iallocator.n1.counting.descent import Descent
+from iallocator.n1.counting.ground import Ground
 from iallocator.scoring.metrics import STATISTICS
 from iallocator.scoring.score_delta import NO_CENTRES, counting, values
 
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from iallocator.model.instance import Instance
     from iallocator.model.state import State
     from iallocator.n1.counting.bearing import Outcome
-    from iallocator.n1.counting.queues import Leaving
+    from iallocator.n1.counting.queues import Leaving, Vector
 
     Coming = tuple[Instance, Sequence[int]]
     """The nodes to which equal instances come one after the other, and one of these."""
@@ -59,6 +60,7 @@ class Playback:
             [np.broadcast_to(counting(k, view), (len(scope),)) for k in range(len(STATISTICS))]
         ).astype(np.float64)
         self._version = -1
+        self._heads: dict[int, tuple[list[Vector], Floats]] = {}
         self._columns: Floats = np.empty(0)
         self._values: Floats = np.empty(0)
 
@@ -81,7 +83,7 @@ class Playback:
         found: list[bool] = []
         for start in range(0, len(failing), size):
             part = slice(start, start + size)
-            found += self._batch(failing[part], leaving[part], coming[part]).run()
+            found += self._batch(failing[part], leaving[part], coming[part]).run().tolist()
         return found
 
     def outcome(
@@ -122,10 +124,19 @@ class Playback:
             self._ground,
             np.array([position[node] for node in failing], dtype=np.intp),
             leaving,
+            [self._head_of(node, one) for node, one in zip(failing, leaving)],
             [None if one is None else one[0].as_primary for one in coming],
             [() if one is None else [position[node] for node in one[1]] for one in coming],
             proving,
         )
+
+    def _head_of(self, node: int, leaving: Leaving) -> Floats:
+        """The head of what leaves `node`, a row each; kept for as long as it is the same."""
+        known = self._heads.get(node)
+        if known is None or known[0] is not leaving.head:
+            amounts = np.array(leaving.head, dtype=np.float64).reshape(-1, len(COLUMNS))
+            known = self._heads[node] = leaving.head, amounts
+        return known[1]
 
     def _renew(self) -> None:
         """Look at the state again if it has changed."""

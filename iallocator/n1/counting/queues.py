@@ -85,7 +85,7 @@ class Queue:
         self._entries: list[Entry] = []  # in the order in which they are moved
         self._before: list[Vector] | None = None  # those before the last run, once asked for
         self._runs: list[_Run] = []
-        self._known: dict[Need, int] = {}  # see `_taken`; true of the runs as they are
+        self._known: dict[Need, int] = {}  # see `taken`; true of the runs as they are
         self._more: list[Need] = []  # at the end of the last run, which is not its own
         self.required: dict[Need, tuple[int, int]] = {}
         self.disks = False
@@ -143,11 +143,11 @@ class Queue:
         Beside `others`, which leave the node, too.
         """
         return any(
-            self._taken(size) + sum(_least(need, size) for need in (*self._more, *others)) > room
+            self.taken(size) + sum(_least(need, size) for need in (*self._more, *others)) > room
             for size, room in zip(self.required, rooms)
         )
 
-    def _taken(self, size: Need) -> int:
+    def taken(self, size: Need) -> int:
         """How many slots for `size` the runs take at least."""
         if size not in self._known:
             self._known[size] = sum(run.count * _least(run.need, size) for run in self._runs)

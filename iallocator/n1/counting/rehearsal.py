@@ -62,6 +62,7 @@ class Rehearsal:
         self._path: tuple[int, ...] = ()
         self._queues: dict[int, Queue] = {}
         self._recent: list[int] = []  # failures that showed a guess to be wrong, the last ones
+        self._wrong: _Guess | None = None  # the one that ended what is believed
 
     def judges(self, instance: Instance) -> bool:
         """Whether it can tell of `instance`."""
@@ -130,6 +131,25 @@ class Rehearsal:
             return known
         return self._so(known, lambda one: not (one.refused or one.doubt[0] in likely))
 
+    def look_around(self, nodes: Collection[int]) -> None:
+        """See where else that failure refuses the next instance that showed a guess to be wrong.
+
+        What is refused at one node for want of a large place elsewhere mostly is so at many.
+        """
+        wrong, self._wrong = self._wrong, None
+        if wrong is None or wrong.node == wrong.doubt[0]:
+            return
+        failing, leaving = wrong.doubt
+        others = [node for node in nodes if node not in (failing, wrong.node)]
+        instance, path = wrong.coming
+        coming = [(instance, (*path[:-1], node)) for node in others]
+        lost = self._trials.lost([(failing, leaving)] * len(others), coming)
+        for node, gone in zip(others, lost or ()):
+            if gone:
+                self._trials.learn(node, failing)
+            elif self._trials.refuters.get(node) == failing:
+                self._trials.learn(node, None)
+
     def _so(self, count: int, asked: Callable[[_Guess], bool]) -> int | None:
         """How many of the first `count` guesses are so as far as those tell that are `asked`."""
         chosen = [[one for one in guesses if asked(one)] for guesses in self._guesses[:count]]
@@ -141,6 +161,7 @@ class Rehearsal:
         for number, guesses in enumerate(chosen):
             for guess in guesses:
                 if next(found) is not guess.refused:
+                    self._wrong = guess
                     self._trials.learn(guess.node, None if guess.refused else guess.doubt[0])
                     if not guess.refused:
                         self._recent = [*self._recent, guess.doubt[0]][-RECENT:]

@@ -22,6 +22,9 @@ __all__ = ["NextPlace", "next_place_for"]
 MOST_AHEAD = 64
 """So many placements are looked ahead at most."""
 
+AROUND = 32
+"""Where a guess was wrong, so many nodes are asked about at once."""
+
 
 class NextPlace:
     """Answers as long as neither scores that are all but equal nor N+1 are in doubt.
@@ -73,7 +76,11 @@ class NextPlace:
             known = rehearsal.come_true() if guessed else 0
             if known is None or (not guessed and exhausted):
                 return None
-            self._ahead = min(2 * self._ahead, MOST_AHEAD) if known == len(guessed) else known + 1
+            if known == len(guessed):
+                self._ahead = min(2 * self._ahead, MOST_AHEAD)
+            else:
+                self._ahead = known + 1
+                rehearsal.look_around(self._standing.nearest(AROUND))
             if known:
                 self._path = guessed[:known]
                 return (self._path[0],)
