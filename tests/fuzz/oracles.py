@@ -26,7 +26,7 @@ LONE_NUMBER = re.compile(
 def _is_a_name(word: str, case: Case) -> bool:
     """Whether something in a text file of `case` is called so, and may be spoken of."""
     row = f"\n{word}|".encode()
-    return any(row in raw for raw in case.files.values())
+    return any(row in b"\n" + raw for raw in case.files.values())
 
 
 def complaints(case: Case, done: Outcome) -> list[str]:
