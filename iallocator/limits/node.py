@@ -66,8 +66,8 @@ class Check:
         What it is counted as, one of `REASONS`.
     fails:
         ``(before, after, instance)`` -> where the limit is broken.
-    numbers:
-        ``(before, after, instance)`` -> what a person wants to know, for one node.
+    words:
+        The function of `iallocator.limits.words` that says what a person wants to know.
     soft:
         Whether it may be ignored on request.
     local:
@@ -86,14 +86,14 @@ class Check:
         What a node lacks that breaks it.
     """
 
-    __slots__ = ("fails", "forced", "lacks", "later", "local", "no_worse", "numbers", "pools",
-                 "reason", "soft", "space")  # fmt: skip
+    __slots__ = ("fails", "forced", "lacks", "later", "local", "no_worse", "pools", "reason",
+                 "soft", "space", "words")  # fmt: skip
 
     def __init__(
         self,
         reason: str,
         fails: Callable[[NodeView, NodeView, Instance], Quantity],
-        numbers: Callable[[NodeView, NodeView, Instance], str],
+        words: str,
         lacks: Lack,
         *,
         soft: bool = False,
@@ -107,7 +107,7 @@ class Check:
         self.no_worse = no_worse
         self.reason = reason
         self.fails = fails
-        self.numbers = numbers
+        self.words = words
         self.lacks = lacks
         self.soft = soft
         self.local = local
@@ -116,107 +116,23 @@ class Check:
         self.pools = pools
         self.forced = forced and not soft and not later
 
+    def numbers(self, before: NodeView, after: NodeView, instance: Instance) -> str:
+        """What a person wants to know of one node where it fails."""
+        from iallocator.limits import words
+
+        return str(getattr(words, self.words)(before, after, instance))
+
 
 _MEMORY, _DISK_SPACE, _VCPUS = "MiB memory", "MiB disk", "virtual cpus"
 _WITH_RESERVE, _TO_TAKE_OVER = " (failover reserve included)", " (for a failover to it)"
 _OWN, _SHARED = "spindles of its own", "spindles under the policy's ratio"
 
 
-def _memory(b: NodeView, a: NodeView, i: Instance) -> str:
-    return f"needs {i.memory} MiB memory, {b.memory:.12g} free, and some must remain"
-
-
-def _memory_later(b: NodeView, a: NodeView, i: Instance) -> str:
-    return f"needs {i.memory} MiB memory, {b.memory_later:.12g} free with forthcoming instances"
-
-
-def _disk(b: NodeView, a: NodeView, i: Instance) -> str:
-    return f"needs {i.disk} MiB disk, {b.disk:.12g} free, and some must remain"
-
-
-def _less_disk_later(b: NodeView, a: NodeView, i: Instance) -> str:
-    return f"needs {i.disk} MiB disk, {b.disk_later:.12g} free with forthcoming instances"
-
-
-def _disk_reserve(b: NodeView, a: NodeView, i: Instance) -> str:
-    return f"would leave {a.disk:.12g} MiB of disk, {a.disk_reserve:.12g} are to be kept free"
-
-
-def _unknown_spindles(b: NodeView, a: NodeView, i: Instance) -> str:
-    return "has exclusive storage, and a disk of the instance does not say its spindles"
-
-
-def _own_spindles(b: NodeView, a: NodeView, i: Instance) -> str:
-    noun = "spindle" if i.spindles == 1 else "spindles"
-    return f"needs {i.spindles} {noun} of its own, {b.free_spindles:.12g} free"
-
-
-def _own_spindles_later(b: NodeView, a: NodeView, i: Instance) -> str:
-    noun = "spindle" if i.spindles == 1 else "spindles"
-    return (
-        f"needs {i.spindles} {noun} of its own, "
-        f"{b.free_spindles_later:.12g} free with forthcoming instances"
-    )
-
-
-def _spindles(b: NodeView, a: NodeView, i: Instance) -> str:
-    return f"spindles in use would be {a.spindles:.12g}, the policy allows {a.high_spindles:.12g}"
-
-
-def _spindles_later(b: NodeView, a: NodeView, i: Instance) -> str:
-    return (
-        f"spindles in use with forthcoming instances would be {a.spindles_later:.12g}, "
-        f"the policy allows {a.high_spindles:.12g}"
-    )
-
-
-def _n1(b: NodeView, a: NodeView, i: Instance) -> str:
-    return (
-        f"{a.memory:.12g} MiB memory would remain free, "
-        f"{a.reserved:.12g} are reserved for failovers"
-    )
-
-
-def _cpus(b: NodeView, a: NodeView, i: Instance) -> str:
-    return (
-        f"virtual cpus in use would be {a.cpus:.12g}, "
-        f"{round(a.total_cpus)} cpus at ratio {a.vcpu_ratio:.12g} "
-        f"allow {a.vcpu_ratio * a.total_cpus:.12g}"
-    )
-
-
-def _cpus_later(b: NodeView, a: NodeView, i: Instance) -> str:
-    return (
-        f"virtual cpus in use with forthcoming instances would be {a.cpus_later:.12g}, "
-        f"{round(a.total_cpus)} cpus at ratio {a.vcpu_ratio:.12g} "
-        f"allow {a.vcpu_ratio * a.total_cpus:.12g}"
-    )
-
-
-def _tags(b: NodeView, a: NodeView, i: Instance) -> str:
-    return f"holds a primary with one of its exclusion tags ({', '.join(i.exclusion)})"
-
-
-def _failover(b: NodeView, a: NodeView, i: Instance) -> str:
-    return f"could not take over its {i.takeover_memory} MiB memory, {b.memory:.12g} free"
-
-
-def _failover_later(b: NodeView, a: NodeView, i: Instance) -> str:
-    return (
-        f"could not take over its {i.takeover_memory} MiB memory, "
-        f"{b.memory_later:.12g} free with forthcoming instances"
-    )
-
-
 def _barred(b: NodeView, a: NodeView, i: Instance) -> Quantity:
     return False if a.at is None else a.at.bars(i)
 
 
-def _pools(b: NodeView, a: NodeView, i: Instance) -> str:
-    return "" if a.at is None else a.at.why(i)
-
-
-POOLS = Check("FailDisk", _barred, _pools,
+POOLS = Check("FailDisk", _barred, "pools",
               Lack("places in its storage pool", "", lambda b, a, i: int(_barred(b, a, i))),
               pools=True)  # fmt: skip
 """The node must reach the instance's storage pools, and have room in its own."""
@@ -225,42 +141,42 @@ POOLS = Check("FailDisk", _barred, _pools,
 def _no_spindles(soft: bool, later: bool) -> Check:
     lack = Lack("disk size in spindles (the disks do not say theirs)", "", lambda b, a, i: 1)
     return Check("FailSpindles", lambda b, a, i: b.exclusive * (i.spindles is None) > 0,
-                 _unknown_spindles, lack, soft=soft, local=True, later=later)  # fmt: skip
+                 "unknown_spindles", lack, soft=soft, local=True, later=later)  # fmt: skip
 
 
 _TO_RESERVE = Lack(_DISK_SPACE, "disk", lambda b, a, i: a.disk_reserve - a.disk)
 
 _DISK = (
-    Check("FailDisk", lambda b, a, i: a.disk <= 0, _disk,
+    Check("FailDisk", lambda b, a, i: a.disk <= 0, "disk",
           Lack(_DISK_SPACE, "disk", lambda b, a, i: 1 - a.disk), local=True, space=True),
-    Check("FailDisk", lambda b, a, i: a.disk < a.disk_reserve, _disk_reserve, _TO_RESERVE,
+    Check("FailDisk", lambda b, a, i: a.disk < a.disk_reserve, "disk_reserve", _TO_RESERVE,
           soft=True, local=True, space=True),
     _no_spindles(soft=False, later=False),
-    Check("FailSpindles", lambda b, a, i: a.exclusive * (a.free_spindles < 0) > 0, _own_spindles,
+    Check("FailSpindles", lambda b, a, i: a.exclusive * (a.free_spindles < 0) > 0, "own_spindles",
           Lack(_OWN, "spindles", lambda b, a, i: -a.free_spindles), local=True),
 )  # fmt: skip
 
 
 def _shared_spindles(soft: bool) -> Check:
     lack = Lack(_SHARED, "spindle_use", lambda b, a, i: a.spindles - a.high_spindles)
-    return Check("FailDisk", lambda b, a, i: a.spindles > a.high_spindles, _spindles, lack,
+    return Check("FailDisk", lambda b, a, i: a.spindles > a.high_spindles, "spindles", lack,
                  soft=soft, local=True, forced=False)  # fmt: skip
 
 
 def _disk_later(soft: bool) -> tuple[Check, ...]:
     return (
-        Check("FailDisk", lambda b, a, i: a.disk_later <= 0, _less_disk_later,
+        Check("FailDisk", lambda b, a, i: a.disk_later <= 0, "less_disk_later",
               Lack(_DISK_SPACE, "disk", lambda b, a, i: 1 - a.disk_later),
               soft=soft, local=True, later=True, space=True),
-        Check("FailDisk", lambda b, a, i: a.disk_later < a.disk_reserve, _disk_reserve,
+        Check("FailDisk", lambda b, a, i: a.disk_later < a.disk_reserve, "disk_reserve",
               Lack(_DISK_SPACE, "disk", lambda b, a, i: a.disk_reserve - a.disk_later),
               soft=True, local=True, later=True, space=True),
         _no_spindles(soft=soft, later=True),
         Check("FailSpindles", lambda b, a, i: a.exclusive * (a.free_spindles_later < 0) > 0,
-              _own_spindles_later,
+              "own_spindles_later",
               Lack(_OWN, "spindles", lambda b, a, i: -a.free_spindles_later),
               soft=soft, local=True, later=True),
-        Check("FailDisk", lambda b, a, i: a.spindles_later > a.high_spindles, _spindles_later,
+        Check("FailDisk", lambda b, a, i: a.spindles_later > a.high_spindles, "spindles_later",
               Lack(_SHARED, "spindle_use", lambda b, a, i: a.spindles_later - a.high_spindles),
               soft=soft, local=True, later=True),
     )  # fmt: skip
@@ -269,29 +185,29 @@ def _disk_later(soft: bool) -> tuple[Check, ...]:
 _TO_FAIL_OVER = Lack(_MEMORY, "memory", lambda b, a, i: a.reserved - a.memory + 1, _WITH_RESERVE)
 
 _N1 = (
-    Check("FailMem", lambda b, a, i: a.fails_n1 > b.fails_n1, _n1, _TO_FAIL_OVER, soft=True),
+    Check("FailMem", lambda b, a, i: a.fails_n1 > b.fails_n1, "n1", _TO_FAIL_OVER, soft=True),
     Check("FailMem",
           lambda b, a, i: a.fails_n1 * (a.reserved - a.memory > b.reserved - b.memory) > 0,
-          _n1, _TO_FAIL_OVER, soft=True, no_worse=True),
+          "n1", _TO_FAIL_OVER, soft=True, no_worse=True),
 )  # fmt: skip
 """A node that fails already may lack more, but where nothing may become worse."""
 
 PRIMARY = (
     POOLS,
-    Check("FailMem", lambda b, a, i: a.memory <= 0, _memory,
+    Check("FailMem", lambda b, a, i: a.memory <= 0, "memory",
           Lack(_MEMORY, "memory", lambda b, a, i: 1 - a.memory)),
     *_DISK,
     _shared_spindles(soft=True),
     *_N1,
-    Check("FailCPU", lambda b, a, i: a.cpus / a.total_cpus > a.vcpu_ratio, _cpus,
+    Check("FailCPU", lambda b, a, i: a.cpus / a.total_cpus > a.vcpu_ratio, "cpus",
           Lack(_VCPUS, "vcpus", lambda b, a, i: a.cpus - a.vcpu_ratio * a.total_cpus), soft=True),
-    Check("FailTags", lambda b, a, i: a.conflicts > b.conflicts, _tags,
+    Check("FailTags", lambda b, a, i: a.conflicts > b.conflicts, "tags",
           Lack("places free of its exclusion tags", "", lambda b, a, i: a.conflicts - b.conflicts),
           soft=True),
-    Check("FailMem", lambda b, a, i: a.memory_later <= 0, _memory_later,
+    Check("FailMem", lambda b, a, i: a.memory_later <= 0, "memory_later",
           Lack(_MEMORY, "memory", lambda b, a, i: 1 - a.memory_later), later=True),
     *_disk_later(soft=True),
-    Check("FailCPU", lambda b, a, i: a.cpus_later / a.total_cpus > a.vcpu_ratio, _cpus_later,
+    Check("FailCPU", lambda b, a, i: a.cpus_later / a.total_cpus > a.vcpu_ratio, "cpus_later",
           Lack(_VCPUS, "vcpus", lambda b, a, i: a.cpus_later - a.vcpu_ratio * a.total_cpus),
           soft=True, later=True),
 )  # fmt: skip
@@ -301,13 +217,13 @@ SECONDARY = (
     POOLS,
     *_DISK,
     _shared_spindles(soft=False),
-    Check("FailMem", lambda b, a, i: i.takeover_memory >= b.memory, _failover,
+    Check("FailMem", lambda b, a, i: i.takeover_memory >= b.memory, "failover",
           Lack(_MEMORY, "takeover_memory", lambda b, a, i: i.takeover_memory - b.memory + 1,
                _TO_TAKE_OVER),
           soft=True),
     *_N1,
     *_disk_later(soft=False),
-    Check("FailMem", lambda b, a, i: i.takeover_memory >= b.memory_later, _failover_later,
+    Check("FailMem", lambda b, a, i: i.takeover_memory >= b.memory_later, "failover_later",
           Lack(_MEMORY, "takeover_memory", lambda b, a, i: i.takeover_memory - b.memory_later + 1,
                _TO_TAKE_OVER),
           soft=True, later=True),

@@ -1,8 +1,20 @@
-"""Amounts as people write them."""
+"""Limits of nodes as people read them, and amounts as people write them.
+
+Of a node before and after the instance came: what it needs, and what there is.
+"""
 
 from __future__ import annotations
 
-__all__ = ["quantity"]
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from iallocator.model.instance import Instance
+    from iallocator.model.node_view import NodeView, Quantity
+
+__all__ = [
+    "cpus", "cpus_later", "disk", "disk_reserve", "failover", "failover_later", "less_disk_later",
+    "memory", "memory_later", "n1", "own_spindles", "own_spindles_later", "pools", "quantity",
+    "spindles", "spindles_later", "tags", "unknown_spindles",
+]  # fmt: skip
 
 
 def quantity(amount: float, unit: str) -> str:
@@ -11,3 +23,92 @@ def quantity(amount: float, unit: str) -> str:
         for plural in ("cpus", "spindles", "disks", "places"):
             unit = unit.replace(plural, plural[:-1])
     return f"{amount:.2f}".rstrip("0").rstrip(".") + f" {unit}"
+
+
+def memory(b: NodeView, a: NodeView, i: Instance) -> str:
+    return f"needs {i.memory} MiB memory, {b.memory:.12g} free, and some must remain"
+
+
+def memory_later(b: NodeView, a: NodeView, i: Instance) -> str:
+    return f"needs {i.memory} MiB memory, {b.memory_later:.12g} free with forthcoming instances"
+
+
+def disk(b: NodeView, a: NodeView, i: Instance) -> str:
+    return f"needs {i.disk} MiB disk, {b.disk:.12g} free, and some must remain"
+
+
+def less_disk_later(b: NodeView, a: NodeView, i: Instance) -> str:
+    return f"needs {i.disk} MiB disk, {b.disk_later:.12g} free with forthcoming instances"
+
+
+def disk_reserve(b: NodeView, a: NodeView, i: Instance) -> str:
+    return f"would leave {a.disk:.12g} MiB of disk, {a.disk_reserve:.12g} are to be kept free"
+
+
+def unknown_spindles(b: NodeView, a: NodeView, i: Instance) -> str:
+    return "has exclusive storage, and a disk of the instance does not say its spindles"
+
+
+def own_spindles(b: NodeView, a: NodeView, i: Instance) -> str:
+    noun = "spindle" if i.spindles == 1 else "spindles"
+    return f"needs {i.spindles} {noun} of its own, {b.free_spindles:.12g} free"
+
+
+def own_spindles_later(b: NodeView, a: NodeView, i: Instance) -> str:
+    noun = "spindle" if i.spindles == 1 else "spindles"
+    return (
+        f"needs {i.spindles} {noun} of its own, "
+        f"{b.free_spindles_later:.12g} free with forthcoming instances"
+    )
+
+
+def spindles(b: NodeView, a: NodeView, i: Instance) -> str:
+    return f"spindles in use would be {a.spindles:.12g}, the policy allows {a.high_spindles:.12g}"
+
+
+def spindles_later(b: NodeView, a: NodeView, i: Instance) -> str:
+    return (
+        f"spindles in use with forthcoming instances would be {a.spindles_later:.12g}, "
+        f"the policy allows {a.high_spindles:.12g}"
+    )
+
+
+def n1(b: NodeView, a: NodeView, i: Instance) -> str:
+    return (
+        f"{a.memory:.12g} MiB memory would remain free, "
+        f"{a.reserved:.12g} are reserved for failovers"
+    )
+
+
+def cpus(b: NodeView, a: NodeView, i: Instance) -> str:
+    return _over_ratio(a, a.cpus, "in use")
+
+
+def cpus_later(b: NodeView, a: NodeView, i: Instance) -> str:
+    return _over_ratio(a, a.cpus_later, "in use with forthcoming instances")
+
+
+def _over_ratio(a: NodeView, used: Quantity, which: str) -> str:
+    return (
+        f"virtual cpus {which} would be {used:.12g}, {round(a.total_cpus)} cpus at ratio "
+        f"{a.vcpu_ratio:.12g} allow {a.vcpu_ratio * a.total_cpus:.12g}"
+    )
+
+
+def tags(b: NodeView, a: NodeView, i: Instance) -> str:
+    return f"holds a primary with one of its exclusion tags ({', '.join(i.exclusion)})"
+
+
+def failover(b: NodeView, a: NodeView, i: Instance) -> str:
+    return f"could not take over its {i.takeover_memory} MiB memory, {b.memory:.12g} free"
+
+
+def failover_later(b: NodeView, a: NodeView, i: Instance) -> str:
+    return (
+        f"could not take over its {i.takeover_memory} MiB memory, "
+        f"{b.memory_later:.12g} free with forthcoming instances"
+    )
+
+
+def pools(b: NodeView, a: NodeView, i: Instance) -> str:
+    return "" if a.at is None else a.at.why(i)

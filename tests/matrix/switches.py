@@ -145,12 +145,12 @@ def _passes(fails: Callable[..., Any], *views: Any) -> Any:
     return fails(*views) * 0 > 0
 
 
-def _rows(*told: Callable[..., str]) -> Switch:
+def _rows(*words: str) -> Switch:
     """The rows of the table of limits that say so never fail."""
 
     def switch(stack: ExitStack) -> None:
         rows = {*node_limits.PRIMARY, *node_limits.SECONDARY}
-        for row in (row for row in rows if row.numbers in told):
+        for row in (row for row in rows if row.words in words):
             stack.callback(setattr, row, "fails", row.fails)
             row.fails = partial(_passes, row.fails)
 
@@ -179,7 +179,7 @@ def _both(*switches: Switch) -> Switch:
 SWITCHES["cpu ratio"] = _both(_node(vcpu_ratio=1e9), _unweighed("vcpu_ratio", "vcpu_ratio_forth"))
 SWITCHES["spindle ratio"] = _node(high_spindles=1e9)
 SWITCHES["exclusive storage"] = _both(
-    _rows(node_limits._own_spindles, node_limits._own_spindles_later),
+    _rows("own_spindles", "own_spindles_later"),
     _unweighed("free_disk", "free_disk_forth"),
 )
 
