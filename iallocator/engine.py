@@ -110,6 +110,8 @@ def decide(
         with Alarm(seconds + GRACE, Running.began) as alarm:
             return _decided(cluster, request, settings, doubts, trace, alarm)
     except TimeIsUp:
+        if trace is not None:
+            trace.ended()
         reply = Reply(False, f"{TIME_IS_UP}: no answer within {seconds:g} s", [], [])
         return _with_remarks(reply, doubts, settings)
 

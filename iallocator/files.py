@@ -140,7 +140,7 @@ def check_writable(*paths: str | None) -> None:
     Raises
     ------
     UsageError
-        If there is no such folder, or writing is not allowed.
+        If there is no such folder, the name is too long, or writing is not allowed.
     """
     from errno import EACCES, EISDIR, ENOENT
 
@@ -149,15 +149,26 @@ def check_writable(*paths: str | None) -> None:
             continue
         target = os.path.realpath(path.replace("\0", ""))
         folder = os.path.dirname(target)
-        wrong = 0
+        wrong = _too_long(target)
         if os.path.isdir(target):
             wrong = EISDIR
         elif not os.path.isdir(folder):
-            wrong = ENOENT
+            wrong = wrong or ENOENT
         elif not os.access(target if _is_special(target) else folder, os.W_OK):
             wrong = EACCES
         if wrong:
             raise UsageError(f"{path}: {os.strerror(wrong)}")
+
+
+def _too_long(target: str) -> int:
+    """The error, if no file can be called that."""
+    from errno import ENAMETOOLONG
+
+    try:
+        os.lstat(target)
+    except OSError as error:
+        return ENAMETOOLONG if error.errno == ENAMETOOLONG else 0
+    return 0
 
 
 def _is_special(target: str) -> bool:
@@ -192,7 +203,7 @@ def write_file(path: str, text: str) -> None:
 def _replace(target: str, raw: bytes) -> None:
     """Have the file at `target` hold `raw`, with the permissions that it had."""
     folder, name = os.path.split(target)
-    beside = os.path.join(folder, f".{name[:200]}.{os.urandom(8).hex()}.new")
+    beside = os.path.join(folder, f".{name[:50]}.{os.urandom(8).hex()}.new")
     try:
         mode = os.stat(target).st_mode & 0o777
     except FileNotFoundError:

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 __all__ = ["explain", "explain_request"]
 
 
+LATE = "There is no decision to explain: time was up before there was an answer."
+
+
 def explain(
     raw: bytes, settings: Settings, instance: str | None = None, node: str | None = None
 ) -> Explanation:
@@ -48,8 +51,10 @@ def explain_request(
     noted = Recorder(left_by(request))
     reply = decide(cluster, request, settings, noted)
     response = reply.document()
-    decisions = decisions_of(request, noted, response)
     remarks = list(reply.remarks)
+    if noted.late:
+        return Explanation(request.kind, response, _chosen(settings), [], [*remarks, LATE])
+    decisions = decisions_of(request, noted, response)
     if not decisions:
         remarks.append("No instance is concerned: nothing is to be done.")
     chosen = _chosen(noted.context.settings)

@@ -111,3 +111,6 @@ if TYPE_CHECKING:
 
         def decided(self, instance: Instance, outcome: MoveResult) -> None:
             """`outcome` is what becomes of an instance that was to move."""
+
+        def ended(self) -> None:
+            """Time was up before there was an answer: what was heard is part of a decision."""

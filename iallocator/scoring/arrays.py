@@ -10,8 +10,8 @@ from iallocator.limits.node import ALL_LIMITS, PRIMARY, SECONDARY, checks_for
 from iallocator.model.columns import MEMORY
 from iallocator.model.node_view import CAPACITIES, NodeView
 from iallocator.scoring.array_candidates import ArrayCandidates, RefusalCodes
+from iallocator.scoring.array_pairs import PairScores, PrunedPairs, total_scores
 from iallocator.scoring.array_sites import Sites
-from iallocator.scoring.candidates import DECIMALS
 from iallocator.scoring.metrics import STATISTICS
 from iallocator.scoring.score_delta import (
     DOMAINS,
@@ -30,11 +30,12 @@ from iallocator.scoring.score_delta import (
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from iallocator.aliases import Floats
+    from iallocator.aliases import Floats, Indices
     from iallocator.limits.node import Check, LimitSet
     from iallocator.model.instance import Instance
     from iallocator.model.node_view import Quantity
     from iallocator.model.state import State
+    from iallocator.scoring.array_pairs import Changed
     from iallocator.scoring.score_delta import Change
 
 
@@ -44,8 +45,8 @@ ALL = range(len(STATISTICS))
 """Every statistic."""
 
 
-BLOCK = 32_768
-"""Scores that are worked out at a time: a quarter of a megabyte in each array on the way."""
+MANY = 10_000
+"""Of more pairs than this only the most promising are scored, until more is asked for."""
 
 
 def capacity_matrix(fixed: Sequence[tuple[float, ...]]) -> Floats:
@@ -172,7 +173,7 @@ class ArrayKernel:
         after, reasons = self._refused(instance, nodes, refusals, limits)
         if (reasons.codes > 0).all():
             return ArrayCandidates([()], nodes, np.full((1, len(nodes)), np.inf), reasons.counts())
-        scores = self._total((self._change(after, nodes),), (len(nodes),))
+        scores = total_scores(self.totals, (self._change(nodes)(after),), (len(nodes),))
         scores[reasons.codes > 0] = np.inf
         return ArrayCandidates([()], nodes, scores[None, :], reasons.counts())
 
@@ -261,17 +262,24 @@ class ArrayKernel:
         diagonal = tuple(np.array(same, dtype=np.intp).reshape(-1, 2).T)
         reasons.codes[diagonal] = RefusalCodes.NO_CANDIDATE
 
-        change = [
-            (_upright(added), _upright(square))
-            for added, square in self._change(first_after, primaries)
-        ]
-        changes: list[Change] = [change, self._change(second_after, secondaries)]
+        pairs = PairScores(
+            self.totals, instance, second, peers,
+            self._change(primaries)(first_after), self._change(secondaries),
+        )  # fmt: skip
         shared = self._shared_domains(instance, primaries, secondaries)
-        if shared is not None:
-            changes.append(shared)
-        scores = self._total(changes, (len(primaries), len(secondaries)))
-        scores[reasons.codes != 0] = np.inf
-        return ArrayCandidates([(p,) for p in primaries], secondaries, scores, reasons.counts())
+        prefixes, failures = [(p,) for p in primaries], reasons.counts()
+
+        def scores(rows: slice | Indices) -> Floats:
+            found = pairs.scores(rows, shared)
+            found[reasons.codes[rows] != 0] = np.inf
+            return found
+
+        if peers.size <= MANY or shared is not None:
+            return ArrayCandidates(prefixes, secondaries, scores(slice(None)), failures)
+        feasible = int((reasons.codes == 0).sum())
+        tight = [secondaries[k] for k in pairs.columns.tolist()]
+        bounds = pairs.bounds(self._view(tight), self._change(tight))
+        return PrunedPairs(prefixes, secondaries, scores, bounds, feasible, failures)
 
     def _no_pairs(
         self, primaries: Sequence[int], secondaries: Sequence[int], refused: RefusalCodes
@@ -286,32 +294,6 @@ class ArrayKernel:
                 failures[reason] = failures.get(reason, 0) + count
         scores = np.full((len(primaries), len(secondaries)), np.inf)
         return ArrayCandidates([(p,) for p in primaries], secondaries, scores, failures)
-
-    def _total(self, changes: Sequence[Change], shape: tuple[int, ...]) -> Floats:
-        """Rounded scores of `shape`; of large ones some rows at a time, which stay in the cache."""
-        if len(shape) < 2 or shape[0] * shape[1] <= BLOCK:
-            return self._sum(changes, shape)
-        total = np.empty(shape)
-        height = max(1, BLOCK // shape[1])
-        for first in range(0, shape[0], height):
-            rows = slice(first, first + height)
-            part = [
-                [(_rows(added, rows), _rows(square, rows)) for added, square in change]
-                for change in changes
-            ]
-            total[rows] = self._sum(part, total[rows].shape)
-        return total
-
-    def _sum(self, changes: Sequence[Change], shape: tuple[int, ...]) -> Floats:
-        """The same at once; small terms are added up before they are spread out."""
-        by_shape: dict[tuple[int, ...], Quantity] = {}
-        for term in terms(self.totals, changes, np.sqrt):
-            key = np.shape(term)
-            by_shape[key] = by_shape[key] + term if key in by_shape else term
-        total = np.zeros(shape)
-        for key in sorted(by_shape, key=len):
-            total += by_shape[key]
-        return np.round(total, DECIMALS, out=total)
 
     def _primary(self, instance: Instance, before: NodeView, nodes: Sequence[int]) -> NodeView:
         after = after_primary(before, instance)
@@ -372,25 +354,20 @@ class ArrayKernel:
         change[LOCATION] = (shared, 0.0)
         return change
 
-    def _change(self, after: NodeView, nodes: Sequence[int]) -> Change:
+    def _change(self, nodes: Sequence[int]) -> Changed:
+        """Who says what becomes of the statistics as `nodes` change; the kernel may be renewed."""
         index = np.asarray(nodes, dtype=np.intp)
         counted = self._in_scope[index]
-        before = self._values[:, index]
-        change: list[tuple[Quantity, Quantity]] = []
-        for old, new in zip(before, values(after, self.totals.centres)):
-            difference = (new - old) * counted
-            if not difference.any():
-                change.append((0.0, 0.0))
-            else:
-                change.append((difference, difference * (new + old)))
-        return change
+        before, centres = self._values[:, index], self.totals.centres
 
+        def changed(after: NodeView) -> Change:
+            change: list[tuple[Quantity, Quantity]] = []
+            for old, new in zip(before, values(after, centres)):
+                difference = (new - old) * counted
+                if not difference.any():
+                    change.append((0.0, 0.0))
+                else:
+                    change.append((difference, difference * (new + old)))
+            return change
 
-def _rows(quantity: Quantity, rows: slice) -> Quantity:
-    """Some rows of a matrix; what is one number, or alike for all rows, as it is."""
-    return quantity[rows] if np.ndim(quantity) == 2 and len(quantity) > 1 else quantity
-
-
-def _upright(quantity: Quantity) -> Quantity:
-    """An array over primaries as a column, so that it meets secondaries in a matrix."""
-    return quantity[:, None] if np.ndim(quantity) == 1 else quantity
+        return changed

@@ -59,6 +59,25 @@ def test_output_file_that_is_a_folder_is_told_before_anything_else(
     assert capsys.readouterr() == ("", f"iallocator: {tmp_path}: Is a directory\n")
 
 
+@pytest.mark.parametrize("words", ["balance --html={}", "balance --graph={}", "balance -S{}"])
+def test_output_file_with_too_long_a_name_is_told_before_anything_else(
+    words: str, doc: str, tmp_path: Path, capsys: Capture
+) -> None:
+    """No file can be called that, and the plan is not made first to find that out."""
+    path = tmp_path / ("x" * 300 + ".svg")
+    assert main([*words.format(path).split(), doc]) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.endswith("File name too long\n")
+
+
+def test_output_file_with_the_longest_name_is_written(doc: str, tmp_path: Path) -> None:
+    """Of 255 bytes in letters of two: the name of the file beside it is short."""
+    path = tmp_path / ("\N{LATIN SMALL LETTER E WITH ACUTE}" * 125 + ".svg")
+    assert main(["balance", f"--graph={path}", doc]) == 0
+    assert path.read_bytes().startswith(b"<svg")
+
+
 def test_snapshot_with_a_field_that_there_is_not_writes_nothing(
     doc: str, tmp_path: Path, capsys: Capture
 ) -> None:

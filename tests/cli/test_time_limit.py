@@ -20,6 +20,7 @@ from iallocator.commands.shared.source import load_source
 from iallocator.deadline import Alarm, Running, TimeIsUp
 from tests.builders import Json, allocate, as_bytes, cluster, instance
 from tests.patience import PATIENCE
+from tests.schemas import conforms
 
 ROOT = Path(__file__).parents[2]
 
@@ -186,6 +187,28 @@ def test_limit_counts_from_the_start_of_the_program(
     assert main(["balance", f"--time-limit={seconds}", str(file)]) == 0
     assert ("the time limit of 1 s was reached" in capsys.readouterr().err) is late
     assert Running.began is None
+
+
+@pytest.mark.parametrize("path", [p for p in PATHS if PATHS[p][1][1:2] == ("--json",)])
+def test_time_that_is_up_before_planning_begins_leaves_a_document(
+    path: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever reads JSON reads JSON, which says why there is no plan, or that it has no moves."""
+
+    def ring(alarm: Alarm) -> Alarm:
+        raise TimeIsUp
+
+    monkeypatch.setattr(Alarm, "__enter__", ring)
+    words = PATHS[path][1]
+    file = tmp_path / "document.json"
+    file.write_bytes(as_bytes(allocate(crowded(8, 2, 4, groups=2))))
+    assert main([*words, str(file)]) in (0, 1)
+    said = capsys.readouterr()
+    document = json.loads(said.out)
+    if words[0] != "explain":
+        conforms(document, "capacity" if words[0] == "capacity" else "plan")
+    assert document.get("moves", []) == []
+    assert any(text in said.out + said.err for text in SAID)
 
 
 def test_page_of_a_plan_without_time_says_what_is_not_judged(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 
@@ -13,6 +13,7 @@ from iallocator.limits.group import refused_by_policy
 from iallocator.limits.node import ALL_LIMITS, FORCED_LIMITS, HARD_LIMITS, LimitSet
 from iallocator.model.instance import Instance
 from iallocator.placement.context import Context
+from iallocator.scoring.array_pairs import PairScores, PrunedPairs
 from iallocator.scoring.candidates import Candidates
 from tests.seeds import seeds
 
@@ -135,11 +136,49 @@ def test_scores_of_some_rows_at_a_time_are_those_of_all_at_once(
         for _, arrays, instance, setting in questions(seed):
             found = []
             for block in (10**6, 1, 3, 2 * len(setting.nodes)):
-                monkeypatch.setattr("iallocator.scoring.arrays.BLOCK", block)
+                monkeypatch.setattr("iallocator.scoring.array_pairs.BLOCK", block)
                 done = ask(arrays, instance, setting)
                 rows = [list(done.row(number)) for number in range(done.rows())]
                 found.append((rows, done.failures, list(done.ranked())))
             assert found.count(found[0]) == len(found)
+
+
+@pytest.mark.parametrize("ask", [pairs, uneven_pairs, secondaries])
+def test_most_promising_pairs_come_in_the_order_of_all_pairs(
+    ask: Ask, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """To the last bit and the last pair, though only some rows are scored at a time."""
+    monkeypatch.setattr("iallocator.scoring.array_pairs.FIRST", 1)
+    for seed in seeds(12, 150, 300):
+        for _, arrays, instance, setting in questions(seed):
+            found = []
+            for many in (10**9, -1):
+                monkeypatch.setattr("iallocator.scoring.arrays.MANY", many)
+                done = ask(arrays, instance, setting)
+                ranked = list(done.ranked())
+                found.append((ranked, done.failures, done.feasible, list(done.best())))
+            assert found[0] == found[1], seed
+
+
+def test_best_pair_of_many_nodes_is_found_by_scoring_few(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A bound of each primary tells who may be better; of 200 no more than 24 are."""
+    scored = []
+    whole = PairScores.scores
+
+    def counted(pairs: PairScores, rows: Any, shared: Any) -> Any:
+        found = whole(pairs, rows, shared)
+        scored.append(len(found))
+        return found
+
+    monkeypatch.setattr(PairScores, "scores", counted)
+    context, wanted = context_for(clusters.allocate(Shape(200, "drbd", crowding=0.3)))
+    (new,) = newcomers(wanted)
+    scope = context.all_nodes()
+    found = pairs(both(context, scope)[1], new, Setting(scope, {}, ALL_LIMITS))
+    assert isinstance(found, PrunedPairs)
+    score, nodes = next(found.ranked())
+    assert 0 < sum(scored) <= 24
+    assert (score, nodes) == min(found.best())
 
 
 def compare(

@@ -40,6 +40,7 @@ OPTIONS = (
 class _Balancing(run_plan.Planner):
     """Balances one group, or all."""
 
+    command = "balance"
     suffix = "balanced"
 
     def __init__(self, settings: Settings) -> None:

@@ -53,7 +53,9 @@ class _LoadBalancing(between_groups.BetweenGroups):
 
         cost = None if settings.cost is None else settings.cost * 1024
         bounds = Bounds(settings.max_length, cost, settings.min_gain)
-        super().__init__(settings, lambda c: balance_groups(c, bounds), check_group_balance)
+        super().__init__(
+            "balance-groups", settings, lambda c: balance_groups(c, bounds), check_group_balance
+        )
         self._settings = settings
 
     def adjust(self, source: Source) -> None:

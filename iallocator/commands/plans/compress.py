@@ -25,5 +25,5 @@ def run(settings: between_groups.Settings, positional: Sequence[str]) -> int:
     """Compress the cluster in the file (- or none: stdin), print the plan."""
     from iallocator.planners.intergroup.compress import check_compression, compress
 
-    planner = between_groups.BetweenGroups(settings, compress, check_compression)
+    planner = between_groups.BetweenGroups("compress", settings, compress, check_compression)
     return run_plan.run_planner(settings, positional, planner)

@@ -43,6 +43,7 @@ class Settings(run_plan.Settings):
 class _MakingRoom(run_plan.Planner):
     """Makes room for the request of the document."""
 
+    command = "make-room"
     suffix = "roomy"
 
     def __init__(self, settings: Settings, document: Any = None) -> None:

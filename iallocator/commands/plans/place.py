@@ -36,6 +36,7 @@ PACEMAKER = "pacemaker-"
 class _Placing(run_plan.Planner):
     """Places the cluster, and the new instances of the document's request."""
 
+    command = "place"
     suffix = "placed"
 
     def __init__(self, settings: Settings) -> None:

@@ -71,6 +71,7 @@ OPTIONS = (
 class _Rebooting(run_plan.Planner):
     """Finds groups of nodes."""
 
+    command = "reboot"
     suffix = "rebooted"
 
     def __init__(self, settings: Settings) -> None:

@@ -25,5 +25,7 @@ def run(settings: between_groups.Settings, positional: Sequence[str]) -> int:
     """Redistribute the cluster in the file (- or none: stdin), print the plan."""
     from iallocator.planners.intergroup.redistribute import check_redistribution, redistribute
 
-    planner = between_groups.BetweenGroups(settings, redistribute, check_redistribution)
+    planner = between_groups.BetweenGroups(
+        "redistribute", settings, redistribute, check_redistribution
+    )
     return run_plan.run_planner(settings, positional, planner)

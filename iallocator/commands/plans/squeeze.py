@@ -63,6 +63,7 @@ OPTIONS = (
 class _Squeezing(run_plan.Planner):
     """Finds nodes to power down, or on."""
 
+    command = "squeeze"
     suffix = "squeezed"
 
     def __init__(self, settings: Settings) -> None:

@@ -42,7 +42,8 @@ class BetweenGroups(run_plan.Planner):
     `check` says what is wrong with the end of the plan, on a context with the state before it.
     """
 
-    def __init__(self, settings: Settings, find: Find, check: Check) -> None:
+    def __init__(self, command: str, settings: Settings, find: Find, check: Check) -> None:
+        self.command = command
         self._offline = settings.offline
         self._find = find
         self._check = check

@@ -25,6 +25,7 @@ from iallocator.commands.shared.plan_output import (
     check_graph,
     check_html,
     check_saving,
+    print_json,
     show_state_of,
     write_graph,
     write_html,
@@ -66,6 +67,15 @@ ROUNDS = 10
 WELL = "Verified, all is well: no order of the steps that was tried breaks a limit"
 
 
+NO_PLAN: Json = {
+    "scores": {"before": None, "after": None},
+    "moves": [],
+    "job_sets": [],
+    "transition": {"steps": [], "waits": 0, "longest": 0, "left": [], "remarks": [], "jobs": []},
+}
+"""What there is to say of a plan that was not even begun."""
+
+
 class Settings(ExecutionSettings):
     """The settings of every command that plans."""
 
@@ -80,10 +90,13 @@ class Planner:
 
     Attributes
     ----------
+    command:
+        Its name.
     suffix:
         Of the file with the state after the plan.
     """
 
+    command = ""
     suffix = "planned"
 
     def asked(self, source: Source) -> Mapping[str, Any]:
@@ -155,9 +168,7 @@ def run_planner(settings: Settings, positional: Sequence[str], planner: Planner)
             if alarm.over():
                 done.remarks.append(limit_reached(effective.planning_seconds))
     except TimeIsUp:
-        reached = limit_reached(effective.planning_seconds)
-        tell(f"iallocator: {TIME_IS_UP} before there was a plan: {reached}")
-        return 1
+        return _without_a_plan(planner.command, settings, effective.planning_seconds)
     except KeyboardInterrupt:  # before anything was found
         return INTERRUPTED
     with WholeOutput():
@@ -165,6 +176,16 @@ def run_planner(settings: Settings, positional: Sequence[str], planner: Planner)
     if plan is None or not settings.execute:
         return status
     return max(status, _carry_out(done, plan, planner, settings, load))
+
+
+def _without_a_plan(command: str, settings: Settings, seconds: float) -> int:
+    """Say that time was up before there was a plan, to programs as well; the exit status."""
+    reached = limit_reached(seconds)
+    tell(f"iallocator: {TIME_IS_UP} before there was a plan: {reached}")
+    if settings.json:
+        with WholeOutput():
+            print_json({"command": command, **NO_PLAN, "reason": f"{TIME_IS_UP}: {reached}"})
+    return 1
 
 
 def _show(

@@ -79,12 +79,16 @@ class Choice:
 
 @dataclass(slots=True)
 class Recorder:
-    """The trace of one request; `left` are the nodes that it takes instances off."""
+    """The trace of one request; `left` are the nodes that it takes instances off.
+
+    `late`: time was up before there was an answer.
+    """
 
     left: Collection[int] = ()
     asked_of: dict[str, list[Asked]] = field(default_factory=dict)
     choices: dict[str, list[Choice]] = field(default_factory=dict)
     outcomes: list[tuple[Instance, MoveResult]] = field(default_factory=list)
+    late: bool = False
     _context: Context | None = None
     _open: Asked | None = None
     _turn: int = 0
@@ -103,6 +107,10 @@ class Recorder:
     def begin(self, context: Context) -> None:
         """Note the working set."""
         self._context = context
+
+    def ended(self) -> None:
+        """Note that there is no answer to explain."""
+        self.late = True
 
     def asked(self, evaluator: Deciding, question: Question) -> None:
         """Note what every node of the group says."""

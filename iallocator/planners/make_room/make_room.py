@@ -146,6 +146,8 @@ def add_room(
     if satisfied(request, reply):
         return
     try:
+        if alarm.over():
+            raise TimeIsUp
         done = make_room(cluster, request, settings, alarm, coming, settings.make_room)
     except TimeIsUp:
         reply.info += f"; {TIME_IS_UP}: no moves of others that make room were found"

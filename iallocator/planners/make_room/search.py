@@ -133,7 +133,7 @@ class RoomSearch:
         if depth == 0:
             self._arrived(copied)
             return
-        if not self._room.possible(self._moves.movable, depth):
+        if self._over() or not self._room.possible(self._moves.movable, depth):
             return
         for price, parts in self._moves.up_to(depth, self._width):
             if self._over() or copied + price > self._limit or self._too_dear(copied + price):

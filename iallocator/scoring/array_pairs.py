@@ -1,0 +1,226 @@
+"""Pairs of many nodes, of which only the most promising are scored.
+
+The score of a pair is a sum of what the primary changes, of what the secondary changes, and
+of roots of variances that both change.  A root is never below its chord over the range of all
+pairs, so that no pair is better than a number of its primary and one of its secondary together.
+Primaries are scored in the order of that bound, some at a time, until no other can be better.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from iallocator.scoring.array_candidates import ArrayCandidates
+from iallocator.scoring.candidates import DECIMALS
+from iallocator.scoring.metrics import STATISTICS
+from iallocator.scoring.score_delta import ROUNDING, Totals, after_secondary, terms
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from iallocator.aliases import Floats, Indices
+    from iallocator.model.instance import Instance
+    from iallocator.model.node_view import NodeView, Quantity
+    from iallocator.scoring.candidates import Placement
+    from iallocator.scoring.score_delta import Change
+
+    Changed = Callable[[NodeView], Change]
+    """What nodes that are like that change in the statistics."""
+
+    Scores = Callable[[slice | Indices], Floats]
+    """The scores of some rows, infinite where a pair is not feasible."""
+
+__all__ = ["PairScores", "PrunedPairs", "total_scores"]
+
+BLOCK = 32_768
+"""Scores that are worked out at a time: a quarter of a megabyte in each array on the way."""
+
+FIRST = 8
+"""So many rows are scored first; then twice as many each time."""
+
+SLACK = 1e-8
+"""By which a bound may be too high, of rounding."""
+
+
+class PrunedPairs(ArrayCandidates):
+    """Pairs whose scores are worked out as far as they are asked for.
+
+    `bounds`: what no score of each row is below.
+    """
+
+    def __init__(
+        self,
+        prefixes: Sequence[tuple[int, ...]],
+        columns: Sequence[int],
+        scores: Scores,
+        bounds: Floats,
+        feasible: int,
+        failures: dict[str, int],
+    ) -> None:
+        self._prefixes = prefixes
+        self._columns = columns
+        self._asked = scores
+        self._bounds = bounds
+        self._whole: Floats | None = None
+        self._firsts: list[int] | None = None
+        self.failures = failures
+        self.feasible = feasible
+
+    @property
+    def _scores(self) -> Floats:  # type: ignore[override]
+        if self._whole is None:
+            self._whole = self._asked(slice(None))
+        return self._whole
+
+    def ranked(self) -> Iterator[Placement]:
+        if self._whole is not None:
+            yield from super().ranked()
+            return
+        order = np.argsort(self._bounds, kind="stable")
+        waiting = np.empty((3, 0))  # score, row and column of who may still be beaten
+        done, size = 0, FIRST
+        while done < order.size or waiting.size:
+            rows = np.sort(order[done : done + size])
+            scores = self._asked(rows)
+            at = np.nonzero(np.isfinite(scores))
+            waiting = np.hstack([waiting, [scores[at], rows[at[0]], at[1]]])
+            done, size = done + size, 2 * size
+            limit = self._bounds[order[done]] if done < order.size else np.inf
+            ready = waiting[0] < limit
+            found, waiting = waiting[:, ready], waiting[:, ~ready]
+            for position in np.lexsort(found[::-1]).tolist():
+                score, row, column = found[:, position].tolist()
+                yield score, (*self._prefixes[int(row)], self._columns[int(column)])
+
+
+class PairScores:
+    """The scores of all pairs, some primaries at a time; knows all that they follow from.
+
+    `peers`: primaries × secondaries, MiB reserved on the secondary for the primary, where that
+    matters.  `first` is what the primaries change, `change` says it of the secondaries.
+    """
+
+    def __init__(
+        self,
+        totals: Totals,
+        instance: Instance,
+        second: NodeView,
+        peers: Floats,
+        first: Change,
+        change: Changed,
+    ) -> None:
+        self._totals = Totals(totals.counts, totals.centres, totals.sums, totals.squares)
+        self._instance = instance
+        self._second = second
+        self._peers = peers
+        self._first = first
+        self._change = change
+
+    @property
+    def columns(self) -> Indices:
+        """The secondaries that reserve more for some primaries than for the others, each once."""
+        return np.nonzero(self._peers)[1]
+
+    def scores(self, rows: slice | Indices, shared: Change | None) -> Floats:
+        """Of these primaries with all secondaries; `shared` is what pairs change together."""
+        peers = self._peers[rows]
+        after = after_secondary(self._second, self._instance, peers, np.maximum)
+        first = [(_upright(added, rows), _upright(square, rows)) for added, square in self._first]
+        changes: list[Change] = [first, self._change(after)]
+        if shared is not None:
+            changes.append(shared)
+        return total_scores(self._totals, changes, peers.shape)
+
+    def bounds(self, tight: NodeView, change: Changed) -> Floats:
+        """Per primary what no pair with it scores below; `tight` and `change` are of `columns`."""
+        amounts = self._peers[np.nonzero(self._peers)]
+        count, more = self._peers.shape[1], len(amounts)
+        alone = self._change(after_secondary(self._second, self._instance, 0.0, np.maximum))
+        with_peers = change(after_secondary(tight, self._instance, amounts, np.maximum))
+        second = [
+            (_joined(one[0], other[0], count, more), _joined(one[1], other[1], count, more))
+            for one, other in zip(alone, with_peers)
+        ]
+        bounds = _bounds(self._totals, self._first, second, count + more)
+        return np.broadcast_to(bounds, len(self._peers))
+
+
+def total_scores(totals: Totals, changes: Sequence[Change], shape: tuple[int, ...]) -> Floats:
+    """Rounded scores of `shape`; of large ones some rows at a time, which stay in the cache."""
+    if len(shape) < 2 or shape[0] * shape[1] <= BLOCK:
+        return _sum(totals, changes, shape)
+    total = np.empty(shape)
+    height = max(1, BLOCK // shape[1])
+    for first in range(0, shape[0], height):
+        rows = slice(first, first + height)
+        part = [
+            [(_rows(added, rows), _rows(square, rows)) for added, square in change]
+            for change in changes
+        ]
+        total[rows] = _sum(totals, part, total[rows].shape)
+    return total
+
+
+def _sum(totals: Totals, changes: Sequence[Change], shape: tuple[int, ...]) -> Floats:
+    """The same at once; small terms are added up before they are spread out."""
+    by_shape: dict[tuple[int, ...], Quantity] = {}
+    for term in terms(totals, changes, np.sqrt):
+        key = np.shape(term)
+        by_shape[key] = by_shape[key] + term if key in by_shape else term
+    total = np.zeros(shape)
+    for key in sorted(by_shape, key=len):
+        total += by_shape[key]
+    return np.round(total, DECIMALS, out=total)
+
+
+def _rows(quantity: Quantity, rows: slice) -> Quantity:
+    """Some rows of a matrix; what is one number, or alike for all rows, as it is."""
+    return quantity[rows] if np.ndim(quantity) == 2 and len(quantity) > 1 else quantity
+
+
+def _upright(quantity: Quantity, rows: slice | Indices) -> Quantity:
+    """Some of an array over primaries as a column, so that it meets secondaries in a matrix."""
+    return quantity[rows][:, None] if np.ndim(quantity) == 1 else quantity
+
+
+def _bounds(totals: Totals, first: Change, second: Change, size: int) -> Floats:
+    """Per primary what no pair with it scores below.
+
+    `first` and `second` are what primaries and `size` secondaries change, arrays or one number.
+    """
+    lows, others, slack = np.zeros(1), np.zeros(size), SLACK
+    for k, statistic in enumerate(STATISTICS):
+        count, weight = totals.counts[k], statistic.weight
+        (added, squares), (more, more_squares) = first[k], second[k]
+        if not statistic.spread:
+            lows = lows + weight * (totals.sums[k] + added)
+            others += weight * more
+            continue
+        mean = totals.sums[k] / count
+        square = totals.squares[k] / count - mean * mean
+        own = _variance(added, squares, mean, count)
+        other = _variance(more, more_squares, mean, count)
+        cross = 2 * np.abs(added).max() * np.abs(more).max() / count**2
+        lowest = max(0.0, square + own.min() + other.min() - cross)
+        highest = max(lowest, square + own.max() + other.max() + cross)
+        slope = weight / (lowest**0.5 + highest**0.5) if highest > 0 else 0.0
+        lows = lows + weight * lowest**0.5 + slope * (square - cross - lowest + own)
+        others += slope * other
+        most = totals.squares[k] + np.max(squares) + np.max(more_squares)
+        slack += weight * (ROUNDING * max(0.0, float(most) / count)) ** 0.5
+    found: Floats = lows + others.min() - slack
+    return found
+
+
+def _joined(one: Quantity, other: Quantity, first: int, second: int) -> Floats:
+    """`first` numbers and `second` other ones, each an array or one for all."""
+    return np.hstack([np.broadcast_to(one, first), np.broadcast_to(other, second)])
+
+
+def _variance(added: Quantity, square: Quantity, mean: float, count: int) -> Floats:
+    """What a change alone adds to a variance; the product with another change is left out."""
+    added, square = np.atleast_1d(added), np.atleast_1d(square)
+    found: Floats = square / count - added * (added / count + 2 * mean) / count
+    return found
