@@ -122,149 +122,48 @@ SEARCHES = [
 
 PLACING = planners.asking("place", "--strategy=pacemaker-balanced")
 
+
+def _plan(
+    name: str,
+    kinds: tuple[str, ...],
+    build: Callable[[str, bool], Scene],
+    *words: str,
+    between: bool = False,
+    forced: bool = False,
+) -> Path:
+    """The path of a planner that moves instances; it is called by `words`, or by its name."""
+    ask = planners.asking(*(words or (name,)))
+    return Path(name, kinds, between, build, ask, planners.read_moves, judged=True, forced=forced)
+
+
 PLANNERS = [
-    Path(
-        "balance",
-        (SHARED, MIRROR),
-        False,
-        planners.balance,
-        planners.asking("balance"),
-        planners.read_moves,
-        judged=True,
+    _plan("balance", (SHARED, MIRROR), planners.balance),
+    _plan("lookahead", (SHARED,), planners.lookahead, "balance", "--lookahead", forced=True),
+    _plan("--cost", (SHARED, MIRROR), planners.balance, "balance", "--cost=100"),
+    _plan("squeeze down", (SHARED,), planners.squeeze_down, "squeeze"),
+    _plan("squeeze up", (SHARED,), planners.squeeze_up, "squeeze", forced=True),
+    _plan("squeeze exact", (SHARED,), planners.squeeze_exact, "squeeze", forced=True),
+    *(
+        Path(name, (kind,), False, planners.reboot, planners.ask_reboot, planners.read_moves,
+             judged=True)
+        for name, kind in (("reboot", SHARED), ("reboot of mirrors", MIRROR))
     ),
-    Path(
-        "lookahead",
-        (SHARED,),
-        False,
-        planners.lookahead,
-        planners.asking("balance", "--lookahead"),
-        planners.read_moves,
-        judged=True,
-        forced=True,
+    *(
+        Path(name, (kind,), False, planners.repair, planners.ask_repair, planners.read_repair,
+             judged=judged)
+        for name, kind, judged in (
+            ("repair of mirrors", MIRROR, False), ("repair anew", PLAIN, True)
+        )
     ),
-    Path(
-        "--cost",
-        (SHARED, MIRROR),
-        False,
-        planners.balance,
-        planners.asking("balance", "--cost=100"),
-        planners.read_moves,
-        judged=True,
-    ),
-    Path(
-        "squeeze down",
-        (SHARED,),
-        False,
-        planners.squeeze_down,
-        planners.asking("squeeze"),
-        planners.read_moves,
-        judged=True,
-    ),
-    Path(
-        "squeeze up",
-        (SHARED,),
-        False,
-        planners.squeeze_up,
-        planners.asking("squeeze"),
-        planners.read_moves,
-        judged=True,
-        forced=True,
-    ),
-    Path(
-        "squeeze exact",
-        (SHARED,),
-        False,
-        planners.squeeze_exact,
-        planners.asking("squeeze"),
-        planners.read_moves,
-        judged=True,
-        forced=True,
-    ),
-    Path(
-        "reboot",
-        (SHARED,),
-        False,
-        planners.reboot,
-        planners.ask_reboot,
-        planners.read_moves,
-        judged=True,
-    ),
-    Path(
-        "reboot of mirrors",
-        (MIRROR,),
-        False,
-        planners.reboot,
-        planners.ask_reboot,
-        planners.read_moves,
-        judged=True,
-    ),
-    Path(
-        "repair of mirrors",
-        (MIRROR,),
-        False,
-        planners.repair,
-        planners.ask_repair,
-        planners.read_repair,
-    ),
-    Path(
-        "repair anew",
-        (PLAIN,),
-        False,
-        planners.repair,
-        planners.ask_repair,
-        planners.read_repair,
-        judged=True,
-    ),
-    Path(
-        "redistribute",
-        (SHARED,),
-        True,
-        planners.redistribute,
-        planners.asking("redistribute"),
-        planners.read_moves,
-        judged=True,
-        forced=True,
-    ),
-    Path(
-        "compress",
-        (SHARED,),
-        True,
-        planners.compress,
-        planners.asking("compress"),
-        planners.read_moves,
-        judged=True,
-    ),
-    Path(
-        "balance-groups",
-        (SHARED,),
-        True,
-        planners.balance_groups,
-        planners.asking("balance-groups"),
-        planners.read_moves,
-        judged=True,
-        forced=True,
-    ),
-    Path(
-        "capacity",
-        (SHARED, PLAIN),
-        True,
-        planners.capacity,
-        planners.ask_capacity,
-        planners.read_capacity,
-        judged=True,
-    ),
-    Path(
-        "place",
-        (SHARED,),
-        False,
-        planners.place,
-        PLACING,
-        planners.read_placement,
-        forced=True,
-        judged=True,
-    ),
+    _plan("redistribute", (SHARED,), planners.redistribute, between=True, forced=True),
+    _plan("compress", (SHARED,), planners.compress, between=True),
+    _plan("balance-groups", (SHARED,), planners.balance_groups, between=True, forced=True),
+    Path("capacity", (SHARED, PLAIN), True, planners.capacity, planners.ask_capacity,
+         planners.read_capacity, judged=True),
+    Path("place", (SHARED,), False, planners.place, PLACING, planners.read_placement, forced=True,
+         judged=True),
     Path("detours", (SHARED,), False, planners.detour, PLACING, planners.read_detour),
-]
+]  # fmt: skip
 
 DOORS = [
     Path(name, (SHARED, PLAIN, PAIR), True, requests.allocate, ask, judged=True)
