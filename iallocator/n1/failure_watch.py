@@ -204,7 +204,8 @@ class FailureWatch:
         demand = self._demands[nodes[0]]
         if rules.strict or len(nodes) < 2 or demand.movers or demand.intricate or demand.single:
             return False
-        if may_not_receive(self._state.cluster, nodes[0], nodes[1:]):
+        cluster = self._state.cluster
+        if may_not_receive(cluster, nodes[0], nodes[1:]) or not cluster.nodes[nodes[1]].online:
             return False
         amount = demand.failovers.get(nodes[1], 0) + instance.memory
         return self._state.columns[MEMORY][nodes[1]] - amount > 0

@@ -56,7 +56,8 @@ class BondRows:
     """The musts that bind `instances` to each other.
 
     Bonds to others are no matter for the program: they leave no such place.  Musts of the
-    kinds in `chained` let no instance have a place unless the one it is bound to has one.
+    kinds in `chained` let no instance have a place unless the one it is bound to has one;
+    of those together that are not chained none has one unless the first of them has.
     There are as many rows as instances in rules, not as pairs of them.
     """
 
@@ -64,6 +65,7 @@ class BondRows:
         self, context: Context, instances: Sequence[Instance], chained: Sequence[str]
     ) -> None:
         self._relations = context.bonds.relations
+        self._least = 0.0 if TOGETHER in chained else -INFINITE
         self._rows: dict[Row, tuple[float, float]] = {}
         self._chains: dict[str, dict[Row, float]] = {}
         self._bound: dict[str, list[_Bound]] = {}
@@ -135,7 +137,7 @@ class BondRows:
             for other in members if name == first else (name,):
                 if other != first:
                     row = (TOGETHER, bound.name, domain, other, sites[0])
-                    self._rows[row] = (0, 0)
+                    self._rows[row] = (self._least, 0)
                     yield row, -1 if name == first else 1
 
     def bound(self, problem: Problem) -> None:

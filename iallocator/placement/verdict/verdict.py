@@ -85,7 +85,7 @@ class Verdicts:
         """
         return (
             self._group_refusal(instance, before, after)
-            or self._bar(instance, before[:1], after[0])
+            or self._bar(instance, before, after[0])
             or self._mirror_bar(instance, before, after)
             or self._limits.refusal(instance, before, after, len(after) < 2, True)
         )
@@ -94,7 +94,7 @@ class Verdicts:
         self, instance: Instance, before: Nodes, nodes: Sequence[int]
     ) -> dict[int, Refusal]:
         """Those of `nodes` that refuse `instance` as its primary, as `arrival_refusal` would."""
-        found = self._bars(instance, before[:1], nodes)
+        found = self._bars(instance, before, nodes)
         found |= self._group_refusals(instance, before, nodes)
         left = [index for index in nodes if index not in found]
         return found | self._limits.primary_refusals(instance, before, left)
@@ -129,28 +129,51 @@ class Verdicts:
         mirror = self._mirror_bar(instance, before, after)
         if before[:1] == after[:1]:
             return mirror
-        return self._bar(instance, before[:1], after[0]) or mirror
+        return self._bar(instance, before, after[0]) or mirror
 
-    def _bar(self, instance: Instance, source: Nodes, target: int) -> Refusal | None:
+    def _bar(self, instance: Instance, before: Nodes, target: int) -> Refusal | None:
         """What keeps the primary of `instance` off `target`, whatever that has left."""
-        return self._bars(instance, source, (target,)).get(target)
+        return self._bars(instance, before, (target,)).get(target)
 
     def _bars(
-        self, instance: Instance, source: Nodes, targets: Sequence[int]
+        self, instance: Instance, before: Nodes, targets: Sequence[int]
     ) -> dict[int, Refusal]:
         """The same for each of `targets` that it is kept off."""
-        bonds, cluster = self._working.bonds, self._working.cluster
+        bonds = self._working.bonds
         found: dict[int, Refusal] = {}
         refused = bonds.refused(instance, targets)
         if refused:
             texts = bonds.refusal_texts(instance, refused)
             found = {index: Refusal(why, texts[index], index) for index, why in refused.items()}
-        if source and cluster.nodes[source[0]].migration:
-            for index in targets:
-                barred = migration_refusal(cluster, source[0], index)
-                if barred is not None:
-                    found[index] = barred
+        if before:
+            found |= self._way_bars(before, targets)
         return found
+
+    def _way_bars(self, before: Nodes, targets: Sequence[int]) -> dict[int, Refusal]:
+        """What keeps it off by migration tags; off a dead primary all ways begin at the mirror."""
+        cluster, source = self._working.cluster, before[0]
+        reached = self.motions.reaches(cluster.nodes[source])
+        if len(before) > 1 and not (
+            reached or self._working.settings.behaviour.copies_from_offline
+        ):
+            failover = self._failover_bar(*before)
+            if failover is not None:
+                return dict.fromkeys(targets, failover)
+            source = before[1]
+        if not cluster.nodes[source].migration:
+            return {}
+        refusals = {index: migration_refusal(cluster, source, index) for index in targets}
+        return {index: barred for index, barred in refusals.items() if barred is not None}
+
+    def _failover_bar(self, dead: int, mirror: int) -> Refusal | None:
+        """Why what has its disks on `dead`, too, cannot start on `mirror`, whatever that has."""
+        nodes = self._working.cluster.nodes
+        if nodes[mirror].online:
+            return migration_refusal(self._working.cluster, dead, mirror)
+        names = nodes[dead].name, nodes[mirror].name
+        return Refusal(
+            "FailMig", "neither {} nor {}, where its disks are, is online".format(*names)
+        )
 
     def _mirror_bar(self, instance: Instance, before: Nodes, after: Nodes) -> Refusal | None:
         """The hard location that keeps the mirror off a node where `instance` is not now."""

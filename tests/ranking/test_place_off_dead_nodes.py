@@ -1,0 +1,152 @@
+"""``iallocator place`` where nodes are dead: units whole, ways that exist, as many as can be."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from itertools import pairwise, product
+from random import Random
+
+import pytest
+
+from tests.builders import Json, cluster, instance
+from tests.command import plan_of
+from tests.seeds import seeds
+
+OFFLINE: Json = {"offline": True}
+DRAINED: Json = {"drained": True}
+TOGETHER = "iallocator:colocate:must:unit"
+SIZES = (1000, 2000, 3000)
+
+Homes = Mapping[str, str | None]
+
+
+def place(given: Json, *options: str) -> Homes:
+    """Return who goes where, None standing for nowhere."""
+    found: Homes = plan_of("place", given, "--strategy=utilization", *options)["placement"]
+    return found
+
+
+def _shared(home: str, *tags: str, memory: int = 512) -> Json:
+    return instance(home, disk_template="rbd", memory=memory, tags=list(tags))
+
+
+@pytest.mark.parametrize("mirror", [OFFLINE, DRAINED], ids=["offline", "drained"])
+def test_place_leaves_out_whose_mirror_cannot_take_over_and_who_follows(mirror: Json) -> None:
+    """No way leads off a dead primary but over the mirror; the plan was refused as a whole."""
+    given = cluster(
+        4,
+        instances={
+            "first": _shared("node1", TOGETHER),
+            "mirrored": instance("node1", "node2", tags=[TOGETHER]),
+            "last": _shared("node1", TOGETHER),
+            "other": _shared("node1"),
+        },
+        changes={"node1": OFFLINE, "node2": mirror},
+    )
+    found = place(given)
+    assert (found["mirrored"], found["last"]) == (None, None)
+    assert {found["first"], found["other"]} <= {"node3", "node4"}
+
+
+@pytest.mark.parametrize(
+    ("kinds", "homes"),
+    [
+        (("old", "old", "new", "old"), {"node2", "node4"}),
+        (("new", "old", "old", "old"), {None}),
+        (("", "old", "old", "new"), {"node2", "node3"}),
+    ],
+)
+def test_place_off_a_dead_primary_asks_migration_tags_on_the_way(
+    kinds: tuple[str, ...], homes: set[str | None]
+) -> None:
+    """First it starts on the mirror, and goes on from there, if it may."""
+    given = cluster(
+        4,
+        instances={"web": instance("node1", "node2")},
+        changes={"node1": OFFLINE},
+        tags=("htools:migration:cpu",),
+    )
+    for node, kind in zip(given["nodes"].values(), kinds, strict=True):
+        node["tags"] = [f"cpu:{kind}"] if kind else []
+    assert place(given)["web"] in homes
+    for wish in homes - {None}:
+        given["instances"]["web"]["tags"] = [f"iallocator:score:{wish}:100"]
+        assert place(given)["web"] == wish
+    for forbidden in {"node3", "node4"} - homes:
+        given["instances"]["web"]["tags"] = [f"iallocator:score:{forbidden}:100"]
+        assert place(given)["web"] != forbidden
+
+
+def test_place_keeps_n1_where_a_mirror_stays_on_a_drained_node() -> None:
+    """Nobody could take over from node2 then; the plan was refused as a whole."""
+    given = cluster(
+        3,
+        instances={"web": instance("node1", "node2", memory=1024), "full": _shared("node3")},
+        changes={"node1": DRAINED, "node3": {"free_disk": 0}},
+    )
+    assert place(given) == {"web": None, "full": "node3"}
+    assert place(given, "--n1=off")["web"] == "node2"
+
+
+def _world(chances: Random) -> Json:
+    """Return three or four nodes, some dead, and instances, some in units, of few priorities."""
+    count = chances.choice((3, 4))
+    names = [f"node{k}" for k in range(1, count + 1)]
+    there: Json = {}
+    for k in range(chances.randint(3, 5)):
+        tags = [f"iallocator:colocate:must:u{chances.randint(1, 2)}"] * chances.choice((0, 1, 1))
+        tags.append(f"iallocator:priority:{chances.randint(0, 2)}")
+        there[f"i{k}"] = _shared(chances.choice(names), *tags, memory=chances.choice(SIZES))
+    dead = chances.sample(names, chances.choice((1, 1, 2)))
+    changes = {name: dict(chances.choice((OFFLINE, OFFLINE, DRAINED))) for name in dead}
+    given = cluster(count, memory=20000, cpus=64, instances=there, changes=changes)
+    for name, node in given["nodes"].items():
+        used = sum(i["memory"] for i in there.values() if i["nodes"] == [name])
+        node["reserved_memory"] = 0
+        node["total_memory"] = max(chances.choice((3500, 5500, 7500)), used + 1)
+        node["free_memory"] = node["total_memory"] - used
+    return given
+
+
+def _possible(given: Json) -> Iterator[Homes]:
+    """Yield every placement that memory and units allow."""
+    nodes, there = given["nodes"], given["instances"]
+    up = [name for name, node in nodes.items() if not (node["offline"] or node["drained"])]
+    for homes in product((None, *up), repeat=len(there)):
+        found = dict(zip(there, homes, strict=True))
+        if _whole(there, found) and all(
+            _used(there, found, n) < nodes[n]["total_memory"] for n in up
+        ):
+            yield found
+
+
+def _used(there: Json, homes: Homes, node: str) -> int:
+    return sum(one["memory"] for name, one in there.items() if homes[name] == node)
+
+
+def _whole(there: Json, homes: Homes) -> bool:
+    """Tell whether the members of each unit follow the one before them, or stay out."""
+    units: dict[str, list[str | None]] = {}
+    for name, one in there.items():
+        for tag in one["tags"]:
+            if ":must:" in tag:
+                units.setdefault(tag, []).append(homes[name])
+    return all(b in (None, a) for homes in units.values() for a, b in pairwise(homes))
+
+
+def _left_out(there: Json, homes: Homes) -> list[int]:
+    """Return how many are left out, the highest priority first."""
+    levels = (2, 1, 0)
+    out = [one["tags"][-1] for name, one in there.items() if homes[name] is None]
+    return [out.count(f"iallocator:priority:{level}") for level in levels]
+
+
+@pytest.mark.parametrize("seed", seeds(10, 150))
+def test_place_off_dead_nodes_leaves_out_as_few_as_can_be(seed: int) -> None:
+    """Against every placement that there is: units whole, the more important first."""
+    pytest.importorskip("highspy")
+    given = _world(Random(seed))
+    there = given["instances"]
+    found = place(given, "--n1=off")
+    assert _whole(there, found)
+    assert _left_out(there, found) == min(_left_out(there, homes) for homes in _possible(given))
