@@ -116,6 +116,8 @@ class Holdings:
     def _add_secondary(self, instance: Instance, index: int, primary: int) -> None:
         """Make node `index` the secondary of an instance whose primary is `primary`."""
         self._apply(index, instance.as_secondary, 1)
+        if instance.hides_spindles:
+            self._hide_spindles(index, instance)
         if self.pools is not None:
             self.pools.add(instance, index, 1)
         self.secondaries[index][instance.name] = instance

@@ -36,8 +36,8 @@ class Instance:
     spindles_anywhere:
         Whether nodes of exclusive storage count them even if the disks are not on the node.
     hides_spindles:
-        Whether nodes of exclusive storage count them though the disks are neither on the node
-        nor say how many: one that it comes to has none left, see `Holdings`.
+        Whether nodes of exclusive storage count them, wherever the disks are, and these do not
+        say how many: a node that it comes to has none left, see `Holdings`.
     spindle_use:
         Spindles it counts for where storage is not exclusive.
     nodes:
@@ -142,7 +142,7 @@ class Instance:
         self.restricted = False
         self.local = template in LOCAL_TEMPLATES
         self.shared = template in SHARED_TEMPLATES
-        self.hides_spindles = spindles_anywhere and spindles is None and not self.local
+        self.hides_spindles = spindles_anywhere and spindles is None
         self.uses_memory = admin_state == "up" and not forthcoming
         self.as_primary = primary_vector(self)
         self.as_secondary = secondary_vector(self)

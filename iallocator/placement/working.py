@@ -7,19 +7,12 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Protocol
 
-    from iallocator.compat import Behaviour
     from iallocator.constraints.no_affinity import NoAffinity
     from iallocator.n1.check import N1Check
     from iallocator.n1.rules import Rules
-    from iallocator.ranking.base import RankSettings, WorkingSet
+    from iallocator.options.settings import Settings
+    from iallocator.ranking.base import WorkingSet
     from iallocator.scoring import Kernel, Kernels
-
-    class WorkingSettings(RankSettings, Protocol):
-        """What strategies go by, and what evaluators do."""
-
-        @property
-        def behaviour(self) -> Behaviour:
-            """What `--compat` changes."""
 
     class Working(WorkingSet, Protocol):
         """What strategies see, and the makers of kernels and checks."""
@@ -28,7 +21,7 @@ if TYPE_CHECKING:
         bonds: NoAffinity
 
         @property
-        def settings(self) -> WorkingSettings:
+        def settings(self) -> Settings:
             """The settings of the request."""
 
         def kernel(self, scope: Sequence[int]) -> Kernel:

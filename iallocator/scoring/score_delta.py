@@ -77,10 +77,7 @@ def value_of(k: int, view: NodeView, centre: float) -> Quantity:
 
 def after_primary(view: NodeView, instance: Instance) -> NodeView:
     """The nodes of `view`, each as if it were the primary of `instance` (tags aside)."""
-    after = view.plus(instance.as_primary, view.reserved)
-    if instance.hides_spindles:
-        after.hide_spindles(not instance.forthcoming)
-    return after
+    return _hidden(view.plus(instance.as_primary, view.reserved), instance)
 
 
 def after_secondary(
@@ -93,7 +90,14 @@ def after_secondary(
     reserved = view.reserved
     if instance.reserves:
         reserved = maximum(reserved, peers + instance.memory)
-    return view.plus(instance.as_secondary, reserved)
+    return _hidden(view.plus(instance.as_secondary, reserved), instance)
+
+
+def _hidden(after: NodeView, instance: Instance) -> NodeView:
+    """The nodes after `instance` came, without spindles where it does not say how many it has."""
+    if instance.hides_spindles:
+        after.hide_spindles(not instance.forthcoming)
+    return after
 
 
 def scope_group(cluster: Cluster, scope: Sequence[int]) -> int | None:

@@ -50,11 +50,13 @@ RARE = [
     (6100091, "node-evacuate"),
     (6100078, "allocate-secondary"),
     (8300942, "node-evacuate"),
+    (12000985, "node-evacuate-odd"),
     (8300932, "allocate"),
     (8300934, "allocate"),
 ]
-"""Disks that do not say their spindles, on exclusive storage, of instances still to come and of a
-shared one that comes to a node; new instances that hail takes for others, to say yes and no.
+"""Disks that do not say their spindles, on exclusive storage, of instances still to come, of a
+shared one that comes to a node, and of a mirror still to come; new instances that hail takes for
+others, to say yes and no.
 """
 
 
