@@ -34,7 +34,8 @@ from iallocator.requests import (
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from iallocator.aliases import Json
-    from iallocator.explain.record.recorder import Asked, Recorder
+    from iallocator.explain.record.asked import Asked
+    from iallocator.explain.record.recorder import Recorder
     from iallocator.requests import ChangeGroup, Request
 
     Taken = tuple[Asked | None, bool]

@@ -15,7 +15,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
-    from iallocator.explain.record.recorder import Asked, Choice
+    from iallocator.explain.record.asked import Asked, Choice
     from iallocator.model.cluster import Cluster, Group
     from iallocator.model.instance import Instance
     from iallocator.reply import GroupSolution

@@ -29,7 +29,8 @@ from iallocator.requests import ChangeGroup, MultiEvacuate, NodeEvacuate, Reloca
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from iallocator.aliases import Json
-    from iallocator.explain.record.recorder import Asked, Recorder
+    from iallocator.explain.record.asked import Asked
+    from iallocator.explain.record.recorder import Recorder
     from iallocator.model.instance import Instance
     from iallocator.placement.results import MoveResult
 

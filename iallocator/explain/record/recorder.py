@@ -14,11 +14,10 @@ from itertools import islice
 from iallocator.explain.contributions import Contributions, standing
 from iallocator.explain.facts import Placed, Term
 from iallocator.explain.group_report import GroupReport
+from iallocator.explain.record.asked import Asked, Choice
 from iallocator.explain.record.limits import possible
 from iallocator.explain.record.n1 import RecordingN1Check
-from iallocator.explain.record.standings import standings
 from iallocator.explain.record.survey import Survey
-from iallocator.explain.strategy import note_order, placed_by
 from iallocator.placement.question import Question
 
 TYPE_CHECKING = False
@@ -28,7 +27,6 @@ if TYPE_CHECKING:
 
     from iallocator.aliases import Nodes
     from iallocator.limits.refusal import Refusal
-    from iallocator.model.cluster import Group
     from iallocator.model.instance import Instance
     from iallocator.n1.check import N1Check
     from iallocator.placement.context import Context
@@ -40,41 +38,13 @@ if TYPE_CHECKING:
         RankedMoves,
     )
     from iallocator.placement.trace import Accepts, Deciding
-    from iallocator.ranking.pairs import OrderedCandidates
     from iallocator.scoring.candidates import Candidates, Placement
 
 
-__all__ = ["Asked", "Choice", "Recorder"]
+__all__ = ["Recorder"]
 
 AT_LEAST = 2
 """Placements that are noted of each group: the best, and what it is compared with."""
-
-
-@dataclass(slots=True)
-class Asked:
-    """What a group said when it was asked to take an instance.
-
-    `turn` counts what was noted; `best` are the nodes that come first, () for none.
-    """
-
-    turn: int
-    kind: str
-    instance: Instance
-    group: Group
-    report: GroupReport
-    survey: Survey
-    scores: Contributions | None = None
-    best: Nodes = ()
-
-
-@dataclass(slots=True)
-class Choice:
-    """The groups that were compared for an instance, each with what it said, best first."""
-
-    turn: int
-    wish: AllocationRequest
-    offers: RankedGroups
-    said: list[Asked | None]
 
 
 @dataclass(slots=True)
@@ -141,7 +111,7 @@ class Recorder:
         ways = [(nodes, found.score((rank, nodes))) for rank, nodes in found.best]
         if ways and evaluator.settings.top < AT_LEAST:  # `best` holds one for each primary
             ways = [ways[0], *self._runner_up(candidates, accepts, instance, ways[0][0], found)]
-        self._note(said, ways, found.order, candidates, refused, _scores(found))
+        said.note(self.context.cluster, ways, found.order, candidates, refused, _scores(found))
         if not found.best:
             nearest = min(((said.scores.score(n), n) for n in refused), default=None)
             report.closest = said.survey.closest(check, nearest, instance)
@@ -189,7 +159,7 @@ class Recorder:
             return float(found.scores[nodes] if found.scores else rank)
 
         ways = [(nodes, score_of(rank, nodes)) for rank, nodes in best]
-        self._note(said, ways, found.order, found.candidates, refused, score_of)
+        said.note(self.context.cluster, ways, found.order, found.candidates, refused, score_of)
 
     def exchanged(
         self, evaluator: Deciding, instance: Instance, present: Nodes, found: Refusal | None
@@ -238,7 +208,7 @@ class Recorder:
 
         A search asks again later: what was chosen `together` was said last, all else first.
         """
-        every = [one for one in self.asked_of.get(instance.name, ()) if _is_of(one, outcome)]
+        every = [one for one in self.asked_of.get(instance.name, ()) if one.led_to(outcome)]
         return every[-1 if together else 0] if every else None
 
     def index_of(self, name: str) -> int:
@@ -296,55 +266,6 @@ class Recorder:
                 yield nodes, found.score((rank, nodes))
                 return
 
-    def _note(
-        self,
-        said: Asked,
-        ways: Sequence[tuple[Nodes, float]],
-        order: OrderedCandidates | None,
-        candidates: Candidates,
-        refused: Collection[Nodes],
-        score_of: Callable[[Any, Nodes], float],
-    ) -> None:
-        """Note the best placements, and how every node stands."""
-        cluster, report = self.context.cluster, said.report
-        assert said.scores is not None
-        said.best = ways[0][0] if ways else ()
-        if order is not None:
-            note_order(report, order, cluster)
-        else:
-            first = next(candidates.ranked(), None)
-            report.by_losses = first is not None and isinstance(first[0], tuple)
-        scored = [(nodes, score, said.scores.of(nodes)) for nodes, score in ways]
-        report.standings = standings(cluster, candidates, score_of, order, refused)
-        if order is not None:
-            report.placements = placed_by(order, cluster, report.name, scored)
-            return
-        report.placements = [
-            Placed(report.name, cluster.node_names(nodes), score, terms, rank)
-            for (nodes, score, terms), rank in zip(scored, _ranks(candidates, report, ways))
-        ]
-
 
 def _scores(found: GroupPlacements) -> Callable[[Any, Nodes], float]:
     return lambda rank, nodes: found.score((rank, nodes))
-
-
-def _ranks(
-    candidates: Candidates, report: GroupReport, ways: Sequence[tuple[Nodes, float]]
-) -> list[str]:
-    """What placements are ranked by where lost allocations decide, else "" for each."""
-    if not report.by_losses:
-        return [""] * len(ways)
-    from iallocator.ranking.lost_allocations import shown
-
-    keys = {nodes: shown(lost) for lost, nodes in candidates.everything()}
-    return [keys[nodes] for nodes, _ in ways]
-
-
-def _is_of(said: Asked, outcome: MoveResult) -> bool:
-    """Whether an outcome is made of what a group said."""
-    if said.kind == "new":  # that was to choose a group
-        return False
-    if outcome.best is not None:
-        return said.best == outcome.best.nodes
-    return said.report.failures == outcome.failures

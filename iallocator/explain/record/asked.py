@@ -1,0 +1,101 @@
+"""What groups said when they were asked to take an instance, and how they were compared."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from iallocator.explain.facts import Placed
+from iallocator.explain.record.standings import standings
+from iallocator.explain.strategy import note_order, placed_by
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Sequence
+    from typing import Any
+
+    from iallocator.aliases import Nodes
+    from iallocator.explain.contributions import Contributions
+    from iallocator.explain.group_report import GroupReport
+    from iallocator.explain.record.survey import Survey
+    from iallocator.model.cluster import Cluster, Group
+    from iallocator.model.instance import Instance
+    from iallocator.placement.results import AllocationRequest, MoveResult, RankedGroups
+    from iallocator.ranking.pairs import OrderedCandidates
+    from iallocator.scoring.candidates import Candidates
+
+__all__ = ["Asked", "Choice"]
+
+
+@dataclass(slots=True)
+class Asked:
+    """What a group said when it was asked to take an instance.
+
+    `turn` counts what was noted; `best` are the nodes that come first, () for none.
+    """
+
+    turn: int
+    kind: str
+    instance: Instance
+    group: Group
+    report: GroupReport
+    survey: Survey
+    scores: Contributions | None = None
+    best: Nodes = ()
+
+    def note(
+        self,
+        cluster: Cluster,
+        ways: Sequence[tuple[Nodes, float]],
+        order: OrderedCandidates | None,
+        candidates: Candidates,
+        refused: Collection[Nodes],
+        score_of: Callable[[Any, Nodes], float],
+    ) -> None:
+        """Note the best placements, and how every node stands."""
+        report = self.report
+        assert self.scores is not None
+        self.best = ways[0][0] if ways else ()
+        if order is not None:
+            note_order(report, order, cluster)
+        else:
+            first = next(candidates.ranked(), None)
+            report.by_losses = first is not None and isinstance(first[0], tuple)
+        scored = [(nodes, score, self.scores.of(nodes)) for nodes, score in ways]
+        report.standings = standings(cluster, candidates, score_of, order, refused)
+        if order is not None:
+            report.placements = placed_by(order, cluster, report.name, scored)
+            return
+        report.placements = [
+            Placed(report.name, cluster.node_names(nodes), score, terms, rank)
+            for (nodes, score, terms), rank in zip(scored, _ranks(candidates, report, ways))
+        ]
+
+    def led_to(self, outcome: MoveResult) -> bool:
+        """Whether `outcome` is made of this."""
+        if self.kind == "new":  # that was to choose a group
+            return False
+        if outcome.best is not None:
+            return self.best == outcome.best.nodes
+        return self.report.failures == outcome.failures
+
+
+@dataclass(slots=True)
+class Choice:
+    """The groups that were compared for an instance, each with what it said, best first."""
+
+    turn: int
+    wish: AllocationRequest
+    offers: RankedGroups
+    said: list[Asked | None]
+
+
+def _ranks(
+    candidates: Candidates, report: GroupReport, ways: Sequence[tuple[Nodes, float]]
+) -> list[str]:
+    """What placements are ranked by where lost allocations decide, else "" for each."""
+    if not report.by_losses:
+        return [""] * len(ways)
+    from iallocator.ranking.lost_allocations import shown
+
+    keys = {nodes: shown(lost) for lost, nodes in candidates.everything()}
+    return [keys[nodes] for nodes, _ in ways]
