@@ -6,13 +6,13 @@ import os
 from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
 from iallocator.files import write_file
-from iallocator.replay.run import ERROR
+from iallocator.replay.outcome import ERROR
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from iallocator.replay.run import Outcome
+    from iallocator.replay.outcome import Outcome
 
 __all__ = ["write_junit"]
 

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from iallocator.commands.requests.replay import STORED_COMMANDS
-from iallocator.replay.run import OK, How, run_case
+from iallocator.replay.outcome import OK
+from iallocator.replay.run import How, run_case
 from tests.schemas import OF_COMMAND, conforms
 
 from .beside import case_id, command_cases, the_case

@@ -13,7 +13,7 @@ import pytest
 
 from iallocator.cli import answer
 from iallocator.replay.cases import case_of
-from iallocator.replay.run import pretty
+from iallocator.replay.outcome import pretty
 from tests.conformance.compare import differences
 from tests.conformance.oracle import HAIL, installed, read
 from tests.patience import PATIENCE

@@ -14,7 +14,8 @@ from syrupy.assertion import SnapshotAssertion
 
 from iallocator.cli import answer
 from iallocator.replay.cases import case_of
-from iallocator.replay.run import answer_case, pretty
+from iallocator.replay.outcome import pretty
+from iallocator.replay.run import answer_case
 from iallocator.wire.validation.validate import problems
 
 from .beside import Ranking, Response, all_cases, allocate_cases, case_id

@@ -9,7 +9,8 @@ import pytest
 
 from iallocator.options.settings import Settings
 from iallocator.replay.cases import Case, case_of
-from iallocator.replay.run import DIFFERS, ERROR, OK, UPDATED, WRITTEN, How, run_case
+from iallocator.replay.outcome import DIFFERS, ERROR, OK, UPDATED, WRITTEN
+from iallocator.replay.run import How, run_case
 from iallocator.reply import Reply
 
 

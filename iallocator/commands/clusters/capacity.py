@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import sys
 from functools import partial
-from pathlib import Path
 
 from iallocator.commands.shared.plan_output import (
     HTML_OPTION,
@@ -21,8 +20,8 @@ from iallocator.commands.shared.plan_output import (
 )
 from iallocator.commands.shared.progress import progress_line, say_progress
 from iallocator.deadline import Alarm, Running, limit_reached
-from iallocator.errors import RequestError, UsageError, tell
-from iallocator.files import WholeOutput, read_file
+from iallocator.errors import UsageError, tell
+from iallocator.files import WholeOutput
 from iallocator.model.policy import ALL_TEMPLATES
 from iallocator.options import settings as options
 from iallocator.options.table import Option
@@ -33,7 +32,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import Any
 
-    from iallocator.model.cluster import Cluster
     from iallocator.planners.capacity.capacity import CapacityOptions, CapacityReport
     from iallocator.planners.capacity.fill import FillResult
     from iallocator.planners.capacity.forecast import Past
@@ -165,6 +163,11 @@ def _wants(
         disk, memory, cpus, spindles = given
         return Size(memory, disk, cpus, spindles, template, use, load)
 
+    past: list[Past] = []
+    if settings.replay:
+        from iallocator.commands.shared.past_requests import past_requests
+
+        past = past_requests(settings.replay, settings, source.cluster)
     return CapacityOptions(
         chosen(settings.standard_alloc, standard_size),
         chosen(settings.tiered_alloc, largest_size),
@@ -181,83 +184,9 @@ def _wants(
         seconds=settings.planning_seconds,
         tag_prefix=settings.tag_prefix,
         n1_of={i: own.n1 for i, own in tagged.by_group.items() if "n1" in own.origins},
-        past=_past(settings, source.cluster),
+        past=past,
         soft_of={i: own.ignore_soft_errors for i, own in tagged.by_group.items()},
     )
-
-
-def _past(settings: Settings, cluster: Cluster) -> list[Past]:
-    """The requests for new instances in the folder, captured calls or others, about `cluster`."""
-    if not settings.replay:
-        return []
-    from iallocator.calls.history import read_history
-    from iallocator.wire.read import decode
-
-    found: list[Past] = []
-    known: dict[str, options.Settings] = {}
-    paths = [entry.request for entry in read_history(settings.replay)]
-    for path in paths or _documents(settings.replay):
-        try:
-            document = decode(read_file(path, settings.max_input))
-            found += _asked_again(document, cluster, settings, known)
-        except RequestError as error:
-            tell(f"iallocator: {path}: {error}; left out")
-        except UsageError as error:  # which names the file, or what the cluster does not have
-            tell(f"iallocator: {error}; left out")
-    if not found:
-        raise UsageError(f"--replay {settings.replay}: no request for new instances")
-    return found
-
-
-def _documents(folder: str) -> list[str]:
-    """The JSON files in `folder`, compressed or not, by name."""
-    every = sorted(map(str, Path(folder).iterdir()))
-    return [path for path in every if path.endswith((".json", ".json.gz"))]
-
-
-def _asked_again(
-    document: Any, cluster: Cluster, settings: Settings, known: dict[str, options.Settings]
-) -> list[Past]:
-    """The new instances that a document asks for, as if it asked `cluster` for one at a time.
-
-    `known`: what requests set -> the settings that follow, for those that set the same.
-    """
-    from iallocator.engine import effective_settings, request_in
-    from iallocator.requests import Allocate
-
-    found: list[Past] = []
-    for raw in _one_by_one(document.get("request"), settings.behaviour.reads_groups_of_batch):
-        request = request_in({"request": raw}, cluster, settings)
-        assert isinstance(request, Allocate)
-        key = repr(sorted(request.asked.items()))
-        if key not in known:
-            known[key] = effective_settings(cluster, request.asked, settings, [])
-        groups = {group.name for group in cluster.groups}
-        if request.group_name is not None and request.group_name not in groups:
-            raise RequestError("request", f"there is no group {request.group_name} any more")
-        found.append((request, known[key]))
-    return found
-
-
-def _one_by_one(raw: Any, by_groups: bool) -> list[dict[str, Any]]:
-    """A request for new instances as requests for one each; none for any other.
-
-    `by_groups`: whether those of a batch may name their group and nodes.
-    """
-    from iallocator.requests import SETTINGS
-
-    if not isinstance(raw, dict) or raw.get("type") not in ("allocate", "multi-allocate"):
-        return []
-    if raw["type"] == "allocate":
-        return [raw]
-    common = {key: raw[key] for key in raw if key in SETTINGS or key == "placement_keys"}
-    left_out = () if by_groups else ("group_name", "restrict-to-nodes")
-    batch = raw.get("instances")
-    return [
-        {**{k: v for k, v in one.items() if k not in left_out}, **common, "type": "allocate"}
-        for one in (batch if isinstance(batch, list) else ())
-        if isinstance(one, dict)
-    ]
 
 
 def _say_filling(kind: str, filling: FillResult) -> None:

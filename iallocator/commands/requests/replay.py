@@ -19,14 +19,15 @@ from iallocator.options.settings import Settings as Common
 from iallocator.options.table import Option
 from iallocator.options.values import name_list, whole_between
 from iallocator.replay.cases import find_cases
-from iallocator.replay.run import UPDATED, WRITTEN, Commands, How
+from iallocator.replay.outcome import UPDATED, WRITTEN
+from iallocator.replay.run import Commands, How
 from iallocator.replay.run import run as run_cases
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from iallocator.replay.run import Outcome
+    from iallocator.replay.outcome import Outcome
 
 __all__ = ["OPTIONS", "STORED_COMMANDS", "USAGE", "Settings", "run"]
 

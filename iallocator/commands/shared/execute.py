@@ -6,9 +6,9 @@ something was not, the report says what; 128 and the number of the signal: inter
 
 from __future__ import annotations
 
-import sys
 from contextlib import suppress
 
+from iallocator.commands.shared.by_hand import Confirmation
 from iallocator.commands.shared.interrupts import Interrupts
 from iallocator.commands.shared.plan_output import print_json
 from iallocator.errors import IallocatorError, UsageError, one_line, shown, tell
@@ -230,36 +230,12 @@ def _orders(execution: _Execution, interrupts: Interrupts) -> Orders:
         say=_say,
         complain=_complain,
         stopping=lambda: interrupts.came,
-        confirmed=_Confirmation(execution.records, settings.done_by_hand),
+        confirmed=Confirmation(execution.records, settings.done_by_hand),
     )
 
 
 def _first_given(*values: int | None) -> int | None:
     return next((value for value in values if value is not None), None)
-
-
-class _Confirmation:
-    """Whether something has been done by hand: as the options say, or the person at the terminal.
-
-    Each is asked for once.  The options speak of what was to be done when it was resumed.
-    """
-
-    def __init__(self, records: Records, done: bool) -> None:
-        due = [job for job in records.jobs.values() if job.by_hand and records.free(job)]
-        self._said = {job.number: True for job in due} if done else {}
-
-    def __call__(self, job: Job) -> bool:
-        if job.number not in self._said:
-            self._said[job.number] = self._asked(job)
-        return self._said[job.number]
-
-    @staticmethod
-    def _asked(job: Job) -> bool:
-        if not (sys.stdin and sys.stdin.isatty() and sys.stderr and sys.stderr.isatty()):
-            return False
-        print(f"by hand: {describe(job)}. Has it been done? [y/N] ", end="", file=sys.stderr)
-        sys.stderr.flush()
-        return sys.stdin.readline().strip().lower() in ("y", "yes")
 
 
 def _shown(execution: _Execution) -> Json:
