@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -106,6 +107,21 @@ def test_signal_at_any_moment_shows_no_traceback(
     assert b"Traceback" not in err
     if out:
         json.loads(out)
+
+
+@pytest.mark.parametrize("start", ["bin/iallocator", "iallocator/__main__.py"])
+def test_ctrl_c_while_the_program_is_being_loaded_shows_no_traceback(
+    start: str, tmp_path: Path
+) -> None:
+    """The first statement of ours sees to that; here it loads something that is hit by Ctrl-C."""
+    package = tmp_path / "iallocator"
+    package.mkdir()
+    (package / "process.py").write_text("import os\nos.kill(os.getpid(), 2)\nraise SystemExit(7)\n")
+    script = Path(shutil.copy(ROOT / start, tmp_path / "start.py"))
+    done = subprocess.run(
+        [sys.executable, str(script)], capture_output=True, timeout=PATIENCE, check=False
+    )
+    assert (done.returncode, done.stderr) == (-signal.SIGINT, b"")
 
 
 def test_signal_while_reading_ends_the_program(tmp_path: Path) -> None:
