@@ -180,7 +180,16 @@ class SchedulingPass:
             return f"disks of type {instance.template} are on its node only"
         if len(before) == 1 and instance.required_nodes == 2:
             return "it has no mirror to move to"
-        return ""
+        return self._cut_off(instance, before)
+
+    def _cut_off(self, instance: Instance, before: tuple[int, ...]) -> str:
+        """Why an instance of an offline node cannot begin at its mirror, or ""."""
+        nodes, pools = self.context.cluster.nodes, self.context.state.pools
+        if len(before) < 2 or pools is None or not nodes[before[0]].offline:
+            return ""
+        if not pools.bars(before[1], instance, here=True):
+            return ""
+        return f"its secondary {nodes[before[1]].name} {pools.why(before[1], instance)}"
 
     def _member(self, unit: ColocationSet, position: int) -> None:
         instance = unit.members[position]
