@@ -8,7 +8,7 @@ from iallocator.model.state import State
 from iallocator.options.settings import Settings
 from iallocator.planners.check import health as checked
 from iallocator.planners.intergroup import health as between
-from iallocator.planners.intergroup.context import Working
+from iallocator.planners.intergroup.context import IntergroupContext
 from iallocator.planners.intergroup.moving import Mover
 from iallocator.planners.survival import Survival
 
@@ -25,7 +25,7 @@ def test_health_of_a_group_is_the_same_for_every_planner(mode: str) -> None:
         settings.n1 = mode
         simulated = unsurvivable_in(state)
         expected = {i for i in group.nodes if cluster.nodes[i].name in simulated}
-        mover = Mover(Working(cluster, settings))
+        mover = Mover(IntergroupContext(cluster, settings))
         assert set(between.examine(mover, group).doomed) == expected, name
         online = {i for i in group.nodes if cluster.nodes[i].online}
         assert online - Survival(state, group, mode).saved == expected, name

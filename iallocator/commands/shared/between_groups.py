@@ -12,13 +12,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from iallocator.options import settings as options
-    from iallocator.planners.intergroup.context import Working
+    from iallocator.planners.intergroup.context import IntergroupContext
     from iallocator.planners.intergroup.result import IntergroupResult
     from iallocator.planners.result import PlanResult
     from iallocator.sources import Source
 
-    Find = Callable[[Working], IntergroupResult]
-    Check = Callable[[Working, IntergroupResult], list[str]]
+    Find = Callable[[IntergroupContext], IntergroupResult]
+    Check = Callable[[IntergroupContext, IntergroupResult], list[str]]
 
 __all__ = ["OPTIONS", "BetweenGroups", "Settings"]
 
@@ -68,7 +68,7 @@ class BetweenGroups(run_plan.Planner):
         return self._check(_working(source, settings, Alarm(None)), done)
 
 
-def _working(source: Source, settings: options.Settings, alarm: Alarm) -> Working:
-    from iallocator.planners.intergroup.context import Working
+def _working(source: Source, settings: options.Settings, alarm: Alarm) -> IntergroupContext:
+    from iallocator.planners.intergroup.context import IntergroupContext
 
-    return Working(source.cluster, settings, alarm, say_progress)
+    return IntergroupContext(source.cluster, settings, alarm, say_progress)

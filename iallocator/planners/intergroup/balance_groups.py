@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from iallocator.model.cluster import Group
     from iallocator.model.instance import Instance
-    from iallocator.planners.intergroup.context import Working
+    from iallocator.planners.intergroup.context import IntergroupContext
     from iallocator.planners.plan import PlannedMove
 
     Load = tuple[float, float, float, float]
@@ -83,7 +83,7 @@ class _Found:
         self.target = target
 
 
-def balance_groups(context: Working, bounds: Bounds) -> IntergroupResult:
+def balance_groups(context: IntergroupContext, bounds: Bounds) -> IntergroupResult:
     """Even the loads of the groups out; a KeyboardInterrupt leaves the moves found until then."""
     done = IntergroupResult("balance-groups", context)
     work = _Balancing(context, bounds, done)
@@ -95,7 +95,7 @@ def balance_groups(context: Working, bounds: Bounds) -> IntergroupResult:
 class _Balancing:
     """One balancing between groups."""
 
-    def __init__(self, context: Working, bounds: Bounds, done: IntergroupResult) -> None:
+    def __init__(self, context: IntergroupContext, bounds: Bounds, done: IntergroupResult) -> None:
         self.context = context
         self.mover = Mover(context)
         self.peers = Peers(context.cluster)
@@ -284,7 +284,7 @@ class _Balancing:
         return "; ".join(parts) or "no move to or from it helps"
 
 
-def check_group_balance(context: Working, done: IntergroupResult) -> list[str]:
+def check_group_balance(context: IntergroupContext, done: IntergroupResult) -> list[str]:
     """What is wrong with a plan: each move, or the moves of a unit, must lower the score."""
     problems = []
     last = done.plan.before

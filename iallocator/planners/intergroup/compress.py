@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from iallocator.model.cluster import Group
     from iallocator.model.instance import Instance
-    from iallocator.planners.intergroup.context import Working
+    from iallocator.planners.intergroup.context import IntergroupContext
     from iallocator.planners.result import GroupRow
 
 __all__ = ["check_compression", "compress"]
@@ -37,7 +37,7 @@ NEVER = "the plan ended before it was tried"
 BEGUN = "the plan ended while it was tried"
 
 
-def compress(context: Working) -> IntergroupResult:
+def compress(context: IntergroupContext) -> IntergroupResult:
     """Empty the best group of the cluster of `context` that can be emptied.
 
     Scores are counts: instances in the chosen group.  A KeyboardInterrupt, or the end of
@@ -53,7 +53,7 @@ def compress(context: Working) -> IntergroupResult:
 class _Compression:
     """One compression."""
 
-    def __init__(self, context: Working, done: IntergroupResult) -> None:
+    def __init__(self, context: IntergroupContext, done: IntergroupResult) -> None:
         self.context = context
         self.mover = Mover(context)
         self.peers = Peers(context.cluster)
@@ -227,7 +227,7 @@ def _unit(kind: str) -> str:
     return "" if kind == "cpu" else " MiB"
 
 
-def check_compression(context: Working, done: IntergroupResult) -> list[str]:
+def check_compression(context: IntergroupContext, done: IntergroupResult) -> list[str]:
     """What is wrong with the end of a plan: the chosen group must be empty.
 
     `context` has the state before the plan.

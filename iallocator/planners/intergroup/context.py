@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from iallocator.model.cluster import Cluster
     from iallocator.options.settings import Settings
 
-__all__ = ["Working", "forbidden"]
+__all__ = ["IntergroupContext", "forbidden"]
 
 MOVES = 20
 """How many instances the choice between the two forms of the kernel counts with."""
@@ -30,7 +30,7 @@ LEAST = 200_000
 """So many of them for each."""
 
 
-class Working(Context):
+class IntergroupContext(Context):
     """A context in which existing instances find places in other groups.
 
     An instance is held to the limits of a new one where it comes to, even if it comes from

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from iallocator.model.instance import Instance
     from iallocator.n1.check import N1Check
     from iallocator.placement.evaluator import Evaluator
-    from iallocator.planners.intergroup.context import Working
+    from iallocator.planners.intergroup.context import IntergroupContext
 
 
 __all__ = ["Mover", "planned"]
@@ -66,7 +66,7 @@ class Mover:
         "ranking",
     )
 
-    def __init__(self, context: Working) -> None:
+    def __init__(self, context: IntergroupContext) -> None:
         self.context = context
         self.ranking = AcrossGroups(context)
         self._judged: list[int] = []

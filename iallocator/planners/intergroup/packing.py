@@ -12,7 +12,7 @@ from itertools import islice
 from iallocator.model.columns import MEMORY
 from iallocator.n1.bounds import Room, demand_of, verdict
 from iallocator.n1.verdicts import SAFE
-from iallocator.planners.intergroup.packing_rooms import Fullest, Roomiest
+from iallocator.planners.intergroup.node_order import Fullest, Roomiest
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from iallocator.model.state import State
     from iallocator.placement.results import MoveOption
     from iallocator.planners.intergroup.moving import Mover
-    from iallocator.planners.intergroup.packing_rooms import Rooms
+    from iallocator.planners.intergroup.node_order import NodeOrder
 
     Targets = Callable[[Instance], Sequence[Group]]
     Made = list[tuple[Instance, Nodes, MoveOption]]
@@ -75,7 +75,7 @@ def pack(
     return _Packing(mover, instances, rooms, careful=True).run(targets)
 
 
-def _orders(mover: Mover, instances: Sequence[Instance], targets: Targets) -> Iterator[Rooms]:
+def _orders(mover: Mover, instances: Sequence[Instance], targets: Targets) -> Iterator[NodeOrder]:
     """What is tried: even loads, then full nodes beside spare ones, as many as seem needed."""
     state = mover.context.state
     yield Roomiest(state, any(instance.local for instance in instances))
@@ -133,7 +133,7 @@ class _Packing:
     """Finds the next place, and takes it; if `careful`, one that keeps N+1."""
 
     def __init__(
-        self, mover: Mover, instances: Sequence[Instance], rooms: Rooms, careful: bool = False
+        self, mover: Mover, instances: Sequence[Instance], rooms: NodeOrder, careful: bool = False
     ) -> None:
         self._mover = mover
         self._careful = careful

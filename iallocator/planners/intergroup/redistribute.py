@@ -23,13 +23,13 @@ if TYPE_CHECKING:
 
     from iallocator.model.cluster import Group
     from iallocator.model.instance import Instance
-    from iallocator.planners.intergroup.context import Working
+    from iallocator.planners.intergroup.context import IntergroupContext
     from iallocator.planners.plan import PlannedMove
 
 __all__ = ["check_redistribution", "redistribute"]
 
 
-def redistribute(context: Working) -> IntergroupResult:
+def redistribute(context: IntergroupContext) -> IntergroupResult:
     """Repair the unhealthy groups of the cluster of `context`, in their order.
 
     Scores are counts: instances on offline nodes, plus nodes that fail N+1.  A
@@ -45,7 +45,7 @@ def redistribute(context: Working) -> IntergroupResult:
 class _Redistribution:
     """One redistribution, group by group."""
 
-    def __init__(self, context: Working, done: IntergroupResult) -> None:
+    def __init__(self, context: IntergroupContext, done: IntergroupResult) -> None:
         self.context = context
         self.mover = Mover(context)
         self.peers = Peers(context.cluster)
@@ -237,7 +237,7 @@ def _nothing_to_do(
     return "" if healthy else "no group is healthy"
 
 
-def check_redistribution(context: Working, done: IntergroupResult) -> list[str]:
+def check_redistribution(context: IntergroupContext, done: IntergroupResult) -> list[str]:
     """What is wrong with the end of a plan: repaired groups must be healthy, and stay so others.
 
     `context` has the state before the plan, and is left with the state after it.

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from iallocator.options.settings import Settings
-from iallocator.planners.intergroup.context import Working
+from iallocator.planners.intergroup.context import IntergroupContext
 from iallocator.planners.intergroup.impossible.measures import measures_of
 from iallocator.planners.intergroup.impossible.proof import Proofs
 from iallocator.planners.intergroup.moving import Mover
@@ -93,7 +93,7 @@ def test_proof_that_instances_cannot_leave_is_never_wrong(mode: str) -> None:
         settings = Settings()
         settings.n1 = mode
         settings.ignore_soft_errors = seed % 5 == 0
-        mover = Mover(Working(read_cluster(_document(seed), Reading()), settings))
+        mover = Mover(IntergroupContext(read_cluster(_document(seed), Reading()), settings))
         cluster_, peers = mover.context.cluster, Peers(mover.context.cluster)
         east = cluster_.groups[0]
         held = {i.name: i for k in east.nodes for i in mover.context.state.instances_on(k)}

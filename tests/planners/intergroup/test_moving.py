@@ -9,7 +9,7 @@ from iallocator.options.settings import Settings
 from iallocator.placement.context import Context
 from iallocator.placement.groups import collect_offers
 from iallocator.placement.results import AllocationRequest
-from iallocator.planners.intergroup.context import Working
+from iallocator.planners.intergroup.context import IntergroupContext
 from iallocator.planners.intergroup.moving import Mover
 from iallocator.planners.intergroup.partitions import Peers
 from iallocator.scoring.arrays import ArrayKernel, capacity_matrix
@@ -23,7 +23,7 @@ from .worlds import on_shared, plan_of, random_super_cluster
 
 def mover_on(document: Json, arrays: bool = False) -> Mover:
     """Return a mover on the document's cluster; `arrays`: as for a large one."""
-    mover = Mover(Working(read_cluster(document, Reading()), Settings()))
+    mover = Mover(IntergroupContext(read_cluster(document, Reading()), Settings()))
     mover.context.kernels.arrays = arrays
     return mover
 

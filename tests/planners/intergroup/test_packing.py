@@ -7,10 +7,10 @@ from functools import partial
 import pytest
 
 from iallocator.options.settings import Settings
-from iallocator.planners.intergroup.context import Working
+from iallocator.planners.intergroup.context import IntergroupContext
 from iallocator.planners.intergroup.moving import Mover
+from iallocator.planners.intergroup.node_order import Fullest, Roomiest
 from iallocator.planners.intergroup.packing import pack, undo
-from iallocator.planners.intergroup.packing_rooms import Fullest, Roomiest
 from iallocator.planners.intergroup.partitions import Peers
 from iallocator.wire.document import read_cluster
 from iallocator.wire.reading import Reading
@@ -23,7 +23,7 @@ def _mover(seed: int, mode: str) -> Mover:
     """Return a mover on a random super cluster."""
     settings = Settings()
     settings.n1 = mode
-    return Mover(Working(read_cluster(random_super_cluster(seed), Reading()), settings))
+    return Mover(IntergroupContext(read_cluster(random_super_cluster(seed), Reading()), settings))
 
 
 @pytest.mark.parametrize("mode", ["no-new", "strict", "no-worse", "off"])

@@ -7,7 +7,7 @@ import pytest
 from iallocator.model.state import State
 from iallocator.model.storage import pools_of
 from iallocator.options.settings import Settings
-from iallocator.planners.intergroup.context import Working
+from iallocator.planners.intergroup.context import IntergroupContext
 from iallocator.planners.intergroup.health import HEALTHY, Health, examine
 from iallocator.planners.intergroup.load_score import Loads
 from iallocator.planners.intergroup.moving import Mover
@@ -24,7 +24,7 @@ COMMANDS = ("redistribute", "compress", "balance-groups")
 
 def mover_on(document: Json, plan: Json | None = None) -> Mover:
     """Return a mover on the document's cluster, after the moves of a plan if there is one."""
-    mover = Mover(Working(read_cluster(document, Reading()), Settings()))
+    mover = Mover(IntergroupContext(read_cluster(document, Reading()), Settings()))
     cluster = mover.context.cluster
     numbers = {node.name: node.index for node in cluster.nodes}
     for move in plan["moves"] if plan else ():

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from iallocator.model.cluster import Group
     from iallocator.model.instance import Instance
-    from iallocator.planners.intergroup.context import Working
+    from iallocator.planners.intergroup.context import IntergroupContext
 
     Measure = Callable[[float], float]
 
@@ -93,7 +93,7 @@ class Arrivals:
 
     def __init__(
         self,
-        context: Working,
+        context: IntergroupContext,
         group: Group,
         solvent: Collection[int],
         survived: Collection[int],
@@ -116,7 +116,7 @@ class Arrivals:
         self._empty: dict[object, float] = {}
 
     def _judged(
-        self, context: Working, survived: Collection[int]
+        self, context: IntergroupContext, survived: Collection[int]
     ) -> list[tuple[int, Sequence[int], list[float]]]:
         """(node, who may take over, MiB of each that has to leave) for the failures survived."""
         state, cluster = context.state, context.cluster
@@ -132,7 +132,7 @@ class Arrivals:
             found.append((node, [index for index in targets if index != node], sizes))
         return found
 
-    def _cap(self, context: Working, kind: Kind, index: int, heeds: bool) -> float:
+    def _cap(self, context: IntergroupContext, kind: Kind, index: int, heeds: bool) -> float:
         """What may come to a node of one kind, N+1 aside."""
         state, node = context.state, context.cluster.nodes[index]
         held = state.columns[kind.column][index]
@@ -146,7 +146,7 @@ class Arrivals:
         most = node.vcpu_ratio * node.total_cpus if kind is CPU else node.high_spindles
         return floor(most - held + 1e-6)
 
-    def _kept(self, context: Working, index: int, survived: Collection[int]) -> float:
+    def _kept(self, context: IntergroupContext, index: int, survived: Collection[int]) -> float:
         """MiB that a node keeps free for the failover of the worst of the failures `survived`."""
         state = context.state
         asked: dict[int, float] = {}
@@ -189,7 +189,7 @@ class Arrivals:
         return max(self._caps[kind].values(), default=0)
 
 
-def survived_in(context: Working, group: Group) -> frozenset[int]:
+def survived_in(context: IntergroupContext, group: Group) -> frozenset[int]:
     """The online nodes of `group` whose failure is survived now, where that has to stay so."""
     rules = context.evaluator(group).rules
     if rules.mode == "off" or rules.movers_stay:

@@ -12,10 +12,10 @@ if TYPE_CHECKING:
     from iallocator.model.instance import Instance
     from iallocator.model.state import State
 
-__all__ = ["Fullest", "Roomiest", "Rooms"]
+__all__ = ["Fullest", "NodeOrder", "Roomiest"]
 
 
-class Rooms(KeptOrder):
+class NodeOrder(KeptOrder):
     """All nodes of `state` in the order of their room."""
 
     __slots__ = ("_state",)
@@ -34,7 +34,7 @@ class Rooms(KeptOrder):
         return self.in_order()
 
 
-class Roomiest(Rooms):
+class Roomiest(NodeOrder):
     """Those first with most room, as a share of what is scarcest there.
 
     That is memory beside what the node reserves, cpus, and if `local` disk.
@@ -55,7 +55,7 @@ class Roomiest(Rooms):
         return -(min(room, columns[DISK][index] / (node.total_disk or 1)) if self._local else room)
 
 
-class Fullest(Rooms):
+class Fullest(NodeOrder):
     """Those first with least memory beside what they reserve; none of `spare`.
 
     So rooms that are large stay so.
