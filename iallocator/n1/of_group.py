@@ -18,12 +18,15 @@ if TYPE_CHECKING:
 __all__ = ["losses_of", "not_survived", "simulation_of"]
 
 
-def simulation_of(state: State, group: Group, rules: Rules, min_disk: float = 0.0) -> Simulation:
-    """What plays failures of nodes of `group` through on `state`.
+def simulation_of(
+    state: State, group: Group, rules: Rules, min_disk: float = 0.0, failures: int = 1
+) -> Simulation:
+    """What plays failures of nodes of `group` through on `state`, about so many.
 
     `min_disk` is the share of every node's disk that stays free.
     """
-    return Simulation(state, _kernels(state, group, min_disk), rules, group.nodes)
+    kernels = _kernels(state, group, min_disk, failures)
+    return Simulation(state, kernels, rules, group.nodes)
 
 
 def not_survived(state: State, group: Group, rules: Rules, failing: Sequence[int]) -> list[int]:
@@ -44,5 +47,5 @@ def losses_of(state: State, group: Group, rules: Rules, failing: Sequence[int]) 
     return check.losses(failing)
 
 
-def _kernels(state: State, group: Group, min_disk: float = 0.0) -> Kernels:
-    return Kernels(state, [(len(group.nodes), 0)], min_disk)
+def _kernels(state: State, group: Group, min_disk: float = 0.0, failures: int = 1) -> Kernels:
+    return Kernels(state, [(len(group.nodes), 0)] * failures, min_disk)

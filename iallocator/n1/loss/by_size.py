@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     Size = tuple[float, float]
     """MiB of memory and of disk."""
 
-__all__ = ["WORK", "LeftOver"]
+__all__ = ["WORK", "LeftOver", "at_least"]
 
 INFINITE = float("inf")
 
@@ -45,7 +45,7 @@ class LeftOver:
         if not self._best:
             return []
         self._best = min(self._best, _greedy(reversed(every), sizes, capacities), key=len)
-        if len(self._best) > _at_least(sizes, capacities):
+        if len(self._best) > at_least(sizes, capacities):
             self._sizes, self._free = sizes, list(capacities)
             self._search(0, [])
         return self._best
@@ -65,7 +65,7 @@ class LeftOver:
         every = range(len(sizes))
         orders = (every, sorted(every, key=lambda k: sizes[k][0] / prices[k]))
         best = min((_greedy_with_disk(order, sizes, capacities) for order in orders), key=price)
-        least = len(best) and _at_least([size for size, _ in sizes], [c for c, _ in capacities])
+        least = len(best) and at_least([size for size, _ in sizes], [c for c, _ in capacities])
         if price(best) <= least or self._work <= 0:
             return best
         bins = frozenset(range(len(capacities)))
@@ -81,6 +81,7 @@ class LeftOver:
 
     def _search(self, position: int, left: list[int]) -> None:
         """Try every place for the item at `position`, and those behind it."""
+        self._work -= 1
         if len(left) >= len(self._best) or self._work <= 0:
             return
         if position == len(self._sizes):
@@ -92,7 +93,6 @@ class LeftOver:
             if capacity == last:
                 continue
             last = capacity
-            self._work -= 1
             free.remove(capacity)
             insort(free, capacity - size)
             self._search(position + 1, left)
@@ -136,7 +136,7 @@ def _greedy_with_disk(
     return left
 
 
-def _at_least(sizes: Sequence[float], capacities: Sequence[float]) -> int:
+def at_least(sizes: Sequence[float], capacities: Sequence[float]) -> int:
     """How many find no place, whatever goes where; in the orders of `LeftOver.of`."""
     largest = capacities[-1] if capacities else -1
     over = sum(sizes) - sum(c for c in capacities if c > 0)

@@ -12,6 +12,7 @@ from __future__ import annotations
 from iallocator.limits.migration import may_not_receive
 from iallocator.model.columns import DISK, MEMORY
 from iallocator.n1.bounds import Demand, Room, demand_of, verdict
+from iallocator.n1.loss.by_reach import ByReach
 from iallocator.n1.loss.by_size import LeftOver
 from iallocator.n1.loss.joint_packing import JointPacking
 from iallocator.n1.of_group import simulation_of
@@ -20,6 +21,7 @@ from iallocator.n1.verdicts import SAFE
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
+    from typing import Any
 
     from iallocator.model.cluster import Group
     from iallocator.model.instance import Instance
@@ -45,9 +47,10 @@ class JointFailures:
         self._min_disk = min_disk
         self._needs: dict[int, _Need] = {}
         self._rooms: dict[int, Room] = {}
+        self._disks: dict[int, float] = {}
         self._simulations: dict[int, Simulation] = {}
-        self._searches = LeftOver(), JointPacking(state, rules)
-        self._none = LeftOver(work=0), JointPacking(state, rules, work=0)
+        self._searches = LeftOver(), JointPacking(state, rules), ByReach(state, rules)
+        self._none = LeftOver(work=0), JointPacking(state, rules, work=0), ByReach(state, rules, 0)
 
     def lost(self, nodes: Sequence[int]) -> list[Instance]:
         """The instances without a place if all of `nodes` fail at once.
@@ -82,7 +85,7 @@ class JointFailures:
 
         Then nobody is lost either if only some of them do: fewer must go, to more nodes.
         """
-        if not all(self._need(node).sizes_alone for node in nodes):
+        if not all(self._need(node).reach_alone for node in nodes):
             return False
         searching = self._searches
         self._searches = self._none
@@ -136,6 +139,8 @@ class JointFailures:
             found = self._by_memory(group, items, failed, taken)
         elif all(need.sizes_alone for need in needs):
             found = self._by_size(group, items, failed, taken)
+        elif all(need.reach_alone for need in needs):
+            return self._by_reach(group, needs, failed, taken)
         elif self._certain(group, needs, failed, taken):
             return []
         else:
@@ -164,9 +169,19 @@ class JointFailures:
         taken: dict[int, float],
     ) -> list[int]:
         """The same where disk counts as well, and some must be on one node: each counts as many."""
-        sizes = [(memory, disk) for memory, disk, _ in items]
         prices = [len(members) for *_, members in items]
+        if max(prices) == 1 and sum(disk for _, disk, _ in items) < self._least_disk(group):
+            return self._by_memory(group, items, failed, taken)
+        sizes = [(memory, disk) for memory, disk, _ in items]
         return self._searches[0].with_disk(sizes, self._capacities(group, failed, taken), prices)
+
+    def _by_reach(
+        self, group: Group, needs: Sequence[_Need], failed: frozenset[int], taken: dict[int, float]
+    ) -> list[Instance]:
+        """Those that are left over where some reach some nodes only."""
+        items = sorted((one for need in needs for one in need.reaching), key=_size, reverse=True)
+        found = self._searches[2].left_over(group, items, failed, taken)
+        return [one for position in found for one in items[position][2]]
 
     def _capacities(
         self, group: Group, failed: frozenset[int], taken: dict[int, float]
@@ -178,6 +193,15 @@ class JointFailures:
             for t in self._rules.targets(self._state.cluster, group)
             if t not in failed
         )
+
+    def _least_disk(self, group: Group) -> float:
+        """MiB of disk that every node that takes over has free."""
+        found = self._disks.get(group.index)
+        if found is None:
+            disk = self._state.columns[DISK]
+            targets = self._rules.targets(self._state.cluster, group)
+            found = self._disks[group.index] = min((disk[t] for t in targets), default=0)
+        return found
 
     def _room(self, group: Group) -> Room:
         if group.index not in self._rooms:
@@ -226,13 +250,16 @@ class _Need:
     items:
         (MiB of memory, of disk, members) of what needs another node; those that must be together
         are one.
-    memory_alone, sizes_alone:
-        Whether a node that has the memory takes any of them, or one that has memory and disk.
+    memory_alone, sizes_alone, reach_alone:
+        Whether a node that has the memory takes any of them, or one that has memory and disk, or
+        that and reaches its pools.
+    reaching:
+        The items with the nodes that each reaches.
     """
 
     __slots__ = (
-        "demand", "failovers", "group", "items", "memory_alone", "node", "sizes_alone",
-        "without_secondary",
+        "demand", "failovers", "group", "items", "memory_alone", "node", "reach_alone", "reaching",
+        "sizes_alone", "without_secondary",
     )  # fmt: skip
 
     def __init__(self, state: State, node: int, rules: Rules, simulation: Simulation) -> None:
@@ -250,13 +277,17 @@ class _Need:
         members = [one for item in leaving for one in item]
         targets = rules.targets(state.cluster, self.group)
         created = [one for one in members if rules.recreates(one)]
-        self.sizes_alone = not (
+        barred = (
             self.group.exclusive
-            or any(one.restricted for one in members)
             or any(self.group.policy.refuses(one, False) for one in created)
-            or may_not_receive(state.cluster, node, targets)
+            or bool(may_not_receive(state.cluster, node, targets))
         )
+        self.sizes_alone = not (barred or any(one.restricted for one in members))
         self.memory_alone = self.sizes_alone and not created
+        self.reach_alone = self.sizes_alone or (
+            not barred and not any(one.draws for one in members)
+        )
+        self.reaching = [(*item, _reach(state, item[2])) for item in self.items]
 
     def _fails_over(self, state: State, instance: Instance) -> None:
         nodes = state.where[instance.name]
@@ -269,6 +300,16 @@ class _Need:
             self.without_secondary.append(instance)
         else:
             self.failovers.setdefault(secondary, []).append(instance)
+
+
+def _reach(state: State, members: Sequence[Instance]) -> frozenset[int] | None:
+    """The nodes that all of `members` reach; None: all."""
+    found: frozenset[int] | None = None
+    for one in members:
+        own = state.cluster.reach(one)
+        if own is not None:
+            found = own if found is None else found & own
+    return found
 
 
 def _too_many(coming: Sequence[Instance], memory: float) -> list[Instance]:
@@ -290,5 +331,5 @@ def _disk(instance: Instance) -> float:
     return instance.disk if instance.local else 0
 
 
-def _size(item: Item) -> tuple[float, float]:
-    return item[:2]
+def _size(item: Sequence[Any]) -> tuple[float, float]:
+    return item[0], item[1]

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from iallocator.model.cluster import Group
     from iallocator.model.instance import Instance
     from iallocator.model.state import State
-    from iallocator.n1.simulation import Simulation
 
 __all__ = ["examine"]
 
@@ -117,8 +116,9 @@ class _Examination:
         group, rules = self._group, self._rules
         if rules.mode == "off":
             return
-        simulation = simulation_of(self._state, group, rules, self._min_disk)
-        for index in self._lost(simulation):
+        lost = self._lost()
+        simulation = simulation_of(self._state, group, rules, self._min_disk, len(lost))
+        for index in lost:
             try:
                 stranded = simulation.fail(index)
             except UndecidedError:
@@ -130,14 +130,14 @@ class _Examination:
             text = f"if it fails {name} is lost: {stranded.why}"
             yield Finding("global_n1", text, node=self._name(index), instance=name)
 
-    def _lost(self, simulation: Simulation) -> Sequence[int]:
+    def _lost(self) -> Sequence[int]:
         """The nodes whose failure may not be survived."""
         state, group, rules = self._state, self._group, self._rules
         failing = list(rules.failing(state.cluster, group, group.nodes))
         if not rules.strict:
             return not_survived(state, group, rules, failing)
         try:
-            return simulation.lost(failing)
+            return simulation_of(state, group, rules, self._min_disk).lost(failing)
         except UndecidedError:
             return failing
 

@@ -1,0 +1,203 @@
+"""Who is left over when items go to nodes of which each may reach some only: storage pools.
+
+Sums first; then best fit, those first that reach the fewest nodes; then bounds; then a search for
+fewer as long as there is work to spend.  What a pool itself has left is another matter.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+
+from iallocator.model.columns import DISK, MEMORY
+from iallocator.n1.bounds import Room
+from iallocator.n1.loss.by_size import at_least
+from iallocator.n1.loss.packing import LIMIT, Item, Packing
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping, Sequence
+
+    from iallocator.model.cluster import Group
+    from iallocator.model.instance import Instance
+    from iallocator.model.state import State
+    from iallocator.n1.rules import Rules
+
+    Reach = frozenset[int] | None
+    Reaching = tuple[float, float, Sequence[Instance], Reach]
+    """MiB of memory and of disk, who it is, and the nodes that it reaches; None: all."""
+
+__all__ = ["ByReach"]
+
+WORK = 300_000
+"""Places that all searches together look at: less than a second."""
+
+
+class ByReach:
+    """Finds who is left over; all calls share `work`.  `state` must not change meanwhile."""
+
+    __slots__ = ("_fields", "_rules", "_state", "_work")
+
+    def __init__(self, state: State, rules: Rules, work: int = WORK) -> None:
+        self._state = state
+        self._rules = rules
+        self._work = work
+        self._fields: dict[tuple[int, Reach], _Field] = {}
+
+    def left_over(
+        self,
+        group: Group,
+        items: Sequence[Reaching],
+        failed: Collection[int],
+        taken: Mapping[int, float],
+    ) -> list[int]:
+        """The positions of as few of `items` as were found whose absence leaves room for the rest.
+
+        `items` in descending order; `taken`: node -> MiB that go there before.
+        """
+        classes: dict[Reach, list[int]] = {}
+        for position, (*_, reach) in enumerate(items):
+            classes.setdefault(reach, []).append(position)
+        fields = {reach: self._field(group, reach) for reach in classes}
+        if self._certain(items, classes, fields, failed, taken):
+            return []
+        order = sorted(classes, key=lambda reach: len(fields[reach].nodes))
+        left = self._best_fit(items, [(fields[r], classes[r]) for r in order], failed, taken)
+        if not left or self._work <= 0:
+            return left
+        if all(len(members) == 1 for _, _, members, _ in items):
+            least = self._least(items, classes, fields, failed, taken)
+            if len(left) <= least:
+                return left
+        return self._searched(items, fields, failed, taken, left)
+
+    def _field(self, group: Group, reach: Reach) -> _Field:
+        found = self._fields.get((group.index, reach))
+        if found is None:
+            targets = self._rules.targets(self._state.cluster, group)
+            nodes = targets if reach is None else [t for t in targets if t in reach]
+            found = self._fields[group.index, reach] = _Field(self._state, nodes)
+        return found
+
+    def _certain(
+        self,
+        items: Sequence[Reaching],
+        classes: Mapping[Reach, Sequence[int]],
+        fields: Mapping[Reach, _Field],
+        failed: Collection[int],
+        taken: Mapping[int, float],
+    ) -> bool:
+        """Whether everybody finds a place in whatever order: nothing can close all nodes of one."""
+        if any(disk for _, disk, _, _ in items):
+            return False
+        moved = sum(memory for memory, *_ in items)
+        for reach, positions in classes.items():
+            largest = items[positions[0]][0]
+            if fields[reach].room.closing(largest, failed, taken) <= moved - largest:
+                return False
+        return True
+
+    def _best_fit(
+        self,
+        items: Sequence[Reaching],
+        classes: Sequence[tuple[_Field, Sequence[int]]],
+        failed: Collection[int],
+        taken: Mapping[int, float],
+    ) -> list[int]:
+        """Each in turn goes to the fullest node that takes it; the positions of the others."""
+        memory, disk = self._state.columns[MEMORY], self._state.columns[DISK]
+        now = {node: memory[node] - 1 - amount for node, amount in taken.items()}
+        free = dict[int, float]()
+        left = []
+        for field, positions in classes:
+            order = field.order(failed, now)
+            for position in positions:
+                need, space, *_ = items[position]
+                place = bisect_left(order, (need, -1))
+                while space and place < len(order):
+                    node = order[place][1]
+                    if free.setdefault(node, disk[node] - 1) >= space:
+                        break
+                    place += 1
+                if place == len(order):
+                    left.append(position)
+                    continue
+                room, node = order.pop(place)
+                insort(order, (room - need, node))
+                now[node] = room - need
+                if space:
+                    free[node] -= space
+        return left
+
+    def _least(
+        self,
+        items: Sequence[Reaching],
+        classes: Mapping[Reach, Sequence[int]],
+        fields: Mapping[Reach, _Field],
+        failed: Collection[int],
+        taken: Mapping[int, float],
+    ) -> int:
+        """How many find no place at least: of each class alone, and of all on all nodes."""
+        everybody = [memory for memory, *_ in items]
+        found = 0
+        if None in fields:
+            found = at_least(everybody, fields[None].room.capacities(failed, taken))
+        for reach, some in classes.items():
+            sizes = [items[k][0] for k in some]
+            found = max(found, at_least(sizes, fields[reach].room.capacities(failed, taken)))
+        return found
+
+    def _searched(
+        self,
+        items: Sequence[Reaching],
+        fields: Mapping[Reach, _Field],
+        failed: Collection[int],
+        taken: Mapping[int, float],
+        left: list[int],
+    ) -> list[int]:
+        """Fewer than `left`, if a search finds that."""
+        columns = self._state.columns
+        nodes = sorted({n for field in fields.values() for n in field.nodes}.difference(failed))
+        bins = {
+            reach: frozenset(b for b, node in enumerate(nodes) if node in field.nodes)
+            for reach, field in fields.items()
+        }
+        packing = Packing(
+            [Item(memory, disk, bins[r], len(some)) for memory, disk, some, r in items],
+            [columns[MEMORY][node] - 1 - taken.get(node, 0) for node in nodes],
+            [max(0, columns[DISK][node] - 1) for node in nodes],
+            limit=min(LIMIT, self._work),
+        )
+        places = packing.solve().places
+        self._work -= packing.work
+        found = [k for k, place in enumerate(places) if place is None]
+        return min(left, found, key=lambda some: sum(len(items[k][2]) for k in some))
+
+
+class _Field:
+    """The nodes that one kind of item reaches, by the memory that they have left.
+
+    Attributes
+    ----------
+    nodes:
+        Their indices.
+    room:
+        What they can take, as sums.
+    """
+
+    __slots__ = ("_order", "_place", "nodes", "room")
+
+    def __init__(self, state: State, nodes: Sequence[int]) -> None:
+        self.nodes = frozenset(nodes)
+        self.room = Room(state, nodes)
+        memory = state.columns[MEMORY]
+        self._place = {node: (memory[node] - 1, node) for node in nodes}
+        self._order = sorted(self._place.values())
+
+    def order(self, failed: Collection[int], now: Mapping[int, float]) -> list[tuple[float, int]]:
+        """(MiB, node), ascending, without those that `failed`; `now`: what some have left."""
+        found = list(self._order)
+        for node in self.nodes.intersection((*failed, *now)):
+            del found[bisect_left(found, self._place[node])]
+        for node in self.nodes.intersection(now).difference(failed):
+            insort(found, (now[node], node))
+        return found
