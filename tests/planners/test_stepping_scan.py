@@ -15,6 +15,7 @@ from iallocator.model.moves import apply_steps
 from iallocator.planners.balance.found_move import FoundMove
 from iallocator.planners.balance.greedy import balance
 from iallocator.planners.balance.problem import BalanceProblem
+from iallocator.planners.balance.scan import neighbourhood
 from iallocator.planners.balance.scan.move_bounds import CurrentScore
 from iallocator.planners.balance.scan.neighbourhood import MoveScan
 from iallocator.planners.balance.scan.stepwise.drift import Drift
@@ -26,6 +27,12 @@ from iallocator.wire.reading import Reading
 from tests.seeds import seeds
 
 from .worlds import problem_of, worlds
+
+
+@pytest.fixture(autouse=True)
+def _step_by_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Few moves are bounded, too."""
+    monkeypatch.setattr(neighbourhood, "FEW", 0)
 
 
 def clusters(every: range) -> Iterator[tuple[str, Cluster, Group]]:

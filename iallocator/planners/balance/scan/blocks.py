@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from iallocator.model.node_view import Quantity
     from iallocator.planners.balance.move_kinds import MoveKind
-    from iallocator.planners.balance.scan.node_table import BatchView, Whole
+    from iallocator.planners.balance.scan.node_table import BatchView
 
 __all__ = ["Block"]
 
@@ -74,36 +74,42 @@ class Block(Sides):
         stays = self._s0.plus(self._batch.as_secondary, self._s0.reserved)
         return MoveEffects(lead.forbidden, [stack], [shift, self._shift(stays, self.s)])
 
-    def arriving(self, kind: MoveKind, failing: bool) -> tuple[Quantity, Quantity]:
-        """Where targets do not let `kind` be, and what more failures of N+1 add to the score.
+    def barred(self, kind: MoveKind) -> Quantity:
+        """Where the targets do not let `kind` be; `leaving` says the rest.
 
-        All that `leaving` does not say; `failing`: whether any node may fail.
+        Rows × columns, or what broadcasts to it, as of the other questions.
         """
         if not kind.drbd:
-            return self._barred_anywhere(), self._more_failing(failing, self._led, self.n)
+            return self._barred_anywhere()
         if kind.letters == ("r",):
-            mirror = self._mirror(self.p)
-            return self._barred_mirror(mirror), self._more_failing(failing, mirror, self.n)
+            return self._barred_mirror(self._mirror(self.p))
         if kind.letters == ("f", "r"):
-            mirror = self._mirror(self.s)
-            more = self._more_failing(failing, mirror, self.n)
-            return self._barred_mirror(mirror, self._off_primary), more
-        own, node, limits = self._p0, self.p, self._off_secondary
+            return self._barred_mirror(self._mirror(self.s), self._off_primary)
         if kind.letters == ("f", "r", "f"):
-            own, node, limits = self._s0, self.s, self._off_primary
-        stays = self._as_secondary(own, node, self.n)
-        more = self._more_failing(failing, self._led, self.n)
-        if failing:
-            alone = own.plus(self._batch.as_secondary, own.reserved)
-            weight = STATISTICS[FAILING].weight
-            more = more + weight * (value_of(FAILING, stays, 0.0) - value_of(FAILING, alone, 0.0))
-        return self._barred_lead(own, node, stays, limits), more
+            stays = self._as_secondary(self._s0, self.s, self.n)
+            return self._barred_lead(self._s0, self.s, stays, self._off_primary)
+        stays = self._as_secondary(self._p0, self.p, self.n)
+        return self._barred_lead(self._p0, self.p, stays, self._off_secondary)
 
-    def _more_failing(self, failing: bool, after: BatchView, node: Whole) -> Quantity:
-        """What `after` adds to the score at `node` by failing N+1."""
-        if not failing:
-            return 0.0
-        more = value_of(FAILING, after, 0.0) - self._table.values[FAILING][node]
+    def more_failing(self, kind: MoveKind) -> Quantity:
+        """What `kind` adds to the score by nodes that fail N+1, beside what `leaving` says."""
+        if kind.letters == ("r",):
+            return self._failing_more(self._mirror(self.p))
+        if kind.letters == ("f", "r"):
+            return self._failing_more(self._mirror(self.s))
+        more = self._failing_more(self._led)
+        if not kind.drbd:
+            return more
+        last = kind.letters == ("f", "r", "f")
+        own, node = (self._s0, self.s) if last else (self._p0, self.p)
+        stays = self._as_secondary(own, node, self.n)
+        alone = own.plus(self._batch.as_secondary, own.reserved)
+        weight = STATISTICS[FAILING].weight
+        return more + weight * (value_of(FAILING, stays, 0.0) - value_of(FAILING, alone, 0.0))
+
+    def _failing_more(self, after: BatchView) -> Quantity:
+        """What targets add to the score by failing N+1 as `after`."""
+        more = value_of(FAILING, after, 0.0) - self._table.values[FAILING][self.n]
         return STATISTICS[FAILING].weight * more
 
     def _to_anywhere(self) -> MoveEffects:

@@ -41,6 +41,9 @@ __all__ = ["MoveScan"]
 KEPT = 50_000_000
 """So many numbers about moves are kept (8 bytes each); of more, moves are made anew when needed."""
 
+FEW = 20_000
+"""So many moves of a batch are kept and evaluated anew more cheaply than they are bounded."""
+
 
 class MoveScan:
     """The moves of `instances` among the nodes of `scope`, as `state` is now.
@@ -89,7 +92,7 @@ class MoveScan:
     ) -> BatchScan:
         """A scan of `batch` with these arguments; stepwise where that is possible."""
         twins, bonds = arguments[0], arguments[5]
-        if stepwise and bonds is None:
+        if stepwise and bonds is None and moves_of(self.table, batch) > FEW:
             targets = np.flatnonzero(self.table.online)
             factors = factors_of(self.table, batch, twins, targets)
             if factors is not None:

@@ -3,7 +3,7 @@
 Kept is, per instance, what a move changes where the instance is, and what no move of it is
 below.  What the target adds follows from `Factors`; only the memory that is reserved for
 failovers, a maximum over peers, is looked up (`Reserves`).  Bounds of many moves are a product
-of matrices, and what is worth an exact score is evaluated move by move.
+of matrices; what is worth an exact score is worked out move by move.
 
 Once found, the bounds of an instance stand until one of its nodes changes.  When other nodes
 change they only fall with the score as a whole (`Drift`), and to new moves to these nodes.
@@ -20,6 +20,7 @@ from iallocator.planners.balance.scan.move_bounds import MoveStore, chords_betwe
 from iallocator.planners.balance.scan.row_bounds import extremes
 from iallocator.planners.balance.scan.stepwise.drift import Drift
 from iallocator.planners.balance.scan.stepwise.reserves import Reserves
+from iallocator.scoring.score_delta import spread
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -125,7 +126,7 @@ class FactoredMoves(MoveStore):
             return
         bound = self._nodes[:, columns].T @ self._products
         if self._reserves is not None:
-            more = self._reserves.added(slice(None), columns)
+            more = self._reserves.added(slice(None), self._common.targets[columns, None])
             self._drift.forget(self._reserves.beyond(more))
             bound += self._reserves.bound(more, self._slopes, self._tilts)
         self._drift.lower(bound.min(axis=0) + self._base)
@@ -185,12 +186,7 @@ class FactoredMoves(MoveStore):
     def _extremes(self, rows: Whole) -> tuple[Floats, Floats]:
         """Least and most of what moves of `rows` add: (squares, sums) × spreads × rows."""
         own, count = self._amounts[:, rows], len(self._amounts)
-        spreads = self.twins.spreads
-        low: Floats = np.zeros((2, len(spreads), rows.size))
-        low[0] = self.leaving.squares[rows, 0].T
-        for j, k in enumerate(spreads):
-            if k in self.leaving.sums:
-                low[1][j] = self.leaving.sums[k][rows, 0]
+        low: Floats = np.stack([self.leaving.squares[rows, 0].T, self._leaving_sums(rows)])
         high = low.copy()
         assert self._ends is not None
         ends = [end[:, None] for end in self._ends]
@@ -227,9 +223,39 @@ class FactoredMoves(MoveStore):
     # Scores
 
     def scores(self, moves: Whole, ground: CurrentScore) -> Floats:
-        """As of `MoveStore`."""
+        """As of `MoveStore`, of moves whose bounds are finite."""
         rows, columns = np.divmod(moves, self.shape[1])
-        return self._common.scores(self.kind, rows, columns, ground)
+        squares, sums, linear = self._changes(rows, columns)
+        variances = spread(ground.sums + sums, ground.squares + squares, ground.counts)
+        roots: Floats = ground.weights * np.sqrt(variances)
+        score: Floats = ground.rest + linear + roots.sum(axis=0)
+        return score
+
+    def _changes(self, rows: Whole, columns: Whole) -> tuple[Floats, Floats, Floats]:
+        """What moves add to squares and sums, spreads × moves, and to the rest of the score."""
+        own, count = self._amounts[:, rows], len(self._amounts)
+        nodes = self._nodes[:, columns]
+        squares = self.leaving.squares[rows, 0].T.copy()
+        squares[:count] += own * (own * nodes[:count] + nodes[count : 2 * count])
+        sums, linear = self._leaving_sums(rows), self.leaving.linear[rows, 0]
+        if self._uneven:
+            sums[:count] += own * nodes[2 * count :]
+        if self._reserves is not None:
+            more, added = self._reserves.added(rows, self._common.targets[columns])
+            squares[count] += more
+            sums[count] += added
+            linear = linear + self._reserves.weight * added
+        if self.kind.targeted:
+            linear = linear + self._common.failing(self.kind, rows, columns)
+        return squares, sums, linear
+
+    def _leaving_sums(self, rows: Whole) -> Floats:
+        """What moves of `rows` add to sums where the instances are, spreads × rows."""
+        found: Floats = np.zeros((len(self.twins.spreads), rows.size))
+        for j, k in enumerate(self.twins.spreads):
+            if k in self.leaving.sums:
+                found[j] = self.leaving.sums[k][rows, 0]
+        return found
 
     def lowest(self, ground: CurrentScore, count: int) -> tuple[Whole, Floats]:
         """As of `MoveStore`."""

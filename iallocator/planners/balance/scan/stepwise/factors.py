@@ -21,11 +21,10 @@ if TYPE_CHECKING:
     from iallocator.planners.balance.move_kinds import MoveKind
     from iallocator.planners.balance.scan.equivalent_metrics import Twins
     from iallocator.planners.balance.scan.instance_batch import InstanceBatch
-    from iallocator.planners.balance.scan.move_bounds import CurrentScore
     from iallocator.planners.balance.scan.node_table import NodeTable, Whole
 
     Limits = Callable[[MoveKind, Whole], tuple[Truths, Floats] | None]
-    Scores = Callable[[MoveKind, Whole, Whole, CurrentScore], Floats]
+    Failing = Callable[[MoveKind, Whole, Whole], Floats | float]
 
 __all__ = ["SPREAD", "TOTAL", "Common", "Factors", "factors_of"]
 
@@ -71,8 +70,8 @@ class Common(NamedTuple):
     limits:
         Says which moves of some rows are forbidden, and what they add by failures of N+1,
         rows × targets each; None where there is nothing of either.
-    scores:
-        The exact scores of moves, by rows and columns.
+    failing:
+        What moves, by rows and columns, add to the score as targets come to fail N+1.
     """
 
     table: NodeTable
@@ -83,7 +82,7 @@ class Common(NamedTuple):
     secondary: Whole
     memory: Floats
     limits: Limits
-    scores: Scores
+    failing: Failing
 
 
 def factors_of(

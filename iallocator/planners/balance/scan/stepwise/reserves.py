@@ -30,6 +30,8 @@ class Reserves:
 
     Attributes
     ----------
+    weight:
+        That of what is added to the sum in the score, beside that of the spread.
     low, high:
         Per instance the extremes of what its moves add: (squares, sums) × instances.
     """
@@ -40,7 +42,7 @@ class Reserves:
         first = kind.letters in {("r",), ("r", "f")}
         self._node = common.primary if first else common.secondary
         self._place = twins.spreads.index(SPREAD)
-        self._weight = twins.weights.get(TOTAL, 0.0)
+        self.weight = twins.weights.get(TOTAL, 0.0)
         table = common.table
         view = table.view(np.arange(len(table.nodes), dtype=np.intp))
         counts = np.broadcast_to(counting(SPREAD, view), table.reserved.shape)
@@ -60,11 +62,9 @@ class Reserves:
         self._before[rows] = before
         self._value[rows] = before * self._scale[node] - self._centre[node]
 
-    def added(self, rows: Whole | slice, columns: Whole | None) -> Added:
-        """What moves of `rows` to `columns` (None: all targets) add."""
+    def added(self, rows: Whole | slice, targets: Whole) -> Added:
+        """What moves of `rows` to `targets` of the table add; of the shape of both together."""
         table, node = self._common.table, self._node[rows]
-        targets = self._common.targets
-        targets = targets[:, None] if columns is None else targets[columns, None]
         if self._mirrors:
             more = table.peers[targets, node] + self._common.memory[rows]
             more -= table.reserved[targets]
@@ -78,8 +78,8 @@ class Reserves:
         return more * (more + 2 * value), more
 
     def known(self, rows: Whole) -> Added:
-        """As `added` to all targets, whose extremes are noted."""
-        found = self.added(rows, None)
+        """What moves of `rows` to all targets add; the extremes are noted."""
+        found = self.added(rows, self._common.targets[:, None])
         for k, part in enumerate(found):
             self.low[k, rows], self.high[k, rows] = part.min(axis=0), part.max(axis=0)
         return found
@@ -95,5 +95,5 @@ class Reserves:
         """What `found` adds to the bounds by these coefficients, spreads × rows each."""
         squares, sums = found
         bound: Floats = slopes[self._place] * squares
-        bound += (tilts[self._place] + self._weight) * sums
+        bound += (tilts[self._place] + self.weight) * sums
         return bound

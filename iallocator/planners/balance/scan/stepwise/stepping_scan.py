@@ -9,7 +9,6 @@ import numpy as np
 from iallocator.limits.node import ALL_LIMITS, FORCED_LIMITS
 from iallocator.planners.balance.scan.batch_scan import BatchScan
 from iallocator.planners.balance.scan.changes import write_moves
-from iallocator.planners.balance.scan.move_bounds import MoveStore
 from iallocator.planners.balance.scan.stepwise.factored_moves import FactoredMoves
 from iallocator.planners.balance.scan.stepwise.factors import Common
 
@@ -19,7 +18,7 @@ if TYPE_CHECKING:
 
     from iallocator.aliases import Floats, Truths
     from iallocator.planners.balance.move_kinds import MoveKind
-    from iallocator.planners.balance.scan.move_bounds import CurrentScore
+    from iallocator.planners.balance.scan.move_bounds import CurrentScore, MoveStore
     from iallocator.planners.balance.scan.node_table import Whole
     from iallocator.planners.balance.scan.stepwise.factors import Factors
 
@@ -43,7 +42,7 @@ class SteppingScan(BatchScan):
         memory = self._batch.memory[:, 0] * (self._batch.drbd and self._batch.reserves)
         common = Common(
             self._table, self._factors, self._targets, column, self._primary, self._secondary,
-            memory, self._limits, self._scores,
+            memory, self._limits, self._failing,
         )  # fmt: skip
         self._factored = [
             FactoredMoves(kind, self._twins, common, ground) for kind in self._kinds()
@@ -85,17 +84,17 @@ class SteppingScan(BatchScan):
         added = np.zeros(forbidden.shape)
         for _, part in self._by_condition(rows):
             block = self._block(rows[part], self._targets)
-            forbidden[part], added[part] = block.arriving(kind, self._breakable.failing())
+            forbidden[part] = block.barred(kind)
+            if self._breakable.failing():
+                added[part] = block.more_failing(kind)
         return forbidden, added
 
-    def _scores(self, kind: MoveKind, rows: Whole, columns: Whole, ground: CurrentScore) -> Floats:
-        """The scores of moves of `kind`, whose bounds are finite, not rounded."""
-        found = np.empty(rows.size)
+    def _failing(self, kind: MoveKind, rows: Whole, columns: Whole) -> Floats | float:
+        """What moves of `kind` add to the score as targets come to fail N+1."""
+        if not self._breakable.failing():
+            return 0.0
+        added = np.zeros(rows.size)
         for _, part in self._by_condition(rows):
-            page = MoveStore(kind, self._twins, (part.size, 1))
-            cells = np.arange(part.size, dtype=np.intp)
             block = self._block(rows[part], self._targets[columns[part], None])
-            effects = block.moves([kind]) if kind.targeted else [block.failovers()]
-            write_moves([page], cells, slice(None), effects)
-            found[part] = page.scores(cells, ground)
-        return found
+            added[part] = np.ravel(block.more_failing(kind))
+        return added
