@@ -280,16 +280,30 @@ NO_WORSE_LIMITS = LimitSet("all, and no-worse", no_worse=True)
 """For moves with ``--n1 no-worse``: failovers that lack memory must not lack more."""
 
 
+_KNOWN: dict[tuple[object, ...], tuple[Check, ...]] = {}
+"""What `checks_for` found; there are few combinations of what it depends on."""
+
+
 def checks_for(
     checks: tuple[Check, ...], instance: Instance, limits: LimitSet
 ) -> tuple[Check, ...]:
     """Those of `checks` that matter for `instance`: a forthcoming one takes nothing yet."""
-    return tuple(
-        check
-        for check in checks
-        if (instance.local or not check.local)
-        and (instance.restricted or not check.pools)
-        and (instance.counts_disk or not check.space)
-        and limits.holds(check)
-        and (check.later or check.pools or not instance.forthcoming)
+    asked = instance.local, instance.restricted, instance.counts_disk, instance.forthcoming
+    found = _KNOWN.get((checks, asked, limits))
+    if found is None:
+        found = _KNOWN[checks, asked, limits] = tuple(
+            check for check in checks if limits.holds(check) and _matters(check, *asked)
+        )
+    return found
+
+
+def _matters(
+    check: Check, local: bool, restricted: bool, counts_disk: bool, forthcoming: bool
+) -> bool:
+    """Whether `check` is about such an instance."""
+    return (
+        (local or not check.local)
+        and (restricted or not check.pools)
+        and (counts_disk or not check.space)
+        and (check.later or check.pools or not forthcoming)
     )

@@ -34,6 +34,8 @@ __all__ = ["Rooms", "pack"]
 TARGETS = 6
 """New secondaries of a drbd instance that are compared, those with most room."""
 
+INFINITE = float("inf")
+
 NOTHING: Sequence[float] = (0,) * (max(CPUS, MEMORY, MEMORY_LATER) + 1)
 """What does not change a node."""
 
@@ -151,11 +153,12 @@ class _Packing:
     def _pairs(self, instance: Instance, before: Nodes) -> Iterator[Place]:
         """The places of a drbd instance, those first that leave most room where they are least."""
         targets = self._targets(before)
+        leads: dict[int, float] = {}
         found: list[tuple[float, Place]] = []
         for kind, shape in self._shapes(before):
             for target in targets:
                 after = shape[0] if shape[0] >= 0 else target, shape[1] if shape[1] >= 0 else target
-                found.append((self._left(instance, after), (kind, target, after)))
+                found.append((self._left(instance, after, leads), (kind, target, after)))
         found.sort(key=lambda one: -one[0])
         yield from (place for _, place in found)
 
@@ -175,15 +178,20 @@ class _Packing:
         others = (index for index in self._rooms.in_order() if index not in before)
         return list(islice(others, TARGETS))
 
-    def _left(self, instance: Instance, after: Nodes) -> float:
-        """The least room of the nodes `after` that stay, with the instance there."""
+    def _left(self, instance: Instance, after: Nodes, leads: dict[int, float]) -> float:
+        """The least room of the nodes `after` that stay, with the instance there.
+
+        `leads`: the room that is known of some nodes with the instance as their primary.
+        """
         primary, secondary = after
-        rooms = []
+        room = INFINITE
         if primary not in self._off:
-            rooms.append(self._rooms.of(primary, instance.as_primary))
+            if primary not in leads:
+                leads[primary] = self._rooms.of(primary, instance.as_primary)
+            room = leads[primary]
         if secondary not in self._off:
             reserved = 0.0
             if instance.reserves:
                 reserved = self._state.peers[secondary].get(primary, 0) + instance.memory
-            rooms.append(self._rooms.of(secondary, instance.as_secondary, reserved))
-        return min(rooms)
+            room = min(room, self._rooms.of(secondary, instance.as_secondary, reserved))
+        return room

@@ -143,8 +143,25 @@ def _stands(state: State, changed: Moves, plan: Moves, fixed: Fixed, rules: Move
     """Whether each move of `changed` is allowed when it is made, from where `plan` differs on."""
     pairs = zip(changed, plan)
     same = next((k for k, (new, old) in enumerate(pairs) if new is not old), len(changed))
+    nodes = _otherwise(changed, plan)
     with state.trial():
         replay(state, changed[:same])
-        return all(
-            possible(state, fixed, move.instance, move.steps, rules) for move in changed[same:]
-        )
+        for move in changed[same:]:
+            if state.pools is None and nodes.isdisjoint(move.nodes):
+                replay(state, [move])
+            elif not possible(state, fixed, move.instance, move.steps, rules):
+                return False
+        return True
+
+
+def _otherwise(changed: Moves, plan: Moves) -> set[int]:
+    """The nodes on which one plan has moves that the other has not.
+
+    To all others everything comes and goes as before, and nothing else matters to their limits,
+    but for storage pools, which several nodes may share.
+    """
+    known = {id(move) for move in plan}, {id(move) for move in changed}
+    alone = [m for m in changed if id(m) not in known[0]] + [
+        m for m in plan if id(m) not in known[1]
+    ]
+    return {index for move in alone for index in move.nodes}
