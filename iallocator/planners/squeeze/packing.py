@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from iallocator.aliases import Nodes
+    from iallocator.model.cluster import Node
     from iallocator.model.instance import Instance
     from iallocator.model.state import State
     from iallocator.planners.balance.move_kinds import MoveKind
@@ -109,6 +110,7 @@ class _Packing:
         online = [index for index in problem.scope if nodes[index].online]
         self._limits = MoveLimits(problem.state, problem.fixed, problem.rules.motions)
         self._rooms = Rooms(problem.state, online, reserve)
+        self._known: dict[tuple[bool, ...], list[tuple[MoveKind, Nodes]]] = {}
 
     def is_left(self, nodes: Sequence[int]) -> bool:
         """Whether one of `nodes` is to be left."""
@@ -164,14 +166,27 @@ class _Packing:
 
     def _shapes(self, before: Nodes) -> Iterator[tuple[MoveKind, Nodes]]:
         """The kinds of moves that leave fewer nodes to be left; -1 stands for the target."""
-        rules, nodes = self._problem.rules, self._state.cluster.nodes
-        ends = nodes[before[0]], nodes[before[1]]
-        here = sum(index in self._off for index in before)
+        ends = [self._state.cluster.nodes[index] for index in before]
+        left = tuple(index in self._off for index in before)
+        reaches = self._problem.rules.motions.reaches(ends[0])
+        condition = (*left, ends[0].online, ends[1].online, reaches)
+        known = self._known.get(condition)
+        if known is None:
+            known = self._known[condition] = self._shapes_of(ends, left)
+        for kind, places in known:
+            yield kind, tuple(before[place] if place >= 0 else -1 for place in places)
+
+    def _shapes_of(
+        self, ends: Sequence[Node], left: tuple[bool, ...]
+    ) -> list[tuple[MoveKind, Nodes]]:
+        """The same, with the places in `before` for the nodes; it depends on their condition."""
+        found = []
         for kind in KINDS[:-1]:
-            if kind.targeted and rules.allows_of(kind, *ends):
-                after = places_after(before, kind.steps(before, -1))
-                if sum(index in self._off for index in after) < here:
-                    yield kind, after
+            if kind.targeted and self._problem.rules.allows_of(kind, ends[0], ends[1]):
+                after = places_after((0, 1), kind.steps((0, 1), -1))
+                if sum(left[place] for place in after if place >= 0) < sum(left):
+                    found.append((kind, after))
+        return found
 
     def _targets(self, before: Nodes) -> list[int]:
         """The new secondaries that are compared."""

@@ -41,7 +41,7 @@ __all__ = ["MoveScan"]
 KEPT = 50_000_000
 """So many numbers about moves are kept (8 bytes each); of more, moves are made anew when needed."""
 
-FEW = 20_000
+FEW = 15_000
 """So many moves of a batch are kept and evaluated anew more cheaply than they are bounded."""
 
 
