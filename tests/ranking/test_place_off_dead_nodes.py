@@ -88,6 +88,24 @@ def test_place_keeps_n1_where_a_mirror_stays_on_a_drained_node() -> None:
     assert place(given, "--n1=off")["web"] == "node2"
 
 
+def test_place_leaves_whole_who_finds_no_way_and_places_the_rest() -> None:
+    """Two want each other's full nodes and may not stop: who is with one of them stays, too."""
+    stays = "iallocator:keep-running"
+    given = cluster(
+        3,
+        memory=4096,
+        instances={
+            "one": _shared("node1", "iallocator:score:node2:9", stays, TOGETHER, memory=3000),
+            "mate": _shared("node1", TOGETHER, memory=100),
+            "other": _shared("node2", "iallocator:score:node1:9", stays, memory=3000),
+            "free": _shared("node1", "iallocator:score:node3:9", memory=100),
+        },
+        changes={"node3": {"free_memory": 1000}},
+    )
+    expected = {"one": "node1", "mate": "node1", "other": "node2", "free": "node3"}
+    assert place(given, "--n1=off") == expected
+
+
 def _world(chances: Random) -> Json:
     """Return three or four nodes, some dead, and instances, some in units, of few priorities."""
     count = chances.choice((3, 4))

@@ -54,9 +54,7 @@ def place_exactly(one: SchedulingPass, left_out: Collection[str]) -> JointResult
     context = one.context
     order = [place.instance for place in one.in_order if not one.stuck(place.instance)]
     found = JointResult(len(order))
-    for place in one.places.values():
-        if one.stuck(place.instance) and place.holds:
-            one.count(place.instance, place.before)
+    one.count_the_stuck()
     with Interrupts() as interrupts:
         budget = context.budget(interrupts)
         rows = _Rows(one, order)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from iallocator.deadline import GRACE, TIME_IS_UP, Alarm, Running, why_stopped
 from iallocator.ganeti.jobs import chains
+from iallocator.model.constraints.constraint import TOGETHER
 from iallocator.model.moves import FAILOVER, FAILOVER_TO, REPLACE_SECONDARY, apply_steps
 from iallocator.model.state import State
 from iallocator.placement.context import Context
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
 
     from iallocator.aliases import Json
+    from iallocator.constraints.relations import Relations
     from iallocator.model.cluster import Cluster
     from iallocator.model.instance import Instance
     from iallocator.options.settings import Settings
@@ -152,10 +154,7 @@ def place_anew(
     names = [i.name for i in (*instances, *new)]
     demands = context.bonds.demands()
     try:
-        chosen = place_cluster(context, strategy, instances, wanted, tell)
-        places = _with_broken(context, chosen.in_order)
-        done = PlaceResult(strategy, before, places, names, new, demands)
-        done.hopeless = chosen.survival.hopeless
+        done = _kept_together(context, strategy, before, instances, wanted, tell)
     except KeyboardInterrupt as stop:
         why = why_stopped(stop)
         places = [_staying(before, instance, why) for instance in (*instances, *new)]
@@ -165,6 +164,49 @@ def place_anew(
         done.plan.reason = TIME_IS_UP
     done.remarks = [*context.remarks, *_lost_anyway(done)]
     return done
+
+
+def _kept_together(
+    context: Context,
+    strategy: str,
+    before: State,
+    instances: Sequence[Instance],
+    wanted: Sequence[Allocate],
+    tell: Callable[[int, int], None],
+) -> PlaceResult:
+    """The places that the strategy finds; who would be parted on the way there stays at home."""
+    new = [one.instance for one in wanted]
+    names = [i.name for i in (*instances, *new)]
+    said, staying = len(context.remarks), dict[str, str]()
+    while True:
+        chosen = place_cluster(context, strategy, instances, wanted, tell, staying)
+        places = _with_broken(context, chosen.in_order)
+        done = PlaceResult(strategy, before, places, names, new, context.bonds.demands())
+        done.hopeless = chosen.survival.hopeless
+        parted = _parted(done, context.bonds.relations)
+        if parted.keys() <= staying.keys() or context.alarm.over():
+            return done
+        staying |= parted
+        chosen.take_back()
+        del context.remarks[said:]
+
+
+def _parted(done: PlaceResult, relations: Relations | None) -> dict[str, str]:
+    """Those whom the transition leaves behind, and all who must be together with them.
+
+    Somebody of them would be parted from the others; each with why it has to stay.
+    """
+    found: dict[str, str] = {}
+    if relations is None:
+        return found
+    for left, why in done.transition.left:
+        rules = [rule for rule in relations.members_of.get(left, ()) if rule.kind == TOGETHER]
+        others = [one.instance for rule in rules for one in rule.members if one.must]
+        told = f"{left}, which it must be with, finds no way: {why}"
+        found |= dict.fromkeys((name for name in others if name in done.before.where), told)
+        if others:
+            found[left] = why
+    return found
 
 
 def _with_broken(context: Context, places: list[PlannedPlace]) -> list[PlannedPlace]:

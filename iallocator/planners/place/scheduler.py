@@ -8,6 +8,8 @@ become unsurvivable, see `Survival`.
 
 from __future__ import annotations
 
+from types import MappingProxyType
+
 from iallocator.deadline import TimeIsUp
 from iallocator.planners.place.chooser import Chooser
 from iallocator.planners.place.openings import Openings
@@ -21,7 +23,7 @@ from iallocator.transition.planning.unstoppable import stays_for_good
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from iallocator.aliases import Nodes
     from iallocator.model.instance import Instance
@@ -36,7 +38,7 @@ class SchedulingPass:
 
     `instances` of the cluster choose in their order, then the new ones in `wanted`; where
     they are now is taken from the state, on which they are in their new places afterwards.
-    `kept`: the names of those that must go on running, and therefore stay where they are.
+    `kept`: the names of those that stay where they are, and why.
     `stopped`: the names of those that are expected to be left out: until they find a place,
     their disks take room where they are; and why they shall have none, "" if they may.
 
@@ -65,7 +67,7 @@ class SchedulingPass:
         strategy: str,
         instances: Sequence[Instance],
         wanted: Sequence[Allocate],
-        kept: Collection[str] = (),
+        kept: Mapping[str, str] = MappingProxyType({}),
         stopped: Mapping[str, str] | None = None,
         tell: Callable[[int, int], None] = lambda done, total: None,
     ) -> None:
@@ -107,7 +109,8 @@ class SchedulingPass:
             self.openings, self.survival, self.homes,
         )  # fmt: skip
         for name in kept:
-            self.count(self.places[name].instance, self.places[name].before)
+            if self.places[name].holds:
+                self.count(self.places[name].instance, self.places[name].before)
         for name in self._stopped:
             self.leave_disks(self.places[name])
         everybody = [*instances, *(one.instance for one in wanted)]
@@ -165,7 +168,7 @@ class SchedulingPass:
     def stuck(self, instance: Instance) -> str:
         """Why an instance stays as it is, or ""."""
         if instance.name in self._kept:
-            return "it must go on running"
+            return self._kept[instance.name]
         if not instance.auto_balance:
             return "it is not managed (auto_balance is false)"
         if instance.forthcoming:
@@ -290,6 +293,12 @@ class SchedulingPass:
         place.why = f"rule 7: it stays: {why}"
         if place.instance.name not in self._kept:
             self.count(place.instance, place.before)
+
+    def count_the_stuck(self) -> None:
+        """Count those that stay where they are, and are not counted from the beginning."""
+        for place in self.places.values():
+            if place.instance.name not in self._kept and place.holds and self.stuck(place.instance):
+                self.count(place.instance, place.before)
 
     def put(self, place: PlannedPlace, nodes: Nodes) -> None:
         """Give an instance that is off the state its place."""

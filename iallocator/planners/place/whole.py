@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from types import MappingProxyType
+
 from iallocator.planners.place.followers import drop_followers, leaders_of, name_leaders
 from iallocator.planners.place.scheduler import SchedulingPass
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
     from iallocator.model.instance import Instance
     from iallocator.placement.context import Context
@@ -24,6 +26,7 @@ def place_cluster(
     instances: Sequence[Instance],
     wanted: Sequence[Allocate],
     tell: Callable[[int, int], None] = lambda done, total: None,
+    staying: Mapping[str, str] = MappingProxyType({}),
 ) -> SchedulingPass:
     """Place `instances` of the cluster, in their order, and then the new ones in `wanted`.
 
@@ -32,7 +35,8 @@ def place_cluster(
     left out stay where they are: all choose again until these are counted.  What is tagged
     to keep running is never left out; where it would be, it stays where it is, and the
     others have to do with the rest.  Once time is up, the state may be anything.
-    `tell` hears how many of how many have chosen.
+    `tell` hears how many of how many have chosen.  Those in `staying` stay where they are, for
+    the reason that stands there.
 
     Raises
     ------
@@ -40,8 +44,9 @@ def place_cluster(
         If it is up before there is an answer.
     """
 
-    def tried(kept: Collection[str]) -> SchedulingPass:
+    def tried(running: Collection[str]) -> SchedulingPass:
         stopped: dict[str, str] = {}
+        kept = {**dict.fromkeys(running, "it must go on running"), **staying}
         while True:
             one = SchedulingPass(context, strategy, instances, wanted, kept, stopped, tell)
             one.run()
@@ -53,7 +58,9 @@ def place_cluster(
 
     one = tried(())
     if one.left_out and context.settings.searches:
-        found = _searched(one, lambda: SchedulingPass(context, strategy, instances, wanted))
+        found = _searched(
+            one, lambda: SchedulingPass(context, strategy, instances, wanted, staying)
+        )
         if found is not None:
             return found
         if context.alarm.over() and not _wrongly_stopped(one):
