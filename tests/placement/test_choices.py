@@ -1,0 +1,114 @@
+"""Choices that few worlds tell apart: ties by rounding, ranks by losses, how many are shown."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from iallocator.cli import answer
+from iallocator.options.settings import Settings
+from iallocator.placement.context import Context
+from iallocator.wire.document import read_cluster
+from iallocator.wire.reading import Reading
+from tests.builders import Json, allocate, as_bytes, cluster, instance
+
+
+def response(document: Json, *options: str) -> Json:
+    """The answer to `document`."""
+    found: Json = json.loads(answer(as_bytes(document), options))
+    return found
+
+
+def evacuation(nodes: int, *residents: tuple[str, int]) -> Json:
+    """The first of the residents, (node, memory) each, is to leave its node."""
+    held = {
+        f"i{k}": instance(node, memory=memory, disk_template="rbd")
+        for k, (node, memory) in enumerate(residents)
+    }
+    document = cluster(nodes, memory=10_000, disk=10**6, instances=held)
+    document["request"] = {"type": "node-evacuate", "instances": ["i0"], "evac_mode": "all"}
+    return document
+
+
+def test_move_to_equal_nodes_is_decided_as_hail_rounds() -> None:
+    """Two empty nodes score the same but for the last digit, by which hail decides."""
+    document = evacuation(
+        6, ("node5", 100), ("node5", 700), ("node2", 300), ("node1", 300), ("node4", 700)
+    )
+    assert response(document, "--compat=hail")["result"][0] == [["i0", "default", ["node3"]]]
+
+
+@pytest.mark.parametrize("top", [1, 2, 3])
+def test_ways_to_move_are_no_more_than_were_asked_for(top: int) -> None:
+    """Of four nodes that would do."""
+    (found,) = response(evacuation(5, ("node1", 512)), f"--top={top}")["solutions"]
+    assert len(found.get("alternatives", [found])) == top
+
+
+def dedicated(*sizes: tuple[int, int, int, int]) -> Json:
+    """A request for a plain instance in a group of nodes with exclusive storage.
+
+    Of each node: spindles in all and free, MiB of disk and of memory free.  Beside it a group
+    of usual nodes that takes nothing.
+    """
+    changes = {
+        f"node{k}": {
+            "ndparams": {"exclusive_storage": True, "spindle_count": 1, "cpu_speed": 1.0},
+            "total_spindles": total, "free_spindles": free, "free_disk": disk,
+            "free_memory": memory,
+        }
+        for k, (total, free, disk, memory) in enumerate(sizes, start=1)
+    }  # fmt: skip
+    document = cluster({"a": 4, "b": 2}, memory=10_000, disk=40_000, changes=changes)
+    document["nodegroups"]["uuid-b"]["alloc_policy"] = "unallocable"
+    disk = {"size": 1024, "mode": "rw", "spindles": 1}
+    return allocate(document, memory=512, disk_template="plain", disks=[disk])
+
+
+SMALL = ((4, 4, 4096, 5000), (4, 3, 9000, 5000), (8, 3, 4096, 3000), (6, 2, 9000, 5000))
+
+
+def test_losses_decide_where_only_an_unallocable_group_has_usual_nodes() -> None:
+    """What hail asks is whether all groups that may be used have exclusive storage throughout."""
+    assert response(dedicated(*SMALL), "--compat=hail")["result"] == ["node3"]
+
+
+def test_losses_do_not_decide_in_a_group_with_a_usual_node() -> None:
+    """The fourth has none of its own spindles, and is the emptiest by the score."""
+    sizes = ((6, 3, 4096, 5000), (8, 3, 9000, 5000), (6, 3, 30_000, 3000))
+    assert response(dedicated(*sizes))["result"] == ["node4"]
+
+
+def test_arrival_is_held_to_the_policy_of_another_group_only() -> None:
+    """Whoever is out of the policy of its own group may be anywhere in that."""
+    document = cluster({"a": 2, "b": 2}, instances={"web": instance("node1", disk_template="rbd")})
+    for name in ("uuid-a", "uuid-b"):
+        (interval,) = document["nodegroups"][name]["ipolicy"]["minmax"]
+        interval["min"]["memory-size"] = 4096
+    context = Context(read_cluster(document, Reading()), Settings())
+    (web,) = context.cluster.instances
+    context.state.remove(web, web.nodes)
+    own, other = (
+        context.evaluator(group).arrival_refusals(web, web.nodes, group.nodes)
+        for group in context.cluster.groups
+    )
+    assert list(own) == []
+    assert len(other) == 2
+
+
+@pytest.mark.parametrize(("offline", "reason"), [(True, None), (False, "FailN1")])
+def test_move_off_a_dead_node_is_not_held_to_global_n1(offline: bool, reason: str | None) -> None:
+    """It has to go somewhere; one that could stay is refused where a failure is lost."""
+    held = {
+        "web": instance("node1", memory=256, disk_template="rbd"),
+        **{f"i{k}": instance(f"node{k}", memory=3000, disk_template="rbd") for k in (1, 2, 3)},
+    }
+    made = cluster(3, memory=4096, instances=held, changes={"node1": {"offline": offline}})
+    settings = Settings()
+    settings.n1 = "strict"
+    context = Context(read_cluster(made, Reading()), settings)
+    web = context.cluster.instance_named("web")
+    assert web is not None
+    found = context.evaluator(context.cluster.groups[0]).refusal(web, (0,), (1,))
+    assert (found and found.reason) == reason
