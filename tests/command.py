@@ -17,14 +17,14 @@ from typing import Any
 from unittest import mock
 
 import iallocator
-from iallocator.cli import main
+from iallocator.cli import answer, main
 from tests.builders import Json, as_bytes
 from tests.patience import PATIENCE
 from tests.schemas import conforms
 
 __all__ = [
-    "COMMAND", "ENVIRONMENT", "ROOT", "Done", "complaint", "json_of", "plan_of", "printed", "run",
-    "run_process",
+    "COMMAND", "ENVIRONMENT", "ROOT", "Done", "complaint", "json_of", "plan_of", "printed",
+    "respond", "run", "run_process",
 ]  # fmt: skip
 
 ROOT = Path(iallocator.__file__).parents[1]
@@ -41,6 +41,12 @@ def run(*arguments: str, stdin: bytes = b"", cwd: Path = ROOT) -> Done:
         out.flush()
         err.flush()
         return Done(arguments, status, out.buffer.getvalue(), err.buffer.getvalue())
+
+
+def respond(document: Json, *options: str) -> Json:
+    """The response to a request, with options as Ganeti passes them."""
+    response: Json = json.loads(answer(as_bytes(document), options))
+    return response
 
 
 def printed(*words: str, document: Json | None = None, status: int = 0) -> str:

@@ -12,6 +12,7 @@ import pytest
 from iallocator.cli import answer
 from tests import builders
 from tests.builders import Json
+from tests.command import respond
 from tests.constraints.worlds import broken_musts, random_tags
 from tests.seeds import seeds
 
@@ -105,7 +106,7 @@ def test_batch_is_placed_if_and_only_if_all_can_be(seed: int) -> None:
     outcomes = set()
     for _ in range(CASES):
         document = _batch(chances)
-        response = json.loads(answer(json.dumps(document).encode(), ["--n1=off"]))
+        response = respond(document, "--n1=off")
         placed = response["result"][0] if response["result"] else []
         sizes = {one["name"]: one["memory"] for one in document["request"]["instances"]}
         places = {name: nodes[0] for name, nodes in placed}
@@ -120,7 +121,7 @@ def test_evacuation_moves_all_if_and_only_if_all_can_move(seed: int) -> None:
     outcomes = set()
     for _ in range(CASES):
         document = _evacuation(chances)
-        response = json.loads(answer(json.dumps(document).encode(), ["--n1=off"]))
+        response = respond(document, "--n1=off")
         names = document["request"]["instances"]
         sizes = {name: document["instances"][name]["memory"] for name in names}
         places = {name: nodes[0] for name, _, nodes in response["result"][0]}

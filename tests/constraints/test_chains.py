@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from iallocator.cli import answer, main
+from iallocator.cli import main
 from tests import builders
 from tests.builders import Json
-from tests.command import json_of
+from tests.command import json_of, respond
 
 AFTER_WEB = "starts after web (tag iallocator:order:after:web)"
 AFTER_DB = "starts after db (tag iallocator:order:after:db)"
@@ -58,7 +58,7 @@ def test_allocation_after_what_cannot_run_names_the_chain(case: str) -> None:
     document, why = BASES[case]
     tags = ["iallocator:order:after:web"]
     asked = builders.allocate(document, memory=512, disk_template="rbd", tags=tags)
-    reply = json.loads(answer(builders.as_bytes(asked)))
+    reply = respond(asked)
     assert reply["success"]
     name = asked["request"]["name"]
     assert reply["info"].endswith(f"; {name} {AFTER_WEB}, which {AFTER_DB}, which {why}")
@@ -68,7 +68,7 @@ def test_allocation_after_what_runs_says_nothing_of_it() -> None:
     """Nothing is wrong with the chain."""
     asked = builders.allocate(world(), memory=512, disk_template="rbd",
                               tags=["iallocator:order:after:web"])  # fmt: skip
-    assert "starts after" not in json.loads(answer(builders.as_bytes(asked)))["info"]
+    assert "starts after" not in respond(asked)["info"]
 
 
 @pytest.mark.parametrize("case", BASES)
@@ -104,7 +104,7 @@ def test_refusal_by_a_bond_names_the_node_of_the_other_that_is_down() -> None:
     document = builders.cluster(3, instances={"a": shared("node1", *pair)})
     document["nodes"]["node1"]["drained"] = True
     asked = builders.allocate(document, memory=512, disk_template="rbd", tags=pair)
-    reply = json.loads(answer(builders.as_bytes(asked)))
+    reply = respond(asked)
     assert not reply["success"]
     assert "together with a (tag iallocator:colocate:must:web)" in reply["info"]
     assert reply["info"].endswith("which is on node1, which is drained")

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import pytest
 
-from iallocator.cli import answer
 from tests import builders
 from tests.builders import Json
+from tests.command import respond
 
 STRATEGIES = (
     "score", "lost-allocations", "affinity", "pacemaker-default", "pacemaker-utilization",
@@ -27,8 +26,7 @@ TEMPLATES = {"rbd": 1, "drbd": 2}
 
 
 def _asked(document: Json, *options: str) -> Json:
-    response: Json = json.loads(answer(builders.as_bytes(document), ["--n1=off", *options]))
-    return response
+    return respond(document, "--n1=off", *options)
 
 
 def _world(how: str, homes: tuple[str, ...], nodes: int = 4, **members: Any) -> Json:

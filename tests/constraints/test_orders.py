@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import pytest
 
-from iallocator.cli import answer
 from tests import builders
 from tests.builders import Json
-from tests.command import json_of
+from tests.command import json_of, respond
 
 
 def _shared(node: str, *tags: str, memory: int = 2048, **members: Any) -> Json:
@@ -21,10 +19,7 @@ def _evacuated(instances: dict[str, Json], *names: str, nodes: int = 3) -> Json:
     """Return the answer to an evacuation of `names`."""
     document = builders.cluster(nodes=nodes, memory=16384, instances=instances)
     request = {"type": "node-evacuate", "evac_mode": "all", "instances": list(names)}
-    found: Json = json.loads(
-        answer(json.dumps(document | {"request": request}).encode(), ["--n1=off"])
-    )
-    return found
+    return respond(document | {"request": request}, "--n1=off")
 
 
 def _waits(transition: Json) -> dict[str, set[str]]:
@@ -185,7 +180,7 @@ def test_move_off_a_dead_node_says_what_the_instance_waits_for_in_vain(
     request_: Json, told: list[str]
 ) -> None:
     """It has to start there, after something that is down, or on a dead node itself."""
-    info = json.loads(answer(builders.as_bytes(_after_dead() | {"request": request_}), ()))["info"]
+    info = respond(_after_dead() | {"request": request_})["info"]
     assert all(text in info for text in told)
     assert info.count("starts after") == len(told)
 

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import json
-
-from iallocator.cli import answer
 from tests import builders
 from tests.builders import Json
+from tests.command import respond
 
 
 def _batch(document: Json, *wanted: tuple[str, int, list[str]]) -> Json:
@@ -28,7 +26,7 @@ def _evacuate(document: Json, *names: str) -> Json:
 
 def _places(document: Json, *options: str) -> tuple[dict[str, str], Json]:
     """Return where each instance goes, its primary, and the whole response."""
-    response = json.loads(answer(json.dumps(document).encode(), ["--n1=off", *options]))
+    response = respond(document, "--n1=off", *options)
     first = response["result"][0] if response["success"] else []
     moves = len(response["result"]) > 2
     return {entry[0]: entry[2 if moves else 1][0] for entry in first}, response

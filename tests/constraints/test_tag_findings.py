@@ -7,10 +7,9 @@ from typing import Any
 
 import pytest
 
-from iallocator.cli import answer
 from tests import builders
 from tests.builders import Json, as_bytes
-from tests.command import run
+from tests.command import respond, run
 from tests.schemas import conforms
 
 
@@ -104,7 +103,7 @@ def _commands(document: Json) -> list[Json]:
 def test_tag_that_goes_wrong_is_told_in_the_answer_and_listed(case: str) -> None:
     """The same words everywhere; `check` knows nothing of the request."""
     document, words = CASES[case]
-    reply = json.loads(answer(as_bytes(document)))
+    reply = respond(document)
     assert words in reply["info"]
     listed, _ = _commands(document)
     texts = [f"{one['owner']}: tag {one['tag']} {one['text']}" for one in listed["tag_findings"]]
@@ -115,7 +114,7 @@ def test_tag_that_goes_wrong_is_told_in_the_answer_and_listed(case: str) -> None
 def test_tags_of_others_are_listed_and_not_told_in_answers() -> None:
     """What is wrong with an instance that the request is not about; `check` shows it."""
     document = _world(there=["iallocator:colocat:must:web", "iallocator:order:after:old2"])
-    assert "colocat" not in json.loads(answer(as_bytes(document)))["info"]
+    assert "colocat" not in respond(document)["info"]
     for found in _commands(document):
         assert [one["owner"] for one in found["tag_findings"]] == ["instance old"]
 
@@ -168,7 +167,7 @@ def test_tag_of_ganetis_tools_that_goes_wrong_is_listed(tag: str) -> None:
     for found in _commands(document):
         (told,) = found["tag_findings"]
         assert (told["tag"], words in told["text"]) == (tag, True)
-    info = json.loads(answer(as_bytes(document)))["info"]
+    info = respond(document)["info"]
     assert (words in info) == (owner == "cluster")
     said = run("repair", stdin=as_bytes(document)).stderr.decode()
     assert (words in said) == ("watcher" in tag)
@@ -187,7 +186,7 @@ def test_good_tags_are_not_told() -> None:
         there=["iallocator:separate:must:db", "ganeti:watcher:autorepair:failover",
                "ganeti:watcher:other"],
     )  # fmt: skip
-    info = json.loads(answer(as_bytes(document)))["info"]
+    info = respond(document)["info"]
     assert "tag iallocator" not in info
     listed, checked = _commands(document)
     assert listed["tag_findings"] == []
@@ -197,5 +196,5 @@ def test_good_tags_are_not_told() -> None:
 def test_hail_says_nothing_of_tags() -> None:
     """It knows none of ours."""
     for document, _ in CASES.values():
-        info = json.loads(answer(as_bytes(document), ["--compat=hail"]))["info"]
+        info = respond(document, "--compat=hail")["info"]
         assert "iallocator:" not in info

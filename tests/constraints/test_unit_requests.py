@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import pytest
 
-from iallocator.cli import answer
 from tests import builders
 from tests.builders import Json
+from tests.command import respond
 
 PAIR = ["iallocator:colocate:must:web"]
 BOND = "must be together with b (tag iallocator:colocate:must:web)"
@@ -30,7 +29,7 @@ def evacuated(document: Json, mode: str, *options: str) -> tuple[dict[str, str],
     """Return the new primaries of those that moved, and those that failed."""
     names = ["a", "b"]
     document["request"] = {"type": "node-evacuate", "instances": names, "evac_mode": mode}
-    reply = json.loads(answer(builders.as_bytes(document), options))
+    reply = respond(document, *options)
     moved, failed, _ = reply["result"]
     return {name: nodes[0] for name, _, nodes in moved}, failed
 
@@ -80,11 +79,11 @@ def test_relocation_of_one_of_a_unit_is_refused_with_the_bond() -> None:
     """The protocol moves one instance: the bond to the one that stays is named."""
     document = builders.cluster(3, instances={"a": shared("node1"), "b": shared("node1")})
     document["request"] = {"type": "relocate", "name": "a", "relocate_from": ["node1"]}
-    reply = json.loads(answer(builders.as_bytes(document)))
+    reply = respond(document)
     assert not reply["success"]
     assert reply["info"].endswith(f"it {BOND}")
     document["instances"]["b"] = shared("node2")
-    reply = json.loads(answer(builders.as_bytes(document)))
+    reply = respond(document)
     assert reply["result"] == ["node2"]
 
 

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from iallocator.cli import answer
 from iallocator.commands import run_command
 from tests import builders
 from tests.builders import Json
+from tests.command import respond
 
 PACEMAKER = tuple(f"pacemaker-{kind}" for kind in ("default", "utilization", "balanced", "minimal"))
 STRATEGIES = ("score", "lost-allocations", "affinity", *PACEMAKER)
@@ -32,8 +32,7 @@ def _world(nodes: int = 3, **members: Any) -> Json:
 
 
 def _asked(document: Json, *options: str) -> Json:
-    response: Json = json.loads(answer(builders.as_bytes(document), ["--n1=off", *options]))
-    return response
+    return respond(document, "--n1=off", *options)
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
@@ -153,6 +152,6 @@ def test_should_with_a_price_counts_between_groups() -> None:
         "load": builders.instance("node2", disk_template="rbd", memory=4096),
     }
     new = builders.allocate(document, disk_template="rbd", memory=128, tags=[wish])
-    found = json.loads(answer(json.dumps(new).encode(), ["--n1=off"]))
+    found = respond(new, "--n1=off")
     assert found["result"] == ["node2"]
     assert [solution["group"] for solution in found["solutions"]] == ["far", "default"]

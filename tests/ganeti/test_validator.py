@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from iallocator.cli import answer
 from tests.builders import Json
+from tests.command import respond
 from tests.conformance.documents import KINDS, document
 from tests.patience import PATIENCE
 from tests.seeds import seeds
@@ -34,7 +34,7 @@ def validate(pairs: list[Json]) -> list[str | None]:
 
 def pair(request: Json, *options: str) -> Json:
     """A request and our response to it."""
-    response = json.loads(answer(json.dumps(request).encode(), options))
+    response = respond(request, *options)
     return {"request": request, "response": response}
 
 

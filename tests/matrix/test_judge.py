@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from iallocator.cli import answer
 from iallocator.deadline import Alarm
+from tests.command import respond
 from tests.seeds import seeds
 
 from .documents import tagged
@@ -49,7 +49,7 @@ def test_request_on_tagged_documents_breaks_nothing_anew(options: tuple[str, ...
     placed = 0
     for seed in seeds(14, 40):
         document = tagged(seed)
-        response = json.loads(answer(json.dumps(document).encode(), options))
+        response = respond(document, *options)
         assert judged(document, response) == [], seed
         placed += bool(response["success"])
     assert placed > 5

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Sequence
 from itertools import product
 from random import Random
 
-from iallocator.cli import answer
-from tests.builders import Json, as_bytes, cluster, instance
+from tests.builders import Json, cluster, instance
+from tests.command import respond
 
 from .test_no_worse import lost_if
 
@@ -18,8 +17,8 @@ NOWHERE = "no other places lose less"
 
 def asked(document: Json, **request: object) -> Json:
     """The answer with ``no-worse``."""
-    raw = as_bytes({**document, "request": request})
-    found: Json = json.loads(answer(raw, ["--n1=no-worse"]))
+    asked = {**document, "request": request}
+    found: Json = respond(asked, "--n1=no-worse")
     return found
 
 

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from itertools import combinations, permutations
 from random import Random
 
 import pytest
 
-from iallocator.cli import answer
 from iallocator.model.columns import MEMORY
 from iallocator.n1.loss.packing import Item, Packing
 from iallocator.n1.loss.standing import Standing
-from tests.builders import Json, allocate, as_bytes, cluster, instance
+from tests.builders import Json, allocate, cluster, instance
+from tests.command import respond
 
 from .tight import Case, context_of, tight
 
@@ -216,4 +215,4 @@ def test_more_memory_that_saves_somebody_forbids_only_by_no_new(
         },
     )
     request = allocate(document, disk_template="rbd", memory=4000)
-    assert json.loads(answer(as_bytes(request), [f"--n1={mode}"]))["success"] is placed
+    assert respond(request, f"--n1={mode}")["success"] is placed

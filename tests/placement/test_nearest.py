@@ -11,6 +11,7 @@ from iallocator.explain.explain import explain
 from iallocator.options.settings import Settings
 from tests.architecture.test_startup import SLOW, loaded
 from tests.builders import Json, allocate, as_bytes, cluster, instance
+from tests.command import respond
 from tests.conformance.documents import document
 from tests.explain.test_moves import relocate
 from tests.seeds import seeds
@@ -18,7 +19,7 @@ from tests.seeds import seeds
 
 def info(request: Json, *arguments: str) -> str:
     """The line for people of the answer to `request`."""
-    return str(json.loads(answer(as_bytes(request), arguments))["info"])
+    return str(respond(request, *arguments)["info"])
 
 
 def long_names(request: Json) -> Json:

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from iallocator.cli import answer, main
+from iallocator.cli import main
 from tests.builders import Json, allocate, as_bytes, cluster, instance
-from tests.command import run
+from tests.command import respond, run
 from tests.schemas import conforms
 
 Output = pytest.CaptureFixture[str]
@@ -154,7 +154,7 @@ def test_forecast_counts_what_a_batch_of_the_same_order_gets(seed: int, tmp_path
         order = islice(enumerate(_order(asked, number)), count)
         batch = [one | {"name": f"n{k}"} for k, one in order]
         now["request"] = {"type": "multi-allocate", "instances": batch}
-        answered = json.loads(answer(as_bytes(now), ["--exact-search=no"]))
+        answered = respond(now, "--exact-search=no")
         assert answered["result"][1] == [f"n{count - 1}"]
 
 

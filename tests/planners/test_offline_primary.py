@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
 
-from iallocator.cli import answer
 from iallocator.model.state import State
 from iallocator.sources.writer import write_text
 from iallocator.wire.document import read_cluster
 from iallocator.wire.reading import Reading
 from tests.builders import Json, cluster, instance
-from tests.command import json_of, plan_of
+from tests.command import json_of, plan_of, respond
 
 OFFLINE = {"offline": True}
 REFUSED = "Its disks cannot be copied: its primary node1 is offline"
@@ -71,5 +69,5 @@ def test_balance_off_a_drained_primary_may_copy_its_disks_first() -> None:
 def test_new_secondary_of_an_offline_primary_is_refused_with_the_reason(request_: Json) -> None:
     """Nobody could copy the disks to it."""
     document = world(node1=OFFLINE) | {"request": request_}
-    found = json.loads(answer(json.dumps(document).encode(), ()))
+    found = respond(document)
     assert REFUSED in found["info"]

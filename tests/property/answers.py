@@ -7,13 +7,13 @@ from functools import lru_cache
 from random import Random
 from typing import Any
 
-from iallocator.cli import answer
 from iallocator.engine import read
 from iallocator.model.instance import Instance
 from iallocator.options.settings import Settings
 from iallocator.placement.context import Context
 from iallocator.requests import Allocate, MultiAllocate, Request
 from tests.builders import Json
+from tests.command import respond
 from tests.conformance.documents import document
 
 __all__ = [
@@ -32,8 +32,7 @@ def seeded(seed: int, kind: str) -> Json:
 
 def answered(request: Json, *options: str) -> Json:
     """The response to `request`."""
-    found: Json = json.loads(answer(json.dumps(request).encode(), options))
-    return found
+    return respond(request, *options)
 
 
 @lru_cache(maxsize=10000)

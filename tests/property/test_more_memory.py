@@ -6,15 +6,14 @@ lost further, and with more memory it is not lost, and so is protected.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from copy import deepcopy
 from random import Random
 
 import pytest
 
-from iallocator.cli import answer
-from tests.builders import Json, allocate, as_bytes, cluster, instance
+from tests.builders import Json, allocate, cluster, instance
+from tests.command import respond
 
 SIZES = (128, 512, 1024, 1500)
 
@@ -54,7 +53,7 @@ def requests(rng: Random, document: Json, template: str = "rbd") -> Iterator[Jso
 
 def served(document: Json, mode: str = "off") -> int:
     """How many instances have a place by the answer."""
-    response = json.loads(answer(as_bytes(document), [f"--n1={mode}"]))
+    response = respond(document, f"--n1={mode}")
     if not response["success"]:
         return 0
     return 1 if document["request"]["type"] == "allocate" else len(response["result"][0])

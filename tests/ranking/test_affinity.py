@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from iallocator.cli import answer
 from iallocator.errors import RequestError, UsageError
 from tests.architecture.test_startup import SLOW, loaded
 from tests.builders import Json, allocate, as_bytes, cluster, instance
+from tests.command import respond
 
 from .plain_affinity import LEVELS
 
@@ -22,8 +22,7 @@ from .plain_affinity import LEVELS
 def ask(document: Json, *words: str) -> Json:
     """The response to `document` with this strategy."""
     given = ["--strategy=affinity", "--n1=off", *words]
-    response: Json = json.loads(answer(as_bytes(document), given))
-    return response
+    return respond(document, *given)
 
 
 def chosen(document: Json, *words: str) -> list[str]:
@@ -311,7 +310,7 @@ def test_affinity_on_a_small_request_loads_nothing_slow() -> None:
 def test_placement_keys_alone_change_nothing() -> None:
     """Without the strategy keys have no influence, and what reads the tags is not loaded."""
     keyed = new(rooms(3), "iallocator:syskey:room:2:50", placement_keys=[room(3)])
-    assert json.loads(answer(as_bytes(keyed)))["result"] == ["node1"]
+    assert respond(keyed)["result"] == ["node1"]
     assert not _named("ranking.affinity", loaded(as_bytes(keyed)))
 
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from iallocator.cli import answer
 from iallocator.commands import run_command
 from tests.builders import Json, allocate, as_bytes, cluster, instance
+from tests.command import respond
 
 GIB = 1024
 
@@ -28,8 +28,7 @@ def _full(free: int, *tags: str, group_tags: tuple[str, ...] = ()) -> Json:
 def _asked(document: Json, *options: str, memory: int = GIB, **members: Any) -> Json:
     """Return the response to a request for one more instance."""
     request = allocate(document, memory=memory, disk_template="rbd", vcpus=1, **members)
-    response: Json = json.loads(answer(as_bytes(request), ["--n1=off", *options]))
-    return response
+    return respond(request, "--n1=off", *options)
 
 
 @pytest.mark.parametrize("on_group", [False, True])
@@ -125,7 +124,7 @@ def test_failover_needs_memory_that_is_really_free(free: int, moved: list[str]) 
         "type": "node-evacuate", "instances": ["web"], "evac_mode": "primary-only",
     }  # fmt: skip
     options = ["--strategy=pacemaker-utilization", "--n1=off"]
-    reply = json.loads(answer(as_bytes(document), options))
+    reply = respond(document, *options)
     assert [name for name, *_ in reply["result"][0]] == moved
     if not moved:
         assert "900 MiB really free" in reply["result"][1][0][1]

@@ -16,7 +16,7 @@ from iallocator.ranking import STRATEGIES
 from iallocator.requests import SETTINGS
 from iallocator.wire.settings import READERS
 from tests.builders import Json, allocate, as_bytes, cluster, instance
-from tests.command import json_of
+from tests.command import json_of, respond
 
 from .side_by_side import table
 
@@ -36,7 +36,7 @@ def config(made: Json, *options: str) -> Json:
 
 def strategies(made: Json, *options: str) -> dict[str, str]:
     """Return which strategy ranked each group."""
-    response = json.loads(answer(as_bytes(made), options))
+    response = respond(made, *options)
     return {one["group"]: one.get("strategy", "score") for one in response["solutions"]}
 
 
@@ -65,7 +65,7 @@ def test_tags_are_not_looked_at_in_the_ways_of_hail() -> None:
 def test_other_settings_come_by_tag_too() -> None:
     """Of a group for that group, of the cluster for all."""
     made = document(cluster="iallocator:top:2", annex="iallocator:top:1")
-    response = json.loads(answer(as_bytes(made)))
+    response = respond(made)
     shown = {one["group"]: len(one.get("placements", [])) for one in response["solutions"]}
     assert shown == {"default": 2, "annex": 0}
 
@@ -80,7 +80,7 @@ def test_n1_of_a_group_counts_there_alone() -> None:
     made = allocate(made, disk_template="rbd", memory=3000)
     made["cluster_tags"] = ["iallocator:n1:off"]
     made["nodegroups"]["uuid-annex"]["tags"] = ["iallocator:n1:strict"]
-    response = json.loads(answer(as_bytes(made)))
+    response = respond(made)
     placed = {one["group"]: one["nodes"] for one in response["solutions"]}
     assert placed == {"default": ["node2"], "annex": []}
 

@@ -17,6 +17,7 @@ from iallocator.options.parser import parse
 from iallocator.options.settings import Settings
 from iallocator.ranking import STRATEGIES
 from tests.builders import Json, allocate, as_bytes, cluster, instance
+from tests.command import respond
 
 every_strategy = pytest.mark.parametrize("strategy", STRATEGIES)
 
@@ -118,8 +119,8 @@ def test_lost_allocations_rank_moves_too() -> None:
     made["ipolicy"]["minmax"][0]["min"] |= {"disk-size": 4096, "memory-size": 1024}
     made["instances"] = {"mail": instance("node1", "node3", memory=1024, disk=10240)}
     request = {"type": "relocate", "name": "mail", "required_nodes": 1, "relocate_from": ["node3"]}
-    raw = as_bytes({**made, "request": request})
-    found = json.loads(answer(raw, ["--strategy=lost-allocations"]))
+    asked = {**made, "request": request}
+    found = respond(asked, "--strategy=lost-allocations")
     assert found["solutions"][0]["strategy"] == "lost-allocations"
     assert found["result"] == ["node2"]
 

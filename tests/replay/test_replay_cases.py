@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
-from iallocator.cli import answer
 from iallocator.replay.cases import case_of
 from iallocator.replay.outcome import pretty
 from iallocator.replay.run import answer_case
 from iallocator.wire.validation.validate import problems
+from tests.command import respond
 
 from .beside import Ranking, Response, all_cases, allocate_cases, case_id
 from .ranking import ranking
@@ -64,7 +64,7 @@ def test_case_with_tables_reversed_has_the_same_answer(case: Path) -> None:
     for table in TABLES:
         if table in document:
             document[table] = dict(reversed(document[table].items()))
-    assert json.loads(answer(json.dumps(document).encode(), found.options())) == stored
+    assert respond(document, *(found.options())) == stored
 
 
 @every_case

@@ -18,6 +18,7 @@ from iallocator.placement.several.joint import offer_exactly
 from iallocator.requests import MultiAllocate
 from tests import builders
 from tests.builders import Json
+from tests.command import respond
 from tests.seeds import seeds
 
 pytest.importorskip("highspy")
@@ -98,10 +99,10 @@ def test_the_batch_of_the_manual_is_placed_whole() -> None:
         request: Json = builders.allocate(document, memory=memory)["request"]
         del request["type"]
         wanted.append(request | {"name": name, "disk_template": "rbd", "required_nodes": 1})
-    raw = json.dumps(document | {"request": {"type": "multi-allocate", "instances": wanted}})
+    asked = document | {"request": {"type": "multi-allocate", "instances": wanted}}
     options = ["--n1=off"]
-    greedy = json.loads(answer(raw.encode(), [*options, "--exact-search=no"]))
-    exact = json.loads(answer(raw.encode(), options))
+    greedy = respond(asked, *options, "--exact-search=no")
+    exact = respond(asked, *options)
     assert greedy["result"][1] == ["large"]
     assert exact["result"] == [
         [["medium", ["node1"]], ["small", ["node2"]], ["large", ["node2"]]],
@@ -115,9 +116,9 @@ def test_without_time_the_answer_says_so_and_keeps_what_greedy_found(
 ) -> None:
     """A search that may take no time changes nothing; the rest takes as long as it takes."""
     monkeypatch.setattr("iallocator.engine.GRACE", 60)
-    raw = json.dumps(_batch(0, "rbd")).encode()
-    response = json.loads(answer(raw, ["--n1=off", "--time-limit=0"]))
-    greedy = json.loads(answer(raw, ["--n1=off", "--exact-search=no"]))
+    asked = _batch(0, "rbd")
+    response = respond(asked, "--n1=off", "--time-limit=0")
+    greedy = respond(asked, "--n1=off", "--exact-search=no")
     assert response["info"] == greedy["info"] + "; exact search found no answer within 0 s"
     assert response["result"] == greedy["result"]
 
@@ -136,7 +137,7 @@ def test_every_batch_that_fits_is_placed_where_greedy_fails_on_a_dozen_of_them()
             )
             for choice in itertools.product(range(len(free)), repeat=len(sizes))
         )
-        response = json.loads(answer(json.dumps(document).encode(), ["--n1=off"]))
+        response = respond(document, "--n1=off")
         failed = response["result"][1] if response["success"] else ["all"]
         assert fits == (not failed), f"seed {seed}: {response['info']}"
         rescued += "placed together by exact search" in response["info"]
@@ -147,10 +148,10 @@ def test_without_a_solver_the_answer_says_so_and_keeps_what_greedy_found(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The solver is optional: without it the batch is answered as far as greedy comes."""
-    raw = json.dumps(_batch(0, "rbd")).encode()
-    greedy = json.loads(answer(raw, ["--n1=off", "--exact-search=no"]))
+    asked = _batch(0, "rbd")
+    greedy = respond(asked, "--n1=off", "--exact-search=no")
     monkeypatch.setattr("iallocator.solver.highs.available", lambda: False)
-    response = json.loads(answer(raw, ["--n1=off"]))
+    response = respond(asked, "--n1=off")
     assert response["info"] == (
         greedy["info"] + "; no exact search: its solver (highspy) is not installed"
     )
@@ -171,7 +172,7 @@ def test_exact_search_keeps_to_groups_with_the_network() -> None:
         request |= {"name": name, "disk_template": "rbd", "required_nodes": 1, "nics": nics}
         wanted.append(request)
     batch = document | {"request": {"type": "multi-allocate", "instances": wanted}}
-    response = json.loads(answer(json.dumps(batch).encode(), ["--n1=off"]))
+    response = respond(batch, "--n1=off")
     assert "exact search proved that no more than 3 of 4 can be placed" in response["info"]
     assert all(nodes != ["node3"] for _, nodes in response["result"][0])
 
@@ -203,5 +204,5 @@ def test_exact_search_counts_disks_against_the_pool_they_come_from() -> None:
     batch = document | {"request": {"type": "multi-allocate", "instances": wanted}}
     for order in itertools.permutations(wanted):
         batch["request"]["instances"] = list(order)
-        response = json.loads(answer(json.dumps(batch).encode(), ["--n1=off"]))
+        response = respond(batch, "--n1=off")
         assert response["result"][1] == [], response["info"]

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from random import Random
 
 import pytest
 
-from iallocator.cli import answer
 from iallocator.placement import context
 from tests import builders
 from tests.builders import Json
+from tests.command import respond
 from tests.seeds import seeds
 
 pytest.importorskip("highspy")
@@ -51,11 +50,11 @@ def test_batch_without_effort_left_places_no_fewer_than_greedy(
     """Where a search's end cannot be judged again, what greedy placing had stands."""
     undecided = 0
     for seed in seeds(5, 12):
-        raw = json.dumps(crowded_batch(seed)).encode()
+        asked = crowded_batch(seed)
         for effort in EVENLY:
             monkeypatch.setattr(context, "WORK", effort / 600)
-            greedy = json.loads(answer(raw, ["--exact-search=no"]))
-            found = json.loads(answer(raw, options))
+            greedy = respond(asked, "--exact-search=no")
+            found = respond(asked, *options)
             undecided += "undecided" in found["info"]
             assert placed(found) >= placed(greedy), (seed, effort)
     assert undecided > 10

@@ -11,7 +11,6 @@ from collections.abc import Iterator, Sequence
 import pytest
 
 from iallocator import engine
-from iallocator.cli import answer
 from iallocator.handlers.allocate import wish_for
 from iallocator.options.parser import parse
 from iallocator.options.settings import Settings
@@ -22,6 +21,7 @@ from iallocator.requests import MultiAllocate
 from iallocator.solver import budget
 from tests import builders
 from tests.builders import Json
+from tests.command import respond
 from tests.seeds import seeds
 
 pytest.importorskip("highspy")
@@ -113,9 +113,8 @@ def _lacking(context: Context, names: set[str]) -> bool:
 
 def _agrees(document: Json, options: Sequence[str], expected: Counts) -> str:
     """Check the answer against the best there is and against greedy; return its info."""
-    raw = json.dumps(document).encode()
-    response = json.loads(answer(raw, options))
-    greedy = json.loads(answer(raw, [*options, "--exact-search=no"]))
+    response = respond(document, *options)
+    greedy = respond(document, *options, "--exact-search=no")
     counts = _counts(document, _placed(response))
     assert counts == expected, response["info"]
     assert counts >= _counts(document, _placed(greedy))
@@ -162,7 +161,7 @@ def test_batch_one_large_of_high_priority_is_placed_before_three_small_ones() ->
     small = [_wanted(document, f"small{n}", 1024) for n in range(3)]
     large = _wanted(document, "large", 4096, "rbd", "iallocator:priority:1")
     batch = document | {"request": {"type": "multi-allocate", "instances": [*small, large]}}
-    response = json.loads(answer(json.dumps(batch).encode(), ["--n1=off"]))
+    response = respond(batch, "--n1=off")
     assert _placed(response) == {"large"}
     assert "that, higher priority first, no more than 1 of 4 can be placed" in response["info"]
 
@@ -198,7 +197,7 @@ def test_batch_what_follows_one_without_a_place_is_failed_by_its_chain() -> None
         _wanted(document, "large", 3072),
     ]
     batch = document | {"request": {"type": "multi-allocate", "instances": wanted}}
-    response = json.loads(answer(json.dumps(batch).encode(), ["--n1=off"]))
+    response = respond(batch, "--n1=off")
     assert _placed(response) == {"medium", "small", "large"}
     reasons = {e["instance"]: e["reason"] for e in response["solutions"] if not e["nodes"]}
     assert "starts after base" in reasons["app"]
@@ -213,11 +212,10 @@ def test_batch_is_never_worse_than_greedy_however_little_work_is_allowed(
     limited = 0
     for seed in seeds(6, 20):
         document = _batch(seed, "rbd", priorities=(0, 5))
-        raw = json.dumps(document).encode()
-        greedy = json.loads(answer(raw, ["--exact-search=no"]))
+        greedy = respond(document, "--exact-search=no")
         for trials in (0, 1, 2, 5, 20):
             monkeypatch.setattr(budget, "TRIALS", trials / 5)
-            response = json.loads(answer(raw, []))
+            response = respond(document)
             assert _counts(document, _placed(response)) >= _counts(document, _placed(greedy))
             limited += response["info"].endswith("within its budget of work")
     assert limited
@@ -240,7 +238,6 @@ def test_answer_that_n1_refuses_in_part_is_taken_for_the_part_that_is_better(
         node["free_memory"] = int(sum(sizes) / nodes * rng.uniform(0.8, 1.2))
     wanted = [_wanted(document, f"new{n}", memory) for n, memory in enumerate(sizes)]
     batch = document | {"request": {"type": "multi-allocate", "instances": wanted}}
-    raw = json.dumps(batch).encode()
-    greedy = json.loads(answer(raw, ["--exact-search=no"]))
-    response = json.loads(answer(raw, ["--time-limit=3600"]))
+    greedy = respond(batch, "--exact-search=no")
+    response = respond(batch, "--time-limit=3600")
     assert len(_placed(response)) > len(_placed(greedy))

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import re
 from typing import Any
 
 import pytest
 
-from iallocator.cli import answer
 from tests import builders
+from tests.command import respond
 from tests.seeds import seeds
 
 from .moving import Everything, counts_of, evacuation, group_change
@@ -26,7 +25,7 @@ def test_all_are_moved_if_and_only_if_all_can_be(make: Any, template: str) -> No
     searched = 0
     for seed in seeds(6, 16) if template == "rbd" else seeds(6, 8):
         document = make(seed, template, "all", more=2048)
-        response = json.loads(answer(builders.as_bytes(document)))
+        response = respond(document)
         moved, failed, jobs = response["result"]
         assert len(moved) == len(jobs)
         assert len(moved) + len(failed) == len(document["instances"])
@@ -55,9 +54,8 @@ def test_moves_that_do_not_all_fit_are_made_as_far_as_any_sequence_goes(
     proved = 0
     for seed in seeds(5, 12) if template == "rbd" else range(8):
         document = make(seed, template, mode)
-        raw = json.dumps(document).encode()
-        response = json.loads(answer(raw))
-        greedy = json.loads(answer(raw, ["--exact-search=no"]))
+        response = respond(document)
+        greedy = respond(document, "--exact-search=no")
         moved = {name for name, *_ in response["result"][0]}
         failed = {name for name, _ in response["result"][1]}
         assert moved | failed == set(document["instances"])
@@ -76,9 +74,9 @@ def test_multi_evacuate_succeeds_if_and_only_if_all_can_move() -> None:
     together = 0
     for seed in range(40):
         document = evacuation(seed, "drbd", "secondary-only")
-        every = json.loads(answer(builders.as_bytes(document)))
+        every = respond(document)
         document["request"] = {"type": "multi-evacuate", "evac_nodes": ["node1"]}
-        response = json.loads(answer(builders.as_bytes(document)))
+        response = respond(document)
         assert response["success"] == (not every["result"][1]), response["info"]
         together += "placed together by exact search" in response["info"] and response["success"]
     assert together
@@ -94,7 +92,7 @@ def test_instances_without_a_mirror_are_no_matter_for_a_search() -> None:
     document["request"] = {
         "type": "change-group", "instances": ["x1", "x2", "x3"], "target_groups": ["uuid-far"],
     }  # fmt: skip
-    found = json.loads(answer(builders.as_bytes(document)))
+    found = respond(document)
     assert [name for name, _ in found["result"][1]] == ["x1", "x2", "x3"]
     assert "exact search" not in found["info"]
 
@@ -110,5 +108,5 @@ def test_one_instance_alone_is_no_matter_for_a_search(monkeypatch: pytest.Monkey
     document["request"] = {
         "type": "node-evacuate", "instances": ["web"], "evac_mode": "primary-only",
     }  # fmt: skip
-    found = json.loads(answer(builders.as_bytes(document)))
+    found = respond(document)
     assert found["result"][1][0][0] == "web"

@@ -18,6 +18,7 @@ from iallocator.placement.several.joint import broken_rules
 from iallocator.requests import MultiAllocate
 from tests import builders
 from tests.builders import Json
+from tests.command import respond
 from tests.seeds import seeds
 
 TOLD = re.compile(r"optimal: score ([\d.]+), proved lowest; greedy ([\d.]+), gap ([\d.]+)")
@@ -89,9 +90,9 @@ def test_optimal_finds_the_lowest_score_there_is(template: str) -> None:
 
 def test_optimal_without_time_proves_nothing() -> None:
     """What greedy has stands, and no proof is claimed."""
-    raw = json.dumps(_batch(3, "rbd")).encode()
-    response = json.loads(answer(raw, ["--optimal", "--time-limit=0"]))
-    plain = json.loads(answer(raw))
+    asked = _batch(3, "rbd")
+    response = respond(asked, "--optimal", "--time-limit=0")
+    plain = respond(asked)
     assert "not proved" in response["info"]
     assert response["result"] == plain["result"]
 
@@ -111,8 +112,8 @@ def test_optimal_evacuation_ends_no_higher_than_greedy() -> None:
         for name in ("node2", "node3", "node4"):
             document["nodes"][name]["free_memory"] -= rng.choice((0, 1024, 4096))
         request = {"type": "node-evacuate", "evac_mode": "all", "instances": list(instances)}
-        raw = json.dumps(document | {"request": request}).encode()
-        response = json.loads(answer(raw, ["--optimal"]))
+        asked = document | {"request": request}
+        response = respond(asked, "--optimal")
         told = TOLD.search(response["info"])
         assert told, response["info"]
         score, greedy, gap = (float(number) for number in told.groups())

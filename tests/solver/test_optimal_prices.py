@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import json
 import random
 import re
 from collections.abc import Mapping, Sequence
@@ -11,7 +10,6 @@ from collections.abc import Mapping, Sequence
 import pytest
 
 from iallocator import engine
-from iallocator.cli import answer
 from iallocator.handlers.allocate import wish_for
 from iallocator.model.instance import Instance
 from iallocator.options.settings import Settings
@@ -20,6 +18,7 @@ from iallocator.placement.several.joint import broken_rules
 from iallocator.requests import MultiAllocate
 from tests import builders
 from tests.builders import Json
+from tests.command import respond
 
 OPTIMAL = re.compile(
     r"optimal: score ([\d.]+)(?: \+ price ([\d.]+))?, proved lowest; "
@@ -55,11 +54,6 @@ def _batch(seed: int) -> Json:
     document["nodes"]["node1"]["free_memory"] -= rng.choice((0, 9000, 12000))
     wanted = [_wanted(document, f"new{n}", rng.choice((1024, 3072, 5120)), tag()) for n in range(3)]
     return document | {"request": {"type": "multi-allocate", "instances": wanted}}
-
-
-def _request(document: Json, *options: str) -> Json:
-    response: Json = json.loads(answer(builders.as_bytes(document), options))
-    return response
 
 
 def _broken(response: Json) -> float:
@@ -112,7 +106,7 @@ def test_optimal_batch_ends_with_the_lowest_sum_of_score_and_prices() -> None:
     better = priced = 0
     for seed in range(24):
         document = _batch(seed)
-        response = _request(document, "--optimal")
+        response = respond(document, "--optimal")
         found = OPTIMAL.search(response["info"])
         assert found, response["info"]
         score, price, greedy, greedy_price, gap = (float(number or 0) for number in found.groups())
@@ -134,7 +128,7 @@ def test_optimal_batch_uses_no_group_of_last_resort_where_the_preferred_has_room
     document["nodegroups"]["uuid-far"]["alloc_policy"] = "last_resort"
     wanted = [_wanted(document, name, 1024) for name in ("one", "two")]
     batch = document | {"request": {"type": "multi-allocate", "instances": wanted}}
-    response = _request(batch, "--optimal", "--n1=off")
+    response = respond(batch, "--optimal", "--n1=off")
     assert response["result"][0] == [["one", ["node1"]], ["two", ["node1"]]]
 
 
@@ -144,7 +138,7 @@ def test_optimal_batch_lists_the_other_nodes_of_shared_storage() -> None:
         document = _batch(seed)
         for one in document["request"]["instances"]:
             one["tags"] = []
-        response = _request(document, "--optimal", "--n1=off")
+        response = respond(document, "--optimal", "--n1=off")
         if not response["info"].endswith("gap 0.00000000"):
             break
     assert not response["info"].endswith("gap 0.00000000")
@@ -159,8 +153,8 @@ def test_optimal_batch_lists_the_other_nodes_of_shared_storage() -> None:
 def test_optimal_under_another_strategy_is_refused_in_info(strategy: str) -> None:
     """What ranks by something else has no lowest score: the answer is that of the strategy."""
     document = _batch(3)
-    plain = _request(document, f"--strategy={strategy}")
-    response = _request(document, f"--strategy={strategy}", "--optimal")
+    plain = respond(document, f"--strategy={strategy}")
+    response = respond(document, f"--strategy={strategy}", "--optimal")
     why = f"; no optimum: group default is ranked by {strategy}, not by the score"
     assert why in response["info"]
     assert response["info"].replace(why, "") == plain["info"]
@@ -175,10 +169,8 @@ def test_optimal_evacuation_under_another_strategy_is_refused_in_info() -> None:
     }
     document = builders.cluster(nodes=3, instances=instances)
     request = {"type": "node-evacuate", "evac_mode": "all", "instances": list(instances)}
-    plain = _request(document | {"request": request}, "--strategy=pacemaker-minimal")
-    response = _request(
-        document | {"request": request}, "--strategy=pacemaker-minimal", "--optimal"
-    )
+    plain = respond(document | {"request": request}, "--strategy=pacemaker-minimal")
+    response = respond(document | {"request": request}, "--strategy=pacemaker-minimal", "--optimal")
     why = "; no optimum: group default is ranked by pacemaker-minimal, not by the score"
     assert why in response["info"]
     assert response["info"].replace(why, "") == plain["info"]
@@ -189,7 +181,7 @@ def test_optimal_with_an_empty_batch_answers() -> None:
     """There is nothing to optimise."""
     document = builders.cluster(nodes=2)
     batch = document | {"request": {"type": "multi-allocate", "instances": []}}
-    response = _request(batch, "--optimal")
+    response = respond(batch, "--optimal")
     assert response["success"]
     assert response["result"] == [[], []]
 
@@ -197,9 +189,9 @@ def test_optimal_with_an_empty_batch_answers() -> None:
 def test_optimal_batch_where_not_all_fit_optimises_those_that_do() -> None:
     """One that fits nowhere does not keep the others from their best places."""
     document = _batch(0)
-    rest = _request(document, "--optimal", "--n1=off")
+    rest = respond(document, "--optimal", "--n1=off")
     document["request"]["instances"].append(_wanted(document, "huge", 60000))
-    response = _request(document, "--optimal", "--n1=off")
+    response = respond(document, "--optimal", "--n1=off")
     assert response["result"] == [rest["result"][0], ["huge"]]
     assert "optimal: score" in response["info"]
 
@@ -226,7 +218,7 @@ def test_optimal_evacuation_counts_and_reports_what_it_breaks() -> None:
     priced = 0
     for seed in range(12):
         document = _evacuation(seed)
-        response = _request(document, "--optimal")
+        response = respond(document, "--optimal")
         found = OPTIMAL.search(response["info"])
         assert found, response["info"]
         score, price = float(found[1]), float(found[2] or 0)

@@ -6,15 +6,14 @@ other two all fit, but not one after the other in the order of the request.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from iallocator.cli import answer
 from tests import builders
 from tests.builders import Json
+from tests.command import respond
 
 pytest.importorskip("highspy")
 
@@ -122,11 +121,6 @@ WORLDS: dict[str, Callable[[], Json]] = {
 every_world = pytest.mark.parametrize("name", WORLDS)
 
 
-def _answer(document: Json, *options: str) -> Json:
-    response: Json = json.loads(answer(builders.as_bytes(document), options))
-    return response
-
-
 @every_world
 def test_exact_search_leaves_out_the_node_that_the_feature_forbids(name: str) -> None:
     """All are placed, which takes the search, and none where a single one may not be.
@@ -134,7 +128,7 @@ def test_exact_search_leaves_out_the_node_that_the_feature_forbids(name: str) ->
     A group of last resort is used greedily for what the preferred one has no room for
     any more; the search does without.
     """
-    response = _answer(WORLDS[name]())
+    response = respond(WORLDS[name]())
     places = dict(response["result"][0])
     if name == "last resort":
         assert set(places) == set(SIZES)
@@ -146,7 +140,7 @@ def test_exact_search_leaves_out_the_node_that_the_feature_forbids(name: str) ->
 @every_world
 def test_optimal_leaves_out_the_node_that_the_feature_forbids(name: str) -> None:
     """The forbidden node is the emptiest: the score alone would choose it."""
-    response = _answer(WORLDS[name](), "--optimal")
+    response = respond(WORLDS[name](), "--optimal")
     places = dict(response["result"][0])
     assert places == {"medium": ["node1"], "small": ["node2"], "large": ["node2"]}
     assert "optimal: score" in response["info"]
@@ -158,7 +152,7 @@ def test_top_lists_no_place_that_the_feature_forbids(name: str) -> None:
     """Of each group as many placements as are allowed; of last resort is allowed, after others."""
     document = WORLDS[name]()
     document["request"]["instances"] = document["request"]["instances"][:1]
-    (entry,) = _answer(document, "--top=5")["solutions"]
+    (entry,) = respond(document, "--top=5")["solutions"]
     assert entry["group"] == "default"
     listed = [one["nodes"] for group in entry["groups"] for one in group.get("placements", ())]
     expected = [["node2"], ["node1"]] + ([["node3"]] if name == "last resort" else [])
@@ -167,6 +161,6 @@ def test_top_lists_no_place_that_the_feature_forbids(name: str) -> None:
 
 def test_the_worlds_without_their_feature_use_the_third_node() -> None:
     """The features decide: without one, there is no need to search."""
-    response = _answer(_world())
+    response = respond(_world())
     assert ["node3"] in dict(response["result"][0]).values()
     assert "exact search" not in response["info"]

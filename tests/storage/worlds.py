@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from random import Random
 from typing import Any
 
-from iallocator.cli import answer
 from tests.builders import Json, cluster, instance
+from tests.command import respond
 
 __all__ = ["answered", "external", "internal", "of_instance", "reaching", "super_cluster"]
 
@@ -27,8 +26,7 @@ def internal(name: str, total: int | None = None, free: int | None = None) -> Js
 
 def answered(document: Json, *options: str) -> Json:
     """The response to `document`."""
-    found: Json = json.loads(answer(json.dumps(document).encode(), options))
-    return found
+    return respond(document, *options)
 
 
 def super_cluster(rng: Random, groups: int = 3, memory: int = 8192) -> Json:

@@ -19,6 +19,7 @@ from iallocator.transition.verify import check
 from iallocator.wire.document import read_cluster
 from iallocator.wire.reading import Reading
 from tests.builders import Json, as_bytes, cluster, instance
+from tests.command import respond
 from tests.conformance.documents import document
 from tests.schemas import conforms, validator
 from tests.seeds import seeds
@@ -29,7 +30,7 @@ SEEDS = seeds(8, 25)
 
 def response(request: Json, *options: str) -> Json:
     """Our answer."""
-    return dict(json.loads(answer(as_bytes(request), options)))
+    return dict(respond(request, *options))
 
 
 def evacuate(base: Json, mode: str, *names: str) -> Json:

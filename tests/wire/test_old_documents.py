@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from copy import deepcopy
 from typing import Any
 
 import pytest
 
-from iallocator.cli import answer
 from iallocator.wire.validation.validate import problems
 from tests.builders import Json, allocate, as_bytes, cluster, instance, policy
+from tests.command import respond
 
 LOW: Json = {
     "memory-size": 128, "cpu-count": 1, "disk-size": 1024, "disk-count": 1, "nic-count": 1,
@@ -142,7 +141,7 @@ every_age = pytest.mark.parametrize("age", AGES)
 
 def response_to(document: Json) -> Json:
     """Return the response, but for the uuid of the group, which old documents have not."""
-    response: Json = _without_uuid(json.loads(answer(as_bytes(document))))
+    response: Json = _without_uuid(respond(document))
     return response
 
 
