@@ -27,6 +27,7 @@ WITHIN = frozenset(name for name, path in PATHS.items() if not path.between)
 ALONE = frozenset(name for name, path in PATHS.items() if not path.batch)
 UNJUDGED = frozenset(name for name, path in PATHS.items() if not path.judged)
 RANKED = frozenset(name for name in PATHS if "," in name)
+BY_PACEMAKER = frozenset({name for name in RANKED if "pacemaker" in name} | _paths("place"))
 DOORS = _paths("ask", "snapshot", "--log and --capture", "configuration file")
 NEW = DOORS | _paths("allocate", "multi-allocate", "--optimal", "--top", "exact search")
 SIZES = _paths("capacity", "capacity --replay")
@@ -63,6 +64,11 @@ PAGE_WITHOUT = (
 Rule = tuple[Collection[str], Collection[str], str]
 
 RULES: list[Rule] = [
+    (
+        ("soft location score", "utilization"),
+        EVERYWHERE - BY_PACEMAKER,
+        "Pacemaker's strategies rank by it, and none of the others",
+    ),
     (
         (
             "cpu ratio",

@@ -339,3 +339,13 @@ def _maintenance(stack: ExitStack) -> None:
 def _hard_scores(stack: ExitStack) -> None:
     old = pacemaker_scores.read_score
     _everywhere(stack, old, lambda text: max(old(text), 0))
+
+
+@_switch("soft location score")
+def _soft_scores(stack: ExitStack) -> None:
+    _everywhere(stack, pacemaker_scores.read_score, lambda text: 0)
+
+
+@_switch("utilization")
+def _utilization(stack: ExitStack) -> None:
+    stack.enter_context(patch.object(pacemaker, "UTILIZATION", "no tag begins so:"))

@@ -128,3 +128,19 @@ def hard_node_score(scene: Scene) -> Iterator[None]:
     """Minus infinity for everything on `best`."""
     yield
     scene.tag(scene.node(BEST), "iallocator:score:-INFINITY")
+
+
+@feature("soft location score")
+def soft_score(scene: Scene) -> Iterator[None]:
+    """A little more for `next`."""
+    yield
+    scene.tag(scene.subject, "iallocator:score:next:10")
+
+
+@feature("utilization")
+def utilization(scene: Scene) -> Iterator[None]:
+    """Every node has slots for the subject but `best`."""
+    yield
+    scene.tag(scene.subject, "iallocator:utilization:slots:1")
+    for name in scene.document["nodes"]:
+        scene.tag(scene.node(name), f"iallocator:utilization:slots:{9 * (name != BEST)}")
