@@ -7,6 +7,7 @@ from random import Random
 import pytest
 
 from iallocator.placement import context
+from iallocator.solver import budget
 from tests import builders
 from tests.builders import Json
 from tests.command import respond
@@ -58,3 +59,21 @@ def test_batch_without_effort_left_places_no_fewer_than_greedy(
             undecided += "undecided" in found["info"]
             assert placed(found) >= placed(greedy), (seed, effort)
     assert undecided > 10
+
+
+def test_exact_search_broken_off_anywhere_places_no_fewer_than_greedy(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Three of four fit greedily; however soon its means are spent, and whichever."""
+    ended = 0
+    for seed in (2, 18, 21):
+        asked = crowded_batch(seed)
+        for units in (0, 1, 2, 4, 8, 30):
+            for means in (["TRIALS"], ["ITERATIONS", "TRIALS", "PLACEMENTS"]):
+                with monkeypatch.context() as patched:
+                    for name in means:
+                        patched.setattr(budget, name, units / 5)
+                    found = respond(asked)
+                ended += "budget of work" in found["info"]
+                assert placed(found) >= 3, (seed, units, means)
+    assert ended > 10
