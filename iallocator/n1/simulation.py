@@ -18,6 +18,7 @@ from iallocator.limits.node import (
     checks_for,
 )
 from iallocator.model.columns import MEMORY
+from iallocator.scoring.candidates import DECIMALS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -254,6 +255,8 @@ class Simulation:
         """Move all of `item` to the best node that takes them; whether there is one."""
         self._rules.effort.spend(len(targets), scalar=True)
         state, first = self._state, item[0]
+        if self._rules.mistaken(first) and not self._rules.recreates(first):
+            return self._move_namesake(first, targets, scope)
         source = state.where[first.name][0]
         for one in item:
             if not (self._rules.recreates(one) and self._rules.mistaken(one)):
@@ -276,6 +279,30 @@ class Simulation:
         for one in item:
             state.place(one, best[1])
         return True
+
+    def _move_namesake(self, one: Instance, targets: Sequence[int], scope: Sequence[int]) -> bool:
+        """Move the new instance in the place of its namesake, from wherever it is.
+
+        Where it is already it must fit once more, and is counted no longer: hail writes down first
+        the node that it comes to, and then the one that it leaves.
+        """
+        state = self._state
+        (present,) = state.where[one.name][:1]
+        refusals = may_not_receive(state.cluster, present, targets)
+        checks = checks_for(PRIMARY, one, FORCED_LIMITS)
+        again = present in targets and not (
+            present in refusals or self.kernels.checker(state).primary_refusal(one, present, checks)
+        )
+        state.remove(one, (present,))
+        kernel = self.kernels.make(state, scope)
+        others = [index for index in targets if index != present]
+        best = next(kernel.singles(one, others, refusals, FORCED_LIMITS).row(0), None)
+        if again and (best is None or (round(kernel.score(), DECIMALS), (present,)) < best):
+            state.where[one.name] = (present,)
+            return True
+        if best is not None:
+            state.place(one, best[1])
+        return best is not None
 
     def _fit(self, item: Sequence[Instance], index: int) -> bool:
         """Whether node `index` takes all of `item`, one after the other."""

@@ -53,6 +53,7 @@ RARE = [
     (12000985, "node-evacuate-odd"),
     (8300932, "allocate"),
     (8300934, "allocate"),
+    (13000928, "allocate"),
 ]
 """Disks that do not say their spindles, on exclusive storage, of instances still to come, of a
 shared one that comes to a node, and of a mirror still to come; new instances that hail takes for
