@@ -34,6 +34,9 @@ SHOWN = 3
 WORK = 1_000_000
 """What searches may spend in all to find out what places lose: about a second."""
 
+LOOK = 5
+"""What it costs to look at one node for one failure."""
+
 
 class Growth:
     """Compares the failures of `group` with what they lose on `first`, which is as read.
@@ -59,7 +62,9 @@ class Growth:
         """What the failures lose on `state` that are not survived."""
         check = N1Check(state, self._kernels, self._rules, self._group.nodes)
         saved = set(check.survivable(self._failing))
-        return check.losses([index for index in self._failing if index not in saved])
+        lost = [index for index in self._failing if index not in saved]
+        self._rules.effort.used += LOOK * len(self._failing) * (1 + len(lost))
+        return check.losses(lost)
 
     def rescued(self, state: State) -> tuple[int, float]:
         """Whom `state` brings back from nodes that are not online; see `rescued`."""

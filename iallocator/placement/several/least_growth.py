@@ -34,6 +34,8 @@ def least_growth(context: Context, group: Group, tasks: Sequence[MoveTask]) -> t
     All of them have been moved within `group`; the state is left as it is.
     """
     state, growth = context.state, context.growth(group)
+    if growth.spent():
+        return False, []
     back = growth.rescued(state)
     present = growth.of(state, back)
     if present == NOTHING or context.effort.spent:
