@@ -90,7 +90,8 @@ class Part:
         self._setting = setting
         self._whole = whole
         self._items = items
-        self.targets = frozenset(setting.bins[b] for item in items for b in item.bins)
+        kinds = {item.bins for item in items}
+        self.targets = frozenset(setting.bins[b] for bins in kinds for b in bins)
 
     def has(self, name: str) -> bool:
         """Whether the instance of that name is in it."""
