@@ -44,7 +44,10 @@ class Exchanges:
 
     def make(self) -> bool:
         """Make the moves that help most together, if any do; whether there were any."""
-        return self._making.limits.lookahead and (self._exchange() or self._unit_exchange())
+        if not self._making.limits.lookahead:
+            return False
+        self._making.look_ahead()
+        return self._exchange() or self._unit_exchange()
 
     def _limit(self) -> float:
         """The score below which an exchange must end."""

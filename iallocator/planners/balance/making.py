@@ -51,9 +51,10 @@ class PlanInMaking:
     ) -> None:
         self.problem = problem
         self.state = problem.state
-        self.scan = problem.scan(stepwise=not limits.lookahead)
         self.guard = guard
         self.limits = limits
+        self._keeps_all = limits.lookahead and guard is not None  # what is barred, too
+        self.scan = problem.scan(stepwise=not self._keeps_all)
         self._progress = progress
         self.score = self.scan.score()
         self.barred = self.outdated = False
@@ -103,8 +104,14 @@ class PlanInMaking:
 
     def look_again(self) -> None:
         """Evaluate all moves anew, those that were passed over too."""
-        self.scan = self.problem.scan(stepwise=not self.limits.lookahead)
+        self.scan = self.problem.scan(stepwise=not self._keeps_all)
         self.barred = self.outdated = False
+
+    def look_ahead(self) -> None:
+        """Have the scan keep all moves from now on: pairs of them are asked for."""
+        if not self._keeps_all:
+            self._keeps_all = True
+            self.scan = self.problem.scan(centres=self.scan.table.centres)
 
     # What is done
 

@@ -47,9 +47,9 @@ class BalanceProblem:
         self.instances = instances
         self.rules = rules
 
-    def scan(self, stepwise: bool = False) -> MoveScan:
+    def scan(self, stepwise: bool = False, centres: Sequence[float] | None = None) -> MoveScan:
         """All moves, as the state is now; `stepwise`: for many steps."""
-        scan = self._scan(self.rules, self.relations, stepwise)
+        scan = self._scan(self.rules, self.relations, stepwise, centres)
         scan.set_prices(traffic)
         return scan
 
@@ -58,14 +58,18 @@ class BalanceProblem:
         return self._scan(self.rules.without_soft_limits(), None)
 
     def _scan(
-        self, rules: MoveRules, relations: Relations | None, stepwise: bool = False
+        self,
+        rules: MoveRules,
+        relations: Relations | None,
+        stepwise: bool = False,
+        centres: Sequence[float] | None = None,
     ) -> MoveScan:
         # loads the array library, which is not needed where no move is looked for
         from iallocator.planners.balance.scan.neighbourhood import MoveScan
 
         return MoveScan(
-            self.state, self.scope, self.fixed, self.instances, rules, relations, self.centres,
-            stepwise,
+            self.state, self.scope, self.fixed, self.instances, rules, relations,
+            centres or self.centres, stepwise,
         )  # fmt: skip
 
     def means(self) -> Sequence[float]:
