@@ -25,7 +25,10 @@ if TYPE_CHECKING:
     from iallocator.model.instance import Instance
     from iallocator.model.storage import Storage
 
-__all__ = ["State", "Trial"]
+__all__ = ["LAST", "State", "Trial"]
+
+LAST = float("inf")
+"""The place in the order of who comes after all others."""
 
 
 class State(Holdings):
@@ -178,14 +181,14 @@ class State(Holdings):
     def mistake(self, instance: Instance, other: Instance) -> None:
         """Take `other`, wherever it is, for `instance` among the primaries of its node; in a trial.
 
-        What the node holds stays as it is.
+        What the node holds stays as it is.  Where `other` is there, too, it comes after all others.
         """
         index = self.where[instance.name][0]
         self._touch(index)
         from copy import copy
 
         twin = copy(other)
-        twin.order = instance.order
+        twin.order = LAST if self.where[other.name][0] == index else instance.order
         self.primaries[index][instance.name] = twin
 
     def take_memory(self, index: int, amount: float) -> None:

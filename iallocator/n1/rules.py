@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from iallocator.model.state import LAST
 from iallocator.n1.effort import Effort
 
 TYPE_CHECKING = False
@@ -82,7 +83,7 @@ class Rules:
 
     def mistaken(self, instance: Instance) -> bool:
         """Whether `instance` is the new one in the place of its namesake."""
-        return self.namesake is not None and instance.order == self.namesake.order
+        return self.namesake is not None and instance.order in (self.namesake.order, LAST)
 
     def failing(self, cluster: Cluster, group: Group, scope: Sequence[int]) -> Sequence[int]:
         """The nodes whose failure has to be survived when `group` is used.

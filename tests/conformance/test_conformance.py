@@ -54,6 +54,7 @@ RARE = [
     (8300932, "allocate"),
     (8300934, "allocate"),
     (13000928, "allocate"),
+    (13000537, "allocate"),
 ]
 """Disks that do not say their spindles, on exclusive storage, of instances still to come, of a
 shared one that comes to a node, and of a mirror still to come; new instances that hail takes for
