@@ -152,7 +152,11 @@ class Simulation:
         if not failing:
             return []
         group = self._state.cluster.nodes[failing[0]].group
-        steps = sum(len(self._state.primaries[node]) for node in failing)
+        steps = sum(
+            one.template != "drbd"  # which has one place to go to
+            for node in failing
+            for one in self._state.primaries[node].values()
+        )
         enough = WORTH_LOADED_ARRAYS if self.kernels.many else WORTH_ARRAYS
         if steps * len(group.nodes) > enough:
             from iallocator.n1 import simulation_arrays as batch

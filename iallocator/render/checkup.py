@@ -88,7 +88,11 @@ class Checkup:
             "healthy": self.healthy,
             "problems": _total(self.before),
             "problems_after": _total(self.after),
-            "rebalancing": {"helps": self.helps, "moves": self.moves},
+            "rebalancing": {
+                "tried": self.tried,
+                "helps": self.helps,
+                "moves": self.moves,
+            },
             "groups": [
                 {
                     "group": before.group.name,

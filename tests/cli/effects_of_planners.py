@@ -28,6 +28,10 @@ def four(**members: object) -> dict[str, Json]:
     return {f"a{k}": rbd("node1", **members) for k in range(4)}
 
 
+SICK = cluster(2, instances=four(tags=["x:1"]), tags=("htools:iextags:x",))
+"""Instances that exclude each other are on one node."""
+
+
 def changed(document: Json, *path: str, **members: object) -> Json:
     """A copy of `document` with other members in what `path` leads to."""
     copy: Json = json.loads(json.dumps(document))
@@ -154,9 +158,13 @@ BALANCE = {
 }
 
 CHECK = {
-    **BALANCING,
+    **{
+        name: Effect(one.document, one.option, ("--simulation", *one.words), one.files)
+        for name, one in BALANCING.items()
+    },
+    "--simulation": Effect(CROWDED, "--simulation"),
     "--machine-readable": Effect(CROWDED, "--machine-readable"),
-    "--no-simulation": Effect(CROWDED, "--no-simulation"),
+    "--no-simulation": Effect(SICK, "--no-simulation"),
     "--failures": Effect(CROWDED, "--failures=2"),
     "--racks": Effect(RACKS, "--racks"),
 }

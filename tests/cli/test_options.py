@@ -88,6 +88,8 @@ def test_every_common_option_says_where_it_acts() -> None:
         ("check", "--json", "--machine-readable"),
         ("capacity", "--json", "--machine-readable"),
         ("check", "--no-simulation", "--lookahead"),
+        ("check", "--no-simulation", "--simulation"),
+        ("check", "--machine-readable", "--simulation"),
         ("check", "--no-simulation", "--max-length=3"),
         ("check", "--no-simulation", "--evac-mode"),
         ("balance", "--group=east", "--all-groups"),

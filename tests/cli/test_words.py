@@ -97,7 +97,11 @@ def test_loads_of_groups_are_named() -> None:
 @pytest.mark.parametrize(
     ("words", "verdict"),
     [
-        ((), "Healthy; balancing could lower the score from 15.80 to 12.52 (1 move)"),
+        (
+            ("--simulation",),
+            "Healthy; balancing could lower the score from 15.80 to 12.52 (1 move)",
+        ),
+        ((), "Healthy; balancing was not tried"),
         (("--no-simulation",), "Healthy; balancing was not tried"),
         (("--max-length=0",), "Healthy; balancing finds nothing to move"),
     ],

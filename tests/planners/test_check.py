@@ -183,12 +183,12 @@ def test_check_says_what_balancing_would_mend(tmp_path: Path) -> None:
     nodes, instances, tags, *_ = SICK["conflicts"]
     path = stored(tmp_path, nodes, instances, tags)
     document = check(path)[1]
-    assert document["rebalancing"] == {"helps": True, "moves": 1}
+    assert document["rebalancing"] == {"tried": True, "helps": True, "moves": 1}
     assert document["problems"]["conflicts"] == 1
     assert document["problems_after"]["conflicts"] == 0
     assert document["scores"]["after"] < document["scores"]["before"]
     document = check(path, "--no-simulation")[1]
-    assert document["rebalancing"] == {"helps": False, "moves": 0}
+    assert document["rebalancing"] == {"tried": False, "helps": False, "moves": 0}
     assert document["problems_after"] == document["problems"]
 
 

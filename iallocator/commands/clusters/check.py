@@ -30,14 +30,16 @@ from iallocator.deadline import (
 )
 from iallocator.errors import UsageError, tell
 from iallocator.files import WholeOutput
+from iallocator.model.state import State
 from iallocator.options.table import Option
 from iallocator.options.values import whole_between
+from iallocator.planners.eligible import set_offline, set_vcpu_ratio
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from iallocator.model.state import State
+    from iallocator.model.cluster import Cluster
     from iallocator.planners.check.joint_failures import FailuresFound
     from iallocator.planners.result import GroupPlans
     from iallocator.render.checkup import Checkup
@@ -67,6 +69,7 @@ class Settings(balance_options.Settings):
     html: str | None = None
     machine_readable: bool = False
     no_simulation: bool = False
+    simulation: bool = False
     failures: int = 0
     racks: bool = False
 
@@ -78,6 +81,7 @@ OPTIONS = (
            "print hcheck's keys and values, found in hcheck's way", yes_or_no, "[=yes|no]",
            bare="yes"),
     Option("--no-simulation", "no_simulation", "do not try whether balancing would help"),
+    Option("--simulation", "simulation", "try it even where nothing is wrong"),
     Option("--failures", "failures",
            "which nodes (1) or pairs of nodes (2) may fail at once, and what would be lost",
            whole_between(1, 2), "N"),
@@ -96,7 +100,11 @@ def run(settings: Settings, positional: Sequence[str]) -> int:
     settings.all_groups = True
     source = _source(settings, positional)
     whole = Alarm(settings.planning_seconds, Running.began)
-    done = _balanced(source, settings, whole)
+    _prepare(source.cluster, settings)
+    with progress_line("checking"):
+        now = _health(State(source.cluster), settings, whole)
+    trying = _is_to_be_tried(settings, now)
+    done = _balanced(source, settings, whole) if trying else _standing(source.cluster, now)
     reasons = {done.plan.reason, *(one.plan.reason for one in done.plans)}
     for why in (TIME_IS_UP, BROKEN_OFF):
         if why in reasons:
@@ -105,8 +113,8 @@ def run(settings: Settings, positional: Sequence[str]) -> int:
         tell(f"iallocator: {limit_reached(settings.planning_seconds)}")
     with WholeOutput():
         with progress_line("checking"):
-            found = _checkup(done, settings, whole)
-            found.tried = not settings.no_simulation
+            found = _checkup(done, now, settings)
+            found.tried = trying
             found.failures = _failures(done.before, settings)
         show_state_of(lambda: done.before, source, settings, "Initial", "original")
         after = done.after if found.moves else lambda: done.before
@@ -135,37 +143,53 @@ def _source(settings: Settings, positional: Sequence[str]) -> Source:
     return source
 
 
+def _prepare(cluster: Cluster, settings: Settings) -> None:
+    """What options say of the nodes."""
+    set_offline(cluster, settings.offline)
+    if settings.max_cpu is not None:
+        set_vcpu_ratio(cluster, settings.max_cpu)
+
+
+def _is_to_be_tried(settings: Settings, now: Checkup) -> bool:
+    """Whether balancing is tried: as hcheck does, only where something is to be mended.
+
+    Or where it is asked for, or how it is to be done.
+    """
+    if settings.no_simulation:
+        return False
+    if settings.machine_readable:
+        return now.hcheck_needs
+    asked = settings.simulation or balance_options.chosen_for_moves(settings)
+    return bool(asked) or not now.healthy
+
+
+def _standing(cluster: Cluster, now: Checkup) -> GroupPlans:
+    """Plans without a move, for every group."""
+    from iallocator.planners.plan import Plan
+    from iallocator.planners.result import GroupPlan, GroupPlans
+
+    plans = [GroupPlan(one.group, Plan("balance", one.score)) for one in now.before]
+    return GroupPlans("balance", State(cluster), plans)
+
+
 def _balanced(source: Source, settings: Settings, whole: Alarm) -> GroupPlans:
-    """What balancing every group would do, for a share of the time; nothing if not tried."""
-    from iallocator.model.state import State
+    """What balancing every group would do, for a share of the time that is left."""
+    from iallocator.commands.shared.source import completed_settings
+    from iallocator.planners.balance.balance import balance_cluster
     from iallocator.planners.result import GroupPlans
 
     try:
         with (
             progress_line("balancing"),
-            Alarm(settings.planning_seconds * BALANCING, Running.began) as alarm,
+            Alarm(
+                settings.planning_seconds - (1 - BALANCING) * (whole.left or 0.0), Running.began
+            ) as alarm,
         ):
-            return _tried(source, settings, whole, alarm)
+            completed = completed_settings(settings, source)
+            wanted = balance_options.balance_options_of(settings, completed, alarm)
+            return balance_cluster(source.cluster, wanted, say_plan)
     except TimeIsUp as stop:  # before the first group was begun
         return GroupPlans("balance", State(source.cluster), stop=stop)
-
-
-def _tried(source: Source, settings: Settings, whole: Alarm, alarm: Alarm) -> GroupPlans:
-    """What balancing finds until `alarm` rings, if it is to be tried at all."""
-    from iallocator.commands.shared.source import completed_settings
-    from iallocator.planners.balance.balance import balance_cluster
-
-    wanted = balance_options.balance_options_of(
-        settings, completed_settings(settings, source), alarm
-    )
-    longest = wanted.limits.max_length
-    if settings.no_simulation or settings.machine_readable:
-        wanted.limits.max_length = 0
-    done = balance_cluster(source.cluster, wanted, say_plan)
-    if _to_balance_after_all(done, settings, whole):
-        wanted.limits.max_length = longest
-        done = balance_cluster(source.cluster, wanted, say_plan)
-    return done
 
 
 def _refuse_contradictions(settings: Settings) -> None:
@@ -174,6 +198,10 @@ def _refuse_contradictions(settings: Settings) -> None:
         raise UsageError("--json and --machine-readable exclude each other")
     if settings.machine_readable and (settings.failures or settings.racks):
         raise UsageError("hcheck has no keys for --failures and --racks")
+    if settings.simulation and settings.no_simulation:
+        raise UsageError("--simulation and --no-simulation exclude each other")
+    if settings.simulation and settings.machine_readable:
+        raise UsageError("--simulation and --machine-readable exclude each other")
     idle = balance_options.chosen_for_moves(settings)
     if settings.no_simulation and idle and not settings.machine_readable:
         raise UsageError(f"--no-simulation tries no balancing, and so no {idle[0]}")
@@ -186,18 +214,11 @@ def _follow_hcheck(settings: Settings) -> None:
         settings.n1 = "strict"
 
 
-def _to_balance_after_all(done: GroupPlans, settings: Settings, whole: Alarm) -> bool:
-    """Whether hcheck would balance what nothing was moved in yet: only what is not healthy."""
-    if settings.no_simulation or not settings.machine_readable or done.interrupted:
-        return False
-    return _checkup(done, settings, whole).hcheck_needs
+def _health(state: State, settings: Settings, alarm: Alarm) -> Checkup:
+    """The health of `state`.
 
-
-def _checkup(done: GroupPlans, settings: Settings, whole: Alarm) -> Checkup:
-    """The health before and after balancing; hcheck balances only what is not healthy.
-
-    Where `whole` leaves no time to find out whether failures would be survived, they count
-    as if not, and a balancing whose end is not known counts as none.
+    Where `alarm` leaves no time to find out whether failures would be survived, they count
+    as if not.
     """
     from iallocator.constraints.affinity_factory import relations_of
     from iallocator.constraints.listing.tag_findings import all_findings
@@ -205,25 +226,26 @@ def _checkup(done: GroupPlans, settings: Settings, whole: Alarm) -> Checkup:
     from iallocator.render.checkup import Checkup
 
     known = settings.behaviour.knows_affinity
-    cluster, prefix = done.cluster, settings.tag_prefix
+    cluster, prefix = state.cluster, settings.tag_prefix
     relations = relations_of(cluster, (), prefix) if known else None
     tags = all_findings(cluster, cluster.instances, prefix, relations) if known else ()
+    groups = examine(state, settings.n1, settings.min_disk, relations, alarm.over)
+    return Checkup(groups, groups, 0, settings.n1 != "off", tags)
 
-    def health(state: State, alarm: Alarm) -> Checkup:
-        groups = examine(state, settings.n1, settings.min_disk, relations, alarm.over)
-        return Checkup(groups, groups, 0, settings.n1 != "off", tags)
 
-    now = health(done.before, whole)
-    if settings.machine_readable and not now.hcheck_needs:
+def _checkup(done: GroupPlans, now: Checkup, settings: Settings) -> Checkup:
+    """The health before and after balancing; one whose end is not known counts as none."""
+    from iallocator.render.checkup import Checkup
+
+    if not done.moves:
+        return now
+    last = Alarm(settings.planning_seconds + GRACE, Running.began)
+    then = _health(done.after(), settings, last)
+    if any(group.undecided for group in then.before):
+        tell(f"iallocator: {TIME_IS_UP} before the health after balancing is known")
         return now
     moves = len(done.moves)
-    last = Alarm(settings.planning_seconds + GRACE, Running.began)
-    then = health(done.after(), last) if moves else now
-    if then is not now and any(group.undecided for group in then.before):
-        late = f"{TIME_IS_UP} before the health after balancing is known"
-        tell(f"iallocator: {late}")
-        return now
-    return Checkup(now.before, then.before, moves, now.capacity_checks, tags)
+    return Checkup(now.before, then.before, moves, now.capacity_checks, now.tag_findings)
 
 
 def _failures(state: State, settings: Settings) -> FailuresFound | None:
