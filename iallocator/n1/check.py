@@ -199,7 +199,7 @@ class N1Check:
             return []
         with self._state.trial():
             self._try_out(instance, nodes)
-            return self._lost(critical)
+            return self._lost(critical, one_is_enough=self._rules.strict)
 
     def _worse_off(
         self, watch: FailureWatch, taken: float, instance: Instance, nodes: tuple[int, ...]
@@ -272,11 +272,14 @@ class N1Check:
         if self._rules.namesake is not None:
             self._state.mistake(self._rules.namesake, instance)
 
-    def _lost(self, failing: Sequence[int]) -> list[int]:
-        """Those of `failing` that cannot be survived as the state is now; exact: in doubt."""
+    def _lost(self, failing: Sequence[int], one_is_enough: bool = False) -> list[int]:
+        """Those of `failing` that cannot be survived as the state is now; exact: in doubt.
+
+        If `one_is_enough`, some of them where sums tell of one.
+        """
         kinds = {node: _cheap(self._state, self._rules, node)[0] for node in failing}
         lost = [node for node in failing if kinds[node] == LOST]
-        if lost and self._rules.strict:
+        if lost and one_is_enough:
             return lost
         unknown = [node for node in failing if kinds[node] == UNKNOWN]
         if self._rules.exact:  # the search is quicker, and finds what the simulation does not

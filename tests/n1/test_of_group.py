@@ -21,11 +21,12 @@ from tests.builders import cluster, instance
 from .tight import survives, tight
 
 
-def test_failures_not_survived_are_those_of_the_simulation() -> None:
-    """Of the nodes that are asked about, and no others."""
+@pytest.mark.parametrize(("mode", "first"), [("no-new", 0), ("strict", 1090)])
+def test_failures_not_survived_are_those_of_the_simulation(mode: str, first: int) -> None:
+    """Of the nodes that are asked about, all of them, and no others."""
     told = set()
-    for seed in range(40):
-        case = tight(seed, "no-new")
+    for seed in range(first, first + 30):
+        case = tight(seed, mode)
         for group in case.cluster.groups:
             asked = [i for i in group.nodes if case.cluster.nodes[i].online]
             lost = [i for i in asked if not survives(case, i)]
