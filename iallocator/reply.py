@@ -90,6 +90,8 @@ class GroupSolution:
         The first placement that N+1 alone refused; None: there is none.
     ranked_by:
         The name of the strategy that ranked the placements.
+    exactly:
+        The score of the best to its last digit, where that decides between groups; else None.
     order:
         Its order of them, if it has one that can be asked.
     extra:
@@ -100,6 +102,7 @@ class GroupSolution:
 
     __slots__ = (
         "alloc_policy",
+        "exactly",
         "extra",
         "failures",
         "group",
@@ -125,6 +128,7 @@ class GroupSolution:
         self.nodes: list[tuple[int, ...]] = []
         self.secondaries: list[str] | None = None
         self.key: Any = None
+        self.exactly: float | None = None
         self.shown_score = ""
         self.successes = 0
         self.failures: dict[str, int] = {}

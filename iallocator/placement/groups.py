@@ -29,6 +29,10 @@ def collect_offers(context: Context, wish: AllocationRequest) -> RankedGroups:
         offer_of(context, wish, context.evaluator(group, scope), group in by_losses)
         for group in wish.groups
     ]
+    if context.settings.behaviour.decides_by_rounding and len(offers) > 1:
+        from iallocator.scoring.rounding import tell_apart
+
+        tell_apart(context.state, scope, wish.instance, offers)
     order = _order_of_best(context, wish, offers)
     ranked = RankedGroups(offers, wish.named, context.settings.behaviour.prefers_last_group, order)
     if context.trace is not None:

@@ -121,6 +121,8 @@ class RankedGroups:
 
 def _rank(offer: GroupSolution, alike: bool) -> tuple[int, Any]:
     """Policy, then score; another rank decides only if all offers go by it."""
+    if alike and offer.exactly is not None:
+        return POLICY_RANK[offer.alloc_policy], offer.exactly
     key = offer.key if alike else offer.placements[0][0]
     return POLICY_RANK[offer.alloc_policy], round(key, 8) if isinstance(key, float) else key
 

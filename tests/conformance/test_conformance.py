@@ -55,10 +55,12 @@ RARE = [
     (8300934, "allocate"),
     (13000928, "allocate"),
     (13000537, "allocate"),
+    (14000774, "allocate"),
+    (14000577, "multi-allocate"),
 ]
 """Disks that do not say their spindles, on exclusive storage, of instances still to come, of a
 shared one that comes to a node, and of a mirror still to come; new instances that hail takes for
-others, to say yes and no.
+others, to say yes and no; groups that only rounding tells apart.
 """
 
 

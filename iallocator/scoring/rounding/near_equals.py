@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     Exactly = Callable[[list[tuple[int, ...]]], list[float]]
     """The scores of placements on some nodes each, to the last digit."""
 
-__all__ = ["FirstDecided", "NearEquals"]
+__all__ = ["NEAR", "FirstDecided", "NearEquals"]
 
 NEAR = 1e-7
 """Scores that are further apart differ, however they are added up."""
