@@ -30,14 +30,23 @@ def collect_offers(context: Context, wish: AllocationRequest) -> RankedGroups:
         for group in wish.groups
     ]
     if context.settings.behaviour.decides_by_rounding and len(offers) > 1:
-        from iallocator.scoring.rounding import tell_apart
-
-        tell_apart(context.state, scope, wish.instance, offers)
+        _tell_apart(context, wish, offers)
     order = _order_of_best(context, wish, offers)
     ranked = RankedGroups(offers, wish.named, context.settings.behaviour.prefers_last_group, order)
     if context.trace is not None:
         context.trace.compared(wish, ranked)
     return ranked
+
+
+def _tell_apart(context: Context, wish: AllocationRequest, offers: Sequence[GroupSolution]) -> None:
+    """Give offers of nearly equal scores theirs to the last digit."""
+    from iallocator.scoring.rounding import exactly
+
+    scored = [offer for offer in offers if offer.nodes and offer.ranked_by == "score"]
+    scope = wish.scope(context.all_nodes())
+    best = [(offer.key, offer.nodes[0]) for offer in scored]
+    for offer, score in zip(scored, exactly(context.state, scope, wish.instance, best)):
+        offer.exactly = score
 
 
 def _order_of_best(

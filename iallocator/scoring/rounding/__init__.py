@@ -11,10 +11,9 @@ if TYPE_CHECKING:
 
     from iallocator.model.instance import Instance
     from iallocator.model.state import State
-    from iallocator.reply import GroupSolution
-    from iallocator.scoring.candidates import Candidates
+    from iallocator.scoring.candidates import Candidates, Placement
 
-__all__ = ["decided", "decided_now", "tell_apart"]
+__all__ = ["decided", "decided_now", "exactly"]
 
 
 def decided(
@@ -31,17 +30,16 @@ def decided_now(
     return FirstDecided(candidates, RunningSums(state, scope, instance).moved)
 
 
-def tell_apart(
-    state: State, scope: Sequence[int], instance: Instance, offers: Sequence[GroupSolution]
-) -> None:
-    """Give those of `offers` whose scores are nearly another's the score to its last digit."""
-    scored = [offer for offer in offers if offer.nodes and offer.ranked_by == "score"]
+def exactly(
+    state: State, scope: Sequence[int], instance: Instance, placements: Sequence[Placement]
+) -> list[float | None]:
+    """The score of each of `placements` to the last digit; None where no other one is near it."""
     near = [
-        one
-        for one in scored
-        if any(one is not other and abs(one.key - other.key) <= NEAR for other in scored)
+        any(one is not other and abs(one[0] - other[0]) <= NEAR for other in placements)
+        for one in placements
     ]
-    if near:
-        scores = RunningSums(state, scope, instance).created([one.nodes[0] for one in near])
-        for one, score in zip(near, scores):
-            one.exactly = score
+    if not any(near):
+        return [None] * len(placements)
+    asked = [nodes for (_, nodes), doubtful in zip(placements, near) if doubtful]
+    scores = iter(RunningSums(state, scope, instance).created(asked))
+    return [next(scores) if doubtful else None for doubtful in near]
