@@ -14,7 +14,7 @@ def offer(name: str, node: int, ranked_by: str = "affinity") -> Any:
     """Return what a group offers: one node, ranked by a strategy."""
     return SimpleNamespace(
         name=name, uuid=name, alloc_policy="preferred", placements=[(0.0, (node,))],
-        nodes=[(node,)], key=0, score=0.0, ranked_by=ranked_by, line=lambda: name,
+        nodes=[(node,)], key=0, exactly=None, score=0.0, ranked_by=ranked_by, line=lambda: name,
     )  # fmt: skip
 
 
