@@ -15,7 +15,7 @@ from time import monotonic
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from types import FrameType
-    from typing import Any, ClassVar
+    from typing import Any, ClassVar, Self
 
 __all__ = [
     "BROKEN_OFF", "GRACE", "TIME_IS_UP", "Alarm", "Running", "TimeIsUp", "limit_reached",
@@ -79,9 +79,8 @@ class Running:
 class Alarm:
     """A ``with`` block in which `TimeIsUp` is raised after so many seconds and `GRACE`.
 
-    It rings once; None: never.  Time runs from `since` (`Running.began`), or from when it is
-    made.  Only the main thread of a process can be interrupted; elsewhere an alarm only
-    tells the time.
+    It rings once; None: never.  Time runs from `since`, or from when it is made.  Only the
+    main thread of a process can be interrupted; elsewhere an alarm only tells the time.
     """
 
     __slots__ = ("_before", "_end", "_set", "seconds")
@@ -93,6 +92,11 @@ class Alarm:
             self._end = (monotonic() if since is None else since) + min(seconds, LONGEST)
         self._before: Any = None
         self._set = False
+
+    @classmethod
+    def of_run(cls, seconds: float | None) -> Self:
+        """One whose time runs from the beginning of the run, if there is one."""
+        return cls(seconds, Running.began)
 
     @property
     def left(self) -> float | None:

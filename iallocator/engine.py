@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from iallocator.deadline import GRACE, TIME_IS_UP, Alarm, Running, TimeIsUp, limit_reached
+from iallocator.deadline import GRACE, TIME_IS_UP, Alarm, TimeIsUp, limit_reached
 from iallocator.handlers import handler_for
 from iallocator.placement.context import Context
 from iallocator.reply import Reply, warnings_beyond
@@ -107,7 +107,7 @@ def decide(
     settings = effective_settings(cluster, request.asked, settings, doubts)
     seconds = settings.planning_seconds
     try:
-        with Alarm(seconds + GRACE, Running.began) as alarm:
+        with Alarm.of_run(seconds + GRACE) as alarm:
             return _decided(cluster, request, settings, doubts, trace, alarm)
     except TimeIsUp:
         if trace is not None:

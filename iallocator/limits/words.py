@@ -17,6 +17,9 @@ __all__ = [
 ]  # fmt: skip
 
 
+LATER = " with forthcoming instances"
+
+
 def quantity(amount: float, unit: str) -> str:
     """``3 virtual cpus``, ``1 virtual cpu``, ``0.5 virtual cpus``."""
     if amount == 1:
@@ -30,7 +33,7 @@ def memory(b: NodeView, a: NodeView, i: Instance) -> str:
 
 
 def memory_later(b: NodeView, a: NodeView, i: Instance) -> str:
-    return f"needs {i.memory} MiB memory, {b.memory_later:.12g} free with forthcoming instances"
+    return f"needs {i.memory} MiB memory, {b.memory_later:.12g} free{LATER}"
 
 
 def disk(b: NodeView, a: NodeView, i: Instance) -> str:
@@ -38,7 +41,7 @@ def disk(b: NodeView, a: NodeView, i: Instance) -> str:
 
 
 def less_disk_later(b: NodeView, a: NodeView, i: Instance) -> str:
-    return f"needs {i.disk} MiB disk, {b.disk_later:.12g} free with forthcoming instances"
+    return f"needs {i.disk} MiB disk, {b.disk_later:.12g} free{LATER}"
 
 
 def disk_reserve(b: NodeView, a: NodeView, i: Instance) -> str:
@@ -50,27 +53,28 @@ def unknown_spindles(b: NodeView, a: NodeView, i: Instance) -> str:
 
 
 def own_spindles(b: NodeView, a: NodeView, i: Instance) -> str:
-    noun = "spindle" if i.spindles == 1 else "spindles"
-    return f"needs {i.spindles} {noun} of its own, {b.free_spindles:.12g} free"
+    return _lacks_own_spindles(i, b.free_spindles)
 
 
 def own_spindles_later(b: NodeView, a: NodeView, i: Instance) -> str:
+    return _lacks_own_spindles(i, b.free_spindles_later, LATER)
+
+
+def _lacks_own_spindles(i: Instance, free: Quantity, when: str = "") -> str:
     noun = "spindle" if i.spindles == 1 else "spindles"
-    return (
-        f"needs {i.spindles} {noun} of its own, "
-        f"{b.free_spindles_later:.12g} free with forthcoming instances"
-    )
+    return f"needs {i.spindles} {noun} of its own, {free:.12g} free{when}"
 
 
 def spindles(b: NodeView, a: NodeView, i: Instance) -> str:
-    return f"spindles in use would be {a.spindles:.12g}, the policy allows {a.high_spindles:.12g}"
+    return _too_many_spindles(a, a.spindles)
 
 
 def spindles_later(b: NodeView, a: NodeView, i: Instance) -> str:
-    return (
-        f"spindles in use with forthcoming instances would be {a.spindles_later:.12g}, "
-        f"the policy allows {a.high_spindles:.12g}"
-    )
+    return _too_many_spindles(a, a.spindles_later, LATER)
+
+
+def _too_many_spindles(a: NodeView, used: Quantity, when: str = "") -> str:
+    return f"spindles in use{when} would be {used:.12g}, the policy allows {a.high_spindles:.12g}"
 
 
 def n1(b: NodeView, a: NodeView, i: Instance) -> str:
@@ -81,16 +85,16 @@ def n1(b: NodeView, a: NodeView, i: Instance) -> str:
 
 
 def cpus(b: NodeView, a: NodeView, i: Instance) -> str:
-    return _over_ratio(a, a.cpus, "in use")
+    return _over_ratio(a, a.cpus)
 
 
 def cpus_later(b: NodeView, a: NodeView, i: Instance) -> str:
-    return _over_ratio(a, a.cpus_later, "in use with forthcoming instances")
+    return _over_ratio(a, a.cpus_later, LATER)
 
 
-def _over_ratio(a: NodeView, used: Quantity, which: str) -> str:
+def _over_ratio(a: NodeView, used: Quantity, when: str = "") -> str:
     return (
-        f"virtual cpus {which} would be {used:.12g}, {round(a.total_cpus)} cpus at ratio "
+        f"virtual cpus in use{when} would be {used:.12g}, {round(a.total_cpus)} cpus at ratio "
         f"{a.vcpu_ratio:.12g} allow {a.vcpu_ratio * a.total_cpus:.12g}"
     )
 
@@ -100,14 +104,15 @@ def tags(b: NodeView, a: NodeView, i: Instance) -> str:
 
 
 def failover(b: NodeView, a: NodeView, i: Instance) -> str:
-    return f"could not take over its {i.takeover_memory} MiB memory, {b.memory:.12g} free"
+    return _no_takeover(i, b.memory)
 
 
 def failover_later(b: NodeView, a: NodeView, i: Instance) -> str:
-    return (
-        f"could not take over its {i.takeover_memory} MiB memory, "
-        f"{b.memory_later:.12g} free with forthcoming instances"
-    )
+    return _no_takeover(i, b.memory_later, LATER)
+
+
+def _no_takeover(i: Instance, free: Quantity, when: str = "") -> str:
+    return f"could not take over its {i.takeover_memory} MiB memory, {free:.12g} free{when}"
 
 
 def pools(b: NodeView, a: NodeView, i: Instance) -> str:

@@ -6,7 +6,7 @@ from iallocator.model.policy import Policy
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from iallocator.model.instance import Instance, Pool
     from iallocator.model.keys import PlacementKey
@@ -195,6 +195,11 @@ class Cluster:
     def reach(self, instance: Instance) -> frozenset[int] | None:
         """The nodes that reach the storage pools of `instance`; None: every node does."""
         return None if self.storage is None else self.storage.nodes_for(instance)
+
+    def reach_of_all(self, instances: Iterable[Instance]) -> frozenset[int] | None:
+        """The nodes that reach the storage pools of each of `instances`; None: every node does."""
+        reaches = [nodes for one in instances if (nodes := self.reach(one)) is not None]
+        return frozenset.intersection(*reaches) if reaches else None
 
     def partitions(self) -> dict[Pool, list[Group]]:
         """Every pool that nodes name or instances use -> the groups with a node that reaches it.

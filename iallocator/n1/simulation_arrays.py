@@ -256,18 +256,12 @@ def _reaches(
     known: dict[frozenset[int] | None, int] = {None: 0}
     for k, queue in enumerate(movers):
         for n, item in enumerate(queue):
-            kinds[k, n] = known.setdefault(_reach(state, item), len(known))
+            kinds[k, n] = known.setdefault(state.cluster.reach_of_all(item), len(known))
     reach = np.ones((len(known), len(group.nodes)), dtype=bool)
     for nodes, kind in known.items():
         if nodes is not None:
             reach[kind] = [index in nodes for index in group.nodes]
     return kinds, reach
-
-
-def _reach(state: State, item: Sequence[Instance]) -> frozenset[int] | None:
-    """The nodes that all of `item` may go to; None: all nodes."""
-    reaches = [nodes for one in item if (nodes := state.cluster.reach(one)) is not None]
-    return frozenset.intersection(*reaches) if reaches else None
 
 
 def _queues(

@@ -19,7 +19,7 @@ from iallocator.commands.shared.plan_output import (
     write_html,
 )
 from iallocator.commands.shared.progress import progress_line, say_progress
-from iallocator.deadline import Alarm, Running, limit_reached
+from iallocator.deadline import Alarm, limit_reached
 from iallocator.errors import UsageError, tell
 from iallocator.files import WholeOutput
 from iallocator.model.policy import ALL_TEMPLATES
@@ -235,6 +235,6 @@ def _page(found: CapacityReport, document: dict[str, Any], settings: Settings) -
     relations = None
     if settings.behaviour.knows_affinity:
         relations = relations_of(found.before.cluster, (), settings.tag_prefix)
-    over = Alarm(settings.planning_seconds, Running.began).over
+    over = Alarm.of_run(settings.planning_seconds).over
     judging = Judging(settings.n1, settings.min_disk, relations, over)
     return capacity_view(found, document, judging)

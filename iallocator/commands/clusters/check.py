@@ -24,7 +24,6 @@ from iallocator.deadline import (
     GRACE,
     TIME_IS_UP,
     Alarm,
-    Running,
     TimeIsUp,
     limit_reached,
 )
@@ -39,6 +38,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from iallocator.constraints.relations import Relations
     from iallocator.model.cluster import Cluster
     from iallocator.planners.check.joint_failures import FailuresFound
     from iallocator.planners.result import GroupPlans
@@ -99,7 +99,7 @@ def run(settings: Settings, positional: Sequence[str]) -> int:
     check_saving(settings, "original", "balanced")
     settings.all_groups = True
     source = _source(settings, positional)
-    whole = Alarm(settings.planning_seconds, Running.began)
+    whole = Alarm.of_run(settings.planning_seconds)
     _prepare(source.cluster, settings)
     with progress_line("checking"):
         now = _health(State(source.cluster), settings, whole)
@@ -181,8 +181,8 @@ def _balanced(source: Source, settings: Settings, whole: Alarm) -> GroupPlans:
     try:
         with (
             progress_line("balancing"),
-            Alarm(
-                settings.planning_seconds - (1 - BALANCING) * (whole.left or 0.0), Running.began
+            Alarm.of_run(
+                settings.planning_seconds - (1 - BALANCING) * (whole.left or 0.0)
             ) as alarm,
         ):
             completed = completed_settings(settings, source)
@@ -220,17 +220,25 @@ def _health(state: State, settings: Settings, alarm: Alarm) -> Checkup:
     Where `alarm` leaves no time to find out whether failures would be survived, they count
     as if not.
     """
-    from iallocator.constraints.affinity_factory import relations_of
     from iallocator.constraints.listing.tag_findings import all_findings
     from iallocator.planners.check.health import examine
     from iallocator.render.checkup import Checkup
 
-    known = settings.behaviour.knows_affinity
     cluster, prefix = state.cluster, settings.tag_prefix
-    relations = relations_of(cluster, (), prefix) if known else None
+    relations = _relations(cluster, settings)
+    known = settings.behaviour.knows_affinity
     tags = all_findings(cluster, cluster.instances, prefix, relations) if known else ()
     groups = examine(state, settings.n1, settings.min_disk, relations, alarm.over)
     return Checkup(groups, groups, 0, settings.n1 != "off", tags)
+
+
+def _relations(cluster: Cluster, settings: Settings) -> Relations | None:
+    """What tags ask of instances; None: nothing, or they do not count."""
+    from iallocator.constraints.affinity_factory import relations_of
+
+    if not settings.behaviour.knows_affinity:
+        return None
+    return relations_of(cluster, (), settings.tag_prefix)
 
 
 def _checkup(done: GroupPlans, now: Checkup, settings: Settings) -> Checkup:
@@ -239,7 +247,7 @@ def _checkup(done: GroupPlans, now: Checkup, settings: Settings) -> Checkup:
 
     if not done.moves:
         return now
-    last = Alarm(settings.planning_seconds + GRACE, Running.began)
+    last = Alarm.of_run(settings.planning_seconds + GRACE)
     then = _health(done.after(), settings, last)
     if any(group.undecided for group in then.before):
         tell(f"iallocator: {TIME_IS_UP} before the health after balancing is known")
@@ -252,12 +260,10 @@ def _failures(state: State, settings: Settings) -> FailuresFound | None:
     """What several failures at once would lose; None where that is not asked."""
     if not (settings.failures or settings.racks):
         return None
-    from iallocator.constraints.affinity_factory import relations_of
     from iallocator.planners.check.joint_failures import examine_failures
 
-    known = settings.behaviour.knows_affinity
-    relations = relations_of(state.cluster, (), settings.tag_prefix) if known else None
-    over = Alarm(settings.planning_seconds + GRACE, Running.began).over
+    relations = _relations(state.cluster, settings)
+    over = Alarm.of_run(settings.planning_seconds + GRACE).over
     return examine_failures(
         state, settings.failures, settings.racks, settings.min_disk, relations, over
     )

@@ -33,7 +33,7 @@ from iallocator.commands.shared.plan_output import (
 )
 from iallocator.commands.shared.progress import progress_line
 from iallocator.commands.shared.source import load_source, measure
-from iallocator.deadline import TIME_IS_UP, Alarm, Running, TimeIsUp, limit_reached
+from iallocator.deadline import TIME_IS_UP, Alarm, TimeIsUp, limit_reached
 from iallocator.errors import tell
 from iallocator.files import WholeOutput, check_writable
 from iallocator.options import settings as options
@@ -163,7 +163,7 @@ def run_planner(settings: Settings, positional: Sequence[str], planner: Planner)
         doubts: list[str] = []
         effective = effective_settings(source.cluster, planner.asked(source), settings, doubts)
         tell(*doubts)
-        with progress_line("planning"), Alarm(effective.planning_seconds, Running.began) as alarm:
+        with progress_line("planning"), Alarm.of_run(effective.planning_seconds) as alarm:
             done = planner.plan(source, effective, alarm)
             if alarm.over():
                 done.remarks.append(limit_reached(effective.planning_seconds))
@@ -326,7 +326,7 @@ def _page(done: PlanResult, plan: Json, limits: PlanLimits, told: Sequence[str])
     from iallocator.render.page.plan_page import plan_page
     from iallocator.render.page.standing import Judging
 
-    over = Alarm(limits.settings.planning_seconds, Running.began).over
+    over = Alarm.of_run(limits.settings.planning_seconds).over
     judging = Judging(limits.settings.n1, limits.min_disk, limits.relations, over)
     return plan_page(done, plan, judging, [*told, *done.remarks])
 

@@ -15,7 +15,7 @@ from iallocator.n1.loss.packing import LIMIT, Item, Packing
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from iallocator.model.cluster import Group
     from iallocator.model.instance import Instance
@@ -58,17 +58,15 @@ class ByReach:
         for position, (*_, reach) in enumerate(items):
             classes.setdefault(reach, []).append(position)
         fields = {reach: self._field(group, reach) for reach in classes}
-        if self._certain(items, classes, fields, failed, taken):
+        question = _Question(items, classes, fields, failed, taken)
+        if question.surely_fits():
             return []
-        order = sorted(classes, key=lambda reach: len(fields[reach].nodes))
-        left = self._best_fit(items, [(fields[r], classes[r]) for r in order], failed, taken)
+        left = self._best_fit(question)
         if not left or self._work <= 0:
             return left
-        if all(len(members) == 1 for _, _, members, _ in items):
-            least = self._least(items, classes, fields, failed, taken)
-            if len(left) <= least:
-                return left
-        return self._searched(items, fields, failed, taken, left)
+        if all(len(members) == 1 for _, _, members, _ in items) and len(left) <= question.least():
+            return left
+        return self._searched(question, left)
 
     def _field(self, group: Group, reach: Reach) -> _Field:
         found = self._fields.get((group.index, reach))
@@ -78,40 +76,16 @@ class ByReach:
             found = self._fields[group.index, reach] = _Field(self._state, nodes)
         return found
 
-    def _certain(
-        self,
-        items: Sequence[Reaching],
-        classes: Mapping[Reach, Sequence[int]],
-        fields: Mapping[Reach, _Field],
-        failed: Collection[int],
-        taken: Mapping[int, float],
-    ) -> bool:
-        """Whether everybody finds a place in whatever order: nothing can close all nodes of one."""
-        if any(disk for _, disk, _, _ in items):
-            return False
-        moved = sum(memory for memory, *_ in items)
-        for reach, positions in classes.items():
-            largest = items[positions[0]][0]
-            if fields[reach].room.closing(largest, failed, taken) <= moved - largest:
-                return False
-        return True
-
-    def _best_fit(
-        self,
-        items: Sequence[Reaching],
-        classes: Sequence[tuple[_Field, Sequence[int]]],
-        failed: Collection[int],
-        taken: Mapping[int, float],
-    ) -> list[int]:
+    def _best_fit(self, asked: _Question) -> list[int]:
         """Each in turn goes to the fullest node that takes it; the positions of the others."""
         memory, disk = self._state.columns[MEMORY], self._state.columns[DISK]
-        now = {node: memory[node] - 1 - amount for node, amount in taken.items()}
+        now = {node: memory[node] - 1 - amount for node, amount in asked.taken.items()}
         free = dict[int, float]()
         left = []
-        for field, positions in classes:
-            order = field.order(failed, now)
-            for position in positions:
-                need, space, *_ = items[position]
+        for reach in sorted(asked.classes, key=lambda reach: len(asked.fields[reach].nodes)):
+            order = asked.fields[reach].order(asked.failed, now)
+            for position in asked.classes[reach]:
+                need, space, *_ = asked.items[position]
                 place = bisect_left(order, (need, -1))
                 while space and place < len(order):
                     node = order[place][1]
@@ -128,42 +102,18 @@ class ByReach:
                     free[node] -= space
         return left
 
-    def _least(
-        self,
-        items: Sequence[Reaching],
-        classes: Mapping[Reach, Sequence[int]],
-        fields: Mapping[Reach, _Field],
-        failed: Collection[int],
-        taken: Mapping[int, float],
-    ) -> int:
-        """How many find no place at least: of each class alone, and of all on all nodes."""
-        everybody = [memory for memory, *_ in items]
-        found = 0
-        if None in fields:
-            found = at_least(everybody, fields[None].room.capacities(failed, taken))
-        for reach, some in classes.items():
-            sizes = [items[k][0] for k in some]
-            found = max(found, at_least(sizes, fields[reach].room.capacities(failed, taken)))
-        return found
-
-    def _searched(
-        self,
-        items: Sequence[Reaching],
-        fields: Mapping[Reach, _Field],
-        failed: Collection[int],
-        taken: Mapping[int, float],
-        left: list[int],
-    ) -> list[int]:
+    def _searched(self, asked: _Question, left: list[int]) -> list[int]:
         """Fewer than `left`, if a search finds that."""
-        columns = self._state.columns
-        nodes = sorted({n for field in fields.values() for n in field.nodes}.difference(failed))
+        columns, items, fields = self._state.columns, asked.items, asked.fields
+        reached = {node for field in fields.values() for node in field.nodes}
+        nodes = sorted(reached.difference(asked.failed))
         bins = {
             reach: frozenset(b for b, node in enumerate(nodes) if node in field.nodes)
             for reach, field in fields.items()
         }
         packing = Packing(
             [Item(memory, disk, bins[r], len(some)) for memory, disk, some, r in items],
-            [columns[MEMORY][node] - 1 - taken.get(node, 0) for node in nodes],
+            [columns[MEMORY][node] - 1 - asked.taken.get(node, 0) for node in nodes],
             [max(0, columns[DISK][node] - 1) for node in nodes],
             limit=min(LIMIT, self._work),
         )
@@ -171,6 +121,55 @@ class ByReach:
         self._work -= packing.work
         found = [k for k, place in enumerate(places) if place is None]
         return min(left, found, key=lambda some: sum(len(items[k][2]) for k in some))
+
+
+class _Question:
+    """Which of `items` find no place when the nodes in `failed` are gone.
+
+    `classes`: the positions of those that reach the same nodes, in their order; `fields`: these
+    nodes; `taken`: node -> MiB that go there before.
+    """
+
+    __slots__ = ("classes", "failed", "fields", "items", "taken")
+
+    def __init__(
+        self,
+        items: Sequence[Reaching],
+        classes: Mapping[Reach, Sequence[int]],
+        fields: Mapping[Reach, _Field],
+        failed: Collection[int],
+        taken: Mapping[int, float],
+    ) -> None:
+        self.items = items
+        self.classes = classes
+        self.fields = fields
+        self.failed = failed
+        self.taken = taken
+
+    def surely_fits(self) -> bool:
+        """Whether everybody finds a place in whatever order: nothing can close all nodes of one."""
+        if any(disk for _, disk, _, _ in self.items):
+            return False
+        moved = sum(memory for memory, *_ in self.items)
+        for reach, positions in self.classes.items():
+            largest = self.items[positions[0]][0]
+            closing = self.fields[reach].room.closing(largest, self.failed, self.taken)
+            if closing <= moved - largest:
+                return False
+        return True
+
+    def least(self) -> int:
+        """How many find no place at least: of each class alone, and of all on all nodes."""
+        found = 0
+        if None in self.fields:
+            found = self._at_least(range(len(self.items)), self.fields[None])
+        for reach, some in self.classes.items():
+            found = max(found, self._at_least(some, self.fields[reach]))
+        return found
+
+    def _at_least(self, positions: Iterable[int], field: _Field) -> int:
+        sizes = [self.items[position][0] for position in positions]
+        return at_least(sizes, field.room.capacities(self.failed, self.taken))
 
 
 class _Field:

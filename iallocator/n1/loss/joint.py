@@ -287,7 +287,7 @@ class _Need:
         self.reach_alone = self.sizes_alone or (
             not barred and not any(one.draws for one in members)
         )
-        self.reaching = [(*item, _reach(state, item[2])) for item in self.items]
+        self.reaching = [(*item, state.cluster.reach_of_all(item[2])) for item in self.items]
 
     def _fails_over(self, state: State, instance: Instance) -> None:
         nodes = state.where[instance.name]
@@ -300,16 +300,6 @@ class _Need:
             self.without_secondary.append(instance)
         else:
             self.failovers.setdefault(secondary, []).append(instance)
-
-
-def _reach(state: State, members: Sequence[Instance]) -> frozenset[int] | None:
-    """The nodes that all of `members` reach; None: all."""
-    found: frozenset[int] | None = None
-    for one in members:
-        own = state.cluster.reach(one)
-        if own is not None:
-            found = own if found is None else found & own
-    return found
 
 
 def _too_many(coming: Sequence[Instance], memory: float) -> list[Instance]:

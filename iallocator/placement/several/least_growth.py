@@ -98,19 +98,20 @@ class _Search:
             state.place(task.instance, task.instance.nodes)
         with taken_off(self._context, self._tasks):
             self._context.bonds.pending = set()  # whoever is placed binds the others
-            self._place(0)
+            self._place(0, NOTHING)
 
-    def _place(self, k: int) -> None:
-        """Try the places of task `k`, those first after which least is lost."""
+    def _place(self, k: int, grown: Grown) -> None:
+        """Try the places of task `k`, those first after which least is lost; it is `grown` now."""
         if k == len(self._tasks):
-            self._try()
+            self._try(grown)
             return
         instance, state = self._tasks[k].instance, self._context.state
-        for _, nodes in self._ordered(self._tasks[k]):
+        for more, nodes in self._ordered(self._tasks[k]):
+            if more >= self._best:  # a better one was found meanwhile
+                return
             with state.trial():
                 state.place(instance, nodes)
-                if self._growth.of(state, self._back) < self._best:
-                    self._place(k + 1)
+                self._place(k + 1, more)
             if self._over() or self._best == NOTHING:
                 return
 
@@ -134,11 +135,10 @@ class _Search:
             self.proved = False
         return not self.proved
 
-    def _try(self) -> None:
-        """Take the places as they are if the moves to them can be made."""
+    def _try(self, grown: Grown) -> None:
+        """Take the places as they are, which are `grown`, if the moves to them can be made."""
         context, state = self._context, self._context.state
         ends = {task.instance.name: state.where[task.instance.name] for task in self._tasks}
-        grown = self._growth.of(state, self._back)
         with state.trial():
             for task in self._tasks:
                 state.remove(task.instance, ends[task.instance.name])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from iallocator.compat import OURS
 from iallocator.constraints.affinity_factory import relations_of
-from iallocator.deadline import TIME_IS_UP, Alarm, Running, TimeIsUp, why_stopped
+from iallocator.deadline import TIME_IS_UP, Alarm, TimeIsUp, why_stopped
 from iallocator.errors import UsageError
 from iallocator.limits.group import refused_by_policy
 from iallocator.limits.node import ALL_LIMITS, HARD_LIMITS
@@ -229,7 +229,7 @@ class _Work:
         for kind, size in (("tiered", wants.largest), ("standard", wants.standard)):
             if wants.limit is None:
                 self._refuse_endless(kind, size, groups)
-        whole = Alarm(wants.seconds, Running.began)
+        whole = Alarm.of_run(wants.seconds)
         half = None if whole.left is None else max(whole.left, 0.0) / 2
         self.study.tiered = self._filled("tiered", wants.largest, groups, watched, Alarm(half))
         if not self.study.interrupted:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from iallocator.deadline import GRACE, TIME_IS_UP, Alarm, Running, why_stopped
+from iallocator.deadline import GRACE, TIME_IS_UP, Alarm, why_stopped
 from iallocator.ganeti.jobs import chains
 from iallocator.model.constraints.constraint import TOGETHER
 from iallocator.model.moves import FAILOVER, FAILOVER_TO, REPLACE_SECONDARY, apply_steps
@@ -146,9 +146,7 @@ def place_anew(
     are: half an answer may not fit.  `tell` hears how many of how many have chosen.
     """
     new = [one.instance for one in wanted]
-    alarm = Alarm(
-        settings.planning_seconds + GRACE, Running.began
-    )  # when the one around it all rings
+    alarm = Alarm.of_run(settings.planning_seconds + GRACE)  # when the one around it all rings
     context = Context(cluster, settings, coming=new, alarm=alarm)
     before = State(cluster)
     names = [i.name for i in (*instances, *new)]
