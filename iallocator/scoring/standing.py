@@ -27,13 +27,13 @@ from iallocator.scoring.score_delta import ROUNDING, terms
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
 
-    from iallocator.aliases import Floats, Nodes
+    from iallocator.aliases import Floats, Indices, Nodes, Truths
     from iallocator.limits.node import LimitSet
     from iallocator.model.instance import Instance
     from iallocator.model.state import State
 
 
-__all__ = ["NOISE", "Standing", "StandingSingles", "pick", "roots"]
+__all__ = ["N1_COUNT", "NOISE", "TIE", "Standing", "pick", "picks", "roots"]
 
 NOISE = 2e-13
 """By how much scores may differ from those of the kernel."""
@@ -72,6 +72,28 @@ def pick(scores: Floats) -> int | None:
     return int(near[np.round(found, DECIMALS).argmin()])
 
 
+def picks(scores: Floats) -> tuple[Indices, Truths]:
+    """The same of each row, and whether it can be told; rows without a finite one: of no use."""
+    found = scores.argmin(axis=1)
+    near = scores <= scores.min(axis=1, keepdims=True) + TIE
+    rows = np.flatnonzero(np.count_nonzero(near, axis=1) > 1)
+    certain = np.ones(len(scores), dtype=bool)
+    if not rows.size:
+        return found, certain
+    columns = np.flatnonzero(near[rows].any(axis=0))
+    part = np.ix_(rows, columns)
+    scores, near = scores[part], near[part]
+    unit = 10.0**DECIMALS
+    with np.errstate(invalid="ignore"):  # infinite ones are near where there is no finite one
+        scaled = scores * unit
+        split = near & (np.abs(scaled - np.floor(scaled) - 0.5) < NOISE * unit)
+    alike = (near == (scores == scores.min(axis=1, keepdims=True))).all(axis=1)
+    certain[rows] = alike | ~split.any(axis=1)
+    rounded = np.where(near, np.round(scores, DECIMALS), np.inf)
+    found[rows] = columns[rounded.argmin(axis=1)]
+    return found, certain
+
+
 class Standing:
     """The statistics that more of `instance` change, over all nodes, while they are placed.
 
@@ -106,9 +128,22 @@ class Standing:
         self._x: Floats = np.empty(0)
         self._renew()
 
+    @property
+    def lifetime(self) -> int:
+        """How many placements are followed until everything is taken from the state again."""
+        return LIFETIME
+
     def best(self) -> Nodes | None:
         """The nodes of the next instance; () where none takes it, None: ask the kernel."""
         raise NotImplementedError
+
+    def course(self, most: int) -> list[Nodes]:
+        """The nodes of the next ones as far as can be told at once, `most` at most.
+
+        None where no node takes the next one, or the kernel has to be asked.
+        """
+        nodes = self.best() if most else None
+        return [nodes] if nodes else []
 
     def best_but(self, barred: Collection[int]) -> tuple[int | None, list[int]]:
         """The best single node that is not in `barred`, and those of `barred` that may be better.
@@ -164,6 +199,7 @@ class Standing:
         state = self._state
         kernel = ArrayKernel(state, range(len(state.cluster.nodes)), self._matrix)
         values, primary, secondary = kernel.changes(self._instance)
+        primary = self._exact(primary)
         counted = kernel.counted()
         changing = [k for k in SPREADS if primary[k].any() or secondary[k].any()]
         changing.sort(key=lambda k: bool(secondary[k].any()))
@@ -184,7 +220,11 @@ class Standing:
         self._rest = sum(float(rest[k]) for k in range(len(rest)) if k not in changing)
         self._renew_reserved(kernel)
         self._x -= self._share * self._x.sum(axis=1, keepdims=True)
-        self._left = LIFETIME
+        self._left = self.lifetime
+
+    def _exact(self, change: Floats) -> Floats:
+        """What one more adds as a primary, from the difference that it made this time."""
+        return change
 
     def _renew_reserved(self, kernel: ArrayKernel) -> None:
         """The same for the memory that secondaries reserve."""
@@ -201,47 +241,6 @@ class Standing:
         """Mean square of each statistic: its variance, as values are relative to the mean."""
         x = self._x
         return np.einsum("kn,kn->k", x, x) / self._counts  # type: ignore[no-any-return]
-
-
-class StandingSingles(Standing):
-    """For instances on one node: all groups' nodes are one row of candidates."""
-
-    def best(self) -> Nodes | None:
-        scores = self._scores()
-        lowest = pick(scores)
-        if lowest is not None and scores[lowest] == np.inf:
-            return ()
-        return None if lowest is None else (lowest,)
-
-    def best_but(self, barred: Collection[int]) -> tuple[int | None, list[int]]:
-        scores = self._scores()
-        others = scores.copy()
-        positions = sorted(barred)
-        others[positions] = np.inf
-        lowest = pick(others)
-        if lowest is None or others[lowest] == np.inf:
-            return None, []
-        highest = others[lowest] + TIE
-        return lowest, [node for node in positions if scores[node] <= highest]
-
-    def nearest(self, count: int) -> list[int]:
-        """At most so many of the nodes that take it, those with the lowest scores."""
-        scores = self._scores()
-        found = np.argsort(scores, kind="stable")[:count]
-        return [int(node) for node in found if scores[node] < np.inf]
-
-    def _scores(self) -> Floats:
-        """The score with the next instance on each node; infinite where it cannot be."""
-        square = self._squares()[:, None]
-        variance = self._x * self._p_slope
-        variance += self._p_rest
-        variance += square
-        scores = self._weights @ roots(variance, square)
-        scores += self._rest
-        if self._near:
-            scores += self._failing * STATISTICS[N1_COUNT].weight
-        scores[~self._takes_primary] = np.inf
-        return scores
 
 
 def _parabola(change: Floats, count: Floats) -> tuple[Floats, Floats]:

@@ -11,9 +11,10 @@ import pytest
 from iallocator.limits.node import ALL_LIMITS
 from iallocator.model.instance import Instance
 from iallocator.model.state import State
-from iallocator.scoring import Kernels, standing, standing_pairs
-from iallocator.scoring.standing import NOISE, Standing, StandingSingles, pick
+from iallocator.scoring import Kernels, standing, standing_pairs, standing_singles
+from iallocator.scoring.standing import NOISE, Standing, pick, picks
 from iallocator.scoring.standing_pairs import StandingPairs
+from iallocator.scoring.standing_singles import StandingSingles
 from iallocator.wire.document import read_cluster
 from iallocator.wire.reading import Reading
 from tests.builders import Json, cluster, instance
@@ -76,6 +77,7 @@ def test_standing_names_the_place_that_the_kernel_ranks_first(
     monkeypatch.setattr(standing_pairs, "FEW", 0)
     monkeypatch.setattr(standing_pairs, "FIRST", 2)
     monkeypatch.setattr(standing, "LIFETIME", 16)
+    monkeypatch.setattr(standing_singles, "LIFETIME", 32)
     made = read_cluster(crowd(seed, 4 + seed % 5), Reading(static_kvm_memory=0))
     state = State(made)
     kernels = Kernels(state, [(9999, 9999)] * 100)
@@ -107,6 +109,7 @@ def test_standing_scores_are_those_of_the_kernel(
         return pick(scores)
 
     monkeypatch.setattr(standing, "pick", noting)
+    monkeypatch.setattr(standing_singles, "pick", noting)
     monkeypatch.setattr(standing_pairs, "pick", noting)
     state = State(read_cluster(crowd(5, 9), Reading(static_kvm_memory=0)))
     kernels = Kernels(state, [(9999, 9999)] * 100)
@@ -126,3 +129,39 @@ def test_pick_goes_by_rounded_scores() -> None:
     assert pick(np.array([1.0000000002, 1.0])) == 1
     assert pick(np.array([1.00000000005, 1.0])) is None
     assert pick(np.array([3.0, 1.00000000005, 1.00000000005])) == 1
+
+
+@pytest.mark.parametrize("template", ["plain", "rbd"])
+@pytest.mark.parametrize("seed", range(10))
+def test_a_course_leads_where_the_kernel_ranks_first_step_by_step(
+    seed: int, template: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Until no node takes one more; where nothing is told, the kernel decides; most is told."""
+    monkeypatch.setattr(standing_singles, "LIFETIME", 64)
+    state = State(read_cluster(crowd(seed, 4 + seed % 5), Reading(static_kvm_memory=0)))
+    kernels = Kernels(state, [(9999, 9999)] * 100)
+    equal = standing_for(state, kernels, template)
+    asked = told = 0
+    while told < 150:
+        course = equal.course(1 + seed * 7)
+        asked += 1
+        ranked = plainly(state, kernels, template)
+        for nodes in course or [place for _, place in ranked[:1]]:
+            assert nodes == plainly(state, kernels, template)[0][1], told
+            state.place(newcomer(template, told), nodes)
+            equal.placed(nodes)
+            told += 1
+        if not ranked:
+            assert equal.best() == ()
+            break
+    assert seed < 3 or told > 2 * asked
+
+
+def test_picks_are_those_of_each_row() -> None:
+    """Ties, rounding, doubts, and what cannot be."""
+    chance, near = Random(5), (0.0, 0.4e-10, 0.5e-10, 1e-10, 3e-10, 1.0, np.inf)
+    rows = np.array([[1.0 + chance.choice(near) for _ in range(6)] for _ in range(200)])
+    rows = rows[np.isfinite(rows).any(axis=1)]
+    found, certain = picks(rows)
+    for row, place, sure in zip(rows, found, certain):
+        assert pick(row) == (place if sure else None)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections import deque
+
 from iallocator.limits.node import ALL_LIMITS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from iallocator.aliases import Nodes
     from iallocator.limits.node import LimitSet
     from iallocator.model.cluster import Group
     from iallocator.model.instance import Instance
@@ -47,26 +50,27 @@ class NextPlace:
         self._groups = groups
         self._newcomers = newcomers
         self._certain = 0
-        self._path: list[int] = []  # where the next ones come to, as has been rehearsed
+        self._path: deque[Nodes] = deque()  # where the next ones come to, as is known already
         self._ahead = 1
 
-    def find(self, instance: Instance) -> tuple[int, ...] | None:
+    def find(self, instance: Instance) -> Nodes | None:
         """The nodes for `instance`; None: ask otherwise, there may be none."""
-        if self._path:
-            return (self._path[0],)
-        if self._certain <= 0:
-            self._certain = self._survival.certain(instance, self._groups)
+        if not self._path:
+            if self._certain <= 0:
+                self._certain = self._survival.certain(instance, self._groups)
             if self._certain <= 0:
                 return self._rehearsed(instance)
-        return self._standing.best() or None
+            self._path.extend(self._standing.course(self._certain))
+        return self._path[0] if self._path else None
 
-    def placed(self, nodes: tuple[int, ...]) -> None:
+    def placed(self, nodes: Nodes) -> None:
         """One more has come to `nodes`."""
-        self._path = self._path[1:]
+        if self._path:
+            self._path.popleft()
         self._certain -= 1
         self._standing.placed(nodes)
 
-    def _rehearsed(self, instance: Instance) -> tuple[int, ...] | None:
+    def _rehearsed(self, instance: Instance) -> Nodes | None:
         """The same by rehearsals: each either finds a place, or learns why a guess was wrong."""
         if len(self._groups) > 1:
             return None
@@ -82,8 +86,8 @@ class NextPlace:
                 self._ahead = known + 1
                 rehearsal.look_around(self._standing.nearest(AROUND))
             if known:
-                self._path = guessed[:known]
-                return (self._path[0],)
+                self._path.extend((node,) for node in guessed[:known])
+                return self._path[0]
         return None
 
     def _guess(self, rehearsal: Rehearsal) -> tuple[list[int], bool]:
@@ -123,8 +127,8 @@ def next_place_for(
     """
     if any(limits_of[group.index] is not ALL_LIMITS for group, _ in groups):
         return None
-    from iallocator.scoring.standing import StandingSingles
     from iallocator.scoring.standing_pairs import StandingPairs
+    from iallocator.scoring.standing_singles import StandingSingles
 
     kind = StandingPairs if instance.required_nodes == 2 else StandingSingles
     standing = kind(

@@ -18,10 +18,11 @@ def tiers(run: Run) -> list[tuple[Size, int]]:
     """How many instances of each size were placed, in the order of placing."""
     found: list[tuple[Size, int]] = []
     for allocation in run.filling.placed:
-        if found and found[-1][0].amounts() == allocation.size.amounts():
+        size = allocation.size
+        if found and (found[-1][0] is size or found[-1][0].amounts() == size.amounts()):
             found[-1] = (found[-1][0], found[-1][1] + 1)
         else:
-            found.append((allocation.size, 1))
+            found.append((size, 1))
     return found
 
 
