@@ -11,10 +11,10 @@ import pytest
 from iallocator.limits.node import ALL_LIMITS
 from iallocator.model.instance import Instance
 from iallocator.model.state import State
-from iallocator.scoring import Kernels, standing, standing_pairs, standing_singles
-from iallocator.scoring.standing import NOISE, Standing, pick, picks
-from iallocator.scoring.standing_pairs import StandingPairs
-from iallocator.scoring.standing_singles import StandingSingles
+from iallocator.scoring import Kernels, standing
+from iallocator.scoring.standing import NOISE, Standing, pairs, pick, picks, singles
+from iallocator.scoring.standing.pairs import StandingPairs
+from iallocator.scoring.standing.singles import StandingSingles
 from iallocator.wire.document import read_cluster
 from iallocator.wire.reading import Reading
 from tests.builders import Json, cluster, instance
@@ -74,10 +74,10 @@ def test_standing_names_the_place_that_the_kernel_ranks_first(
     seed: int, template: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One instance after the other, until no node takes one more; few are too close to tell."""
-    monkeypatch.setattr(standing_pairs, "FEW", 0)
-    monkeypatch.setattr(standing_pairs, "FIRST", 2)
+    monkeypatch.setattr(pairs, "FEW", 0)
+    monkeypatch.setattr(pairs, "FIRST", 2)
     monkeypatch.setattr(standing, "LIFETIME", 16)
-    monkeypatch.setattr(standing_singles, "LIFETIME", 32)
+    monkeypatch.setattr(singles, "LIFETIME", 32)
     made = read_cluster(crowd(seed, 4 + seed % 5), Reading(static_kvm_memory=0))
     state = State(made)
     kernels = Kernels(state, [(9999, 9999)] * 100)
@@ -109,8 +109,8 @@ def test_standing_scores_are_those_of_the_kernel(
         return pick(scores)
 
     monkeypatch.setattr(standing, "pick", noting)
-    monkeypatch.setattr(standing_singles, "pick", noting)
-    monkeypatch.setattr(standing_pairs, "pick", noting)
+    monkeypatch.setattr(singles, "pick", noting)
+    monkeypatch.setattr(pairs, "pick", noting)
     state = State(read_cluster(crowd(5, 9), Reading(static_kvm_memory=0)))
     kernels = Kernels(state, [(9999, 9999)] * 100)
     equal = standing_for(state, kernels, template)
@@ -137,7 +137,7 @@ def test_a_course_leads_where_the_kernel_ranks_first_step_by_step(
     seed: int, template: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Until no node takes one more; where nothing is told, the kernel decides; most is told."""
-    monkeypatch.setattr(standing_singles, "LIFETIME", 64)
+    monkeypatch.setattr(singles, "LIFETIME", 64)
     state = State(read_cluster(crowd(seed, 4 + seed % 5), Reading(static_kvm_memory=0)))
     kernels = Kernels(state, [(9999, 9999)] * 100)
     equal = standing_for(state, kernels, template)

@@ -127,8 +127,8 @@ def next_place_for(
     """
     if any(limits_of[group.index] is not ALL_LIMITS for group, _ in groups):
         return None
-    from iallocator.scoring.standing_pairs import StandingPairs
-    from iallocator.scoring.standing_singles import StandingSingles
+    from iallocator.scoring.standing.pairs import StandingPairs
+    from iallocator.scoring.standing.singles import StandingSingles
 
     kind = StandingPairs if instance.required_nodes == 2 else StandingSingles
     standing = kind(

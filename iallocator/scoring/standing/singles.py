@@ -12,7 +12,7 @@ from iallocator.model.node_view import NodeView
 from iallocator.scoring.metrics import STATISTICS
 from iallocator.scoring.score_delta import NO_CENTRES, after_primary, values
 from iallocator.scoring.standing import N1_COUNT, TIE, Standing, pick, picks, roots
-from iallocator.scoring.standing_course import Standpoints, guessed, scores_on_the_way
+from iallocator.scoring.standing.course import Standpoints, guessed, scores_on_the_way
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
