@@ -40,7 +40,7 @@ from iallocator.process import run
 
 class Clock:
     SIGALRM, ITIMER_REAL = _signal.SIGPROF, _signal.ITIMER_PROF
-    signal, setitimer = _signal.signal, _signal.setitimer
+    signal, setitimer, getitimer = _signal.signal, _signal.setitimer, _signal.getitimer
 
 deadline.monotonic, deadline._signal = time.process_time, Clock
 sys.argv[1:] = {words!r}

@@ -34,6 +34,9 @@ SOON = 0.02
 
 STATE = os.path.join("model", "state.py")
 
+PER_MOVE = 0.0005
+"""Seconds that a move of a plan takes once it is found, about: it is checked and written."""
+
 WHOLE = ("importlib", STATE)
 """Parts of names of files whose code comes to its end: loading a module, a change of a state."""
 
@@ -79,17 +82,21 @@ class Running:
 class Alarm:
     """A ``with`` block in which `TimeIsUp` is raised after so many seconds and `GRACE`.
 
-    It rings once; None: never.  Time runs from `since`, or from when it is made.  Only the
-    main thread of a process can be interrupted; elsewhere an alarm only tells the time.
+    It rings once; None: never.  Time runs from `since`, or from when it is made.  What moves
+    that are found will take is left to be spent on them, see `spare`.  Only the main thread
+    of a process can be interrupted; elsewhere an alarm only tells the time.
     """
 
-    __slots__ = ("_before", "_end", "_set", "seconds")
+    __slots__ = ("_before", "_end", "_most", "_moves", "_set", "seconds")
 
     def __init__(self, seconds: float | None, since: float | None = None) -> None:
         self.seconds = seconds
         self._end = None
+        self._moves = 0
         if seconds is not None:
-            self._end = (monotonic() if since is None else since) + min(seconds, LONGEST)
+            now = monotonic()
+            self._end = (now if since is None else since) + min(seconds, LONGEST)
+            self._most = max(0.0, self._end - now) / 2
         self._before: Any = None
         self._set = False
 
@@ -101,11 +108,32 @@ class Alarm:
     @property
     def left(self) -> float | None:
         """Seconds that are left, negative afterwards; None: there is no end."""
-        return None if self._end is None else self._end - monotonic()
+        if self._end is None:
+            return None
+        return self._end - min(self._moves * PER_MOVE, self._most) - monotonic()
 
     def over(self) -> bool:
         """Whether the time is up."""
-        return self._end is not None and monotonic() >= self._end
+        left = self.left
+        return left is not None and left <= 0
+
+    def spare(self, moves: int) -> None:
+        """Be over earlier by what so many more moves will take; at most by half of the time.
+
+        Negative: so many fewer.
+        """
+        self._moves += moves
+        if self._set and _signal.getitimer(_signal.ITIMER_REAL)[0]:
+            self._wind_up()
+
+    def quiet(self) -> None:
+        """Ring no more: what is found stands, and what is still to be said of it is short."""
+        if self._set:
+            _signal.setitimer(_signal.ITIMER_REAL, 0)
+
+    def _wind_up(self) -> None:
+        """Set the timer to `GRACE` after the end, as that is now."""
+        _signal.setitimer(_signal.ITIMER_REAL, max((self.left or 0.0) + GRACE, SOON))
 
     def __enter__(self) -> Alarm:
         if self._end is not None:
@@ -114,7 +142,7 @@ class Alarm:
             except ValueError:  # not the main thread
                 return self
             self._set = True
-            _signal.setitimer(_signal.ITIMER_REAL, max(self._end - monotonic(), 0.0) + GRACE)
+            self._wind_up()
         return self
 
     def __exit__(self, *_: object) -> None:

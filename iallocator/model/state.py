@@ -47,7 +47,7 @@ class State(Holdings):
         The same per node: equal only where the node is as it was.
     """
 
-    __slots__ = ("_changes", "_journal", "revisions", "stamps", "version", "where")
+    __slots__ = ("_changes", "_journal", "_noted", "revisions", "stamps", "version", "where")
 
     def __init__(self, cluster: Cluster) -> None:
         super().__init__(cluster)
@@ -58,6 +58,7 @@ class State(Holdings):
         self.version = 0
         self._changes = 0
         self._journal: list[_SavedNode | _SavedPlace] | None = None
+        self._noted: set[int] = set()  # nodes that the trial restores already
         self._start()
         if cluster.storage is not None:
             self._start_pools(cluster.storage)
@@ -73,6 +74,7 @@ class State(Holdings):
         twin.revisions = list(self.revisions)
         twin.stamps = list(self.stamps)
         twin.version, twin._changes, twin._journal = self.version, self._changes, None
+        twin._noted = set()
         return twin
 
     def _start(self) -> None:
@@ -221,13 +223,14 @@ class State(Holdings):
     def _touch(self, index: int) -> None:
         if self._journal is None:
             self.revisions[index] += 1
-        else:
+        elif index not in self._noted:
             self._journal.append(_SavedNode(self, index))
+            self._noted.add(index)
         self.stamps[index] = self._changes
 
 
 class _SavedNode:
-    """One node as it was before a change."""
+    """One node as it was before the first change of a trial."""
 
     __slots__ = ("domains", "exclusion", "free", "index", "peers", "primaries", "reserved", "row",
                  "secondaries", "stamp")  # fmt: skip
@@ -281,17 +284,18 @@ class Trial:
     to be changed is noted before.  `iallocator.deadline` interrupts nothing in this module.
     """
 
-    __slots__ = ("_outer", "_state", "_version")
+    __slots__ = ("_noted", "_outer", "_state", "_version")
 
     def __init__(self, state: State) -> None:
         self._state = state
         self._outer: list[_SavedNode | _SavedPlace] | None = None
+        self._noted: set[int] = set()
         self._version = 0
 
     def __enter__(self) -> State:
         self._version = self._state.version
-        self._outer = self._state._journal
-        self._state._journal = []
+        self._outer, self._noted = self._state._journal, self._state._noted
+        self._state._journal, self._state._noted = [], set()
         return self._state
 
     def __exit__(self, *_: object) -> None:
@@ -310,4 +314,4 @@ class Trial:
             journal[-1].restore(self._state)
             journal.pop()
         self._state.version = self._version
-        self._state._journal = self._outer
+        self._state._journal, self._state._noted = self._outer, self._noted

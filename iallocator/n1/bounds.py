@@ -268,9 +268,8 @@ def verdict(
         others = [t for t in targets if t != node]
         return judge_shares(state, demand.shares, failovers, others)
     need = demand.largest
-    if room is not None and not (refused or failovers or demand.plain) and node in room.members:
+    if room is not None and not (refused or failovers) and node in room.members:
         largest, total, closing = room.without(node, need)
-        capacities: list[float] = []
     else:
         capacities = [memory[t] - failovers.get(t, 0) - 1 for t in targets if t != node]
         largest = max(capacities, default=-INFINITE)
@@ -278,7 +277,7 @@ def verdict(
         closing = sum([c - need + 1 for c in capacities if c >= need])
     if need > largest or total < demand.moved:
         return LOST, 0
-    if demand.plain and not _disk_suffices(state, node, demand, targets, capacities):
+    if demand.plain and not _disk_suffices(state, node, demand, targets):
         return UNKNOWN, 0
     spare = closing - (demand.moved - need) - 1
     if spare < 0:
@@ -308,17 +307,18 @@ def _failovers_fail(state: State, node: int, demand: Demand, rules: Rules) -> bo
     return any(columns[DISK][s] <= 0 for s in demand.failovers)
 
 
-def _disk_suffices(
-    state: State, node: int, demand: Demand, targets: Sequence[int], capacities: Sequence[float]
-) -> bool:
+def _disk_suffices(state: State, node: int, demand: Demand, targets: Sequence[int]) -> bool:
     """Whether memory and disk budgets together cannot close every target."""
     memory_budget = demand.moved - demand.largest
     disk_budget = demand.plain_disk - demand.largest_disk
-    disk = state.columns[DISK]
+    memory, disk, failovers = state.columns[MEMORY], state.columns[DISK], demand.failovers
     shares = 0.0
-    others = [t for t in targets if t != node]
-    for target, capacity in zip(others, capacities):
-        closing = max(0.0, capacity - demand.largest + 1)
+    for target in targets:
+        if target == node:
+            continue
+        closing = max(0.0, memory[target] - failovers.get(target, 0) - demand.largest)
         closing_disk = max(0.0, disk[target] - demand.largest_disk)
         shares += min(share_of(closing, memory_budget), share_of(closing_disk, disk_budget))
-    return shares > 2
+        if shares > 2:  # none is negative
+            return True
+    return False

@@ -8,7 +8,7 @@ candidate in place; the simulation.
 from __future__ import annotations
 
 from iallocator.model.columns import MEMORY
-from iallocator.n1.bounds import demand_of, verdict
+from iallocator.n1.bounds import Room, demand_of, verdict
 from iallocator.n1.effort import UndecidedError
 from iallocator.n1.failure_watch import FailureWatch
 from iallocator.n1.simulation import Simulation
@@ -29,6 +29,9 @@ if TYPE_CHECKING:
     from iallocator.scoring import Kernels
 
 __all__ = ["N1Cache", "N1Check"]
+
+MANY = 8
+"""Failures from which on it pays to sort the nodes that may take over, once for all."""
 
 
 class N1Cache:
@@ -277,7 +280,7 @@ class N1Check:
 
         If `one_is_enough`, some of them where sums tell of one.
         """
-        kinds = {node: _cheap(self._state, self._rules, node)[0] for node in failing}
+        kinds = _cheap(self._state, self._rules, failing)
         lost = [node for node in failing if kinds[node] == LOST]
         if lost and one_is_enough:
             return lost
@@ -316,7 +319,15 @@ class N1Check:
         return watch
 
 
-def _cheap(state: State, rules: Rules, node: int) -> tuple[int, float]:
-    """The cheap verdict on a node's failure, as the state is now."""
-    targets = rules.targets(state.cluster, state.cluster.nodes[node].group)
-    return verdict(state, node, demand_of(state, node, rules), rules, targets)
+def _cheap(state: State, rules: Rules, failing: Sequence[int]) -> dict[int, int]:
+    """The cheap verdict on the failure of each node, as the state is now."""
+    kinds: dict[int, int] = {}
+    rooms: dict[int, Room] = {}
+    for node in failing:
+        group = state.cluster.nodes[node].group
+        targets = rules.targets(state.cluster, group)
+        if len(failing) >= MANY and group.index not in rooms:
+            rooms[group.index] = Room(state, targets)
+        demand = demand_of(state, node, rules)
+        kinds[node], _ = verdict(state, node, demand, rules, targets, rooms.get(group.index))
+    return kinds

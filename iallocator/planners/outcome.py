@@ -19,14 +19,51 @@ if TYPE_CHECKING:
     Found = tuple[str, str]
     """The instance that it is about, "" for none, and what is wrong."""
 
-__all__ = ["Outcome"]
+__all__ = ["Failures", "Outcome"]
+
+
+class Failures:
+    """Which failures are survived where a plan begins, and where it ends: asked once.
+
+    For all who carry out what begins at the same state, one after the other: the moves, the
+    steps made of them.  Where both end alike, with the same instances in the same places,
+    the same failures are lost.
+    """
+
+    __slots__ = ("_first", "_found", "_limits", "_primaries", "_where")
+
+    def __init__(self, limits: PlanLimits) -> None:
+        self._limits = limits
+        self._first: dict[int, Survival] = {}
+        self._where: dict[str, tuple[int, ...]] = {}
+        self._primaries: list[dict[str, Instance]] = []
+        self._found: dict[tuple[int, int], list[int]] = {}
+
+    def survival(self, state: State, group: Group) -> Survival:
+        """What must stay survivable in `group`; `state` is as at the beginning."""
+        found = self._first.get(group.index)
+        if found is None:
+            mode = mode_of(self._limits.settings, group)
+            found = self._first[group.index] = Survival(state, group, mode, self._limits.relations)
+        return found
+
+    def lost(self, state: State, survival: Survival, change: int) -> list[int]:
+        """The nodes whose failure should be survivable at the end, and is not."""
+        if state.where != self._where or state.primaries != self._primaries:
+            self._where = dict(state.where)
+            self._primaries = [dict(here) for here in state.primaries]
+            self._found = {}
+        asked = survival.group.index, change
+        if asked not in self._found:
+            self._found[asked] = survival.lost(state, change, rescues=True)
+        return self._found[asked]
 
 
 class Outcome:
     """What the end of a plan is compared with; made where it begins.
 
     `touched`: per move or step the name of the instance, and the nodes that it concerns.
-    The methods look at the state at the end.
+    `failures` may know already what becomes of them.  The methods look at the state at the end.
     """
 
     def __init__(
@@ -34,8 +71,10 @@ class Outcome:
         state: State,
         touched: Iterable[tuple[str, Sequence[int]]],
         limits: PlanLimits,
+        failures: Failures | None = None,
     ) -> None:
         self._limits = limits
+        self._failures = failures or Failures(limits)
         self._nodes = state.cluster.nodes
         touched = list(touched)
         names = dict.fromkeys(name for name, _ in touched)
@@ -48,10 +87,7 @@ class Outcome:
             for group in groups
             for index in group.nodes
         }
-        self._survivals = [
-            Survival(state, group, mode_of(limits.settings, group), limits.relations)
-            for group in groups
-        ]
+        self._survivals = [self._failures.survival(state, group) for group in groups]
 
     def of_instances(self, state: State) -> Iterator[Found]:
         """Groups and policy of those that moved; musts that held at first and do not in the end."""
@@ -156,7 +192,7 @@ class Outcome:
         with Switched(state.cluster, off=self._limits.leaving, on=self._limits.coming):
             for survival in self._survivals:
                 change = self._change(state, survival.group)
-                lost = set(survival.lost(state, change, rescues=True)) - self._limits.hopeless
+                lost = set(self._failures.lost(state, survival, change)) - self._limits.hopeless
                 for index in sorted(lost):
                     found[index] = f"the failure of {self._nodes[index].name} would not be survived"
         return found

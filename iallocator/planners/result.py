@@ -150,8 +150,9 @@ class PlanResult:
 
     def job_sets(self) -> list[list[int]]:
         """Positions of the moves in an order that the transition allows, those of a set at once."""
-        order = self.transition.sequence or range(len(self.moves))
-        sets = job_sets([self.moves[position].nodes for position in order])
+        moves = self.moves
+        order = self.transition.sequence or range(len(moves))
+        sets = job_sets([moves[position].nodes for position in order])
         return [[order[k] for k in one] for one in sets]
 
     def row(self, group: Group) -> GroupRow:

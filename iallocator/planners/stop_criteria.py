@@ -30,10 +30,13 @@ class StopCriteria:
         Whether to try exchanges of two instances where no single move helps.
     expired:
         Says whether time is up.
+    spare:
+        Hears how many more moves, or fewer, time is to be left for.
     """
 
     __slots__ = (
         "cost", "expired", "lookahead", "max_length", "min_gain", "min_gain_limit", "min_score",
+        "spare",
     )  # fmt: skip
 
     def __init__(
@@ -46,6 +49,7 @@ class StopCriteria:
         cost: float | None = None,
         lookahead: bool = False,
         expired: Callable[[], bool] = lambda: False,
+        spare: Callable[[int], None] = lambda moves: None,
     ) -> None:
         self.min_score = min_score
         self.max_length = max_length
@@ -54,6 +58,7 @@ class StopCriteria:
         self.cost = cost
         self.lookahead = lookahead
         self.expired = expired
+        self.spare = spare
 
     def at_most(self, count: int) -> StopCriteria:
         """The same for a plan of `count` moves, or fewer."""

@@ -17,7 +17,7 @@ from iallocator.transition.execution import Execution, view_of
 from iallocator.transition.paths import chain
 from iallocator.transition.resources import Place
 from iallocator.transition.step import FENCE, REPLACE_DISKS, STOP
-from iallocator.transition.verify import check
+from iallocator.transition.verify import carried_out, in_other_orders
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from iallocator.constraints.relations import Relations
     from iallocator.model.state import State
+    from iallocator.planners.outcome import Failures
     from iallocator.planners.plan import PlannedMove
     from iallocator.planners.plan_limits import PlanLimits
     from iallocator.transition.step import Step
@@ -50,14 +51,20 @@ class Problem:
         return f"{self.noun} {self.number}: {self.text}"
 
 
-def verify_moves(state: State, moves: Sequence[PlannedMove], limits: PlanLimits) -> list[Problem]:
+def verify_moves(
+    state: State,
+    moves: Sequence[PlannedMove],
+    limits: PlanLimits,
+    failures: Failures | None = None,
+) -> list[Problem]:
     """What is wrong with moves that begin at `state`, made one after the other; [] if nothing is.
 
     `state` is left as it is.  Cost: a few dozen checks per move, and N+1 twice for every
-    group that is touched.
+    group that is touched, where `failures` do not know it yet.
     """
     problems: list[Problem] = []
-    outcome = Outcome(state, [(m.instance.name, (*m.before, *m.after)) for m in moves], limits)
+    touched = [(move.instance.name, (*move.before, *move.after)) for move in moves]
+    outcome = Outcome(state, touched, limits, failures)
     with state.trial():
         execution = Execution(state, limits.leaving, limits.coming)
         census = None if limits.relations is None else limits.relations.live(state)
@@ -168,28 +175,31 @@ def verify_transition(
     limits: PlanLimits,
     rounds: int = 10,
     over: Callable[[], bool] = lambda: False,
+    failures: Failures | None = None,
 ) -> list[str]:
     """What is wrong with a transition that begins at `state`; [] if nothing is.
 
     It is executed in the order of its numbers and in `rounds` random ones that its waits
     allow, in which nobody meets whom it must not; where they all end must be as good as where
     the plan has to end.  `over` says whether there is no time for more than one of those.
+    `failures` may know already what can fail at both ends.
     """
-    problems = check(state, transition, rounds, over=over)
-    problems += wrong_moments(state, transition, limits, rounds, over=over)
     steps = [step for step in transition.steps if step.action.instance is not None]
     moved = [(step.action.name, _concerned(step.action)) for step in steps]
-    outcome = Outcome(state, moved, limits)
+    outcome = Outcome(state, moved, limits, failures)
     with state.trial():
         execution = Execution(state)
-        for step in transition.steps:
-            execution.carry_out(step.action)
+        problems = carried_out(execution, transition.steps)
         for name in limits.left_out:
             execution.take_out(name)
-        problems += (f"in the end: {text}" for _, text in outcome.of_instances(state))
-        problems += (f"in the end: {text}" for _, text in outcome.of_nodes(state))
-        problems += (f"in the end: {text}" for _, text in outcome.soft(state))
-        problems += (f"in the end: {text}" for text in outcome.lost(state).values())
+        ends = [text for _, text in outcome.of_instances(state)]
+        ends += (text for _, text in outcome.of_nodes(state))
+        ends += (text for _, text in outcome.soft(state))
+        ends += outcome.lost(state).values()
+    problems += in_other_orders(state, transition, rounds, over=over)
+    problems = list(dict.fromkeys(problems))
+    problems += wrong_moments(state, transition, limits, rounds, over=over)
+    problems += (f"in the end: {text}" for text in ends)
     for step in steps:
         texts = _uncopied(state, step.action, limits)
         problems += (f"step {step.number}: {text}" for text in texts)

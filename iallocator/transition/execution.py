@@ -79,14 +79,16 @@ class Execution:
         if before is not None:
             state.remove(self._held.get(instance.name, instance), before)
         arriving = self._held[instance.name] = _as(instance, after)
-        barred = {index: self._barred(arriving, index, before or ()) for index in after.nodes}
-        empty = {index: view_of(state, index) for index in after.nodes}
-        state.place(arriving, after.nodes)
         starts = after.running and not (step.before and step.before.running)
-        for role, index in enumerate(after.nodes):
-            same = (before or ())[role : role + 1] == (index,)
-            if same and not (starts and role == 0):
-                continue  # it has this role already
+        new = [
+            (role, index)
+            for role, index in enumerate(after.nodes)
+            if (before or ())[role : role + 1] != (index,) or (starts and role == 0)
+        ]  # the other roles it has already
+        barred = {index: self._barred(arriving, index, before or ()) for _, index in new}
+        empty = {index: view_of(state, index) for _, index in new}
+        state.place(arriving, after.nodes)
+        for role, index in new:
             here = index in (before or ())
             yield from self._unusable(index, role, here, starts)
             name = state.cluster.nodes[index].name

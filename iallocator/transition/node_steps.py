@@ -72,6 +72,7 @@ def node_steps(cluster: Cluster, demands: Demands, steps: Sequence[Step]) -> lis
     """Power, flags and tags of nodes, tied to the steps of instances in `steps`."""
     made: list[Step] = []
     last: dict[int, Step] = {}
+    at = _by_node(steps)
 
     def add(kind: str, index: int, tags: Sequence[str] = ()) -> Step:
         step = Step(kind, node=index, tags=tags)
@@ -84,20 +85,20 @@ def node_steps(cluster: Cluster, demands: Demands, steps: Sequence[Step]) -> lis
     for index in demands.power_on:
         add(POWER_ON, index)
         online = add(ONLINE, index)
-        for step in steps:
+        for step in at.get(index, ()):
             if step.comes_to(index) or step.leaves(index):
                 step.needs[online] = f"{cluster.nodes[index].name} is online"
     for index in (*demands.drain, *(n for n in demands.power_off if n not in demands.drain)):
         node = cluster.nodes[index]
         if not node.drained and not node.offline:
             drain = add(DRAIN, index)
-            for step in steps:
+            for step in at.get(index, ()):
                 if step.leaves(index):
                     step.needs[drain] = f"{node.name} is drained"
     for index in demands.power_off:
         if not cluster.nodes[index].offline:
             offline = add(OFFLINE, index)
-            for step in steps:
+            for step in at.get(index, ()):
                 if step.leaves(index) or _ends_on(step, index):
                     offline.needs[step] = f"{step.name} leaves {cluster.nodes[index].name}"
         add(POWER_OFF, index)
@@ -106,3 +107,13 @@ def node_steps(cluster: Cluster, demands: Demands, steps: Sequence[Step]) -> lis
             if tags[index]:
                 add(kind, index, tags[index])
     return made
+
+
+def _by_node(steps: Sequence[Step]) -> dict[int, list[Step]]:
+    """Index of a node -> the steps that begin or end there, in their order."""
+    found: dict[int, list[Step]] = {}
+    for step in steps:
+        places = (step.before, step.after)
+        for index in dict.fromkeys(k for place in places if place for k in place.nodes):
+            found.setdefault(index, []).append(step)
+    return found

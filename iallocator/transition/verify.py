@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from iallocator.transition.resources import Amounts
     from iallocator.transition.transition import ScheduledStep, Transition
 
-__all__ = ["check", "linear", "side_by_side"]
+__all__ = ["carried_out", "check", "in_other_orders", "linear", "side_by_side"]
 
 
 def check(
@@ -31,16 +31,29 @@ def check(
     waits allow, one step after the other and with steps that overlap; when the time is
     `over`, in no more than one.
     """
+    problems = linear(state, transition.steps)
+    problems += in_other_orders(state, transition, rounds, seed, over)
+    return list(dict.fromkeys(problems))
+
+
+def in_other_orders(
+    state: State,
+    transition: Transition,
+    rounds: int,
+    seed: int = 0,
+    over: Callable[[], bool] = lambda: False,
+) -> list[str]:
+    """What `check` finds wrong in random orders, often the same."""
     from random import Random
 
     rng = Random(seed)
-    problems = linear(state, transition.steps)
+    problems: list[str] = []
     for k in range(rounds):
         if k and over():
             break
         problems += linear(state, shuffled(transition, rng))
         problems += side_by_side(room(state), transition, rng)
-    return list(dict.fromkeys(problems))
+    return problems
 
 
 class _Waits:
@@ -115,9 +128,13 @@ def linear(state: State, steps: Sequence[ScheduledStep]) -> list[str]:
     `state` is left as it is.
     """
     with state.trial():
-        execution = Execution(state)
-        return [
-            f"step {step.number}: {problem}"
-            for step in steps
-            for problem in execution.carry_out(step.action)
-        ]
+        return carried_out(Execution(state), steps)
+
+
+def carried_out(execution: Execution, steps: Sequence[ScheduledStep]) -> list[str]:
+    """Carry one step out after the other; say what is against each."""
+    return [
+        f"step {step.number}: {problem}"
+        for step in steps
+        for problem in execution.carry_out(step.action)
+    ]

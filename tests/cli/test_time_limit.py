@@ -152,6 +152,41 @@ def test_alarm_rings_once_and_only_inside_of_its_block() -> None:
         assert not never.over()
 
 
+def test_alarm_leaves_time_for_moves_but_no_more_than_half(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is found has to be checked and written as well; a plan is looked for all the same."""
+    monkeypatch.setattr(deadline, "monotonic", lambda: 100.0)
+    monkeypatch.setattr(deadline, "PER_MOVE", 0.001)
+    alarm = Alarm(10, since=98.0)
+    alarm.spare(3000)
+    assert alarm.left == 5.0
+    alarm.spare(-1000)
+    assert alarm.left == 6.0
+    alarm.spare(10**6)
+    assert alarm.left == 4.0
+    Alarm(None).spare(7)
+
+
+def test_alarm_that_moves_bring_forward_rings_at_once_and_when_quiet_never(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """An end that is past by then is not waited for; what is found is not interrupted."""
+    now = [100.0]
+    monkeypatch.setattr(deadline, "monotonic", lambda: now[0])
+
+    def work(quiet: bool) -> None:
+        with Alarm(PATIENCE) as alarm:
+            if quiet:
+                alarm.quiet()
+            now[0] += 0.8 * PATIENCE
+            alarm.spare(10**9)
+            while not quiet:
+                pass
+
+    work(True)
+    with pytest.raises(TimeIsUp):
+        work(False)
+
+
 @pytest.mark.parametrize("path", [path for path in PATHS if path != "explain"])
 def test_limit_that_ends_something_is_named(
     path: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pytest
@@ -12,8 +12,10 @@ from iallocator.model.cluster import Cluster
 from iallocator.model.moves import FAILOVER, FAILOVER_TO, REPLACE_SECONDARY
 from iallocator.model.state import State
 from iallocator.options.settings import Settings
+from iallocator.planners.outcome import Failures
 from iallocator.planners.plan import PlannedMove
 from iallocator.planners.plan_limits import PlanLimits
+from iallocator.planners.survival import Survival
 from iallocator.planners.verify import verify_moves, verify_transition
 from iallocator.transition.assemble import plan_transition, transition_of_moves
 from iallocator.transition.requirements import Demands
@@ -72,11 +74,14 @@ class Plan:
         return "\n".join(map(str, verify_moves(self.state, self.moves, held)))
 
     def of_steps(self, demands: Demands | None = None, **limits: Any) -> str:
-        """The same of the transition."""
+        """The same of the transition, whether or not the moves were looked at before."""
         moves = [(move.instance, move.before, move.steps) for move in self.moves]
         made = transition_of_moves(self.cluster, room(self.state), moves, around=demands)
         held = PlanLimits(self.settings, relations_of(self.cluster), **limits)
-        return "\n".join(verify_transition(self.state, made, held))
+        known, found = Failures(held), verify_transition(self.state, made, held)
+        verify_moves(self.state, self.moves, held, known)
+        assert verify_transition(self.state, made, held, failures=known) == found
+        return "\n".join(found)
 
 
 TAGGED = ("htools:iextags:service", "htools:migration:hv")
@@ -363,3 +368,27 @@ def test_transition_that_starts_something_too_early_is_refused() -> None:
     )
     plan = Plan(document, ("a", "fa:node2"), ("b", "fa:node3"))
     assert "b starts, and must start after a" in plan.of_steps()
+
+
+def test_failures_known_from_the_moves_are_not_asked_of_the_steps_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Both begin alike and end alike; of steps that end elsewhere the end is asked again."""
+    asked: list[int] = []
+
+    def doomed(survival: Survival, state: State, failing: Sequence[int]) -> list[int]:
+        asked.append(len(failing))
+        return []
+
+    monkeypatch.setattr(Survival, "doomed", doomed)
+    residents = {f"i{k}": rbd("node1") for k in range(3)}
+    plan = Plan(builders.cluster(3, instances=residents), ("i0", "fa:node2"), ("i1", "fa:node3"))
+    held = PlanLimits(plan.settings, None)
+    known = Failures(held)
+    for count, moves in ((2, plan.moves), (3, plan.moves[:1])):
+        made = transition_of_moves(
+            plan.cluster, room(plan.state), [(m.instance, m.before, m.steps) for m in moves]
+        )
+        verify_moves(plan.state, moves, held, known)
+        verify_transition(plan.state, made, held, failures=known)
+        assert asked == [3] * count

@@ -121,7 +121,7 @@ def _wanted(
 
     kinds = ALL if settings.all_instances else DRBD if settings.drbd else SHARED
     return SqueezeOptions(
-        StopCriteria(min_gain=0.0, expired=alarm.over),
+        StopCriteria(min_gain=0.0, expired=alarm.over, spare=alarm.spare),
         whole,
         target=settings.target_resources,
         minimal=settings.minimal_resources,

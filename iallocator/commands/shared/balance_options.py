@@ -117,6 +117,7 @@ def balance_options_of(
         cost=None if settings.cost is None else settings.cost * 1024,
         lookahead=settings.lookahead,
         expired=alarm.over,
+        spare=alarm.spare,
     )
     rules = MoveRules(
         disk_moves=not settings.no_disk_moves,

@@ -172,7 +172,7 @@ def run_planner(settings: Settings, positional: Sequence[str], planner: Planner)
     except KeyboardInterrupt:  # before anything was found
         return INTERRUPTED
     with WholeOutput():
-        status, plan = _show(done, planner, source, settings, effective, alarm)
+        status, plan = _show(done, planner, source, settings, effective)
     if plan is None or not settings.execute:
         return status
     return max(status, _carry_out(done, plan, planner, settings, load))
@@ -194,7 +194,6 @@ def _show(
     source: Source,
     settings: Settings,
     effective: options.Settings,
-    alarm: Alarm,
 ) -> tuple[int, Json | None]:
     """Verify the plan and show what of it stands the test.
 
@@ -211,7 +210,7 @@ def _show(
         note_broken(done.before, done.moves, limits.relations)
     plan = None
     with progress_line("checking the plan"):
-        problems, sound = _verified(done, limits, _rounds(settings), alarm)
+        problems, sound = _verified(done, limits, _rounds(settings))
     promises = planner.broken_promises(source, effective, done) if sound and not problems else []
     if promises or not sound:
         problems += promises
@@ -264,19 +263,19 @@ def _rounds(settings: Settings) -> int:
     return ROUNDS if settings.verify_plan else 0
 
 
-def _verified(
-    done: PlanResult, limits: PlanLimits, rounds: int, alarm: Alarm
-) -> tuple[list[str], bool]:
+def _verified(done: PlanResult, limits: PlanLimits, rounds: int) -> tuple[list[str], bool]:
     """What is wrong with a plan, and whether what is left of it may be printed.
 
     A plan that bears it is cut before the first move that is wrong, as often as it takes.
-    Once `alarm` rings only one more order of the steps is tried, which is told.
+    Once time is up only one more order of the steps is tried, which is told.
     """
+    from iallocator.planners.outcome import Failures
     from iallocator.planners.verify import verify_moves, verify_transition
 
     told: list[str] = []
+    failures = Failures(limits)
     while True:
-        problems = verify_moves(done.before, done.moves, limits) if done.in_turn else []
+        problems = verify_moves(done.before, done.moves, limits, failures) if done.in_turn else []
         if not problems:
             break
         told += map(str, problems)
@@ -285,13 +284,14 @@ def _verified(
         if not done.keep(first.number - 1, reason):
             return told, False
     late: list[bool] = []
+    alarm = Alarm.of_run(limits.settings.planning_seconds)
 
     def over() -> bool:
         if alarm.over():
             late.append(True)
         return bool(late)
 
-    wrong = verify_transition(done.before, done.transition, limits, rounds, over)
+    wrong = verify_transition(done.before, done.transition, limits, rounds, over, failures)
     if late:
         tell(f"iallocator: {TIME_IS_UP} before all {rounds} other orders of the steps were tried")
     return told + wrong, not wrong

@@ -7,7 +7,7 @@ from iallocator.planners.plan import Plan, PlannedMove, traffic
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from iallocator.planners.balance.found_move import FoundMove
     from iallocator.planners.balance.problem import BalanceProblem
@@ -117,8 +117,7 @@ class PlanInMaking:
 
     def make(self, *found: FoundMove) -> None:
         """Carry out moves that belong together, and note them."""
-        self.plan.moves += [self._made(one) for one in found]
-        self._progress(self.plan)
+        self._note([self._made(one) for one in found])
 
     def make_unit(self, unit: UnitMove, mends: bool = False) -> None:
         """Carry out the moves of a unit; nobody sees a plan with only some of them."""
@@ -128,7 +127,12 @@ class PlanInMaking:
             move.mends = mends
             if len(made) > 1:
                 move.unit = names
+        self._note(made)
+
+    def _note(self, made: Sequence[PlannedMove]) -> None:
+        """Add moves that are made to the plan."""
         self.plan.moves += made
+        self.limits.spare(len(made))
         self._progress(self.plan)
 
     def _made(self, found: FoundMove) -> PlannedMove:
@@ -155,6 +159,7 @@ class PlanInMaking:
 
         The scan is of no more use then.
         """
+        self.limits.spare(min(0, count - len(self.plan.moves)))
         while len(self.plan.moves) > count:
             move = self.plan.moves.pop()
             self.state.remove(move.instance, move.after)

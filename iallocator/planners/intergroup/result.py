@@ -7,21 +7,35 @@ from iallocator.planners.result import GroupRow, PlanResult
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from iallocator.placement.context import Context
+    from iallocator.planners.plan import PlannedMove
 
 __all__ = ["IntergroupResult", "until_stopped"]
 
 
 class IntergroupResult(PlanResult):
-    """A plan in which instances change their group; a row for every group that has nodes."""
+    """A plan in which instances change their group; a row for every group that has nodes.
+
+    Attributes
+    ----------
+    alarm:
+        Ends the planning.
+    """
 
     between_groups = True
 
     def __init__(self, command: str, context: Context) -> None:
         super().__init__(command, State(context.cluster), context.bonds.demands())
+        self.alarm = context.alarm
         self.groups = [GroupRow(group) for group in context.cluster.groups if group.nodes]
+
+    def add(self, moves: Iterable[PlannedMove]) -> None:
+        """Append moves, and leave time for them."""
+        before = len(self.moves)
+        super().add(moves)
+        self.alarm.spare(len(self.moves) - before)
 
 
 def until_stopped(done: IntergroupResult, run: Callable[[], str]) -> None:
@@ -32,5 +46,6 @@ def until_stopped(done: IntergroupResult, run: Callable[[], str]) -> None:
     """
     try:
         done.plan.reason = run()
+        done.alarm.quiet()
     except KeyboardInterrupt as stop:
         done.plan.end(stop)

@@ -9,6 +9,7 @@ from iallocator.placement.context import Context
 from iallocator.planners.make_room.context import RoomContext
 from iallocator.planners.make_room.goal import Goal, satisfied
 from iallocator.planners.make_room.search import WORK_IS_SPENT, RoomSearch
+from iallocator.planners.outcome import Failures
 from iallocator.planners.plan_limits import PlanLimits
 from iallocator.planners.result import PlanResult
 from iallocator.planners.verify import verify_moves, verify_transition
@@ -101,14 +102,15 @@ def make_room(
     if not done.needed or goal.hopeless():
         return done
     limits = _limits(context)
+    failures = Failures(limits)
     cost = None if settings.cost is None else settings.cost * 1024
 
     def stands(moves: Sequence[PlannedMove]) -> bool:
-        if verify_moves(done.before, moves, limits):
+        if verify_moves(done.before, moves, limits, failures):
             return False
         trial = RoomMade(context)
         trial.add(moves)
-        return not verify_transition(trial.before, trial.transition, limits)
+        return not verify_transition(trial.before, trial.transition, limits, failures=failures)
 
     search = RoomSearch(context, goal, most, cost, stands)
     try:
@@ -116,6 +118,7 @@ def make_room(
         context.pay_for_search()
         done.proved = search.proved and not context.undecided
         done.ended = search.ended or WORK_IS_SPENT * context.undecided
+        alarm.quiet()
     except KeyboardInterrupt as stop:
         done.proved = False
         done.plan.end(stop)

@@ -102,6 +102,7 @@ class Grouping:
         """Put `nodes` into groups; an interruption leaves the best that were found until then."""
         try:
             self._run(nodes)
+            self._absence.alarm.quiet()
         except KeyboardInterrupt as stop:
             self.stop = stop
             known = {index for group in self.groups for index in group} | self.left.keys()
@@ -110,11 +111,12 @@ class Grouping:
     def _run(self, nodes: Sequence[int]) -> None:
         for done, index in enumerate(nodes):
             self._tell(done, len(nodes))
-            reason = self.away((index,)).reason
-            if reason:
-                self.left[index] = reason
+            alone = self.away((index,))
+            if alone.reason:
+                self.left[index] = alone.reason
             else:
                 self.groups.append((index,))
+                self._absence.alarm.spare(2 * len(alone.moves))  # there and back, in any group
         nodes = [index for index in nodes if index not in self.left]
         if not nodes:
             return

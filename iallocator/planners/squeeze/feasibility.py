@@ -143,21 +143,23 @@ class Feasibility(Aim):
         found.packed = True
         return found
 
-    def score(self, off: Collection[int], moves: Sequence[PlannedMove]) -> float:
-        """Note at each of the packed `moves` the score after it; return the last.
+    def score(self, off: Collection[int], moves: Sequence[PlannedMove], each: bool) -> float:
+        """Note at `each` of the packed `moves` the score after it; return the last.
 
         If nobody has the time for that, the last stands at each.
         """
         with Switched(self.cluster, off):
-            try:
-                return self._rescored(off, moves)
-            except KeyboardInterrupt:
-                state = State(self.cluster)
-                replay(state, moves)
-                last = score_of(state, self.scope)
-                for move in moves:
-                    move.score = last
-                return last
+            if each:
+                try:
+                    return self._rescored(off, moves)
+                except KeyboardInterrupt:
+                    pass  # the last one, then
+            state = State(self.cluster)
+            replay(state, moves)
+            last = score_of(state, self.scope)
+            for move in moves:
+                move.score = last
+            return last
 
     def _rescored(self, off: Collection[int], moves: Sequence[PlannedMove]) -> float:
         """The score after `moves`, which have that after each of them then."""

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from iallocator.planners.plan import PlannedMove
     from iallocator.planners.squeeze.attempt import FeasibilityResult
     from iallocator.planners.squeeze.feasibility import Feasibility
+    from iallocator.planners.stop_criteria import StopCriteria
 
 __all__ = ["Search", "power_down", "power_on"]
 
@@ -41,9 +42,12 @@ class Search:
         What interrupted the search, if anything did; why it ended early, "" if it did not.
     """
 
-    __slots__ = ("chosen", "moves", "packed", "problem", "refused", "score", "stop", "stopped")
+    __slots__ = (
+        "_limits", "chosen", "moves", "packed", "problem", "refused", "score", "stop", "stopped",
+    )  # fmt: skip
 
-    def __init__(self, score: float) -> None:
+    def __init__(self, score: float, limits: StopCriteria) -> None:
+        self._limits = limits
         self.chosen: list[int] = []
         self.moves: Sequence[PlannedMove] = ()
         self.score = score
@@ -55,20 +59,22 @@ class Search:
 
     def keep(self, chosen: Sequence[int], found: FeasibilityResult) -> None:
         """Take this set of nodes for the best so far."""
+        more = len(found.moves) - len(self.moves)
         self.chosen = list(chosen)
         self.moves, self.score, self.problem = found.moves, found.score, found.problem
         self.packed = found.packed
+        self._limits.spare(more)
 
 
 def power_down(
     feasibility: Feasibility,
     candidates: Sequence[int],
     score: float,
-    expired: Callable[[], bool],
+    limits: StopCriteria,
 ) -> Search:
     """Free as many of `candidates` as can be, the first ones first; `score` is the present one."""
-    search = Search(score)
-    descent = _Descent(feasibility, search, expired)
+    search = Search(score, limits)
+    descent = _Descent(feasibility, search, limits.expired)
     try:
         rest = descent.free_beginning(candidates)
         while rest:
@@ -82,7 +88,7 @@ def power_down(
     except KeyboardInterrupt as stop:
         search.stop, search.stopped = stop, why_stopped(stop)
     if search.packed:
-        search.score = feasibility.score(search.chosen, search.moves)
+        search.score = feasibility.score(search.chosen, search.moves, each=search.stop is None)
     for index in candidates:
         if index not in search.chosen:
             search.refused.setdefault(index, f"not tried: {search.stopped}")
@@ -162,16 +168,16 @@ def power_on(
     feasibility: Feasibility,
     standby: Sequence[int],
     score: float,
-    expired: Callable[[], bool],
+    limits: StopCriteria,
 ) -> Search:
     """Power on the first of `standby` until every online node has the reserve; fewer, if they do.
 
     If they do not all together, and neither do those that are large enough to have it
     themselves, all are chosen, and `Search.problem` says what is wrong still.
     """
-    search = Search(score)
+    search = Search(score, limits)
     try:
-        _power_on(feasibility, standby, search, expired)
+        _power_on(feasibility, standby, search, limits.expired)
         search.moves = feasibility.straight((), search.chosen, search.moves)
     except KeyboardInterrupt as stop:
         search.stop, search.stopped = stop, why_stopped(stop)

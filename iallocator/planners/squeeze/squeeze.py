@@ -58,6 +58,8 @@ def squeeze_cluster(
     try:
         with work.moved:
             work.run(groups, done)
+            if wanted.alarm is not None:
+                wanted.alarm.quiet()
     except KeyboardInterrupt as stop:
         done.plan.end(stop)
     done.before = State(cluster)  # sizes that nobody told are known by now
@@ -143,7 +145,7 @@ class _Work:
             if stranded:
                 done.kept.update(dict.fromkeys(candidates, stranded))
                 candidates = []
-            search = power_down(relief, candidates, before, self.wanted.limits.expired)
+            search = power_down(relief, candidates, before, self.wanted.limits)
             done.nodes += search.chosen
             done.kept.update(search.refused)
             reason = search.stopped or stranded or "no further node can be freed"
@@ -212,7 +214,7 @@ class _Work:
             standby = self._standby(group, done)
             before = score_of(State(self.cluster), group.nodes)
             relief = self._feasibility(group, self.wanted.minimal, evacuate=False)
-            search = power_on(relief, standby, before, self.wanted.limits.expired)
+            search = power_on(relief, standby, before, self.wanted.limits)
             done.nodes += search.chosen
             done.kept.update(search.refused)
             reason = search.stopped or self._verdict(search)
