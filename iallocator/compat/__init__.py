@@ -154,7 +154,7 @@ class Behaviour:
     searches = True
     """Exact search may follow where placing greedily failed."""
 
-    n1_mode = "no-new"
+    n1_mode = "no-worse"
     """How N+1 is judged if nothing else is asked for."""
 
 

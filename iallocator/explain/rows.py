@@ -96,7 +96,7 @@ def failure_words(refused: Unsurvived, instance: str) -> str:
     """The failure that a placement could not survive."""
     who = f"{refused.instance} ({refused.memory} MiB memory)"
     if refused.instance == instance:
-        who = "the new instance itself"
+        who = "the instance itself"
     already = ""
     if refused.already:
         already = "; so it is without the new instance, too (--n1 no-new would not count it)"

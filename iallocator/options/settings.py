@@ -34,7 +34,7 @@ class Settings:
 
     ignore_soft_errors: bool = False
     ignore_dynu: bool = False
-    n1: str = "no-new"
+    n1: str = "no-worse"
     compat: str = ""
     static_kvm_node_memory: int = 4096
     restrict_allocation_to: list[str] | None = None

@@ -77,7 +77,7 @@ class Option:
 
 
 COMMON = (
-    Option("--n1", "n1", "global N+1: strict, no-worse, no-new (default) or off",
+    Option("--n1", "n1", "global N+1: strict, no-worse (default), no-new or off",
            choice("strict", "no-worse", "no-new", "off"), "MODE"),
     Option("--no-capacity-checks", "n1_off", "the same as --n1 off"),
     Option("--ignore-soft-errors", "ignore_soft_errors",

@@ -127,7 +127,8 @@ def test_call_is_explained_with_the_settings_that_it_had(desk: Desk, tmp_path: P
     assert status == 0
     told = json.loads(out)
     assert told["response"] == then
-    assert (told["settings"]["strategy"], told["settings"]["n1"]) == ("pacemaker-minimal", "no-new")
+    kept = told["settings"]["strategy"], told["settings"]["n1"]
+    assert kept == ("pacemaker-minimal", "no-worse")
     other = json.loads(desk.said("explain", "--json", "--top=1", f"-I{desk.calls}#5")[1])
     assert "placements" not in other["response"]["solutions"][0]
     assert desk.said("replay", f"{desk.calls}#5", f"--config={file}")[0] == 0

@@ -81,7 +81,7 @@ def test_file_changes_answers_of_requests_and_what_explains_them(desk: Desk) -> 
         ('compat = "hail"', (), "strict"),
         ('compat = "hail"\nn1 = "no-new"', (), "no-new"),
         ('n1 = "off"', ("--compat=hail",), "strict"),
-        ('n1 = "off"', ("--no-capacity-checks=no",), "no-new"),
+        ('n1 = "off"', ("--no-capacity-checks=no",), "no-worse"),
         ('[config]\nn1 = "strict"', (), "strict"),
     ],
 )

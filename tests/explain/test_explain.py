@@ -237,7 +237,8 @@ def test_unsurvived_under_strict_says_that_it_was_so_before() -> None:
     (group,) = decision(request, "--n1", "strict").groups
     assert group.unsurvived
     assert all(refused.already for refused in group.unsurvived)
-    assert decision(request).answer is not None
+    assert decision(request).answer is None
+    assert decision(request, "--n1=no-new").answer is not None
 
 
 def test_group_with_better_score_but_worse_policy_says_so() -> None:

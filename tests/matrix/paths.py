@@ -62,8 +62,9 @@ class Path:
     def scene(self, kind: str, split: bool) -> Scene:
         """Where it starts from."""
         scene = self.build(kind, split)
-        scene.judged = self.judged
         scene.options += self.options
+        if split:  # `best` is alone in its group: nobody would take from it what comes there
+            scene.forgo_n1()
         return scene
 
 

@@ -50,8 +50,6 @@ class Scene:
         For the command line.
     asleep
         Whether nodes that are off, or hold no instances, tell their size all the same.
-    judged
-        Whether the path asks for global N+1.
     wanted
         The subject, where it is neither in the document nor in its request.
     """
@@ -60,7 +58,6 @@ class Scene:
     kind: str
     options: list[str] = field(default_factory=list)
     asleep: bool = False
-    judged: bool = False
     wanted: Json | None = None
 
     @property
@@ -117,8 +114,7 @@ class Scene:
 
     def forgo_n1(self) -> None:
         """Let global N+1 not decide, where it could."""
-        if self.judged:
-            self.options.append("--n1=off")
+        self.options.append("--n1=off")
 
     def add_rival(self) -> Json:
         """Return another instance like the subject, in the same request, before it."""

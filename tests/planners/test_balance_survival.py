@@ -89,14 +89,11 @@ def test_balance_leaves_every_failure_survivable_that_was(options: tuple[str, ..
 
 def test_balance_takes_the_next_best_move_where_the_best_breaks_n1() -> None:
     """Fewer moves would be made if a step ended where its best move is refused."""
-    for seed in SEEDS:
+    for seed in (20, 56):
         document = _tight(seed)
         free = _balance(document, "--n1=off")["moves"]
         kept = _balance(document)["moves"]
-        common = next((k for k, (a, b) in enumerate(zip(free, kept)) if a != b), None)
-        if common is not None:
-            return
-    raise AssertionError("no cluster on which another move takes the place of the best")
+        assert any(a != b for a, b in zip(free, kept)), seed
 
 
 def test_balance_says_whose_failure_holds_it_back() -> None:

@@ -130,7 +130,7 @@ def test_forecast_asks_a_cluster_that_is_not_n_plus_1_as_requests_do(tmp_path: P
     full = {"old": instance("node1", memory=7000, disk_template="rbd"),
             "other": instance("node2", memory=4000, disk_template="rbd")}  # fmt: skip
     now = cluster(2, memory=8000, instances=full)
-    found, _ = replayed(tmp_path, now, [asking(memory=500)])
+    found, _ = replayed(tmp_path, now, [asking(memory=500)], "--n1=no-new")
     assert found["lowest"] == found["highest"] > 0
 
 

@@ -38,7 +38,9 @@ def inputs() -> Iterator[tuple[str, list[str]]]:
         yield json.dumps(document(number, kind)), []
     for number, words in zip(seeds(20, 200, 700), itertools.cycle(PLANS)):
         yield json.dumps(document(number, KINDS[number % len(KINDS)])), words.split()
-    for number, words in zip(seeds(20, 100), itertools.cycle(("", "--optimal", "--n1=strict"))):
+    for number, words in zip(
+        seeds(20, 100), itertools.cycle(("--n1=no-new", "--optimal", "--n1=strict"))
+    ):
         yield json.dumps(crowded_batch(number)), words.split()
 
 

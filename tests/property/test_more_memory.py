@@ -1,12 +1,12 @@
 """More memory on one node: nobody who had a place loses it.
 
-With `--n1 no-new`, the default, that cannot be promised: what is lost already in a failure may be
-lost further, and with more memory it is not lost, and so is protected.
+With `--n1 no-new` that cannot be promised: what is lost already in a failure may be lost further,
+and with more memory it is not lost, and so is protected.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from copy import deepcopy
 from random import Random
 
@@ -14,18 +14,18 @@ import pytest
 
 from tests.builders import Json, allocate, cluster, instance
 from tests.command import respond
+from tests.seeds import seeds
 
 SIZES = (128, 512, 1024, 1500)
 
 
-def world(rng: Random, template: str = "rbd") -> Json:
+def world(rng: Random, templates: Sequence[str] = ("rbd",)) -> Json:
     """Two nodes that are full, three in another group with some room."""
-    residents = {
-        f"i{k}": instance(*homes(rng, template), memory=rng.choice(SIZES[:3]))
-        for k in range(rng.randrange(3, 10))
-    }
-    for one in residents.values():
-        one["disk_template"] = template
+    residents = {}
+    for k in range(rng.randrange(3, 10)):
+        template = rng.choice(templates)
+        one = instance(*homes(rng, template), memory=rng.choice(SIZES[:3]))
+        residents[f"i{k}"] = one | {"disk_template": template}
     return cluster({"a": 2, "b": 3}, memory=4096, disk=10**6, cpus=64, instances=residents)
 
 
@@ -37,60 +37,72 @@ def homes(rng: Random, template: str) -> list[str]:
     return rng.sample(group, 2)
 
 
-def requests(rng: Random, document: Json, template: str = "rbd") -> Iterator[Json]:
-    """A batch, an evacuation, and a change of group."""
-    one = allocate(document, disk_template=template)["request"]
+def requests(rng: Random, document: Json, templates: Sequence[str] = ("rbd",)) -> Iterator[Json]:
+    """A batch, an evacuation, a change of group, and an instance that leaves a node."""
     batch = [
-        {**one, "name": f"new{k}", "memory": rng.choice(SIZES), "type": "allocate"}
+        {**allocate(document, disk_template=rng.choice(templates))["request"], "name": f"new{k}",
+         "memory": rng.choice(SIZES)}
         for k in range(rng.randrange(3, 9))
-    ]
+    ]  # fmt: skip
     yield {"type": "multi-allocate", "instances": batch}
-    first = [name for name, i in document["instances"].items() if i["nodes"][0] == "node1"]
+    here = {n: i for n, i in document["instances"].items() if i["nodes"][0] == "node1"}
+    first = [name for name, one in here.items() if one["disk_template"] != "plain"]
     if first:
         yield {"type": "node-evacuate", "evac_mode": "all", "instances": first}
         yield {"type": "change-group", "instances": first, "target_groups": ["uuid-b"]}
+        leaving = here[first[0]]["nodes"][-1:]
+        yield {"type": "relocate", "name": first[0], "relocate_from": leaving,
+               "required_nodes": 1, "disk_space_total": 1024}  # fmt: skip
 
 
-def served(document: Json, mode: str = "off") -> int:
+def served(document: Json, *options: str) -> int:
     """How many instances have a place by the answer."""
-    response = respond(document, f"--n1={mode}")
+    response = respond(document, *options)
     if not response["success"]:
         return 0
-    return 1 if document["request"]["type"] == "allocate" else len(response["result"][0])
+    many = document["request"]["type"] not in ("allocate", "relocate")
+    return len(response["result"][0]) if many else 1
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_more_memory_on_one_node_places_no_fewer(seed: int) -> None:
+def test_more_memory_on_one_node_places_no_fewer_without_n1(seed: int) -> None:
     """Whatever node has more, and however much, as many are placed or moved."""
     rng = Random(f"more/{seed}")
     document = world(rng)
     for request in requests(rng, document):
         document["request"] = request
-        before = served(document)
+        before = served(document, "--n1=off")
         for name in document["nodes"]:
-            larger = deepcopy(document)
-            for amount in ("total_memory", "free_memory"):
-                larger["nodes"][name][amount] += rng.choice((64, 512, 4096))
-            assert served(larger) >= before, (request["type"], name)
+            larger = with_more(document, name, rng.choice((64, 512, 4096)))
+            assert served(larger, "--n1=off") >= before, (request["type"], name)
 
 
-@pytest.mark.parametrize("template", ["rbd", "drbd"])
-@pytest.mark.parametrize("seed", range(6))
-def test_more_memory_with_n1_no_worse_places_no_fewer(seed: int, template: str) -> None:
-    """The same where failures count: of mirrored instances as well."""
-    rng = Random(f"more/{template}/{seed}")
-    document = world(rng, template)
-    single = allocate(document, memory=rng.choice(SIZES), disk_template=template)["request"]
-    asked = [single, *requests(rng, document, template)]
-    for request in asked:
-        document["request"] = request
-        before = served(document, "no-worse")
-        name = rng.choice(list(document["nodes"]))
-        larger = deepcopy(document)
-        more = rng.choice((64, 512, 4096))
-        for amount in ("total_memory", "free_memory"):
-            larger["nodes"][name][amount] += more
-        assert served(larger, "no-worse") >= before, (request["type"], name)
+def with_more(document: Json, name: str, amount: int) -> Json:
+    """The same cluster with so many MiB more on a node."""
+    larger = deepcopy(document)
+    for figure in ("total_memory", "free_memory"):
+        larger["nodes"][name][figure] += amount
+    return larger
+
+
+@pytest.mark.parametrize("templates", [("rbd",), ("drbd",), ("plain",), ("rbd", "drbd", "plain")])
+def test_more_memory_on_one_node_places_no_fewer_by_default(templates: tuple[str, ...]) -> None:
+    """The same with N+1 as it is if nobody asks for a mode: of all storages and requests."""
+    asked = 0
+    for seed in seeds(5, 120):
+        rng = Random(f"more/{'/'.join(templates)}/{seed}")
+        document = world(rng, templates)
+        size, template = rng.choice(SIZES), rng.choice(templates)
+        single = allocate(document, memory=size, disk_template=template)["request"]
+        for request in [single, *requests(rng, document, templates)]:
+            document["request"] = request
+            before = served(document)
+            asked += before > 0
+            larger = with_more(
+                document, rng.choice(list(document["nodes"])), rng.choice((64, 512, 4096))
+            )
+            assert served(larger) >= before, (seed, request["type"])
+    assert asked > 5
 
 
 def evacuation(rng: Random) -> Json | None:
@@ -112,7 +124,7 @@ def evacuation(rng: Random) -> Json | None:
 
 
 @pytest.mark.parametrize("part", range(5))
-def test_more_memory_with_n1_no_worse_moves_no_fewer_mirrored_off_a_node(part: int) -> None:
+def test_more_memory_moves_no_fewer_mirrored_off_a_node(part: int) -> None:
     """A node that lacks memory for its failovers takes nothing that makes it lack more."""
     moved = 0
     for seed in range(10 * part, 10 * part + 10):
@@ -120,11 +132,8 @@ def test_more_memory_with_n1_no_worse_moves_no_fewer_mirrored_off_a_node(part: i
         document = evacuation(rng)
         if document is None:
             continue
-        before = served(document, "no-worse")
+        before = served(document)
         moved += before
         for name in document["nodes"]:
-            larger = deepcopy(document)
-            for amount in ("total_memory", "free_memory"):
-                larger["nodes"][name][amount] += 512
-            assert served(larger, "no-worse") >= before, (seed, name)
+            assert served(with_more(document, name, 512)) >= before, (seed, name)
     assert moved

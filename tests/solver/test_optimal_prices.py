@@ -87,6 +87,7 @@ def _cost(
 def _lowest(document: Json) -> float:
     """Return the lowest cost of all choices of places."""
     settings = Settings()
+    settings.n1 = "no-new"
     cluster, request = engine.read(builders.as_bytes(document), settings)
     assert isinstance(request, MultiAllocate)
     context = Context(cluster, settings, coming=[wanted.instance for wanted in request.wanted])
@@ -106,7 +107,7 @@ def test_optimal_batch_ends_with_the_lowest_sum_of_score_and_prices() -> None:
     better = priced = 0
     for seed in range(24):
         document = _batch(seed)
-        response = respond(document, "--optimal")
+        response = respond(document, "--optimal", "--n1=no-new")
         found = OPTIMAL.search(response["info"])
         assert found, response["info"]
         score, price, greedy, greedy_price, gap = (float(number or 0) for number in found.groups())
@@ -218,7 +219,7 @@ def test_optimal_evacuation_counts_and_reports_what_it_breaks() -> None:
     priced = 0
     for seed in range(12):
         document = _evacuation(seed)
-        response = respond(document, "--optimal")
+        response = respond(document, "--optimal", "--n1=no-new")
         found = OPTIMAL.search(response["info"])
         assert found, response["info"]
         score, price = float(found[1]), float(found[2] or 0)

@@ -19,7 +19,7 @@ __all__ = [
 
 N1_MODES = {
     "strict": "N+1 is strict: the failure of any node must be survived, whoever causes it.",
-    "no-worse": "N+1 by exact search: in no failure may more be lost than is now.",
+    "no-new": "N+1 minds no failure that is lost already.",
     "off": "Global N+1 is not looked at.",
 }
 """What is worth a note where N+1 is not judged as usual."""

@@ -110,7 +110,8 @@ class Recorder:
         report.unsurvived = check.obstacles(instance, said.group, said.scores.score)
         ways = [(nodes, found.score((rank, nodes))) for rank, nodes in found.best]
         if ways and evaluator.settings.top < AT_LEAST:  # `best` holds one for each primary
-            ways = [ways[0], *self._runner_up(candidates, accepts, instance, ways[0][0], found)]
+            others = self._runner_up(candidates, accepts, instance, ways[0][0])
+            ways = [ways[0], *((one[1], found.score(one)) for one in others)]
         said.note(self.context.cluster, ways, found.order, candidates, refused, _scores(found))
         if not found.best:
             nearest = min(((said.scores.score(n), n) for n in refused), default=None)
@@ -138,6 +139,10 @@ class Recorder:
         said = self._opened()
         assert said.scores is not None
         assert isinstance(check, RecordingN1Check)
+        if len(places) == 1:
+            first = places[0][1]
+            others = self._runner_up(found.candidates, check.accepts, instance, first)
+            places = [*places, *others]
         refused = check.refused(instance).difference(nodes for _, nodes in places)
         obstacles = check.obstacles(instance, said.group, said.scores.score)
         chosen = [self.context.cluster.node_names(nodes) for _, nodes in places[:1]]
@@ -258,12 +263,11 @@ class Recorder:
         accepts: Accepts,
         instance: Instance,
         best: Nodes,
-        found: GroupPlacements,
-    ) -> Iterator[tuple[Nodes, float]]:
+    ) -> Iterator[Placement]:
         """The best placement but one that keeps N+1, if there is one."""
-        for rank, nodes in candidates.ranked():
-            if nodes != best and accepts(instance, nodes):
-                yield nodes, found.score((rank, nodes))
+        for place in candidates.ranked():
+            if place[1] != best and accepts(instance, place[1]):
+                yield place
                 return
 
 

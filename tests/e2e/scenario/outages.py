@@ -11,6 +11,9 @@ from scenario.judge import Check, Expect, Outcome
 from scenario.moves import evacuate
 from scenario.runner import Runner
 
+_ONLY_NEW = "iallocator:n1:no-new"
+"""What is lost already may be lost further."""
+
 _MODIFY = ("gnt-node", "modify", "--force")
 
 
@@ -30,9 +33,12 @@ def nodes(run: Runner) -> None:
     here = f"--node-group={SECOND_GROUP}"
     avoid = Expect(calls=("allocate",), check=_not_on({offline, drained}))
     run.step("create around them", *add("of2", "plain"), expect=avoid)
+    refused = Expect(calls=("allocate",), refused=True)
+    run.step("create where nobody could take over", *add("of3", "plain", here), expect=refused)
+    run.arrange("gnt-group", "add-tags", SECOND_GROUP, _ONLY_NEW)
     only = Expect(calls=("allocate",), check=_on(instance("of3"), good))
     run.step("create in their group", *add("of3", "plain", here), expect=only)
-    refused = Expect(calls=("allocate",), refused=True)
+    run.arrange("gnt-group", "remove-tags", SECOND_GROUP, _ONLY_NEW)
     run.step("create drbd where one node is left", *add("of4", "drbd", here), expect=refused)
     run.drop("of2", "of3")
     evacuate(run, "evacuate where no other node is left", "--primary-only", good, refused=True)

@@ -43,7 +43,8 @@ def not_vm_capable(scene: Scene) -> Iterator[None]:
 
 
 def _empty_best(scene: Scene) -> None:
-    """Leave nothing on `best` that would be stranded there."""
+    """Leave nothing on `best` that would be stranded there, nor that it could take over."""
+    scene.forgo_n1()
     del scene.document["instances"]["at-best"]
 
 
@@ -75,6 +76,7 @@ def spindle_ratio(scene: Scene) -> Iterator[None]:
 @feature("exclusive storage", ON_DISK)
 def exclusive_storage(scene: Scene) -> Iterator[None]:
     """One spindle, which ``at-best`` has."""
+    scene.forgo_n1()  # from `next` it could go to `best` only
     for name in (BEST, NEXT):
         scene.node(name)["ndparams"]["exclusive_storage"] = True
         scene.node(name)["total_spindles"] = 9
