@@ -15,6 +15,7 @@ from pathlib import Path
 from time import process_time
 from typing import Any, NamedTuple
 
+from iallocator.model.cluster import Cluster
 from iallocator.planners.balance.balance import BalanceOptions, balance_cluster
 from iallocator.planners.balance.move_kinds import MoveRules
 from iallocator.planners.plan import traffic
@@ -46,6 +47,8 @@ class Compared(NamedTuple):
     seconds: float
     limited: list[tuple[float, float, float, float]]
     """(MiB allowed, our score, MiB that we copy, score of hbal's cut plan)."""
+    refused: bool
+    """Whether hbal's plan has a step that Ganeti refuses."""
 
 
 def balanced(path: Path, group: str, **limits: Any) -> GroupPlans:
@@ -66,6 +69,25 @@ def cut(peer: HbalPlan, sizes: dict[str, Any], allowed: float) -> tuple[float, f
             break
         score, copied = after, copied + more
     return score, copied
+
+
+def refused(peer: HbalPlan, cluster: Cluster) -> bool:
+    """Whether Ganeti refuses a step of hbal's plan, which copies off a primary that is offline."""
+    at = {one.name: list(one.nodes) for one in cluster.instances}
+    index = {node.name: number for number, node in enumerate(cluster.nodes)}
+    for name, _, notation in peer.moves:
+        here = at[name]
+        for word in notation.split():
+            letter, _, target = word.partition(":")
+            if letter == "r" and cluster.nodes[here[0]].offline:
+                return True
+            if letter == "r":
+                here[1] = index[target]
+            elif target:
+                here[0] = index[target]
+            else:
+                here.reverse()
+    return False
 
 
 def compare(seed: int, folder: Path) -> list[Compared]:
@@ -104,6 +126,7 @@ def compare(seed: int, folder: Path) -> list[Compared]:
                 done.plans[0].plan.after,
                 seconds,
                 limited,
+                refused(peer, done.cluster),
             )
         )
     return found
@@ -122,7 +145,11 @@ def lines(found: list[Compared]) -> list[str]:
         f"| sum of final scores | {before:.2f} | {peer:.2f} | {greedy:.2f} | {ahead:.2f} |",
         f"| lower than hbal's, higher | | | | {lower}, {len(higher)} |",
         f"| seconds, longest | | | | {max(one.seconds for one in found):.1f} |",
-        *(f"higher: {one.name} {one.peer:.8f} {one.ahead:.8f}" for one in higher),
+        *(
+            f"higher: {one.name} {one.peer:.8f} {one.ahead:.8f}"
+            + ", which Ganeti refuses to carry out" * one.refused
+            for one in higher
+        ),
         "",
     ]
     plans = [(one, limit) for one in found for limit in one.limited]

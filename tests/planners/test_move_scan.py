@@ -98,6 +98,61 @@ def test_scan_best_after_moves_is_the_lowest_of_all_moves() -> None:
     assert compared > 30
 
 
+def test_scan_renewed_is_a_new_one() -> None:
+    """What is kept from one search for exchanges to the next ranks as a scan from scratch."""
+    rng, compared = Random(11), 0
+    for name, cluster, group in worlds(seeds(3, 20, 460)):
+        problem = problem_of(cluster, group)
+        kept = problem.scan()
+        for _ in range(3):
+            moves, nodes = kept.lowest(30, 9), set[int]()
+            for move in rng.sample(moves, min(1, len(moves))):
+                steps = move.kind.steps(move.before, move.target)
+                apply_steps(problem.state, move.instance, steps)
+                nodes |= {*move.before, move.target}
+            assert kept.renew(nodes)
+            new = problem.scan()
+            found = [_key(move) for move in kept.lowest(60, 4)]
+            assert found == [_key(move) for move in new.lowest(60, 4)], name
+            assert _key(kept.best()) == _key(new.best()), name
+            compared += len(found)
+    assert compared > 100
+
+
+def test_scan_trial_leaves_every_number_as_it_was() -> None:
+    """What a trial overwrites, moves that it bars too, is written back."""
+    changed = 0
+    for name, cluster, group in worlds(seeds(4, 20, 470)):
+        problem = problem_of(cluster, group)
+        scan = problem.scan()
+        for move in scan.lowest(5, 1):
+            before = _numbers(scan)
+            with problem.state.trial(), scan.trial():
+                apply_steps(problem.state, move.instance, move.kind.steps(move.before, move.target))
+                scan.refresh([*move.before, move.target])
+                if (best := scan.best()) is not None:
+                    scan.bar(best)
+                changed += _numbers(scan) != before
+            assert _numbers(scan) == before, name
+    assert changed > 5
+
+
+def test_scan_best_below_a_limit_is_the_best() -> None:
+    """With a limit the best move is found if it is within it, else none that is."""
+    within = 0
+    for name, cluster, group in worlds(seeds(4, 20, 480)):
+        scan = problem_of(cluster, group).scan()
+        best = scan.best()
+        if best is None:
+            continue
+        for limit in (best.score, best.score + 0.5):
+            assert _key(scan.best(limit=limit)) == _key(best), name
+        other = scan.best(limit=best.score - 0.01)
+        assert other is None or other.score >= best.score, name
+        within += 1
+    assert within > 3
+
+
 def test_scan_leaves_out_only_limits_that_no_move_breaks(monkeypatch: pytest.MonkeyPatch) -> None:
     """With every limit tested for every move the same moves are found."""
     found = [_moves(cluster, group) for _, cluster, group in worlds(seeds(6, 20, 365))]
@@ -179,6 +234,15 @@ def test_scan_without_room_for_moves_forgets_sums_that_they_change_no_more(
 def _key(move: FoundMove | None) -> tuple[float, str, str, int] | None:
     """What a move is told by."""
     return None if move is None else (move.score, move.instance.name, move.kind.name, move.target)
+
+
+def _numbers(scan: neighbourhood.MoveScan) -> list[bytes]:
+    """All that is known of moves."""
+    found = []
+    for _, store in scan._stores():
+        arrays = [store.squares, store.linear, *store.sums.values(), store.rows._floor]
+        found += [array.tobytes() for array in arrays]
+    return found
 
 
 def _plan(

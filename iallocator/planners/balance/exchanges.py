@@ -78,7 +78,7 @@ class Exchanges:
         with making.scan.trial(), making.state.trial():
             for found in unit.moves:
                 making.try_out(found)
-            second = making.scan.best(budget=making.budget() - unit.copied)
+            second = making.scan.best(budget=making.budget() - unit.copied, limit=limit)
             if second is None or second.score >= limit:
                 return None
             making.try_out(second)
@@ -119,7 +119,7 @@ class Exchanges:
     def _second(self, first: FoundMove, budget: float, limit: float) -> FoundMove | None:
         """The same, once `first` is made."""
         for _ in range(FOLLOWERS):
-            second = self._making.scan.best(budget=budget)
+            second = self._making.scan.best(budget=budget, limit=limit)
             if second is None or second.score >= limit:
                 break
             if self._making.keeps_n1(second, also=first):
@@ -133,7 +133,7 @@ class Exchanges:
         That one need not be possible now: the first may make the room for it.
         """
         firsts = self._making.scan.lowest(FIRST_MOVES, PER_INSTANCE)
-        seconds = self._making.problem.relaxed().lowest(FIRST_MOVES, PER_INSTANCE)
+        seconds = self._making.relaxed().lowest(FIRST_MOVES, PER_INSTANCE)
         if not (firsts and seconds):
             return firsts[:TRIED]
         lowest = self._making.scan.pair_scores(firsts, seconds).min(axis=1)

@@ -97,7 +97,8 @@ class GreedyBalancer:
         """The best move; one that helps keeps global N+1, too."""
         making = self._making
         while True:
-            found = making.scan.best(self._measure(by_value), making.budget())
+            limit = 0.0 if by_value else making.score  # what raises the score is of no use
+            found = making.scan.best(self._measure(by_value), making.budget(), limit)
             if found is None or not making.helps(found):
                 if not making.outdated:
                     return found

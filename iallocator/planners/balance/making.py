@@ -11,6 +11,7 @@ if TYPE_CHECKING:
 
     from iallocator.planners.balance.found_move import FoundMove
     from iallocator.planners.balance.problem import BalanceProblem
+    from iallocator.planners.balance.scan.neighbourhood import MoveScan
     from iallocator.planners.balance.units import UnitMove
     from iallocator.planners.stop_criteria import StopCriteria
     from iallocator.planners.survival import FailureGuard
@@ -58,6 +59,8 @@ class PlanInMaking:
         self._progress = progress
         self.score = self.scan.score()
         self.barred = self.outdated = False
+        self._relaxed: MoveScan | None = None
+        self._moved: set[int] = set()  # nodes that have changed since that was looked at
         self.plan = Plan("balance", self.score)
 
     # What may be done
@@ -113,6 +116,13 @@ class PlanInMaking:
             self._keeps_all = True
             self.scan = self.problem.scan(centres=self.scan.table.centres)
 
+    def relaxed(self) -> MoveScan:
+        """All moves as things are, those that only soft limits or bonds forbid among them."""
+        if self._relaxed is None or not self._relaxed.renew(self._moved):
+            self._relaxed = self.problem.relaxed()
+        self._moved = set()
+        return self._relaxed
+
     # What is done
 
     def make(self, *found: FoundMove) -> None:
@@ -141,6 +151,7 @@ class PlanInMaking:
         target = self.state.cluster.nodes[found.target].name
         apply_steps(self.state, found.instance, steps)
         self.scan.refresh([*found.before, found.target])
+        self._moved |= {*found.before, found.target}
         self.outdated = self.barred  # what was barred before may do now
         if self.guard is not None:
             self.guard.moved((*found.before, found.target))
@@ -157,7 +168,7 @@ class PlanInMaking:
     def take_back(self, count: int, score: float) -> None:
         """Undo all but the first `count` moves, after which the score was `score`.
 
-        The scan is of no more use then.
+        The scans are of no more use then.
         """
         self.limits.spare(min(0, count - len(self.plan.moves)))
         while len(self.plan.moves) > count:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import product
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -65,8 +66,9 @@ class BatchScan:
         self._twins = twins
         self._rules = rules
         self._migration = migration
-        self._order = [order[instance.name] for instance in batch.instances]
-        self._rows = {instance.name: row for row, instance in enumerate(batch.instances)}
+        self._order = tuple(order[instance.name] for instance in batch.instances)
+        rows = {instance.name: row for row, instance in enumerate(batch.instances)}
+        self._rows = MappingProxyType(rows)  # never changed: a trial need not copy it
         self._tagged = tagged
         self._tags: MoveTags | None = None
         count = len(batch.instances)

@@ -8,6 +8,7 @@ import numpy as np
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from typing import Any
 
     from iallocator.aliases import Floats
     from iallocator.model.node_view import Quantity
@@ -38,7 +39,11 @@ class Changes:
         statistics: what is written at once stands together.
     linear:
         What all other statistics add to the score; infinite for forbidden moves.
+    journal:
+        In a trial: what has been overwritten of these, the last last (array, where, what it was).
     """
+
+    JOURNALED = ("squares", "sums", "linear")
 
     def __init__(
         self, kind: MoveKind, twins: Twins, shape: tuple[int, int], kept: int | None = None
@@ -50,11 +55,23 @@ class Changes:
         self.squares: Floats = np.zeros((kept, shape[1], len(twins.spreads)))
         self.sums: dict[int, Floats] = {}
         self.linear: Floats = np.full((kept, shape[1]), np.inf)
+        self.journal: list[tuple[Floats, Any, Floats]] | None = None
+
+    def _put(self, array: Floats, where: Any, value: Floats | float) -> None:
+        """Write `value` at `where` of an array of moves, in a trial so that it can be undone."""
+        if self.journal is not None:
+            self.journal.append((array, where, np.array(array[where])))
+        array[where] = value
+
+    def undo(self) -> None:
+        """Let all moves be as they were when the journal began."""
+        for array, where, before in reversed(self.journal or ()):
+            array[where] = before
 
     def write(self, where: Where, added: Floats, squares: Floats, linear: Floats) -> None:
         """Note the changes of some moves; `added` only of the last spreads, see `Twins.moved`."""
-        self.squares[where] = np.moveaxis(squares, 0, -1)
-        self.linear[where] = linear
+        self._put(self.squares, where, np.moveaxis(squares, 0, -1))
+        self._put(self.linear, where, linear)
         for k, more in zip(reversed(self.twins.spreads), added[::-1]):
             if k in self.sums or np.abs(more).max() > NOTHING:
                 self._write_sums(k, where, more)
@@ -62,14 +79,14 @@ class Changes:
     def _write_sums(self, k: int, where: Where, added: Floats) -> None:
         if k not in self.sums:
             self.sums[k] = np.zeros(self.shape)
-        self.sums[k][where] = added
+        self._put(self.sums[k], where, added)
 
     def forbid(self, rows: Whole) -> None:
         """No move of these instances."""
-        self.linear[rows] = np.inf
-        self.squares[rows] = 0
+        self._put(self.linear, rows, np.inf)
+        self._put(self.squares, rows, 0.0)
         for added in self.sums.values():
-            added[rows] = 0
+            self._put(added, rows, 0.0)
 
 
 def write_moves(

@@ -100,6 +100,21 @@ class MoveStore(Changes):
         spreads = enumerate(self.twins.spreads)
         return {j: self.sums[k][where] for j, k in spreads if k in self.sums}
 
+    def recentre(self, shifts: Sequence[float]) -> None:
+        """Values have become relative to other centres, greater by `shifts`; extremes are new."""
+        for j, k in enumerate(self.twins.spreads):
+            if k in self.sums and shifts[k]:
+                self.squares[:, :, j] -= 2 * shifts[k] * self.sums[k]
+        everyone, every = np.arange(self.shape[0], dtype=np.intp), slice(None)
+        ends = self.squares.min(axis=1).T, self.squares.max(axis=1).T
+        self._low = np.minimum(ends[0].min(axis=1), 0.0)
+        self._high = np.maximum(ends[1].max(axis=1), 0.0)
+        self._widest = {
+            k: (min(float(added.min()), 0.0), max(float(added.max()), 0.0))
+            for k, added in self.sums.items()
+        }
+        self.rows.rewrite(everyone, ends, self._sums_at((everyone, every)))
+
     def _squares_at(self, where: Where) -> Floats:
         """What is added to the squares there, spreads × rows × columns."""
         found: Floats = np.moveaxis(self.squares[where], -1, 0)
@@ -112,14 +127,15 @@ class MoveStore(Changes):
 
     def add(self, where: Where, forbidden: Truths, costs: Floats) -> None:
         """Forbid some of the moves there, and let the others cost more, or less."""
-        self.linear[where] = np.where(forbidden, np.inf, self.linear[where] + costs)
+        found = np.where(forbidden, np.inf, self.linear[where] + costs)
+        self._put(self.linear, where, found)
         if not isinstance(where[1], slice):
             squares, sums = self._squares_at(where), self._sums_at(where)
             self.rows.renew(np.ravel(where[0]), self.linear[where], squares, sums)
 
     def bar(self, row: int, column: int) -> None:
         """Forbid this move."""
-        self.linear[row, column] = np.inf
+        self._put(self.linear, (row, column), np.inf)
 
     def forbid(self, rows: Whole) -> None:
         """No move of these instances."""

@@ -79,6 +79,7 @@ class MoveScan:
         migration = _migration(self.table)
         moves = sum(moves_of(self.table, batch) for batch in batches)
         keep = moves * (1 + 2 * len(twins.spreads)) <= KEPT
+        self._keeps = keep and not stepwise and centres is None
         self._scans = [
             self._batch_scan(
                 batch, stepwise and not tagged,
@@ -117,6 +118,20 @@ class MoveScan:
         for scan in self._scans:
             scan.refresh(np.array(positions, dtype=np.intp), self._ground)
 
+    def renew(self, nodes: Iterable[int]) -> bool:
+        """Be as a new scan, these nodes having changed since; whether that can be.
+
+        What a new one bounds depends on means and extremes as things are.
+        """
+        if not self._keeps:
+            return False
+        self.refresh(nodes)
+        shifts = self.table.recentre()
+        for _, store in self._stores():
+            store.recentre(shifts)
+        self._ground = CurrentScore(self.table.totals, self._twins, self._penalty())
+        return True
+
     def _penalty(self) -> float:
         return 0.0 if self._bonds is None else self._bonds.penalty(self.table.position)
 
@@ -140,17 +155,20 @@ class MoveScan:
                 store.prices = np.array(costs, dtype=np.float64).reshape(-1, 1)
 
     def best(
-        self, measure: Measure = lambda scores, prices: scores, budget: float = np.inf
+        self,
+        measure: Measure = lambda scores, prices: scores,
+        budget: float = np.inf,
+        limit: float = np.inf,
     ) -> FoundMove | None:
         """The move whose measure is lowest, of those that cost at most `budget`.
 
         `measure` makes a number of scores and prices; it must not fall when the
         score rises.  By default it is the score itself.  Of equals the first wins.
+        With a `limit` it is that one only if its measure is not above it, else any or None.
         """
         searches = [
             RowSearch(scan, store, self._ground, measure, budget) for scan, store in self._stores()
         ]
-        limit = np.inf
         for search in sorted(searches, key=lambda one: one.low):
             limit = search.narrow(limit)
         found = [move for search in searches if (move := search.lowest(limit)) is not None]

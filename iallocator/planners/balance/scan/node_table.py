@@ -109,7 +109,7 @@ class NodeTable:
         Matrix node × primary: MiB reserved on the node for the primary.  The last
         column stands for the worst primary outside the scope.
     values:
-        Matrix statistics × nodes, less `centres`, which never change: those given, or the means.
+        Matrix statistics × nodes, less `centres`: those given, or the means when it was made.
     """
 
     def __init__(
@@ -155,6 +155,13 @@ class NodeTable:
         self._load(positions)
         self.values = self._values()
         self.totals = self._totals()
+
+    def recentre(self) -> list[float]:
+        """Take the means as things are for centres; by how much each has grown."""
+        before, self.centres = self.centres, self._means()
+        self.values = self._values()
+        self.totals = self._totals()
+        return [after - old for after, old in zip(self.centres, before)]
 
     def _load(self, positions: Iterable[int]) -> None:
         state = self.state
