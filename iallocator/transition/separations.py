@@ -105,26 +105,31 @@ class Separations:
                 step.frees |= {key: 1 for key in before if key not in after}
 
     def yield_to(self, sequence: Sequence[Step]) -> list[str]:
-        """Make more room where `sequence`, which others made, needs it; what for, in words.
+        """Have those ask for no room who would find none in `sequence`; what for, in words.
 
-        Who needs it where is kept in `shares`.  That is where limits let two of them meet for
-        a while: off dead nodes, and among those that move as one.
+        Others made that sequence. Who asks for none where is kept in `shares`: off dead nodes,
+        among those that move as one, and on their way limits let two of them meet for a while.
+        All others wait for each other as before.
         """
         left, told = dict(self.room), []
-        lent: Amounts = {}
+        guests: set[tuple[str, Key]] = set()
         shares: set[tuple[str, int]] = set()
         for step in sequence:
-            for key in (key for key in step.takes if key in left):
-                left[key] -= 1
-                if left[key] < 0:
-                    lent[key] = max(lent.get(key, 0), -left[key])
-                    shares.add((step.name, _home(step)))
-                    node = self._state.cluster.nodes[key[0]].name
-                    told.append(f"{step.name} shares {node} for a while: {key[1]}")
-            for key in (key for key in step.frees if key in left):
-                left[key] += 1
-        for key, amount in lent.items():
-            self.room[key] += amount
+            for key in [key for key in step.takes if key in left]:
+                if left[key] > 0:
+                    left[key] -= 1
+                    continue
+                del step.takes[key]
+                guests.add((step.name, key))
+                shares.add((step.name, _home(step)))
+                node = self._state.cluster.nodes[key[0]].name
+                told.append(f"{step.name} shares {node} for a while: {key[1]}")
+            for key in [key for key in step.frees if key in left]:
+                if (step.name, key) in guests:
+                    guests.remove((step.name, key))
+                    del step.frees[key]
+                else:
+                    left[key] += 1
         self.shares |= shares
         return told
 

@@ -213,6 +213,25 @@ def test_each_who_shares_a_node_for_a_while_is_told() -> None:
     assert transition.shares == {("b", 1), ("c", 1)}
 
 
+def test_only_who_shares_a_node_meets_others_there() -> None:
+    """One passes before another comes to stay, a third after that: only the third meets it."""
+    first, stays, third = (machine(name, (0, 1), 1) for name in "abc")
+    for each in (first, stays, third):
+        each.exclusion = ("role:a",)
+    state = State(make_cluster(4, [first, stays, third]))
+    wanted = {"a": (2, 1), "b": (1, 2), "c": (3, 1)}
+    moves = [(i, (0, 1), shortest((0, 1), wanted[i.name], bool)) for i in (first, stays, third)]
+    separations = Separations(state, wanted)
+    transition = transition_of_moves(state.cluster, room(state), moves, separations=separations)
+    assert transition.shares == {("c", 1)}
+    at = {
+        (one.action.name, one.action.after.nodes[0]): one
+        for one in reversed(transition.steps)  # the first of each
+        if one.action.after is not None
+    }
+    assert at["a", 2].number in at["b", 1].after
+
+
 def test_ways_round_are_looked_for_unless_the_rooms_are_too_many(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
