@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ABANDONED", "ALL_LIMITS", "FORCED_LIMITS", "HARD_LIMITS", "NO_WORSE_LIMITS", "POOLS",
-    "PRIMARY", "REASONS", "SECONDARY", "Check", "LimitSet", "checks_for",
+    "PRIMARY", "REASONS", "SECONDARY", "STAYING", "Check", "LimitSet", "checks_for",
 ]  # fmt: skip
 
 REASONS = (
@@ -230,6 +230,9 @@ SECONDARY = (
 )  # fmt: skip
 """For a node that would become the secondary of a drbd instance."""
 
+
+STAYING = _N1
+"""For a secondary that stays while the primary changes: memory is kept for each primary."""
 
 ABANDONED = tuple(check for check in SECONDARY if check.reason != "FailDisk")
 """For an old primary that is not online and becomes the secondary: its disk does not matter."""

@@ -330,6 +330,13 @@ class ScalarKernel:
         after = self._as_secondary(instance, primary, index)
         return _failing(checks, self.view(index), after, instance)
 
+    def failing_mirror(
+        self, instance: Instance, old: int, primary: int, index: int, checks: Sequence[Check]
+    ) -> Failing | None:
+        """What fails on `index`, which stays the secondary, if `primary` comes instead of `old`."""
+        before = self._as_secondary(instance, old, index)
+        return _failing(checks, before, self._as_secondary(instance, primary, index), instance)
+
     def _as_primary(self, instance: Instance, index: int) -> NodeView:
         after = after_primary(self.view(index), instance)
         if instance.exclusion or instance.desired:

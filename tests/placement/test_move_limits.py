@@ -60,3 +60,21 @@ def test_move_is_held_to_limits_of_each_role_that_is_new(
     """Memory and disk of the primary, disk of the mirror, and disks that can be copied."""
     assert not allowed(after, **changes)
     assert allowed(after)
+
+
+@pytest.mark.parametrize(("free", "stands"), [(1001, True), (1000, False), (500, True)])
+def test_mirror_that_stays_keeps_memory_for_the_new_primary(free: int, stands: bool) -> None:
+    """With db, whose primary is node3, it keeps 1000 MiB, not 500; one that lacks them may."""
+    instances = {
+        "web": instance("node1", "node2", memory=500), "db": instance("node3", "node2", memory=500),
+    }  # fmt: skip
+    changes = {"node2": {"free_memory": free}}
+    made = cluster(4, instances=instances, changes=changes)
+    settings = Settings()
+    settings.n1 = "off"
+    context = Context(read_cluster(made, Reading()), settings)
+    web = context.cluster.instance_named("web")
+    assert web is not None
+    refusal = context.evaluator(context.cluster.groups[0]).refusal(web, (0, 1), (2, 1))
+    assert (refusal is None) == stands
+    assert context.evaluator(context.cluster.groups[0]).refusal(web, (0, 1), (3, 1)) is None

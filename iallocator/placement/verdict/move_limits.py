@@ -9,7 +9,7 @@ from __future__ import annotations
 from functools import partial
 
 from iallocator.limits.migration import may_not_receive
-from iallocator.limits.node import PRIMARY, SECONDARY, checks_for
+from iallocator.limits.node import PRIMARY, SECONDARY, STAYING, checks_for
 from iallocator.limits.refusal import Refusal
 from iallocator.placement.verdict.known_answers import NO_PRIMARY, KnownAnswers
 from iallocator.scoring.scalar import ScalarKernel
@@ -69,9 +69,10 @@ class MoveLimits:
     def refusal(
         self, instance: Instance, before: Nodes, after: Nodes, primary: bool, mirror: bool
     ) -> Refusal | None:
-        """The first limit that fails on the nodes `after`; `primary`, `mirror`: those are asked.
+        """The first limit that fails on the nodes `after`; `primary`, `mirror`: those are new.
 
-        `before` is () for an instance that is nowhere.
+        A mirror that stays keeps memory for the new primary.  `before` is () for an instance
+        that is nowhere.
         """
         failing = self._failing(instance, before, after, primary, mirror)
         if failing is None:
@@ -150,10 +151,14 @@ class MoveLimits:
         if primary:
             checks = self._primary_checks(instance, before)
             found = kernel.failing_primary(instance, index, checks)
-        if found is None and len(after) > 1 and mirror:
+        if found is None and len(after) > 1 and (mirror or (primary and before)):
             index = after[1]
-            mirror_checks = self._mirror_checks(instance, before, after)
-            found = kernel.failing_secondary(instance, after[0], index, mirror_checks)
+            if mirror:
+                mirror_checks = self._mirror_checks(instance, before, after)
+                found = kernel.failing_secondary(instance, after[0], index, mirror_checks)
+            else:
+                staying = checks_for(STAYING, instance, self._motion_off(before[0]).secondary)
+                found = kernel.failing_mirror(instance, before[0], after[0], index, staying)
         return None if found is None else (index, found)
 
     def open_to(

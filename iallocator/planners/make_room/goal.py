@@ -40,25 +40,55 @@ class Goal:
 
     Attributes
     ----------
+    request:
+        What is asked for.
     concerned:
         The names of the instances that the request itself is about.
     left:
         The nodes that it wants to be left: nobody else should come there.
+    asked:
+        The instances that it moves, as far as they are known beforehand.
+    leaves_primaries:
+        Whether they are to have another primary.
     price:
         What it costs to ask, in single new instances.
     """
 
     def __init__(self, context: Context, request: Request) -> None:
         self._context = context
-        self._request = request
+        self.request = request
         self._every: dict[str, Instance] = {i.name: i for i in context.cluster.instances}
         self.concerned, self.left = _about(context, request)
+        self.asked: Sequence[Instance] = ()
+        if isinstance(request, NodeEvacuate | ChangeGroup):
+            self.asked = request.instances
+        self.leaves_primaries = getattr(request, "mode", "") != "secondary-only"
         self.price = SEVERAL * len(_members(request)) or 1
 
     def hopeless(self) -> bool:
-        """Whether some new instance is wanted in a group that does not exist."""
-        new = [one for one in _members(self._request) if isinstance(one, Allocate)]
-        return any(wish_for(self._context, one) is None for one in new)
+        """Whether no moves of others help: nobody can do what is asked of some instance."""
+        members = _members(self.request)
+        new = [one for one in members if isinstance(one, Allocate)]
+        if any(wish_for(self._context, one) is None for one in new):
+            return True
+        existing = [one for one in members if not isinstance(one, Allocate)]
+        return not all(one.mirrored for one in existing) or self._parts_a_unit()
+
+    def _parts_a_unit(self) -> bool:
+        """Whether somebody is to leave one behind that must be on its node: who stays there.
+
+        Nobody of those who must be together can be moved alone before.
+        """
+        relations, where = self._context.bonds.relations, self._context.state.where
+        if relations is None:
+            return False
+        units = relations.units()
+        return any(
+            where[mate][0] == one.nodes[0]
+            for one in (self.asked if self.leaves_primaries else ())
+            for mate in units.get(one.name, ())
+            if mate in where and mate not in self.concerned
+        )
 
     def reached(self) -> bool:
         """Whether the request can be satisfied now; the state is left as it is."""
@@ -69,12 +99,12 @@ class Goal:
         before = dict(context.state.where)
         effort = context.effort.undecided
         try:
-            reply = handler_for(self._request.kind)(context, self._request)
+            reply = handler_for(self.request.kind)(context, self.request)
         finally:
             self._restore(before)
             context.leaving = None
             self._forget(effort)
-        return satisfied(self._request, reply)
+        return satisfied(self.request, reply)
 
     def _takes(self, request: Allocate) -> bool:
         """Whether some group takes the new instance; what is told of an answer is not asked."""
@@ -107,7 +137,7 @@ class Goal:
 
     def needs(self) -> Allocate | None:
         """The request, if it is about one new instance that must find room beside all others."""
-        request = self._request
+        request = self.request
         return request if isinstance(request, Allocate) and request.recreated is None else None
 
 

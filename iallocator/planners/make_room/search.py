@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from iallocator.planners.make_room.moves import Part
 
     Way = tuple[Instance, Nodes, Sequence[ElementaryMove], Nodes]
+    Moved = frozenset[tuple[str, Nodes]]
     Stands = Callable[[Sequence[PlannedMove]], bool]
 
 __all__ = ["WORK_IS_SPENT", "RoomSearch"]
@@ -43,6 +44,9 @@ TIES = 40_000
 
 ANSWER = 5
 """How many looks at a move it costs to ask for the goal, for one new instance."""
+
+GLANCES = 3
+"""How many looks at sums cost as much as a look at a move."""
 
 SIMULATED = 25
 """Moves × nodes of simulated failures that cost as much as a look at a move."""
@@ -85,7 +89,8 @@ class RoomSearch:
         self._left: float = WORK
         self._effort = context.effort.left
         self._made: list[PlannedMove] = []
-        self._seen: dict[tuple[int, frozenset[tuple[str, Nodes]]], float] = {}
+        self._seen: dict[tuple[int, Moved], float] = {}
+        self._answers: dict[Moved, bool] = {}
         self._copied = INFINITE
         self._score: float | None = None
         self._width: int | None = None
@@ -99,6 +104,8 @@ class RoomSearch:
         At first only the best targets are tried, so that something is found soon; then all,
         as far as that may be better.
         """
+        if self._room.too_small():
+            return
         self._rounds(WIDTH, self._most)
         self._rounds(None, self._most if self.found is None else len(self.found))
         self.proved = self._moves.complete and not self._over()
@@ -145,17 +152,36 @@ class RoomSearch:
         return copied > self._copied if self._score is not None else copied >= self._copied
 
     def _arrived(self, copied: float) -> None:
-        nodes = range(len(self._context.cluster.nodes))
-        self._spend(ANSWER * self._goal.price * len(nodes))
-        if self._score is not None:
-            score = score_of(self._context.state, nodes)
-            if score >= self._score - LOWER:
-                return
-        if self._goal.reached() and self._stands(self._made):
+        if self._lowers_score() and self._reached() and self._stands(self._made):
             self.found, self._copied = list(self._made), copied
             self._tell_scores(self.found)
             if self._score is not None:
                 self._score = self.found[-1].score
+
+    def _lowers_score(self) -> bool:
+        """Whether the score is lower than the best, or not compared."""
+        if self._score is None:
+            return True
+        nodes = range(len(self._context.cluster.nodes))
+        self._spend(len(nodes))
+        return score_of(self._context.state, nodes) < self._score - LOWER
+
+    def _reached(self) -> bool:
+        """Whether the goal is reached as things are; kept for the next who comes here."""
+        moved = self._moved()
+        if moved not in self._answers:
+            self._spend(ANSWER * self._goal.price * len(self._context.cluster.nodes))
+            self._answers[moved] = self._goal.reached()
+        return self._answers[moved]
+
+    def _moved(self) -> Moved:
+        """Who is elsewhere than at first, and where."""
+        where = self._context.state.where
+        return frozenset(
+            (one.name, where[one.name])
+            for one in self._moves.movable
+            if where[one.name] != one.nodes
+        )
 
     def _tell_scores(self, moves: Sequence[PlannedMove]) -> None:
         """Note the score after each move, from the last, which has been made, to the first."""
@@ -184,20 +210,31 @@ class RoomSearch:
                 break
             self._put(instance, before, after)
             made += 1
-        legal = made == len(ways) and all(self._legal(*way) for way in ways)
+        last = depth == len(parts)
+        legal = (
+            made == len(ways)
+            and (not last or self._promising())
+            and all(self._legal(*way) for way in ways)
+        )
         if legal and (len(ways) == 1 or self._survived(ways)):
             self._go_on(parts, ways, depth - len(parts), copied)
         for instance, before, _, after in reversed(ways[:made]):
             self._put(instance, after, before)
 
+    def _promising(self) -> bool:
+        """Whether the goal may be reached as things are, as far as that is cheaper to say.
+
+        Of one new instance it is asked itself: the way here may have to be judged by many
+        simulated failures, and others lead here, too.
+        """
+        self._spend(len(self._context.cluster.nodes) // GLANCES)
+        if not self._room.fits():
+            return False
+        return self._goal.price > 1 or (self._lowers_score() and self._reached())
+
     def _go_on(self, parts: Sequence[Part], ways: Sequence[Way], depth: int, copied: float) -> None:
         """The move is made: make `depth` more, unless others have led here before, for less."""
-        state, nodes = self._context.state, self._context.cluster.nodes
-        moved = frozenset(
-            (one.name, state.where[one.name])
-            for one in self._moves.movable
-            if state.where[one.name] != one.nodes
-        )
+        nodes, moved = self._context.cluster.nodes, self._moved()
         if self._seen.get((depth, moved), INFINITE) <= copied:
             return
         self._seen[depth, moved] = copied
