@@ -12,7 +12,8 @@ from iallocator.limits.node import ALL_LIMITS
 from iallocator.model.instance import Instance
 from iallocator.model.state import State
 from iallocator.scoring import Kernels, standing
-from iallocator.scoring.standing import NOISE, Standing, pairs, pick, picks, singles
+from iallocator.scoring.candidates import DECIMALS
+from iallocator.scoring.standing import NOISE, Standing, pair_scores, pairs, pick, picks, singles
 from iallocator.scoring.standing.pairs import StandingPairs
 from iallocator.scoring.standing.singles import StandingSingles
 from iallocator.wire.document import read_cluster
@@ -74,9 +75,8 @@ def test_standing_names_the_place_that_the_kernel_ranks_first(
     seed: int, template: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One instance after the other, until no node takes one more; few are too close to tell."""
-    monkeypatch.setattr(pairs, "FEW", 0)
-    monkeypatch.setattr(pairs, "FIRST", 2)
-    monkeypatch.setattr(standing, "LIFETIME", 16)
+    monkeypatch.setattr(pairs, "FEW", 1 + seed % 2)
+    monkeypatch.setattr(pair_scores, "LIFETIME", 16)
     monkeypatch.setattr(singles, "LIFETIME", 32)
     made = read_cluster(crowd(seed, 4 + seed % 5), Reading(static_kvm_memory=0))
     state = State(made)
@@ -97,7 +97,7 @@ def test_standing_names_the_place_that_the_kernel_ranks_first(
     assert doubts < 5
 
 
-@pytest.mark.parametrize("template", ["drbd", "rbd"])
+@pytest.mark.parametrize("template", ["plain", "rbd"])
 def test_standing_scores_are_those_of_the_kernel(
     template: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -110,7 +110,6 @@ def test_standing_scores_are_those_of_the_kernel(
 
     monkeypatch.setattr(standing, "pick", noting)
     monkeypatch.setattr(singles, "pick", noting)
-    monkeypatch.setattr(pairs, "pick", noting)
     state = State(read_cluster(crowd(5, 9), Reading(static_kvm_memory=0)))
     kernels = Kernels(state, [(9999, 9999)] * 100)
     equal = standing_for(state, kernels, template)
@@ -121,6 +120,40 @@ def test_standing_scores_are_those_of_the_kernel(
         equal.placed(nodes)
         score = kernels.make(state, range(9)).score()
         assert seen[-1] == pytest.approx(score, abs=NOISE), number
+
+
+@pytest.mark.parametrize("seed", [0, 3, 5, 7])
+def test_standing_pairs_have_the_scores_of_the_kernel_and_none_is_below_its_bounds(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One by one and all at once, for every pair; the best agrees but for noise."""
+    monkeypatch.setattr(pair_scores, "LIFETIME", 20)
+    state = State(read_cluster(crowd(seed, 7), Reading(static_kvm_memory=0)))
+    kernels = Kernels(state, [(9999, 9999)] * 100)
+    equal = standing_for(state, kernels, "drbd")
+    assert isinstance(equal, StandingPairs)
+    for number in range(60):
+        ranked = plainly(state, kernels, "drbd")
+        equal._start()
+        bounds: dict[tuple[int, ...], float] = {}
+        for primaries, secondaries in equal._taking():
+            if primaries.size and secondaries.size:
+                low = equal._bounds(primaries, secondaries)
+                alone = [dict(zip(a.tolist(), b)) for a, b in zip((primaries, secondaries), low)]
+                bounds |= {(p, s): alone[0][p] + alone[1][s] for p in alone[0] for s in alone[1]}
+        every = np.array([nodes for _, nodes in ranked])
+        singly = [equal._score_of(*nodes) for _, nodes in ranked]
+        assert np.abs(equal._scores(*every.T) - singly).max() < NOISE
+        for one, (score, nodes) in zip(singly, ranked):
+            assert round(one, DECIMALS) == pytest.approx(score, abs=1.1 * 10.0**-DECIMALS)
+            assert bounds.pop(nodes) <= one + NOISE, nodes
+        refused = [equal._score_of(*nodes) for nodes in bounds]
+        assert all(score == np.inf for score in refused)
+        nodes = ranked[0][1] if number % 3 else Random(number).choice(ranked)[1]
+        before = equal._score_of(*nodes)
+        state.place(newcomer("drbd", number), nodes)
+        equal.placed(nodes)
+        assert before == pytest.approx(kernels.make(state, range(7)).score(), abs=NOISE), number
 
 
 def test_pick_goes_by_rounded_scores() -> None:

@@ -41,9 +41,6 @@ NOISE = 2e-13
 TIE = 10.0**-DECIMALS + 4 * NOISE
 """Scores further apart than this are never equal once they are rounded."""
 
-LIFETIME = 128
-"""After so many placements everything is taken from the state again: rounding adds up."""
-
 N1_COUNT = next(k for k, statistic in enumerate(STATISTICS) if statistic.name == "n1_cnt")
 """Position of the statistic of nodes that could not take over the instances of a peer."""
 
@@ -130,8 +127,11 @@ class Standing:
 
     @property
     def lifetime(self) -> int:
-        """How many placements are followed until everything is taken from the state again."""
-        return LIFETIME
+        """How many placements are followed until everything is taken from the state again.
+
+        Rounding adds up.
+        """
+        raise NotImplementedError
 
     def best(self) -> Nodes | None:
         """The nodes of the next instance; () where none takes it, None: ask the kernel."""
