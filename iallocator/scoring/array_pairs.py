@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from iallocator.aliases import Floats, Indices
     from iallocator.model.instance import Instance
     from iallocator.model.node_view import NodeView, Quantity
+    from iallocator.scoring.array_candidates import Codes
     from iallocator.scoring.candidates import Placement
     from iallocator.scoring.score_delta import Change
 
@@ -47,7 +48,8 @@ SLACK = 1e-8
 class PrunedPairs(ArrayCandidates):
     """Pairs whose scores are worked out as far as they are asked for.
 
-    `bounds`: what no score of each row is below.
+    `codes`: rows × `columns`, 0 where a pair is feasible.  `bounds` says what no score of each
+    row is below, as long as it can; then, where scores are asked for, all are worked out.
     """
 
     def __init__(
@@ -55,18 +57,19 @@ class PrunedPairs(ArrayCandidates):
         prefixes: Sequence[tuple[int, ...]],
         columns: Sequence[int],
         scores: Scores,
-        bounds: Floats,
-        feasible: int,
+        codes: Codes,
+        bounds: Callable[[], Floats | None],
         failures: dict[str, int],
     ) -> None:
         self._prefixes = prefixes
         self._columns = columns
         self._asked = scores
+        self._codes = codes
         self._bounds = bounds
         self._whole: Floats | None = None
         self._firsts: list[int] | None = None
         self.failures = failures
-        self.feasible = feasible
+        self.feasible = int(np.count_nonzero(codes == 0))
 
     @property
     def _scores(self) -> Floats:  # type: ignore[override]
@@ -74,11 +77,17 @@ class PrunedPairs(ArrayCandidates):
             self._whole = self._asked(slice(None))
         return self._whole
 
+    def open(self, number: int) -> tuple[tuple[int, ...], list[int]]:
+        feasible = np.flatnonzero(self._codes[number] == 0).tolist()
+        return self._prefixes[number], [self._columns[position] for position in feasible]
+
     def ranked(self) -> Iterator[Placement]:
-        if self._whole is not None:
-            yield from super().ranked()
-            return
-        order = np.argsort(self._bounds, kind="stable")
+        bounds = self._bounds() if self._whole is None else None
+        yield from super().ranked() if bounds is None else self._ranked(bounds)
+
+    def _ranked(self, bounds: Floats) -> Iterator[Placement]:
+        """The same, rows in the order of what no score of each is below."""
+        order = np.argsort(bounds, kind="stable")
         waiting = np.empty((3, 0))  # score, row and column of who may still be beaten
         done, size = 0, FIRST
         while done < order.size or waiting.size:
@@ -87,7 +96,7 @@ class PrunedPairs(ArrayCandidates):
             at = np.nonzero(np.isfinite(scores))
             waiting = np.hstack([waiting, [scores[at], rows[at[0]], at[1]]])
             done, size = done + size, 2 * size
-            limit = self._bounds[order[done]] if done < order.size else np.inf
+            limit = bounds[order[done]] if done < order.size else np.inf
             ready = waiting[0] < limit
             found, waiting = waiting[:, ready], waiting[:, ~ready]
             for position in np.lexsort(found[::-1]).tolist():

@@ -67,6 +67,7 @@ class ArrayKernel:
         reserved = np.array(state.reserved, dtype=np.float64)
         self._columns, self._fixed, self._reserved = everything, capacity, reserved
         self._viewed: tuple[list[int], NodeView] | None = None
+        self._renewals = 0
         self._in_scope = np.zeros(reserved.size, dtype=bool)
         self._in_scope[list(scope)] = True
         view = self._view(scope)
@@ -97,6 +98,7 @@ class ArrayKernel:
         """
         state, index = self.state, np.asarray(nodes, dtype=np.intp)
         self._viewed = None
+        self._renewals += 1
         self._columns[:, index] = [[column[i] for i in nodes] for column in state.columns]
         self._reserved[index] = [state.reserved[i] for i in nodes]
         before = self._values[:, index]
@@ -274,12 +276,16 @@ class ArrayKernel:
             found[reasons.codes[rows] != 0] = np.inf
             return found
 
-        if peers.size <= MANY or shared is not None:
-            return ArrayCandidates(prefixes, secondaries, scores(slice(None)), failures)
-        feasible = int((reasons.codes == 0).sum())
-        tight = [secondaries[k] for k in pairs.columns.tolist()]
-        bounds = pairs.bounds(self._view(tight), self._change(tight))
-        return PrunedPairs(prefixes, secondaries, scores, bounds, feasible, failures)
+        renewals = self._renewals
+
+        def bounds() -> Floats | None:
+            if self._renewals != renewals or not some:
+                return None
+            tight = [secondaries[k] for k in pairs.columns.tolist()]
+            return pairs.bounds(self._view(tight), self._change(tight))
+
+        some = peers.size > MANY and shared is None
+        return PrunedPairs(prefixes, secondaries, scores, reasons.codes, bounds, failures)
 
     def _no_pairs(
         self, primaries: Sequence[int], secondaries: Sequence[int], refused: RefusalCodes

@@ -14,6 +14,7 @@ from iallocator.limits.node import ALL_LIMITS, FORCED_LIMITS, HARD_LIMITS, Limit
 from iallocator.model.instance import Instance
 from iallocator.placement.context import Context
 from iallocator.scoring.array_pairs import PairScores, PrunedPairs
+from iallocator.scoring.arrays import ArrayKernel
 from iallocator.scoring.candidates import Candidates
 from tests.seeds import seeds
 
@@ -158,6 +159,27 @@ def test_most_promising_pairs_come_in_the_order_of_all_pairs(
                 ranked = list(done.ranked())
                 found.append((ranked, done.failures, done.feasible, list(done.best())))
             assert found[0] == found[1], seed
+
+
+def test_pairs_are_those_of_the_time_they_were_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Though scores are worked out when the kernel has been renewed since."""
+    monkeypatch.setattr("iallocator.scoring.arrays.MANY", -1)
+    for seed in seeds(3, 20, 70):
+        for _, arrays, instance, setting in questions(seed):
+            assert isinstance(arrays, ArrayKernel)
+            expected = list(pairs(arrays, instance, setting).ranked())
+            done = pairs(arrays, instance, setting)
+            node = setting.nodes[0]
+            with arrays.state.trial():
+                arrays.state.place(Instance("another", 512, 1, 0, [], "diskless"), (node,))
+                arrays.renew([node])
+                assert list(done.ranked()) == expected, seed
+            arrays.renew([node])
+            numbers = range(done.rows())
+            opened = [
+                (*prefix, last) for prefix, lasts in map(done.open, numbers) for last in lasts
+            ]
+            assert sorted(opened) == sorted(nodes for _, nodes in expected), seed
 
 
 def test_best_pair_of_many_nodes_is_found_by_scoring_few(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -321,7 +321,8 @@ def _open_to(candidates: Candidates) -> tuple[list[tuple[int, ...]], Failures]:
     """The nodes of feasible placements, of pairs only one; and what refuses the others."""
     if not candidates.feasible:
         return [], candidates.failures
-    found = (nodes for _, nodes in candidates.everything())
+    rows = map(candidates.open, range(candidates.rows()))
+    found = ((*prefix, last) for prefix, lasts in rows for last in lasts)
     first = next(found)
     return ([first] if len(first) > 1 else [first, *found]), candidates.failures
 
