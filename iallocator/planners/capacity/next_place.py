@@ -72,10 +72,11 @@ class NextPlace:
 
     def _rehearsed(self, instance: Instance) -> Nodes | None:
         """The same by rehearsals: each either finds a place, or learns why a guess was wrong."""
-        if len(self._groups) > 1:
-            return None
-        rehearsal = self._survival.rehearsal(instance, self._groups[0])
-        while rehearsal is not None:
+        alone = len(self._groups) == 1
+        rehearsal = self._survival.rehearsal(instance, self._groups[0]) if alone else None
+        if rehearsal is None:
+            return self._judged(instance)
+        while True:
             guessed, exhausted = self._guess(rehearsal)
             known = rehearsal.come_true() if guessed else 0
             if known is None or (not guessed and exhausted):
@@ -88,7 +89,11 @@ class NextPlace:
             if known:
                 self._path.extend((node,) for node in guessed[:known])
                 return self._path[0]
-        return None
+
+    def _judged(self, instance: Instance) -> Nodes | None:
+        """The best nodes, if N+1 is kept there."""
+        best = self._standing.best()
+        return best if best and self._survival.accepts(instance, best, False) else None
 
     def _guess(self, rehearsal: Rehearsal) -> tuple[list[int], bool]:
         """Where the next ones might come to, and whether there the best place cannot be told."""
