@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection
 
     from iallocator.aliases import Nodes
-    from iallocator.model.cluster import Group
+    from iallocator.model.cluster import Cluster, Group
     from iallocator.model.instance import Instance
     from iallocator.model.state import State
     from iallocator.n1.rules import Rules
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     """Instances and MiB lost more, summed over the failures; the same where those that are
     brought back do not count as lost at first."""
 
-__all__ = ["NOTHING", "Growth", "rescued"]
+__all__ = ["NOTHING", "Down", "Growth"]
 
 NOTHING: Grown = (0.0, 0.0, 0.0, 0.0)
 
@@ -47,14 +47,15 @@ class Growth:
         Online node -> what its failure lost at first.
     """
 
-    __slots__ = ("_dead", "_failing", "_group", "_kernels", "_limit", "_rules", "losses")
+    __slots__ = ("_down", "_failing", "_group", "_kernels", "_limit", "_rules", "losses")
 
     def __init__(self, first: State, kernels: Kernels, group: Group, rules: Rules) -> None:
         self._kernels = kernels
         self._group = group
         self._rules = rules
         self._failing = [index for index in group.nodes if first.cluster.nodes[index].online]
-        self._dead = frozenset(group.nodes).difference(self._failing)
+        dead = frozenset(group.nodes).difference(self._failing)
+        self._down = Down(first.cluster, group, rules, dead)
         self._limit = rules.effort.used + WORK
         self.losses = dict.fromkeys(self._failing, Loss(0, 0, 0, 0)) | self._lost(first)
 
@@ -67,8 +68,8 @@ class Growth:
         return check.losses(lost)
 
     def rescued(self, state: State) -> tuple[int, float]:
-        """Whom `state` brings back from nodes that are not online; see `rescued`."""
-        return rescued(state, self._group, self._rules, self._dead)
+        """Whom `state` brings back from nodes that are not online; see `Down.back`."""
+        return self._down.back(state)
 
     def spent(self, share: float = 1) -> bool:
         """Whether that share of the work is done, or time is up."""
@@ -87,7 +88,7 @@ class Growth:
         return make(state, self._kernels, self._rules, scope, leaving, N1Cache(), None, losses)
 
     def of(self, state: State, back: tuple[int, float] | None = None) -> Grown:
-        """By how much `state` loses more; `back`: whom it brings back, see `rescued`."""
+        """By how much `state` loses more; `back`: whom it brings back, see `Growth.rescued`."""
         found = [0.0] * 4
         for more in self._more(state, back).values():
             found = [sum(pair) for pair in zip(found, more)]
@@ -120,25 +121,31 @@ def _amount(count: float, memory: float) -> str:
     return f"{count:g} more, {memory:g} MiB" if count else f"{memory:g} MiB more"
 
 
-def rescued(state: State, group: Group, rules: Rules, dead: Collection[int]) -> tuple[int, float]:
-    """Who is on an online node of `group` and was on one of `dead` when the cluster was read.
+class Down:
+    """Those of `group` that were on one of its nodes `dead` when the cluster was read."""
 
-    How many, those that must be together once, and their MiB of memory.
-    """
-    back = [
-        one
-        for one in (state.cluster.instances if dead else ())
-        if one.nodes and one.nodes[0] in dead and _comes_back(state, one, group)
-    ]
-    items = {one.name if one.template == "drbd" else _unit(one, rules) for one in back}
-    return len(items), sum(one.memory for one in back if one.uses_memory)
+    __slots__ = ("_group", "_instances", "_rules")
 
+    def __init__(self, cluster: Cluster, group: Group, rules: Rules, dead: Collection[int]) -> None:
+        self._group = group
+        self._rules = rules
+        self._instances = [
+            one for one in (cluster.instances if dead else ()) if one.nodes and one.nodes[0] in dead
+        ]
 
-def _unit(instance: Instance, rules: Rules) -> str:
-    """The first of those that must be together with `instance`."""
-    return min(rules.units.get(instance.name) or (instance.name,))
+    def back(self, state: State, coming: Instance | None = None) -> tuple[int, float]:
+        """Who of them is on an online node of the group, or is `coming` to one.
 
+        How many, those that must be together once, and their MiB of memory.
+        """
+        back = [one for one in self._instances if one is coming or self._is_back(state, one)]
+        items = {one.name if one.template == "drbd" else self._unit(one) for one in back}
+        return len(items), sum(one.memory for one in back if one.uses_memory)
 
-def _comes_back(state: State, instance: Instance, group: Group) -> bool:
-    nodes, now = state.cluster.nodes, state.where.get(instance.name, ())
-    return bool(now) and nodes[now[0]].online and nodes[now[0]].group is group
+    def _unit(self, instance: Instance) -> str:
+        """The first of those that must be together with `instance`."""
+        return min(self._rules.units.get(instance.name) or (instance.name,))
+
+    def _is_back(self, state: State, instance: Instance) -> bool:
+        nodes, now = state.cluster.nodes, state.where.get(instance.name, ())
+        return bool(now) and nodes[now[0]].online and nodes[now[0]].group is self._group

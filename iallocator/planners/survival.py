@@ -7,7 +7,7 @@ what happens once it is carried out.
 from __future__ import annotations
 
 from iallocator.n1.bounds import Demand, Room, demand_of, verdict
-from iallocator.n1.growth import rescued
+from iallocator.n1.growth import Down
 from iallocator.n1.loss.part import Loss
 from iallocator.n1.of_group import losses_of, not_survived, simulation_of
 from iallocator.n1.rules import Rules
@@ -72,7 +72,7 @@ class Survival:
         The online nodes whose failure could be survived at the beginning.
     """
 
-    __slots__ = ("_alone", "_dead", "_losses", "_mode", "group", "relations", "saved")
+    __slots__ = ("_alone", "_dead", "_down", "_losses", "_mode", "group", "relations", "saved")
 
     def __init__(
         self, state: State, group: Group, mode: str, relations: Relations | None = None
@@ -85,6 +85,7 @@ class Survival:
         self._losses: dict[int, Loss] = {}
         online = self.online(state)
         self._dead = frozenset(group.nodes).difference(online)
+        self._down = Down(state.cluster, group, self.rules, self._dead)
         if mode != "off" and len(online) == 1:
             self._alone = frozenset(online).difference(self.doomed(state, online))
         if mode != "off" and len(online) > 1:
@@ -127,7 +128,7 @@ class Survival:
 
     def _beyond_rescue(self, state: State, failing: Sequence[int]) -> list[int]:
         """Those of `failing` that lose more than before and who came back."""
-        back = rescued(state, self.group, self.rules, self._dead) if failing else (0, 0)
+        back = self._down.back(state) if failing else (0, 0)
         if not back[0]:
             return list(failing)
         found = losses_of(state, self.group, self.rules, failing)

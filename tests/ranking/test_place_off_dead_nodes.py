@@ -84,8 +84,8 @@ def test_place_keeps_n1_where_a_mirror_stays_on_a_drained_node() -> None:
         instances={"web": instance("node1", "node2", memory=1024), "full": _shared("node3")},
         changes={"node1": DRAINED, "node3": {"free_disk": 0}},
     )
-    assert place(given) == {"web": None, "full": "node3"}
-    assert place(given, "--n1=off")["web"] == "node2"
+    assert place(given, "--n1=no-new") == {"web": None, "full": "node3"}
+    assert place(given)["web"] == "node2"  # it is lost already
 
 
 def test_place_leaves_whole_who_finds_no_way_and_places_the_rest() -> None:
@@ -104,6 +104,21 @@ def test_place_leaves_whole_who_finds_no_way_and_places_the_rest() -> None:
     )
     expected = {"one": "node1", "mate": "node1", "other": "node2", "free": "node3"}
     assert place(given, "--n1=off") == expected
+
+
+def test_place_brings_back_by_default_who_could_not_be_saved_again() -> None:
+    """Who is on a drained node is lost already: nobody is stopped for what failures lose."""
+    given = cluster(
+        4,
+        memory=3000,
+        instances={
+            "urgent": _shared("node1", "iallocator:priority:10", memory=2500),
+            "here": _shared("node2", memory=2500),
+            "there": _shared("node3", memory=2500),
+        },
+        changes={"node1": DRAINED},
+    )
+    assert None not in place(given).values()
 
 
 def _world(chances: Random) -> Json:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from iallocator.n1.check import N1Cache, N1Check
+from iallocator.n1.growth import Down
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from iallocator.model.cluster import Group
     from iallocator.n1.loss.part import Loss
     from iallocator.placement.context import Context
     from iallocator.planners.place.planned_place import PlannedPlace
@@ -32,6 +34,7 @@ class Survival:
         self._scope = context.all_nodes()
         self._survived: dict[int, bool] = {}
         self._losses: dict[int, Loss] = {}
+        self._down: dict[Group, Down] = {}
         self._known: dict[str, N1Cache] = {}
         self.hopeless: frozenset[int] = frozenset()
         self._modes = {group: context.settings_of(group).n1 for group in context.cluster.groups}
@@ -46,8 +49,12 @@ class Survival:
             survivable = check.survivable(nodes)
             self._survived = {index: index in survivable for index in nodes}
         if "no-worse" in modes:
-            check = context.judge(self._scope, context.rules("no-worse"))
-            self._losses = check.losses(nodes)
+            rules = context.rules("no-worse")
+            self._losses = context.judge(self._scope, rules).losses(nodes)
+            self._down = {
+                group: Down(context.cluster, group, rules, set(group.nodes).difference(nodes))
+                for group in context.cluster.groups
+            }
 
     def forgive(self) -> None:
         """Look for hopeless nodes, now that only what stays where it is stands on the state."""
@@ -68,7 +75,7 @@ class Survival:
             return None
         rules = context.rules("no-new" if mode == "strict" else mode)
         survived = self._protected(mode, new=not place.before)
-        losses = dict(self._losses) if rules.exact else None
+        losses = self._may_lose(group, place) if rules.exact else None
         # what a node's failure asks for is kept until the node changes; in a trial nothing says so
         state = context.state
         known = N1Cache() if state.trying else self._known.setdefault(rules.mode, N1Cache())
@@ -81,6 +88,17 @@ class Survival:
             survived=survived,
             losses=losses,
         )
+
+    def _may_lose(self, group: Group, place: PlannedPlace) -> dict[int, Loss]:
+        """Node -> what its failure may lose: what it lost at first, and who is back in `group`.
+
+        Who was on a node that is not online was lost already, whichever failed.
+        """
+        back = self._down[group].back(self._context.state, place.instance)
+        return {
+            node: loss.with_more(*back) if node in group.nodes and back[0] else loss
+            for node, loss in self._losses.items()
+        }
 
     def _protected(self, mode: str, new: bool) -> dict[int, bool]:
         """Node → whether its failure has to be survived; {}: as things are when one asks.

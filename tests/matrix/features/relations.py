@@ -107,7 +107,6 @@ def order_broken(scene: Scene) -> Iterator[None]:
 @feature("keep-running", (SHARED,), expect=STAYS)
 def keep_running(scene: Scene) -> Iterator[None]:
     """The subject is not stopped to make room for another."""
-    scene.forgo_n1()  # the other one is larger
     for name in (BEST, NEXT):
         scene.node(name)["drained"] = True
     if "rival" not in scene.document["instances"]:
