@@ -12,7 +12,7 @@ from iallocator.n1.bounds import Room, demand_of, verdict
 from iallocator.n1.effort import UndecidedError
 from iallocator.n1.failure_watch import FailureWatch
 from iallocator.n1.simulation import Simulation
-from iallocator.n1.verdicts import LOST, UNKNOWN
+from iallocator.n1.verdicts import LOST, SAFE, UNKNOWN
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -132,10 +132,14 @@ class N1Check:
 
         What a lack of time leaves undecided is no part of it.
         """
+        from iallocator.n1.loss.part import NO_LOSS
+
         found: dict[int, Loss] = {}
+        kinds = _cheap(self._state, self._rules, nodes)
         try:
             for node in nodes:
-                found[node] = self._no_worse().loss(node)
+                safe = kinds[node] == SAFE
+                found[node] = NO_LOSS if safe else self._no_worse().loss(node)
         except UndecidedError:
             pass
         return found

@@ -6,12 +6,13 @@ too, as things are.  So to bring it back grows no loss, even where it cannot be 
 
 from __future__ import annotations
 
+from iallocator.n1.bounds import demand_of
 from iallocator.n1.check import N1Cache, N1Check
-from iallocator.n1.loss.part import Loss
+from iallocator.n1.loss.part import NO_LOSS, Loss
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Sequence
 
     from iallocator.aliases import Nodes
     from iallocator.model.cluster import Cluster, Group
@@ -47,7 +48,17 @@ class Growth:
         Online node -> what its failure lost at first.
     """
 
-    __slots__ = ("_down", "_failing", "_group", "_kernels", "_limit", "_rules", "losses")
+    __slots__ = (
+        "_down",
+        "_failing",
+        "_group",
+        "_kernels",
+        "_last",
+        "_limit",
+        "_rules",
+        "_stamps",
+        "losses",
+    )
 
     def __init__(self, first: State, kernels: Kernels, group: Group, rules: Rules) -> None:
         self._kernels = kernels
@@ -57,15 +68,34 @@ class Growth:
         dead = frozenset(group.nodes).difference(self._failing)
         self._down = Down(first.cluster, group, rules, dead)
         self._limit = rules.effort.used + WORK
-        self.losses = dict.fromkeys(self._failing, Loss(0, 0, 0, 0)) | self._lost(first)
+        self._stamps = list(first.stamps)
+        self._last: tuple[int, dict[int, Loss]] = -1, {}
+        self.losses = dict.fromkeys(self._failing, NO_LOSS) | self._lost(first, self._failing)
 
-    def _lost(self, state: State) -> dict[int, Loss]:
-        """What the failures lose on `state` that are not survived."""
+    def _lost(self, state: State, failing: Sequence[int]) -> dict[int, Loss]:
+        """What those of `failing` lose on `state` that are not survived."""
         check = N1Check(state, self._kernels, self._rules, self._group.nodes)
-        saved = set(check.survivable(self._failing))
-        lost = [index for index in self._failing if index not in saved]
-        self._rules.effort.used += LOOK * len(self._failing) * (1 + len(lost))
-        return check.losses(lost)
+        found = check.losses(failing)
+        lost = {index: loss for index, loss in found.items() if loss.instances}
+        self._rules.effort.used += LOOK * len(failing) * (1 + len(lost))
+        return lost
+
+    def _lost_otherwise(self, state: State) -> dict[int, Loss]:
+        """The same of the failures that may lose something else on `state` than at first."""
+        version, found = self._last
+        if version != state.version:
+            other = {i for i, stamp in enumerate(self._stamps) if state.stamps[i] != stamp}
+            failing = [i for i in self._failing if self._concerned(state, i, other)]
+            found = self._lost(state, failing)
+            self._last = state.version, found
+        return found
+
+    def _concerned(self, state: State, index: int, other: set[int]) -> bool:
+        """Whether the failure of a node asks something of those that are `other` than at first."""
+        if index in other:
+            return True
+        demand = demand_of(state, index, self._rules)
+        return bool(demand.movers or demand.intricate or not other.isdisjoint(demand.failovers))
 
     def rescued(self, state: State) -> tuple[int, float]:
         """Whom `state` brings back from nodes that are not online; see `Down.back`."""
@@ -98,7 +128,7 @@ class Growth:
         """The same for each failure that is not survived on `state`."""
         count, memory = back or self.rescued(state)
         found: dict[int, Grown] = {}
-        for index, loss in self._lost(state).items():
+        for index, loss in self._lost_otherwise(state).items():
             before = self.losses[index]
             more = loss.instances - before.instances_least
             mib = loss.memory - before.memory_least

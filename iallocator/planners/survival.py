@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from iallocator.n1.bounds import Demand, Room, demand_of, verdict
 from iallocator.n1.growth import Down
-from iallocator.n1.loss.part import Loss
+from iallocator.n1.loss.part import NO_LOSS, Loss
 from iallocator.n1.of_group import losses_of, not_survived, simulation_of
 from iallocator.n1.rules import Rules
 from iallocator.n1.verdicts import LOST, SAFE
@@ -89,10 +89,11 @@ class Survival:
         if mode != "off" and len(online) == 1:
             self._alone = frozenset(online).difference(self.doomed(state, online))
         if mode != "off" and len(online) > 1:
-            lost = self.doomed(state, online)
+            if self.rules.exact:
+                found = losses_of(state, group, self.rules, online)
+                self._losses = {index: loss for index, loss in found.items() if loss.instances}
+            lost = self._losses if self.rules.exact else self.doomed(state, online)
             self.saved = frozenset(online).difference(lost)
-            if self.rules.exact and lost:
-                self._losses = losses_of(state, group, self.rules, lost)
 
     def online(self, state: State) -> list[int]:
         """The nodes of the group that are online."""
@@ -132,11 +133,10 @@ class Survival:
         if not back[0]:
             return list(failing)
         found = losses_of(state, self.group, self.rules, failing)
-        nobody = Loss(0, 0, 0, 0)
         return [
             index
             for index in failing
-            if found[index].exceeds(self._losses.get(index, nobody).with_more(*back))
+            if found[index].exceeds(self._losses.get(index, NO_LOSS).with_more(*back))
         ]
 
     def down(self, state: State) -> int:
@@ -154,9 +154,8 @@ class Survival:
         if not self._losses:
             return []
         left = [index for index in self.online(state) if index in self._losses]
-        doubtful = self.doomed(state, left)
-        found = losses_of(state, self.group, self.rules, doubtful)
-        return [index for index in doubtful if found[index].exceeds(self._losses[index])]
+        found = losses_of(state, self.group, self.rules, left)
+        return [index for index in left if found[index].exceeds(self._losses[index])]
 
     def problem(self, state: State) -> str:
         """What `lost` finds, in words, with the first instance without a place; "" if nothing."""

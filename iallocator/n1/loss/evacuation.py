@@ -18,6 +18,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
+    from iallocator.model.cluster import Group
     from iallocator.model.instance import Instance
     from iallocator.model.state import State
     from iallocator.n1.rules import Rules
@@ -27,7 +28,29 @@ if TYPE_CHECKING:
     Leaver = tuple[Sequence[Instance], Item, frozenset[int]]
     """Those who go to one node as a whole, what they need there, and the nodes that may be it."""
 
-__all__ = ["Evacuation"]
+__all__ = ["Evacuation", "Takers"]
+
+
+class Takers:
+    """The nodes of `group` that may take over, as `state` is now; the same whichever fails.
+
+    Attributes
+    ----------
+    bins:
+        Their indices.
+    position:
+        Node -> its place among them.
+    open:
+        The places of those that have memory.
+    """
+
+    __slots__ = ("bins", "open", "position")
+
+    def __init__(self, state: State, rules: Rules, group: Group) -> None:
+        memory = state.columns[MEMORY]
+        self.bins = rules.targets(state.cluster, group)
+        self.position = {index: b for b, index in enumerate(self.bins)}
+        self.open = frozenset(b for b, t in enumerate(self.bins) if memory[t] > 0)
 
 
 class Evacuation:
@@ -40,17 +63,17 @@ class Evacuation:
         rules: Rules,
         simulation: Simulation,
         node: int,
+        takers: Takers | None = None,
     ) -> None:
         self._state = state
         self._rules = rules
         self._group = state.cluster.nodes[node].group
-        self._bins = [t for t in rules.targets(state.cluster, self._group) if t != node]
-        self._position = {index: b for b, index in enumerate(self._bins)}
+        takers = takers or Takers(state, rules, self._group)
+        self._bins, self._position = takers.bins, takers.position
         self._setting = Setting(state, kernels, rules, node, self._bins)
-        barred = may_not_receive(state.cluster, node, self._bins)
-        memory = state.columns[MEMORY]
-        self._open = frozenset(
-            b for b, t in enumerate(self._bins) if t not in barred and memory[t] > 0
+        barred = {node, *may_not_receive(state.cluster, node, self._bins)}
+        self._open = takers.open.difference(
+            self._position[t] for t in barred if t in self._position
         )
         self._reached: dict[frozenset[int], frozenset[int]] = {}
         self._whole = simulation.items(node)

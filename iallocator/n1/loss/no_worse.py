@@ -10,7 +10,8 @@ compared by what is lost before and after.
 from __future__ import annotations
 
 from iallocator.model.columns import MEMORY
-from iallocator.n1.loss.evacuation import Evacuation
+from iallocator.n1.loss.evacuation import Evacuation, Takers
+from iallocator.n1.loss.part import NO_LOSS
 from iallocator.n1.loss.standing import Standing
 
 TYPE_CHECKING = False
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from iallocator.aliases import Nodes
+    from iallocator.model.cluster import Group
     from iallocator.model.instance import Instance
     from iallocator.model.state import State
     from iallocator.n1.loss.part import Loss, Part
@@ -53,6 +55,7 @@ class NoWorse:
         self._compares = losses is not None
         self._losses: dict[int, Loss] = {} if losses is None else losses
         self._standings: dict[int, Standing] = {}
+        self._takers: tuple[int, Group | None, Takers | None] = -1, None, None
 
     def saves(self, node: int) -> bool:
         """Whether the failure of `node` is survived as the state is now."""
@@ -64,8 +67,11 @@ class NoWorse:
         return not self._simulation.lost([node]) if found is None else found
 
     def loss(self, node: int) -> Loss:
-        """What the failure of `node` loses as the state is now."""
-        return self._evacuation(node).everybody.loss()
+        """What the failure of `node` loses as the state is now; nothing where `saves` says so."""
+        found = self._evacuation(node).everybody.loss()
+        if found.instances and not found.instances_least and not self._simulation.lost([node]):
+            return NO_LOSS
+        return found
 
     def compares(self, nodes: Nodes) -> bool:
         """Whether what is lost before and after is compared, with the instance on `nodes`."""
@@ -94,7 +100,13 @@ class NoWorse:
         return takes or node == nodes[0]
 
     def _evacuation(self, node: int) -> Evacuation:
-        return Evacuation(self._state, self._kernels, self._rules, self._simulation, node)
+        group = self._state.cluster.nodes[node].group
+        if self._takers[:2] != (self._state.version, group):
+            takers = Takers(self._state, self._rules, group)
+            self._takers = self._state.version, group, takers
+        return Evacuation(
+            self._state, self._kernels, self._rules, self._simulation, node, self._takers[2]
+        )
 
     def _loses_more(self, node: int, instance: Instance, nodes: Nodes) -> bool:
         """Whether more is lost than before."""

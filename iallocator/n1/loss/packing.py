@@ -1,16 +1,18 @@
 """Exact search for what finds room when a node fails: items into nodes, by memory and disk.
 
 First best fit, the largest first; then bounds; then branch and bound with a limit of work.
-What is left out costs its price, which is one if nothing else is said, or its memory.
+What is left out costs its price, which is one if nothing else is said, or its memory.  Of bins
+that the same items may go to only the largest are looked at, as many as there are items.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left, insort
+from heapq import nlargest
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Collection, Iterator, Sequence
 
 __all__ = ["Item", "Packed", "Packing"]
 
@@ -83,15 +85,15 @@ class Packing:
         limit: int = LIMIT,
     ) -> None:
         self._order = sorted(range(len(items)), key=lambda k: _rank(items[k]))
-        self._items = [items[k] for k in self._order]
-        self._memory = [max(0, amount) for amount in memory]
-        self._disk = list(disk)
+        self._kinds = _useful(items, memory)
+        self._items = _reduced([items[k] for k in self._order], self._kinds)
+        self._memory = {b: max(0, memory[b]) for b in self._kinds}
+        self._disk = {b: disk[b] for b in self._kinds}
         self._by_memory = by_memory
         self._most = most
         self._left = self._limit = limit
         self._now: list[int | None] = [None] * len(items)
         self._seen: dict[object, float] = {}
-        self._kinds: list[int] = []
         self._sums = [0.0]  # memory of the last 1, 2, ... items
         self._least = [INFINITE]
         for item in reversed(self._items):
@@ -110,7 +112,6 @@ class Packing:
         self._best = found
         least = max(self._bound(0), self._by_sizes())
         if self._cost > least and least <= self._most and len(self._items) <= DEEPEST:
-            self._kinds = _kinds(self._items, len(self._memory))
             self._search(0, 0)
             if self._left > 0:  # nothing cheaper was overlooked
                 least = max(least, min(self._cost, self._most + (self._cost > self._most)))
@@ -127,7 +128,7 @@ class Packing:
         """Each in turn where least is left beside it."""
         if len({item.bins for item in self._items}) < 2 and not any(i.disk for i in self._items):
             return self._greedy_alike()
-        memory, disk = list(self._memory), list(self._disk)
+        memory, disk = dict(self._memory), dict(self._disk)
         found: list[int | None] = []
         for item in self._items:
             self._left -= len(item.bins)
@@ -159,7 +160,7 @@ class Packing:
         """What the items from `k` on cost at least."""
         rest = len(self._items) - k
         smallest = self._least[rest]
-        over = self._sums[rest] - sum([m for m in self._memory if m >= smallest])
+        over = self._sums[rest] - sum([m for m in self._memory.values() if m >= smallest])
         if over <= 0:
             return 0
         return over if self._by_memory else self._how_many(k, over)
@@ -181,7 +182,7 @@ class Packing:
         for count, size in enumerate(sizes, start=1):
             if count < len(sizes) and sizes[count] == size:
                 continue
-            excess = count - sum(m // size for m in self._memory)
+            excess = count - sum([m // size for m in self._memory.values()])
             if excess > 0:
                 worst = max(worst, excess * size if self._by_memory else excess)
         return worst
@@ -213,7 +214,8 @@ class Packing:
 
     def _known(self, k: int, cost: float) -> bool:
         """Whether the same was left for the items from `k` on before, at no more cost."""
-        left = tuple(sorted(zip(self._kinds, self._memory, self._disk)))
+        kinds, memory, disk = self._kinds, self._memory, self._disk
+        left = tuple(sorted(zip(kinds.values(), memory.values(), disk.values())))
         if self._seen.get((k, left), INFINITE) <= cost:
             return True
         self._seen[k, left] = cost
@@ -237,9 +239,26 @@ def _rank(item: Item) -> tuple[int, float, float]:
     return len(item.bins), -item.memory, -item.disk
 
 
-def _kinds(items: Sequence[Item], bins: int) -> list[int]:
-    """Per bin a number; the same for bins that the same items may go to."""
-    sets = list(dict.fromkeys(item.bins for item in items))
-    known: dict[tuple[bool, ...], int] = {}
-    found = [tuple(b in one for one in sets) for b in range(bins)]
-    return [known.setdefault(kind, len(known)) for kind in found]
+def _useful(items: Sequence[Item], memory: Sequence[float]) -> dict[int, int]:
+    """Bin -> its kind, the same for bins that the same items may go to; those that count.
+
+    Where no item needs disk, a bin could take what a smaller one of its kind does.
+    """
+    kinds: dict[int, int] = {}
+    for number, bins in enumerate(dict.fromkeys(item.bins for item in items)):
+        for b in bins:
+            kinds[b] = kinds.get(b, 0) | 1 << number
+    if len(kinds) <= len(items) or any(item.disk for item in items):
+        return dict(sorted(kinds.items()))
+    alike: dict[int, list[int]] = {}
+    for b in sorted(kinds):
+        alike.setdefault(kinds[b], []).append(b)
+    largest = (nlargest(len(items), bins, key=memory.__getitem__) for bins in alike.values())
+    return {b: kinds[b] for b in sorted(b for bins in largest for b in bins)}
+
+
+def _reduced(items: Sequence[Item], kinds: Collection[int]) -> list[Item]:
+    """The same items, with those bins alone that are in `kinds`."""
+    kept = frozenset(kinds)
+    bins = {one: one & kept for one in dict.fromkeys(item.bins for item in items)}
+    return [Item(i.memory, i.disk, bins[i.bins], i.price) for i in items]

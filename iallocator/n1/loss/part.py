@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from iallocator.n1.rules import Rules
     from iallocator.scoring import Kernels
 
-__all__ = ["Loss", "Part", "Setting"]
+__all__ = ["NO_LOSS", "Loss", "Part", "Setting"]
 
 INFINITE = float("inf")
 
@@ -58,6 +58,9 @@ class Loss:
             self.memory + memory,
             self.memory_least + memory,
         )
+
+
+NO_LOSS = Loss(0, 0, 0, 0)
 
 
 class Setting:
@@ -124,7 +127,8 @@ class Part:
 
     def loss(self) -> Loss:
         """What is lost at least, as far as the search goes."""
-        return Loss(*self._packed(by_memory=False), *self._packed(by_memory=True))
+        instances = self._packed(by_memory=False)
+        return Loss(*instances, *self._packed(by_memory=True)) if instances[0] else NO_LOSS
 
     def _packed(self, by_memory: bool, most: float = INFINITE) -> tuple[float, float]:
         """What is left out, and what must be."""
