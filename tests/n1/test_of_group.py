@@ -9,8 +9,8 @@ import pytest
 from iallocator.model.columns import MEMORY
 from iallocator.model.state import State
 from iallocator.n1.bounds import Room
-from iallocator.n1.counting.group_headroom import Room as SlotRoom
 from iallocator.n1.counting.headroom import Headroom
+from iallocator.n1.counting.rooms import Room as SlotRoom
 from iallocator.n1.loss.joint import JointFailures
 from iallocator.n1.of_group import losses_of, not_survived
 from iallocator.n1.rules import Rules
@@ -73,7 +73,7 @@ def test_headroom_of_one_group_needs_the_others_to_keep_n1_for_certain() -> None
 def test_room_in_slots_is_less_by_what_targets_give_and_no_other_node() -> None:
     """Four nodes with 10 MiB left each, of which two are targets: three of 3 MiB fit on each."""
     state = State(read_cluster(cluster(4, memory=10), Reading()))
-    room = SlotRoom(state, (3, 0), (0, 1))
+    room = SlotRoom(state, (3, 0), (0, 1), [])
     assert room.without(3) == (6, 2 * 7)
     assert room.without(0) == (3, 7)
     assert room.less(1, (4, 0)) == (2, 4)

@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-from math import ceil
-
 from iallocator.model.columns import DISK, MEMORY
-from iallocator.n1.counting.queues import Queue, cost_of, fits_into
+from iallocator.n1.counting.doubts import Doubts, Spare
+from iallocator.n1.counting.queues import Queue, fits_into
+from iallocator.n1.counting.rooms import ANY_NUMBER, Room
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from iallocator.model.cluster import Group
     from iallocator.model.instance import Instance
     from iallocator.model.state import State
+    from iallocator.n1.counting.doubts import Margin
     from iallocator.n1.counting.queues import Leaving, Need
     from iallocator.n1.rules import Rules
 
-__all__ = ["ANY_NUMBER", "GroupHeadroom", "Room"]
-
-ANY_NUMBER = 1 << 40
+__all__ = ["ANY_NUMBER", "GroupHeadroom"]
 
 
 class GroupHeadroom:
@@ -54,9 +51,11 @@ class GroupHeadroom:
                 queue.start(state.primaries[node].values())
         self._healthy: bool | None = None
         self._judged = False
+        self._changed: list[int] = []  # every node that changes, one after the other
         self._watching: list[set[int]] = []
-        self._spare: dict[Need, Spare] | None = None
-        self._tightest = -1  # the failure that left the least room for more
+        self._margins: dict[Need, Margin] | None = None  # until something changes
+        self._doubts = Doubts(self.queues, self.room_for, self._watch())
+        self._spare = Spare(self.queues, self.room_for, self._watch())
 
     def _known(self, node: int) -> bool:
         """Whether counting can tell of all that leaves `node`."""
@@ -92,13 +91,12 @@ class GroupHeadroom:
         self._changes(node)
 
     def _changes(self, node: int) -> None:
-        self._judged, self._spare = False, None
-        for room in self._room.values():
-            room.changed.add(node)
+        self._judged, self._margins = False, None
+        self._changed.append(node)
         for changed in self._watching:
             changed.add(node)
 
-    def watch(self) -> set[int]:
+    def _watch(self) -> set[int]:
         """A set that gets every node that changes from now on."""
         self._watching.append(set())
         return self._watching[-1]
@@ -127,20 +125,12 @@ class GroupHeadroom:
         taken = fits_into(instance)
         if node in self.queues and self.loses(node, taken, node):
             return True
+        if self._margins is None:
+            self._margins = self._doubts.margins()
         return any(
-            self.room_for(need).less(node, taken)[0] > spare.but(node)
-            for need, spare in self._spare_slots().items()
+            self.room_for(need).less(node, taken)[0] > margin.but(node)
+            for need, margin in self._margins.items()
         )
-
-    def _spare_slots(self) -> dict[Need, Spare]:
-        """For each size the least that a failure leaves of its slots; until something changes."""
-        if self._spare is None:
-            self._spare = {}
-            for failing, queue in self.queues.items():
-                for need, room in zip(queue.required, self._rooms(queue, failing, -1, (0, 0))):
-                    spare = self._spare.setdefault(need, Spare())
-                    spare.note(failing, room - queue.taken(need))
-        return self._spare
 
     def loses(self, failing: int, taken: Need, node: int) -> bool:
         """Whether one failure is lost for certain with an instance of size `taken` on `node`."""
@@ -150,13 +140,17 @@ class GroupHeadroom:
         return queue.lost(self._rooms(queue, failing, node, taken))
 
     def _verdict(self, instance: Instance | None, node: int) -> bool | None:
-        certain = True
-        for failing in self.queues:
-            found = self.survives(failing, instance, node)
-            if found is False:
-                return False
-            certain = certain and found is True
-        return True if certain else None
+        found = self.unsettled(instance, node).values()
+        return False if False in found else None if None in found else True
+
+    def unsettled(self, instance: Instance | None, node: int) -> dict[int, bool | None]:
+        """What `survives` says of all failures with `instance` on `node`, where it is not yes."""
+        lost = self._doubts.after(fits_into(instance) if instance else (0, 0), node)
+        found = {failing: False if sure else None for failing, sure in lost.items()}
+        if node not in self.queues:
+            return found
+        own = self.survives(node, instance, node)
+        return found if own else dict(sorted({**found, node: own}.items()))
 
     def survives(self, failing: int, instance: Instance | None, node: int) -> bool | None:
         """Whether one failure is survived with `instance` on `node`, as far as counting tells."""
@@ -200,108 +194,11 @@ class GroupHeadroom:
         """How many more like `instance` the group takes, wherever; see `Headroom.count`."""
         if self.intricate or not self.counts(instance):
             return 0
-        least = ANY_NUMBER
-        own = fits_into(instance)
-        first = [self._tightest] if self._tightest in self.queues else []
-        for failing in dict.fromkeys([*first, *self.queues]):
-            whole = self.queues[failing].with_one(instance)
-            for need, (units, before) in whole.required.items():
-                slots, closing = self.room_for(need).without(failing)
-                cost = cost_of(own, need)
-                found = (slots - units) // cost if cost else ANY_NUMBER * (slots >= units)
-                if not whole.disks and closing > before and found < least:
-                    more = (closing - before - 1) // own[0] if own[0] else ANY_NUMBER
-                    found = max(found, more)
-                if found < least:
-                    least, self._tightest = found, failing
-                if least <= 0:
-                    return 0
-        return int(least)
+        return self._spare.count(instance)
 
     def room_for(self, need: Need) -> Room:
         """What the targets have room for, in instances of this size."""
         room = self._room.get(need)
         if room is None:
-            room = self._room[need] = Room(self._state, need, self.targets)
+            room = self._room[need] = Room(self._state, need, self.targets, self._changed)
         return room
-
-
-class Spare:
-    """The two lowest amounts among those of some nodes."""
-
-    __slots__ = ("_lowest", "_node", "_second")
-
-    def __init__(self) -> None:
-        self._node = -1
-        self._lowest = self._second = ANY_NUMBER
-
-    def note(self, node: int, amount: int) -> None:
-        """The amount of `node`."""
-        if amount < self._lowest:
-            self._node, self._lowest, self._second = node, amount, self._lowest
-        else:
-            self._second = min(self._second, amount)
-
-    def but(self, node: int) -> int:
-        """The lowest of all but that of `node`."""
-        return self._second if node == self._node else self._lowest
-
-
-class Room:
-    """How often an instance of one size fits on each target, and what it takes to close all.
-
-    Attributes
-    ----------
-    changed:
-        Nodes to be looked at again.
-    """
-
-    __slots__ = ("_closing", "_need", "_slots", "_state", "_sums", "changed")
-
-    def __init__(self, state: State, need: Need, targets: Sequence[int]) -> None:
-        self._state = state
-        self._need = need
-        self._slots = dict.fromkeys(targets, 0)
-        self._closing = dict.fromkeys(targets, 0)
-        self._sums = [0, 0]
-        self.changed = set(targets)
-
-    def without(self, node: int) -> tuple[int, int]:
-        """Slots, and MiB of memory that close all targets, but for `node`."""
-        self._renew()
-        return (
-            self._sums[0] - self._slots.get(node, 0),
-            self._sums[1] - self._closing.get(node, 0),
-        )
-
-    def at(self, node: int) -> tuple[int, int]:
-        """The same of `node` alone."""
-        self._renew()
-        return self._slots.get(node, 0), self._closing.get(node, 0)
-
-    def less(self, node: int, taken: Need) -> tuple[int, int]:
-        """By how much both are less once `node` has given `taken`."""
-        if node not in self._slots:
-            return 0, 0
-        self._renew()
-        slots, closing = self._count(node, taken)
-        return self._slots[node] - slots, self._closing[node] - closing
-
-    def _renew(self) -> None:
-        if not self.changed:
-            return
-        for node in self.changed & self._slots.keys():
-            slots, closing = self._count(node, (0, 0))
-            self._sums[0] += slots - self._slots[node]
-            self._sums[1] += closing - self._closing[node]
-            self._slots[node], self._closing[node] = slots, closing
-        self.changed.clear()
-
-    def _count(self, node: int, taken: Need) -> tuple[int, int]:
-        """Slots of `node`, and the MiB that close it; some memory and disk must remain."""
-        memory, disk = self._need
-        free = ceil(self._state.columns[MEMORY][node]) - taken[0] - 1
-        slots = (free // memory if memory else ANY_NUMBER) if free >= 0 else 0
-        if disk:
-            slots = min(slots, (ceil(self._state.columns[DISK][node]) - taken[1] - 1) // disk)
-        return max(0, slots), max(0, free - memory + 1)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bisect import insort
+from bisect import bisect_right, insort
 from typing import NamedTuple
 
 TYPE_CHECKING = False
@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     """What it adds to its primary, see `iallocator.model.columns`."""
 
     Entry = tuple[Turn, Need, Vector]
+
+    Required = dict[Need, tuple[int, int]]
+    """See `Queue.required`."""
 
 __all__ = ["Leaving", "Queue", "cost_of", "fits_into"]
 
@@ -87,7 +90,7 @@ class Queue:
         self._runs: list[_Run] = []
         self._known: dict[Need, int] = {}  # see `taken`; true of the runs as they are
         self._more: list[Need] = []  # at the end of the last run, which is not its own
-        self.required: dict[Need, tuple[int, int]] = {}
+        self.required: Required = {}
         self.disks = False
 
     @property
@@ -136,6 +139,39 @@ class Queue:
         else:
             twin._take(sorted([*self._entries, entry]))
         return twin
+
+    def position(self, instance: Instance) -> int:
+        """How many would leave before `instance`."""
+        return bisect_right(self._entries, self._entry(instance))
+
+    def required_with(self, instance: Instance) -> Required:
+        """What `required` would be with `instance` in it, too."""
+        need = fits_into(instance)
+        place, inside = self._run_at(self.position(instance))
+        if (inside and self._runs[place].need != need) or not any(need):
+            return self.with_one(instance).required
+        found = dict(self.required)
+        for other in dict.fromkeys(run.need for run in self._runs[place:]):
+            units, before = found[other]
+            found[other] = units + cost_of(need, other), before + need[0]
+        beside = {run.need for run in self._runs[max(0, place - 1) :]}
+        if need not in beside:
+            earlier = self._runs[:place]
+            units = sum(run.count * cost_of(run.need, need) for run in earlier)
+            found[need] = units + 1, sum(run.count * run.need[0] for run in earlier)
+        elif all(run.need != need for run in self._runs[place:]):
+            units, before = found[need]
+            found[need] = units + 1, before + need[0]
+        return found
+
+    def _run_at(self, position: int) -> tuple[int, bool]:
+        """The run that begins at `position` of the entries, or has it inside, and if so."""
+        start = 0
+        for place, run in enumerate(self._runs):
+            if position < start + run.count:
+                return place, position > start
+            start += run.count
+        return len(self._runs), False
 
     def lost(self, rooms: Sequence[int], others: Sequence[Need] = ()) -> bool:
         """Whether somebody is left over for certain, with so much room for each size.
@@ -193,9 +229,9 @@ class Queue:
         self.disks = any(run.need[1] for run in self._runs)
         self.required = self._requirements()
 
-    def _requirements(self) -> dict[Need, tuple[int, int]]:
+    def _requirements(self) -> Required:
         """Later runs of a size need more than earlier ones: the last counts."""
-        found: dict[Need, tuple[int, int]] = {}
+        found: Required = {}
         memory = 0
         for place, run in enumerate(self._runs):
             before = sum(

@@ -7,8 +7,6 @@ than for one; the first guess that turns out wrong ends what is believed, and is
 
 from __future__ import annotations
 
-from iallocator.n1.counting.doubts import Doubts
-
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
@@ -57,7 +55,6 @@ class Rehearsal:
     def __init__(self, trials: Trials, counting: GroupHeadroom) -> None:
         self._trials = trials
         self._counting = counting
-        self._doubts = None if counting.intricate else Doubts(counting)
         self._guesses: list[list[_Guess]] = []
         self._path: tuple[int, ...] = ()
         self._queues: dict[int, Queue] = {}
@@ -66,8 +63,8 @@ class Rehearsal:
 
     def judges(self, instance: Instance) -> bool:
         """Whether it can tell of `instance`."""
-        known = self._doubts is not None and self._trials.plain
-        return known and self._counting.counts(instance)
+        counting = self._counting
+        return not counting.intricate and self._trials.plain and counting.counts(instance)
 
     def refused(self) -> Collection[int]:
         """The nodes that refuse, as far as is known, whoever comes."""
@@ -84,19 +81,19 @@ class Rehearsal:
 
         False: it is known that this is not so, and why is learnt.
         """
-        asked = [(self._trials.refuters[other], other, True) for other in refused]
-        if node in self._counting.queues:
-            asked.append((node, node, False))
-        guesses: list[_Guess] = []
-        for failing, to, refuses in asked:
-            survives = self._counting.survives(failing, instance, to)
-            if survives is refuses:
-                self._trials.learn(to, None if refuses else failing)
+        counting, guesses = self._counting, []
+        for other in refused:
+            failing = self._trials.refuters[other]
+            survives = counting.survives(failing, instance, other)
+            if survives:
+                self._trials.learn(other, None)
                 return False
             if survives is None:
-                guesses.append(self._guess(failing, instance, to, refuses))
-        assert self._doubts is not None
-        for failing in self._doubts.after(instance, node):
+                guesses.append(self._guess(failing, instance, other, True))
+        for failing, survives in counting.unsettled(instance, node).items():
+            if survives is False:
+                self._trials.learn(node, failing)
+                return False
             guesses.append(self._guess(failing, instance, node, False))
         self._guesses.append(guesses)
         return True

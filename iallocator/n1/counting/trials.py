@@ -6,7 +6,7 @@ from iallocator.n1.counting.playback import Playback
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from iallocator.model.instance import Instance
     from iallocator.model.state import State
@@ -68,26 +68,23 @@ class Trials:
         self._look_at(instance)
         if node in self._refuted:
             return False
+        likely = self._refuters.get(node)
+        if likely is not None and counting.survives(likely, instance, node) is False:
+            against = self._counts_against(likely)
+            if against is not False:
+                return None if against is None else False
         doubts: list[Doubt] = []
-        for failing in self._likely_first(node):
-            found = counting.survives(failing, instance, node)
+        for failing, found in counting.unsettled(instance, node).items():
             if found is False:
                 against = self._counts_against(failing)
                 if against is not False:
                     self._refuters[node] = failing
                     return None if against is None else False
-            elif found is None:
+            else:
                 doubts.append((failing, counting.leaving(failing, instance, node)))
-        return self._try(doubts, instance, node) if doubts else True
-
-    def _likely_first(self, node: int) -> Iterator[int]:
-        """The nodes whose failure counts, first the one that refused somebody on `node`."""
-        likely = self._refuters.get(node)
         if likely is not None:
-            yield likely
-        for failing in self._counting.queues:
-            if failing != likely:
-                yield failing
+            doubts.sort(key=lambda doubt: doubt[0] != likely)
+        return self._try(doubts, instance, node) if doubts else True
 
     def _look_at(self, instance: Instance) -> None:
         """Forget what is not true any more, or was true of another instance."""

@@ -41,6 +41,9 @@ NOISE = 2e-13
 TIE = 10.0**-DECIMALS + 4 * NOISE
 """Scores further apart than this are never equal once they are rounded."""
 
+GRID = 2.0**43
+"""Scores that are the same to so small a part are those of nodes that are alike."""
+
 N1_COUNT = next(k for k, statistic in enumerate(STATISTICS) if statistic.name == "n1_cnt")
 """Position of the statistic of nodes that could not take over the instances of a peer."""
 
@@ -84,7 +87,8 @@ def picks(scores: Floats) -> tuple[Indices, Truths]:
     with np.errstate(invalid="ignore"):  # infinite ones are near where there is no finite one
         scaled = scores * unit
         split = near & (np.abs(scaled - np.floor(scaled) - 0.5) < NOISE * unit)
-    alike = (near == (scores == scores.min(axis=1, keepdims=True))).all(axis=1)
+    fine = np.rint(scores * GRID)
+    alike = (near == (fine == fine.min(axis=1, keepdims=True))).all(axis=1)
     certain[rows] = alike | ~split.any(axis=1)
     rounded = np.where(near, np.round(scores, DECIMALS), np.inf)
     found[rows] = columns[rounded.argmin(axis=1)]

@@ -41,7 +41,7 @@ class StandingSingles(Standing):
 
     def course(self, most: int) -> list[Nodes]:
         scores = self._scores()
-        most = min(most, self.left, max(1, CELLS // scores.size))
+        most = min(most, self._left, max(1, CELLS // scores.size))
         at = Standpoints(
             self._x, self._primary, self._p_slope, self._p_rest,
             self._counts, self._weights, self._offset(),
