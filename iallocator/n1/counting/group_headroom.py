@@ -5,7 +5,7 @@ from __future__ import annotations
 from iallocator.model.columns import DISK, MEMORY
 from iallocator.n1.counting.doubts import Doubts, Spare
 from iallocator.n1.counting.queues import Queue, fits_into
-from iallocator.n1.counting.rooms import ANY_NUMBER, Room
+from iallocator.n1.counting.rooms import Room
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from iallocator.n1.counting.queues import Leaving, Need
     from iallocator.n1.rules import Rules
 
-__all__ = ["ANY_NUMBER", "GroupHeadroom"]
+__all__ = ["GroupHeadroom"]
 
 
 class GroupHeadroom:

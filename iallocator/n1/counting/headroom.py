@@ -16,7 +16,8 @@ Where neither tells, the failures in doubt, and only those, are played through
 
 from __future__ import annotations
 
-from iallocator.n1.counting.group_headroom import ANY_NUMBER, GroupHeadroom
+from iallocator.n1.counting.group_headroom import GroupHeadroom
+from iallocator.n1.counting.rooms import ANY_NUMBER
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
