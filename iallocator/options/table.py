@@ -109,7 +109,8 @@ COMMON = (
            "Pacemaker's: score of an instance where it runs, if its tags do not say (default 0)",
            score, "SCORE"),
     Option("--make-room", "make_room",
-           "where it does not fit: say after which N moves of others it would (default 0: off)",
+           "where it does not fit: say after which N moves of others it would (default 0: off; "
+           "of make-room: 3)",
            whole_between(0, MOST_ROOM), "N"),
     Option("--cost", "cost", "which copy this much at most: disks and memory", amount, "GIB"),
     Option("--top", "top", "list the N best placements in each group", whole, "N"),
