@@ -214,7 +214,7 @@ class RoomSearch:
         legal = (
             made == len(ways)
             and (not last or self._promising())
-            and all(self._legal(*way) for way in ways)
+            and all(self._legal(*way, alone=len(ways) == 1) for way in ways)
         )
         if legal and (len(ways) == 1 or self._survived(ways)):
             self._go_on(parts, ways, depth - len(parts), copied)
@@ -258,9 +258,18 @@ class RoomSearch:
         )
 
     def _legal(
-        self, instance: Instance, before: Nodes, steps: Sequence[ElementaryMove], after: Nodes
+        self,
+        instance: Instance,
+        before: Nodes,
+        steps: Sequence[ElementaryMove],
+        after: Nodes,
+        alone: bool,
     ) -> bool:
-        """Whether one that is on `after` may have come there; the others of its unit are there."""
+        """Whether one that is on `after` may have come there.
+
+        If it is not `alone`, the others of its unit are there, and failures are judged when all
+        have moved: what one of them would lose in between says nothing.
+        """
         group = self._context.cluster.nodes[after[0]].group
         self._spend(len(group.nodes))
         self._put(instance, after, before)
@@ -270,12 +279,13 @@ class RoomSearch:
                 instance, passed
             ):
                 return False
-            return self._context.evaluator(group).refusal(instance, before, after) is None
+            refusal = self._context.evaluator(group).refusal(instance, before, after)
+            return refusal is None or (not alone and refusal.reason == "FailN1")
         finally:
             self._put(instance, before, after)
 
     def _survived(self, ways: Sequence[Way]) -> bool:
-        """Whether N+1 is kept by those who have moved at once: each alone is judged with the rest.
+        """Whether N+1 is kept by those who have moved at once.
 
         Who flees from nodes that are not online may break it.
         """

@@ -256,3 +256,27 @@ def test_unit_that_would_cost_a_survivor_waits_for_the_room() -> None:
     document = allocate(document, memory=4000, disk_template="rbd", restrict=["node1"])
     plan = planned(document, "--n1=no-new")
     assert [move["instance"] for move in plan["moves"]] == ["d", "a", "b"]
+
+
+def test_unit_is_judged_by_failures_as_a_whole() -> None:
+    """Between the moves of a and b a failure of node1 would lose less than at first, then more.
+
+    It loses two at first and two in the end, and as much memory.
+    """
+    unit, other = ({"tags": [f"iallocator:colocate:must:{name}"]} for name in "uv")
+    instances = {
+        "c": instance("node1", memory=700, disk_template="rbd"),
+        "d": instance("node1", memory=900, disk_template="rbd"),
+        "a": instance("node2", memory=1700, disk_template="rbd", **unit),
+        "b": instance("node2", memory=600, disk_template="rbd", **unit),
+        "e": instance("node2", memory=2500, disk_template="rbd", **other),
+        "f": instance("node2", memory=600, disk_template="rbd", **other),
+    }
+    larger = {"node1": {"total_memory": 8000, "free_memory": 6400}}
+    document = cluster(2, memory=6000, instances=instances, changes=larger)
+    document["request"] = {
+        "type": "relocate", "name": "d", "relocate_from": ["node1"],
+        "required_nodes": 1, "disk_space_total": 0,
+    }  # fmt: skip
+    plan = planned(document, "--n1=no-worse", "--make-room=2")
+    assert [move["instance"] for move in plan["moves"]] == ["a", "b"]
