@@ -176,33 +176,41 @@ class Room:
     Of use where many failures are judged on the same state.
     """
 
-    __slots__ = ("_above", "_capacities", "_memory", "_total", "members")
+    __slots__ = ("_above", "_capacities", "_memory", "_order", "_total", "members")
 
     def __init__(self, state: State, targets: Sequence[int]) -> None:
         self.members = frozenset(targets)
         self._memory = state.columns[MEMORY]
-        self._capacities = sorted(self._memory[t] - 1 for t in targets)
+        self._order = sorted(targets, key=self._memory.__getitem__)
+        self._capacities = [self._memory[t] - 1 for t in self._order]
         self._above = [0.0]  # sums of the largest, one more at a time
         for capacity in reversed(self._capacities):
             self._above.append(self._above[-1] + capacity)
         self._total = sum(c for c in self._capacities if c > 0)
 
-    def without(self, node: int, need: float) -> tuple[float, float, float]:
+    def without(
+        self, node: int, need: float, taken: Mapping[int, float]
+    ) -> tuple[float, float, float]:
         """Largest capacity, total capacity and closing sum for `need`, all without `node`.
 
-        `node` must be one of the targets.
+        `taken` (MiB) is gone from some of the others already.
         """
-        from bisect import bisect_left
+        total = self._total
+        for index in self.members.intersection((node, *taken)):
+            before = self._memory[index] - 1
+            after = before - taken.get(index, 0) if index != node else 0
+            total -= max(0, before) - max(0, after)
+        return self._largest(node, taken), total, self.closing(need, (node,), taken)
 
-        own = self._memory[node] - 1
-        last = self._capacities[-1]
-        if last == own:
-            last = self._capacities[-2] if len(self._capacities) > 1 else -INFINITE
-        count = len(self._capacities) - bisect_left(self._capacities, need)
-        closing = self._above[count] - count * (need - 1)
-        if own >= need:
-            closing -= own - need + 1
-        return last, self._total - max(0, own), closing
+    def _largest(self, node: int, taken: Mapping[int, float]) -> float:
+        """The largest capacity, as for `without`."""
+        largest = -INFINITE
+        for index in reversed(self._order):
+            if self._memory[index] - 1 <= largest:
+                break
+            if index != node:
+                largest = max(largest, self._memory[index] - 1 - taken.get(index, 0))
+        return largest
 
     def closing(self, need: float, failed: Collection[int], taken: Mapping[int, float]) -> float:
         """What must go to the targets but `failed` before `need` MiB find no place.
@@ -268,8 +276,8 @@ def verdict(
         others = [t for t in targets if t != node]
         return judge_shares(state, demand.shares, failovers, others)
     need = demand.largest
-    if room is not None and not (refused or failovers) and node in room.members:
-        largest, total, closing = room.without(node, need)
+    if room is not None and not refused:
+        largest, total, closing = room.without(node, need, failovers)
     else:
         capacities = [memory[t] - failovers.get(t, 0) - 1 for t in targets if t != node]
         largest = max(capacities, default=-INFINITE)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from random import Random
 from typing import Any
 
 import pytest
@@ -38,18 +39,21 @@ def test_failures_not_survived_are_those_of_the_simulation(mode: str, first: int
 
 
 def test_sums_over_all_targets_but_one_are_those_of_the_others() -> None:
-    """The largest and the total room, and what closes all of them to a size."""
+    """The largest and the total room, and what closes all to a size, less what is taken first."""
     for seed in range(20):
-        case = tight(seed, "no-new")
+        case, rng = tight(seed, "no-new"), Random(seed)
         memory, nodes = case.state.columns[MEMORY], range(len(case.cluster.nodes))
         room = Room(case.state, nodes)
         for node in nodes:
-            others = [memory[i] - 1 for i in nodes if i != node]
+            apart = [i for i in nodes if i != node]
+            taken = {i: rng.randrange(8) for i in apart if seed % 2 and rng.random() < 0.5}
+            others = [memory[i] - 1 - taken.get(i, 0) for i in apart]
             for need in (1, 2, 5, 20):
                 closing = sum(one - need + 1 for one in others if one >= need)
                 total = sum(one for one in others if one > 0)
-                assert room.without(node, need) == (max(others), total, closing), (seed, node)
-                assert room.closing(need, {node}, {}) == closing
+                found = room.without(node, need, taken)
+                assert found == (max(others), total, closing), (seed, node)
+                assert room.closing(need, {node}, taken) == closing
 
 
 def test_headroom_of_one_group_needs_the_others_to_keep_n1_for_certain() -> None:
