@@ -7,13 +7,17 @@ machine is: steps of the solver, answers tried out, placements looked at.
 from __future__ import annotations
 
 import signal
+from itertools import islice
 from threading import current_thread, main_thread
 
 from iallocator.deadline import Alarm, TimeIsUp
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
+    from collections.abc import Iterable
+    from typing import Any, TypeVar
+
+    Place = TypeVar("Place")
 
 __all__ = ["Budget", "Interrupts"]
 
@@ -26,6 +30,8 @@ TRIALS = 150
 PLACEMENTS = 10_000
 """Placements that branch and bound looks at per second that is allowed."""
 
+LISTED = 40_000
+"""Placements that are written out for a search per second that is allowed: memory, too."""
 
 LAST_RESORT = 60.0
 """Seconds by the clock that a search may take on a busy machine, if no limit is set."""
@@ -89,7 +95,7 @@ class Budget:
 
     Attributes
     ----------
-    iterations, trials, placements:
+    iterations, trials, placements, listings:
         Work that is left; see the constants of those names.
     interrupts:
         Who asks the search to end, or None.
@@ -101,6 +107,7 @@ class Budget:
         "_shown",
         "interrupts",
         "iterations",
+        "listings",
         "placements",
         "trials",
     )  # fmt: skip
@@ -110,14 +117,22 @@ class Budget:
     ) -> None:
         self._alarm = alarm or Alarm(LAST_RESORT)
         self._shown = LAST_RESORT if alarm is None else seconds
-        self._give(seconds * ITERATIONS, seconds * TRIALS, seconds * PLACEMENTS)
+        work = (ITERATIONS, TRIALS, PLACEMENTS, LISTED)
+        self._give(*(seconds * amount for amount in work))
         self.interrupts = interrupts
 
-    def _give(self, iterations: float, trials: float, placements: float) -> None:
+    def _give(self, iterations: float, trials: float, placements: float, listings: float) -> None:
         self.iterations = int(iterations)
         self.trials = int(trials)
         self.placements = int(placements)
-        self._given = self.iterations, self.trials, self.placements
+        self.listings = int(listings)
+        self._given = self.iterations, self.trials, self.placements, self.listings
+
+    def listed(self, places: Iterable[Place]) -> list[Place]:
+        """All of `places`; as many as may be listed, with which the budget is spent."""
+        found = list(islice(places, max(0, self.listings)))
+        self.listings -= len(found)
+        return found
 
     @property
     def left(self) -> float:
@@ -140,7 +155,7 @@ class Budget:
     @property
     def spent(self) -> bool:
         """Whether the search has to end now."""
-        work = min(self.iterations, self.trials, self.placements)
+        work = min(self.iterations, self.trials, self.placements, self.listings)
         return self.called_off or work <= 0 or self.left <= 0
 
     @property
@@ -155,12 +170,14 @@ class Budget:
         """A budget of that share of what is left; what it spends is to be paid by `pay`."""
         part = Budget(0.0, self.interrupts, Alarm(max(0.0, self.left * share)))
         part._shown = self._shown
-        part._give(self.iterations * share, self.trials * share, self.placements * share)
+        work = (self.iterations, self.trials, self.placements, self.listings)
+        part._give(*(amount * share for amount in work))
         return part
 
     def pay(self, part: Budget) -> None:
         """Take off what `part` has spent."""
-        iterations, trials, placements = part._given
+        iterations, trials, placements, listings = part._given
         self.iterations -= iterations - part.iterations
         self.trials -= trials - part.trials
         self.placements -= placements - part.placements
+        self.listings -= listings - part.listings

@@ -69,7 +69,7 @@ def test_exact_search_broken_off_anywhere_places_no_fewer_than_greedy(
     for seed, mode in ((2, "no-new"), (18, "no-new"), (26, "no-worse"), (36, "no-worse")):
         asked = crowded_batch(seed)
         for units in (0, 1, 2, 4, 8, 30):
-            for means in (["TRIALS"], ["ITERATIONS", "TRIALS", "PLACEMENTS"]):
+            for means in (["TRIALS"], ["LISTED"], ["ITERATIONS", "TRIALS", "PLACEMENTS"]):
                 with monkeypatch.context() as patched:
                     for name in means:
                         patched.setattr(budget, name, units / 5)
@@ -77,3 +77,23 @@ def test_exact_search_broken_off_anywhere_places_no_fewer_than_greedy(
                 ended += "budget of work" in found["info"]
                 assert placed(found) >= 3, (seed, units, means)
     assert ended > 10
+
+
+@pytest.mark.parametrize(("movable", "ended"), [(False, False), (True, True)])
+def test_evacuation_lists_the_places_of_all_only_where_who_failed_has_one(
+    movable: bool, ended: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A plain instance never goes anywhere: of pairs for the others, a million each on large
+    clusters, none is written out; two that find no room together are searched for.
+    """
+    monkeypatch.setattr(budget, "LISTED", 0.2)
+    residents = {
+        "a": builders.instance("node1", memory=600, disk_template="rbd"),
+        "b": builders.instance("node1", memory=600, disk_template="rbd" if movable else "plain"),
+    }
+    residents["c"] = builders.instance("node2", memory=700, disk_template="rbd")
+    document = builders.cluster(2, memory=1500, instances=residents)
+    request = {"type": "node-evacuate", "instances": ["a", "b"], "evac_mode": "all"}
+    info = respond({**document, "request": request})["info"]
+    assert "1 instances failed to move and 1 were moved" in info
+    assert ("budget of work" in info) is ended

@@ -91,7 +91,8 @@ def _program(
     for wish in wishes:
         if budget.spent:
             return None
-        places = [(score + price, nodes) for score, price, nodes in places_of(context, wish)]
+        listed = budget.listed(places_of(context, wish))
+        places = [(score + price, nodes) for score, price, nodes in listed]
         problem.add(
             wish.instance,
             places,
@@ -99,6 +100,8 @@ def _program(
             distinct=equivalence_key(context, wish.instance),
             priority=bonds.priority(wish.instance),
         )
+    if budget.spent:  # the last of them may have more places
+        return None
     program = problem.problem()
     bonds.bound(program)
     return program

@@ -119,7 +119,7 @@ class _Search:
         """The places of `task` with what is lost more after each, the least first."""
         found = []
         state = self._context.state
-        for _, _, nodes in sorted(places_of_move(self._context, task)):
+        for _, _, nodes in sorted(places_of_move(self._context, task, self._budget)):
             if self._over():
                 break
             self._budget.placements -= self._price

@@ -7,6 +7,7 @@ possible, and the moves are tried out one by one, whichever can be made next.
 from __future__ import annotations
 
 from contextlib import contextmanager
+from functools import cached_property
 
 from iallocator.model.constraints.constraint import TOGETHER
 from iallocator.model.moves import apply_steps
@@ -60,7 +61,7 @@ def move_together(
 
     No search is made if all that `failed` before are hopeless.
     """
-    joint = _JointMove(context, tasks, budget)
+    joint = _JointMove(context, tasks, failed, budget)
     if joint.worthwhile(failed):
         answer = search(joint.program, joint.refused, budget)
         joint.result.status, joint.result.limit = answer.status, budget.limit
@@ -80,7 +81,7 @@ def move_most(
     found = MovedTogether(len(tasks))
     with Interrupts() as interrupts:
         budget = context.budget(interrupts)
-        joint = _JointMove(context, tasks, budget)
+        joint = _JointMove(context, tasks, failed, budget)
         found = joint.result
         if joint.worthwhile(failed):
             found.most = most = joint.most(failed)
@@ -98,10 +99,16 @@ def move_most(
 class _JointMove:
     """The tasks that are not hopeless as a problem, and its answers tried out."""
 
-    def __init__(self, context: Context, tasks: Sequence[MoveTask], budget: Budget) -> None:
+    def __init__(
+        self,
+        context: Context,
+        tasks: Sequence[MoveTask],
+        failed: Sequence[Instance],
+        budget: Budget,
+    ) -> None:
         self._context = context
         self._budget = budget
-        places = _places_by_task(context, tasks, budget)
+        self._places = places = _places_by_task(context, tasks, failed, budget)
         self.result = MovedTogether(len(tasks))
         hopeless = {name for name, listed in places.items() if not listed}
         others = [task.instance for task in tasks if task.instance.name not in hopeless]
@@ -109,7 +116,13 @@ class _JointMove:
         self.result.hopeless = hopeless | chains.keys()
         self._tasks = [task for task in tasks if task.instance.name not in self.result.hopeless]
         self._bonds = BondRows(context, [task.instance for task in self._tasks], (TOGETHER,))
-        self.program = self._problem(places)
+
+    @cached_property
+    def program(self) -> Problem:
+        """Each of the tasks with its places, all off their nodes."""
+        program = self._problem()
+        self._bonds.bound(program)
+        return program
 
     def worthwhile(self, failed: Sequence[Instance]) -> bool:
         """Whether to search: there is time, and those that `failed` are not all hopeless."""
@@ -126,8 +139,7 @@ class _JointMove:
         priorities = {one.name: self._bonds.priority(one) for one in instances}
         return Most(priorities, {instance.name for instance in failed})
 
-    def _problem(self, places: Mapping[str, Places]) -> Problem:
-        """Each of the tasks with its places, all off their nodes."""
+    def _problem(self) -> Problem:
         context = self._context
         failing = [i for i in context.all_nodes() if context.state.fails_n1(i)]
         with taken_off(context, self._tasks) as present:
@@ -135,7 +147,7 @@ class _JointMove:
                 context.state, _lenient(context, self._tasks), failing=failing
             )
             for task in self._tasks:
-                listed = places[task.instance.name]
+                listed = self._places[task.instance.name]
                 problem.add(
                     task.instance,
                     listed,
@@ -144,9 +156,7 @@ class _JointMove:
                     priority=self._bonds.priority(task.instance),
                     stays=present[task.instance.name],
                 )
-            program = problem.problem()
-        self._bonds.bound(program)
-        return program
+            return problem.problem()
 
     def refused(self, nodes: Mapping[str, Nodes]) -> list[str] | None:
         """None if all moves to `nodes` can be made, else the names of all tasks."""
@@ -195,23 +205,36 @@ def taken_off(context: Context, tasks: Sequence[MoveTask]) -> Iterator[dict[str,
 
 
 def _places_by_task(
-    context: Context, tasks: Sequence[MoveTask], budget: Budget
+    context: Context, tasks: Sequence[MoveTask], failed: Sequence[Instance], budget: Budget
 ) -> dict[str, Places]:
-    """Where each instance may go if all are off their nodes; nowhere once `budget` is spent."""
+    """Where each instance may go if all are off their nodes; nowhere once `budget` is spent.
+
+    Where none of the `failed` may go anywhere, only those are looked at.
+    """
+    names = {instance.name for instance in failed}
+    found: dict[str, Places] = {}
     with taken_off(context, tasks):
-        return {task.instance.name: [] if budget.spent else _costs(context, task) for task in tasks}
+        for task in sorted(tasks, key=lambda one: one.instance.name not in names):
+            if task.instance.name not in names and not any(found.values()):
+                break
+            found[task.instance.name] = [] if budget.spent else _costs(context, task, budget)
+    return found
 
 
-def _costs(context: Context, task: MoveTask) -> Places:
-    return [(score + price, nodes) for score, price, nodes in places_of_move(context, task)]
+def _costs(context: Context, task: MoveTask, budget: Budget) -> Places:
+    places = places_of_move(context, task, budget)
+    return [(score + price, nodes) for score, price, nodes in places]
 
 
-def places_of_move(context: Context, task: MoveTask) -> Iterator[tuple[float, float, Nodes]]:
+def places_of_move(
+    context: Context, task: MoveTask, budget: Budget | None = None
+) -> Iterator[tuple[float, float, Nodes]]:
     """The places that the bonds to what is placed allow: score, price, nodes.
 
-    The price is as for a new instance; to use its own group is always free.
+    The price is as for a new instance; to use its own group is always free.  Not all of them
+    if `budget` is spent after it.
     """
-    found = list(task.places())
+    found = list(task.places()) if budget is None else budget.listed(task.places())
     refused = context.bonds.refused(task.instance, {nodes[0] for _, nodes in found})
     row = [place for place in found if place[1][0] not in refused]
     dear, scores = context.bonds.with_soft_costs(task.instance, ListedCandidates([row], {}))
