@@ -415,6 +415,7 @@ _add("report", {
     "--html": Effect(CROWDED, "--html={folder}/page.html"),
     "--offline": Effect(CROWDED, "--offline=node1"),
     "--n1": Effect(CROWDED, "--n1=off"),
+    "--time-limit": Effect(CROWDED, "--time-limit=0"),
     "--no-capacity-checks": Effect(CROWDED, "--no-capacity-checks"),
     "--rapi": planned(CROWDED)["--rapi"],
     "--validate": Effect(CROWDED, "--validate"),
@@ -478,6 +479,7 @@ REPAIRS = {
     "--ignore-soft-errors": Effect(LOST, "--ignore-soft-errors"),
     "--tag-prefix": Effect(SICK, "--tag-prefix=x:"),
     "--n1": Effect(TIGHT, "--n1=off"),
+    "--time-limit": Effect(SICK, "--time-limit=0"),
     "--no-capacity-checks": Effect(TIGHT, "--no-capacity-checks"),
     "--static-kvm-node-memory": Effect(
         {**QUIET, "enabled_hypervisors": ["kvm"]}, "--static-kvm-node-memory=16000"

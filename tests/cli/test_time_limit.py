@@ -257,6 +257,41 @@ def test_page_of_a_plan_without_time_says_what_is_not_judged(
     assert page.read_text().count("Not looked at: time was up.") == 2
 
 
+@pytest.mark.parametrize(("seconds", "late"), [(1, True), (9, False)])
+def test_repair_without_time_leaves_the_rest_for_the_next_time(
+    seconds: int,
+    late: bool,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Reading takes five seconds here, which count: no place is looked for any more, nor noted."""
+    clock = iter([100.0])
+    monkeypatch.setattr(deadline, "monotonic", lambda: next(clock, 105.0))
+    sick = instance("node1", "node2", tags=["ganeti:watcher:autorepair:fix-storage"])
+    document = cluster(4, instances={"sick": sick}, changes={"node2": {"offline": True}})
+    file = tmp_path / "document.json"
+    file.write_bytes(as_bytes(document))
+    status = main(["repair", "--json", f"--time-limit={seconds}", str(file)])
+    said = capsys.readouterr()
+    (found,) = json.loads(said.out)["instances"]
+    assert status == late
+    assert ("time is up" in found["note"], "opcodes" in found) == (late, not late)
+    assert ("the time limit of 1 s was reached (--time-limit)" in said.err) is late
+
+
+def test_report_without_time_says_what_is_not_judged(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The page has the lists, and the limit is told."""
+    file = tmp_path / "document.json"
+    file.write_bytes(as_bytes(crowded(8, 2, 4)))
+    assert main(["report", "--time-limit=0", str(file)]) == 0
+    said = capsys.readouterr()
+    assert "Not looked at: time was up." in said.out
+    assert "the time limit of 0 s was reached (--time-limit)" in said.err
+
+
 def test_multi_allocate_without_time_fails_those_that_are_left(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -23,6 +23,7 @@ from iallocator.commands.shared.plan_output import (
     print_json,
     write_html,
 )
+from iallocator.deadline import Alarm, limit_reached
 from iallocator.errors import shown, tell
 from iallocator.files import WholeOutput
 from iallocator.options.table import Option
@@ -80,7 +81,10 @@ def run(settings: Settings, positional: Sequence[str]) -> int:
     source = load_source(settings, positional)
     measure(source, settings)
     whole = completed_settings(settings, source)
-    work = _planned(source.cluster, whole, settings)
+    alarm = Alarm.of_run(whole.planning_seconds)
+    work = _planned(source.cluster, whole, settings, alarm)
+    if alarm.over():
+        tell(f"iallocator: {limit_reached(whole.planning_seconds)}")
     tell(*(f"iallocator: warning: {one}" for one in work.doubts()))
     with WholeOutput():  # before anything is done, as every plan
         write_html(settings.html, partial(_page, work, whole))
@@ -96,14 +100,16 @@ def run(settings: Settings, positional: Sequence[str]) -> int:
     return max(work.status(), status)
 
 
-def _planned(cluster: Cluster, whole: options.Settings, settings: Settings) -> RepairRound:
+def _planned(
+    cluster: Cluster, whole: options.Settings, settings: Settings, alarm: Alarm
+) -> RepairRound:
     """What became of pending repairs, written down if that is wanted; and further ones."""
     from iallocator.execution.lock import ClusterLock
     from iallocator.planners.repair.round import RepairRound
 
     jobs, name = _jobs(settings)
     changes = settings.execute and not settings.dry_run
-    work = RepairRound(cluster, whole, jobs, changes, settings.job_delay)
+    work = RepairRound(cluster, whole, jobs, changes, settings.job_delay, alarm)
     with ClusterLock(name) if changes else nullcontext():
         work.follow_up()
     work.plan()
@@ -144,14 +150,13 @@ def _write(work: RepairRound, found: Json | None, settings: Settings) -> None:
 def _page(work: RepairRound, settings: options.Settings) -> PageView:
     """The page; judging both ends takes no longer than planning may."""
     from iallocator.constraints.affinity_factory import relations_of
-    from iallocator.deadline import Alarm
     from iallocator.render.page.repair_page import repair_page
     from iallocator.render.page.standing import Judging
 
     relations = None
     if settings.behaviour.knows_affinity:
         relations = relations_of(work.before.cluster, (), settings.tag_prefix)
-    over = Alarm(settings.planning_seconds).over
+    over = Alarm.of_run(settings.planning_seconds).over
     return repair_page(work, Judging(settings.n1, relations=relations, over=over))
 
 

@@ -112,7 +112,7 @@ WHERE: dict[str, tuple[frozenset[str], Reasons]] = {
         },
     ),
     "optimal": (REQUESTS, {"": "only a request is answered at its optimum"}),
-    "time_limit": (REQUESTS | PLANNERS, {"": "it searches nothing"}),
+    "time_limit": (REQUESTS | PLANNERS | {"repair", "report"}, {"": "it searches nothing"}),
     "tag_prefix": (EVERY - LISTS, {"": DECIDES_NOTHING}),
     "strategy": (
         REQUESTS | INTERGROUP | {"capacity", "constraints", "make-room", "place"},

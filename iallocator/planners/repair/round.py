@@ -11,7 +11,7 @@ from collections import Counter
 from dataclasses import dataclass, field, replace
 from uuid import uuid4
 
-from iallocator.deadline import Alarm
+from iallocator.deadline import TIME_IS_UP, Alarm
 from iallocator.errors import UsageError
 from iallocator.model.state import State
 from iallocator.planners.repair.repair import Repairs
@@ -98,7 +98,8 @@ class RepairRound:
     """One look at all instances.
 
     `jobs`: the queue, None for a cluster that is not running; `execute`: tags are changed
-    there; `delay`: seconds that every repair waits first.
+    there; `delay`: seconds that every repair waits first; `alarm`: when it rings, those who have
+    no place by then are left for the next time.
 
     Raises
     ------
@@ -113,13 +114,15 @@ class RepairRound:
         jobs: Jobs | None = None,
         execute: bool = False,
         delay: float = 0.0,
+        alarm: Alarm | None = None,
     ) -> None:
+        self._alarm = alarm or Alarm(None)
         self._cluster = cluster
         self._jobs = jobs
         self._execute = execute and jobs is not None
         self._delay = delay
         self._now = int(time.time())
-        self._repairs = Repairs(cluster, settings, Alarm(settings.time_limit))
+        self._repairs = Repairs(cluster, settings, self._alarm)
         try:
             self._patients = [_Patient(i, state_of(i)) for i in cluster.instances]
         except ValueError as error:
@@ -148,6 +151,11 @@ class RepairRound:
                 admitted[one.instance.name] = one
         repairs = [one.repair for one in admitted.values() if one.repair is not None]
         for unit in self._repairs.in_units(repairs):
+            if self._alarm.over():
+                for repair in unit:
+                    why = f"{repair.kind} is needed ({repair.reason}): {TIME_IS_UP}"
+                    admitted[repair.instance.name].note = why
+                continue
             self._repairs.placed(unit)
             for repair in unit:
                 self._treat(admitted[repair.instance.name], repair)
