@@ -40,7 +40,7 @@ class N1Cache:
     Attributes
     ----------
     demands:
-        Node -> its revision, and what its failure asks for then.
+        Node -> its stamp, and what its failure asks for then.
     watches:
         Index of a group -> what was found of its failures.
     """

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from iallocator.n1.rules import Rules
 
     Demands = dict[int, tuple[int, Demand | None]]
-    """Node -> its revision, and what its failure asks for then."""
+    """Node -> its stamp, and what its failure asks for then."""
 
 __all__ = ["FailureWatch"]
 
@@ -96,10 +96,10 @@ class FailureWatch:
     ) -> Mapping[int, float]:
         """What fails over from `node` if that is survived, by secondary; notes what is spare."""
         state = self._state
-        revision, demand = demands.get(node, (-1, None))
-        if demand is None or revision != state.revisions[node]:
+        stamp, demand = demands.get(node, (-1, None))
+        if demand is None or stamp != state.stamps[node]:
             demand = demand_of(state, node, rules)
-            demands[node] = state.revisions[node], demand
+            demands[node] = state.stamps[node], demand
         self._demand(node, demand)
         kind, spare = verdict(state, node, demand, rules, targets, room)
         self._spare.forget(node)

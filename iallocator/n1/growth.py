@@ -12,7 +12,7 @@ from iallocator.n1.loss.part import NO_LOSS, Loss
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Callable, Collection, Iterable, Sequence
 
     from iallocator.aliases import Nodes
     from iallocator.model.cluster import Cluster, Group
@@ -40,25 +40,12 @@ LOOK = 5
 
 
 class Growth:
-    """Compares the failures of `group` with what they lose on `first`, which is as read.
-
-    Attributes
-    ----------
-    losses:
-        Online node -> what its failure lost at first.
-    """
+    """Compares the failures of `group` with what they lose on `first`, which is as read."""
 
     __slots__ = (
-        "_down",
-        "_failing",
-        "_group",
-        "_kernels",
-        "_last",
-        "_limit",
-        "_rules",
-        "_stamps",
-        "losses",
-    )
+        "_cache", "_down", "_failing", "_group", "_kernels", "_last", "_limit", "_losses",
+        "_rules", "_stamps",
+    )  # fmt: skip
 
     def __init__(self, first: State, kernels: Kernels, group: Group, rules: Rules) -> None:
         self._kernels = kernels
@@ -69,12 +56,20 @@ class Growth:
         self._down = Down(first.cluster, group, rules, dead)
         self._limit = rules.effort.used + WORK
         self._stamps = list(first.stamps)
+        self._cache = N1Cache()
         self._last: tuple[int, dict[int, Loss]] = -1, {}
-        self.losses = dict.fromkeys(self._failing, NO_LOSS) | self._lost(first, self._failing)
+        self._losses = _Losses(self._check(first), self._lost)
 
-    def _lost(self, state: State, failing: Sequence[int]) -> dict[int, Loss]:
-        """What those of `failing` lose on `state` that are not survived."""
-        check = N1Check(state, self._kernels, self._rules, self._group.nodes)
+    @property
+    def failures(self) -> int:
+        """How many nodes may fail."""
+        return len(self._failing)
+
+    def _check(self, state: State) -> N1Check:
+        return N1Check(state, self._kernels, self._rules, self._group.nodes)
+
+    def _lost(self, check: N1Check, failing: Sequence[int]) -> dict[int, Loss]:
+        """What those of `failing` lose, on the state of `check`, that are not survived."""
         found = check.losses(failing)
         lost = {index: loss for index, loss in found.items() if loss.instances}
         self._rules.effort.used += LOOK * len(failing) * (1 + len(lost))
@@ -86,7 +81,8 @@ class Growth:
         if version != state.version:
             other = {i for i, stamp in enumerate(self._stamps) if state.stamps[i] != stamp}
             failing = [i for i in self._failing if self._concerned(state, i, other)]
-            found = self._lost(state, failing)
+            found = self._lost(self._check(state), failing)
+            self._losses.look_at(found)
             self._last = state.version, found
         return found
 
@@ -113,9 +109,9 @@ class Growth:
 
         It was on `present`, and is off `state`.
         """
-        leaving, losses = (instance, present), dict(self.losses)
+        leaving, cache, losses = (instance, present), self._cache, self._losses
         scope = self._group.nodes
-        return make(state, self._kernels, self._rules, scope, leaving, N1Cache(), None, losses)
+        return make(state, self._kernels, self._rules, scope, leaving, cache, None, losses)
 
     def of(self, state: State, back: tuple[int, float] | None = None) -> Grown:
         """By how much `state` loses more; `back`: whom it brings back, see `Growth.rescued`."""
@@ -129,7 +125,7 @@ class Growth:
         count, memory = back or self.rescued(state)
         found: dict[int, Grown] = {}
         for index, loss in self._lost_otherwise(state).items():
-            before = self.losses[index]
+            before = self._losses[index]
             more = loss.instances - before.instances_least
             mib = loss.memory - before.memory_least
             found[index] = max(0, more - count), max(0, mib - memory), max(0, more), max(0, mib)
@@ -149,6 +145,26 @@ def _amount(count: float, memory: float) -> str:
     if count == float("inf") or memory == float("inf"):
         return "how much was not found"
     return f"{count:g} more, {memory:g} MiB" if count else f"{memory:g} MiB more"
+
+
+class _Losses(dict[int, "Loss"]):
+    """Node -> what its failure lost at first, found out by `lost` as soon as somebody asks."""
+
+    def __init__(
+        self, check: N1Check, lost: Callable[[N1Check, Sequence[int]], dict[int, Loss]]
+    ) -> None:
+        super().__init__()
+        self._check = check
+        self._lost = lost
+
+    def __missing__(self, node: int) -> Loss:
+        self.look_at((node,))
+        return self[node]
+
+    def look_at(self, nodes: Iterable[int]) -> None:
+        """Find out about all of `nodes` at once; who is not known to lose something does not."""
+        new = [node for node in nodes if node not in self]
+        self.update(dict.fromkeys(new, NO_LOSS) | self._lost(self._check, new))
 
 
 class Down:

@@ -56,6 +56,7 @@ class Context:
         "_n1_caches",
         "_rules",
         "_scopes",
+        "_version",
         "alarm",
         "bonds",
         "cluster",
@@ -89,6 +90,7 @@ class Context:
         self.alarm = Alarm(None) if alarm is None else alarm
         self.effort = _effort_until(self.alarm)
         self.state = State(cluster)
+        self._version = self.state.version
         self.kernels = Kernels(self.state, candidates)
         self._all_nodes = range(len(cluster.nodes))
         self._scopes: dict[int, ScoreScope] = {}
@@ -209,7 +211,9 @@ class Context:
             from iallocator.n1.growth import Growth
 
             rules = self.rules(self.settings_of(group).n1)
-            found = Growth(State(self.cluster), self.kernels, group, rules)
+            as_read = self.state.version == self._version
+            first = self.state.copy() if as_read else State(self.cluster)
+            found = Growth(first, self.kernels, group, rules)
             self._growths[group.index] = found
         return found
 

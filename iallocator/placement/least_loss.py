@@ -48,6 +48,8 @@ def least_loss(
     refuses = not stays and evaluator.motions.off(source).asks_n1
     if (candidates.feasible == 1 and not refuses) or context.effort.spent:
         return list(islice(candidates.ranked(), top))
+    if stays:
+        context.growth(evaluator.group)  # made of the state before it is changed
     with state.trial():
         state.remove(instance, present)
         check = _check(context, evaluator, instance, present)

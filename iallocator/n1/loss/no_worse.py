@@ -122,12 +122,14 @@ class NoWorse:
             return self.loss(node).exceeds(before)
 
     def _loss_before(self, node: int) -> Loss:
-        found = self._losses.get(node)
-        if found is None:
-            with self._state.trial():
-                if self._leaving is not None:
-                    self._state.place(*self._leaving)
-                found = self._losses[node] = self.loss(node)
+        try:
+            return self._losses[node]
+        except KeyError:
+            pass
+        with self._state.trial():
+            if self._leaving is not None:
+                self._state.place(*self._leaving)
+            found = self._losses[node] = self.loss(node)
         return found
 
     def _takes_what_saves(self, node: int, instance: Instance, nodes: Nodes) -> bool:

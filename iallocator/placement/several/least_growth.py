@@ -86,7 +86,7 @@ class _Search:
         self._back = back
         self._best = best
         self._budget = budget
-        self._price = 1 + (len(growth.losses) // NODES) ** 2
+        self._price = 1 + (growth.failures // NODES) ** 2
         self.found: Made = []
         self.proved = True
 

@@ -29,6 +29,10 @@ def move_all(context: Context, tasks: Sequence[MoveTask]) -> tuple[str, Made]:
     may find places for all that can have one; the moves are then in an order in which
     they can be made.
     """
+    for task in tasks:
+        group = context.cluster.nodes[task.instance.nodes[0]].group
+        if context.evaluator(group).rules.exact:
+            context.growth(group)  # made of the state before it is changed
     made = _without_separated(context, _in_turn(context, tasks))
     failed = [instance for instance, outcome in made if outcome.best is None]
     note = ""
@@ -47,7 +51,10 @@ def _losing_least(context: Context, tasks: Sequence[MoveTask], made: Made) -> st
     Changes `made`, and the state accordingly.
     """
     staying: dict[Group, list[MoveTask]] = {}
+    moved = {i.name for i, outcome in made if outcome.best is not None}
     for task in tasks:
+        if task.instance.name not in moved:
+            continue
         now, before = (
             context.cluster.nodes[nodes[0]].group
             for nodes in (context.state.where[task.instance.name], task.instance.nodes)
@@ -59,9 +66,7 @@ def _losing_least(context: Context, tasks: Sequence[MoveTask], made: Made) -> st
     from iallocator.placement.several.least_growth import least_growth, told
 
     proved, note = [], ""
-    moved = {i.name for i, outcome in made if outcome.best is not None}
-    for group, those in staying.items():
-        chosen = [task for task in those if task.instance.name in moved]
+    for group, chosen in staying.items():
         certain, moves = least_growth(context, group, chosen)
         proved += [group] if certain else []
         if moves:
