@@ -12,13 +12,12 @@ from iallocator.limits.group import refused_by_policy
 from iallocator.limits.migration import may_not_receive
 from iallocator.model.columns import DISK, MEMORY
 from iallocator.n1.loss.packing import Item
-from iallocator.n1.loss.part import Part, Setting
+from iallocator.n1.loss.part import Part, Setting, Takers
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
-    from iallocator.model.cluster import Group
     from iallocator.model.instance import Instance
     from iallocator.model.state import State
     from iallocator.n1.rules import Rules
@@ -28,29 +27,7 @@ if TYPE_CHECKING:
     Leaver = tuple[Sequence[Instance], Item, frozenset[int]]
     """Those who go to one node as a whole, what they need there, and the nodes that may be it."""
 
-__all__ = ["Evacuation", "Takers"]
-
-
-class Takers:
-    """The nodes of `group` that may take over, as `state` is now; the same whichever fails.
-
-    Attributes
-    ----------
-    bins:
-        Their indices.
-    position:
-        Node -> its place among them.
-    open:
-        The places of those that have memory.
-    """
-
-    __slots__ = ("bins", "open", "position")
-
-    def __init__(self, state: State, rules: Rules, group: Group) -> None:
-        memory = state.columns[MEMORY]
-        self.bins = rules.targets(state.cluster, group)
-        self.position = {index: b for b, index in enumerate(self.bins)}
-        self.open = frozenset(b for b, t in enumerate(self.bins) if memory[t] > 0)
+__all__ = ["Evacuation"]
 
 
 class Evacuation:
@@ -70,7 +47,7 @@ class Evacuation:
         self._group = state.cluster.nodes[node].group
         takers = takers or Takers(state, rules, self._group)
         self._bins, self._position = takers.bins, takers.position
-        self._setting = Setting(state, kernels, rules, node, self._bins)
+        self._setting = Setting(state, kernels, rules, node, takers)
         barred = {node, *may_not_receive(state.cluster, node, self._bins)}
         self._open = takers.open.difference(
             self._position[t] for t in barred if t in self._position

@@ -10,8 +10,8 @@ compared by what is lost before and after.
 from __future__ import annotations
 
 from iallocator.model.columns import MEMORY
-from iallocator.n1.loss.evacuation import Evacuation, Takers
-from iallocator.n1.loss.part import NO_LOSS
+from iallocator.n1.loss.evacuation import Evacuation
+from iallocator.n1.loss.part import NO_LOSS, Takers
 from iallocator.n1.loss.standing import Standing
 
 TYPE_CHECKING = False
@@ -92,8 +92,12 @@ class NoWorse:
 
     def first_worse(self, failing: Sequence[int], instance: Instance, nodes: Nodes) -> int | None:
         """The first of `failing`, which are in doubt, where `instance` on `nodes` loses more."""
-        worse = self._loses_more if self.compares(nodes) else self._takes_what_saves
-        return next((node for node in failing if worse(node, instance, nodes)), None)
+        if not self.compares(nodes):
+            worse = self._takes_what_saves
+            return next((node for node in failing if worse(node, instance, nodes)), None)
+        with self._state.trial():
+            self._state.place(instance, nodes)
+            return next((n for n in failing if self._loses_more(n, instance, nodes)), None)
 
     def _concerns(self, node: int, instance: Instance, nodes: Nodes) -> bool:
         takes = instance.local or (instance.uses_memory and instance.memory > 0)
@@ -109,24 +113,19 @@ class NoWorse:
         )
 
     def _loses_more(self, node: int, instance: Instance, nodes: Nodes) -> bool:
-        """Whether more is lost than before."""
-        with self._state.trial():
-            self._state.place(instance, nodes)
-            if self.saves(node):
-                return False
-        before = self._loss_before(node)
-        if not before.instances_least:
-            return True
-        with self._state.trial():
-            self._state.place(instance, nodes)
-            return self.loss(node).exceeds(before)
+        """Whether more is lost than before, with `instance` on `nodes`, where it is now."""
+        before = self._loss_before(node, instance, nodes)
+        if before.instances_least:
+            return self._evacuation(node).everybody.loses_more_than(before) and not self.saves(node)
+        return not self.saves(node)
 
-    def _loss_before(self, node: int) -> Loss:
+    def _loss_before(self, node: int, instance: Instance, nodes: Nodes) -> Loss:
         try:
             return self._losses[node]
         except KeyError:
             pass
         with self._state.trial():
+            self._state.remove(instance, nodes)
             if self._leaving is not None:
                 self._state.place(*self._leaving)
             found = self._losses[node] = self.loss(node)

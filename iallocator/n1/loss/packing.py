@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 from heapq import nlargest
+from itertools import islice
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -72,7 +73,8 @@ class Packing:
     """One problem: `items`, and the MiB of memory and disk that each bin can still give.
 
     `by_memory`: what is left out costs its memory; else its price.  Nothing that
-    costs more than `most` is of interest.  `limit`: nodes that the search may look at.
+    costs more than `most` is of interest, and what costs no more than `enough` ends the search.
+    `limit`: nodes that the search may look at.  `order`: the bins, those with most memory first.
     """
 
     def __init__(
@@ -83,14 +85,17 @@ class Packing:
         by_memory: bool = False,
         most: float = INFINITE,
         limit: int = LIMIT,
+        enough: float = 0,
+        order: Sequence[int] = (),
     ) -> None:
         self._order = sorted(range(len(items)), key=lambda k: _rank(items[k]))
-        self._kinds = _useful(items, memory)
+        self._kinds = _useful(items, memory, order)
         self._items = _reduced([items[k] for k in self._order], self._kinds)
         self._memory = {b: max(0, memory[b]) for b in self._kinds}
         self._disk = {b: disk[b] for b in self._kinds}
         self._by_memory = by_memory
         self._most = most
+        self._enough = enough
         self._left = self._limit = limit
         self._now: list[int | None] = [None] * len(items)
         self._seen: dict[object, float] = {}
@@ -110,13 +115,19 @@ class Packing:
         found = self._greedy()
         self._cost = sum(map(self._price, (k for k, b in enumerate(found) if b is None)))
         self._best = found
+        if self._cost <= self._enough:
+            return self._packed(0)
         least = max(self._bound(0), self._by_sizes())
         if self._cost > least and least <= self._most and len(self._items) <= DEEPEST:
             self._search(0, 0)
             if self._left > 0:  # nothing cheaper was overlooked
                 least = max(least, min(self._cost, self._most + (self._cost > self._most)))
+        return self._packed(least)
+
+    def _packed(self, least: float) -> Packed:
+        """The cheapest that was found; nothing can cost less than `least`."""
         cost = self._cost if self._cost <= self._most else INFINITE
-        places: list[int | None] = [None] * len(found)
+        places: list[int | None] = [None] * len(self._best)
         for k, place in zip(self._order, self._best):
             places[k] = place
         return Packed(cost, min(least, cost), places)
@@ -210,7 +221,7 @@ class Packing:
             self._search(k + 1, cost + self._price(k))
 
     def _promises(self, cost: float) -> bool:
-        return cost < self._cost and cost <= self._most
+        return cost < self._cost and cost <= self._most and self._cost > self._enough
 
     def _known(self, k: int, cost: float) -> bool:
         """Whether the same was left for the items from `k` on before, at no more cost."""
@@ -239,16 +250,20 @@ def _rank(item: Item) -> tuple[int, float, float]:
     return len(item.bins), -item.memory, -item.disk
 
 
-def _useful(items: Sequence[Item], memory: Sequence[float]) -> dict[int, int]:
+def _useful(items: Sequence[Item], memory: Sequence[float], order: Sequence[int]) -> dict[int, int]:
     """Bin -> its kind, the same for bins that the same items may go to; those that count.
 
     Where no item needs disk, a bin could take what a smaller one of its kind does.
     """
+    sets, disk = dict.fromkeys(item.bins for item in items), any(item.disk for item in items)
+    if order and len(sets) == 1 and not disk:
+        (bins,) = sets
+        return dict.fromkeys(sorted(islice((b for b in order if b in bins), len(items))), 1)
     kinds: dict[int, int] = {}
-    for number, bins in enumerate(dict.fromkeys(item.bins for item in items)):
+    for number, bins in enumerate(sets):
         for b in bins:
             kinds[b] = kinds.get(b, 0) | 1 << number
-    if len(kinds) <= len(items) or any(item.disk for item in items):
+    if disk or len(kinds) <= len(items):
         return dict(sorted(kinds.items()))
     alike: dict[int, list[int]] = {}
     for b in sorted(kinds):

@@ -14,15 +14,19 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from iallocator.model.cluster import Group
     from iallocator.model.instance import Instance
     from iallocator.model.state import State
     from iallocator.n1.loss.packing import Item
     from iallocator.n1.rules import Rules
     from iallocator.scoring import Kernels
 
-__all__ = ["NO_LOSS", "Loss", "Part", "Setting"]
+__all__ = ["NO_LOSS", "Loss", "Part", "Setting", "Takers"]
 
 INFINITE = float("inf")
+
+PACKING = 100
+"""What it costs to begin a search, in what it costs to look at a node."""
 
 
 class Loss:
@@ -63,19 +67,49 @@ class Loss:
 NO_LOSS = Loss(0, 0, 0, 0)
 
 
+class Takers:
+    """The nodes of `group` that may take over, as `state` is now; the same whichever fails.
+
+    Attributes
+    ----------
+    bins:
+        Their indices.
+    position:
+        Node -> its place among them.
+    open:
+        The places of those that have memory.
+    memory, disk:
+        What each can give, MiB.
+    order:
+        Their places, those with most memory first.
+    """
+
+    __slots__ = ("bins", "disk", "memory", "open", "order", "position")
+
+    def __init__(self, state: State, rules: Rules, group: Group) -> None:
+        memory, disk = state.columns[MEMORY], state.columns[DISK]
+        self.bins = rules.targets(state.cluster, group)
+        self.position = {index: b for b, index in enumerate(self.bins)}
+        self.memory = [memory[t] - 1 for t in self.bins]
+        self.disk = [max(0, disk[t] - 1) for t in self.bins]
+        self.open = frozenset(b for b, t in enumerate(self.bins) if memory[t] > 0)
+        self.order = sorted(range(len(self.bins)), key=lambda b: -self.memory[b])
+
+
 class Setting:
     """Where a failure is looked at: the state, and the nodes (`bins`) that may take over."""
 
-    __slots__ = ("bins", "kernels", "node", "rules", "state")
+    __slots__ = ("bins", "kernels", "node", "rules", "state", "takers")
 
     def __init__(
-        self, state: State, kernels: Kernels, rules: Rules, node: int, bins: Sequence[int]
+        self, state: State, kernels: Kernels, rules: Rules, node: int, takers: Takers
     ) -> None:
         self.state = state
         self.kernels = kernels
         self.rules = rules
         self.node = node
-        self.bins = bins
+        self.takers = takers
+        self.bins = takers.bins
 
 
 class Part:
@@ -130,18 +164,29 @@ class Part:
         instances = self._packed(by_memory=False)
         return Loss(*instances, *self._packed(by_memory=True)) if instances[0] else NO_LOSS
 
-    def _packed(self, by_memory: bool, most: float = INFINITE) -> tuple[float, float]:
+    def loses_more_than(self, before: Loss) -> bool:
+        """Whether this may lose more than `before`; what loses no more is not searched further."""
+        return (
+            self._packed(by_memory=False, enough=before.instances_least)[0] > before.instances_least
+            or self._packed(by_memory=True, enough=before.memory_least)[0] > before.memory_least
+        )
+
+    def _packed(
+        self, by_memory: bool, most: float = INFINITE, enough: float = 0
+    ) -> tuple[float, float]:
         """What is left out, and what must be."""
-        columns, bins = self._setting.state.columns, self._setting.bins
+        takers = self._setting.takers
         problem = Packing(
             self._items,
-            [columns[MEMORY][t] - 1 for t in bins],
-            [max(0, columns[DISK][t] - 1) for t in bins],
+            takers.memory,
+            takers.disk,
             by_memory,
             most,
+            enough=enough,
+            order=takers.order,
         )
         found = problem.solve()
-        self._setting.rules.effort.spend(problem.work)
+        self._setting.rules.effort.spend(PACKING + problem.work)
         if found.cost < INFINITE and not (self._memory_alone() or self._holds(found.places)):
             return INFINITE, found.least
         return found.cost, found.least
