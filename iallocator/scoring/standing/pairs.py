@@ -22,6 +22,9 @@ __all__ = ["StandingPairs"]
 FEW = 6
 """Up to so many pairs are scored one by one."""
 
+GROWTH = 8
+"""Where so many are not enough, so many times as many are tried."""
+
 
 class StandingPairs(ScoredPairs):
     """For drbd instances: every ordered pair of different nodes of one group."""
@@ -98,12 +101,16 @@ class StandingPairs(ScoredPairs):
 
         One is the pair of a place in `rows` with that in `columns`; no score is below `least`.
         """
-        for count in (FEW, rows.size):
+        count = FEW
+        while True:
             scores = self._scores_of(rows[:count], columns[:count])
             best = pick(scores)
-            if best is not None and (count >= rows.size or _lowest_of_all(scores[best], least)):
+            done = count >= rows.size
+            if best is not None and (done or _lowest_of_all(scores[best], least)):
                 return float(scores[best]), int(rows[best]), int(columns[best])
-        return None
+            if done:
+                return None
+            count *= GROWTH
 
     def _scores_of(self, rows: Indices, columns: Indices) -> Floats:
         """Of each pair; see `_first_of`."""
@@ -117,11 +124,11 @@ class StandingPairs(ScoredPairs):
         """The score of a pair that is among the best by its bounds; infinite if there is none."""
         value = self._score_of(int(primaries[low[0].argmin()]), int(secondaries[low[1].argmin()]))
         size, most = 2, max(primaries.size, secondaries.size)
-        while value == np.inf and size < 4 * most:
+        while value == np.inf and size < GROWTH * most:
             rows, columns = _lowest(primaries, low[0], size), _lowest(secondaries, low[1], size)
             every = np.repeat(rows, columns.size), np.tile(columns, rows.size)
             value = float(self._scores_of(*every).min())
-            size *= 4
+            size *= GROWTH
         return value
 
 
