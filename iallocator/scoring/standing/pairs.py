@@ -61,17 +61,22 @@ class StandingPairs(ScoredPairs):
         self, primaries: Indices, secondaries: Indices, found: list[tuple[float, int, int]]
     ) -> bool:
         """Add the best pair of a group to `found`; False if it is too close to tell."""
-        low = self._bounds(primaries, secondaries)
-        value = self._reached(primaries, secondaries, low)
-        if value == np.inf:
-            return True
-        at = np.flatnonzero(low[0] <= value + 2 * TIE - low[1].min())
-        to = np.flatnonzero(low[1] <= value + 2 * TIE - low[0].min())
-        rows, columns = primaries[at], secondaries[to]
-        if at.size == to.size == 1:
+        rows, columns, value = primaries, secondaries, np.inf
+        while True:  # among the better ones bounds are closer
+            low = self._bounds(rows, columns)
+            value = min(value, self._reached(rows, columns, low, value == np.inf))
+            if value == np.inf:
+                return True
+            first = np.flatnonzero(low[0] <= value + 2 * TIE - low[1].min())
+            second = np.flatnonzero(low[1] <= value + 2 * TIE - low[0].min())
+            before, left = rows.size * columns.size, first.size * second.size
+            rows, columns = rows[first], columns[second]
+            if left <= FEW or 2 * left > before:
+                break
+        if left == 1:
             found.append((value, int(rows[0]), int(columns[0])))
             return True
-        least = low[0][at, None] + low[1][to]
+        least = low[0][first, None] + low[1][second]
         least[rows[:, None] == columns] = np.inf
         best = self._first_of(*self._possible(rows, columns, least, value))
         if best is not None:
@@ -119,14 +124,14 @@ class StandingPairs(ScoredPairs):
         return np.array(list(map(self._score_of, rows.tolist(), columns.tolist())))
 
     def _reached(
-        self, primaries: Indices, secondaries: Indices, low: tuple[Floats, Floats]
+        self, rows: Indices, columns: Indices, low: tuple[Floats, Floats], some: bool
     ) -> float:
-        """The score of a pair that is among the best by its bounds; infinite if there is none."""
-        value = self._score_of(int(primaries[low[0].argmin()]), int(secondaries[low[1].argmin()]))
-        size, most = 2, max(primaries.size, secondaries.size)
-        while value == np.inf and size < GROWTH * most:
-            rows, columns = _lowest(primaries, low[0], size), _lowest(secondaries, low[1], size)
-            every = np.repeat(rows, columns.size), np.tile(columns, rows.size)
+        """The score of the best pair by its bounds; if it must be `some`, of the best feasible."""
+        value = self._score_of(int(rows[low[0].argmin()]), int(columns[low[1].argmin()]))
+        size, most = 2, max(rows.size, columns.size)
+        while some and value == np.inf and size < GROWTH * most:
+            few, others = _lowest(rows, low[0], size), _lowest(columns, low[1], size)
+            every = np.repeat(few, others.size), np.tile(others, few.size)
             value = float(self._scores_of(*every).min())
             size *= GROWTH
         return value
