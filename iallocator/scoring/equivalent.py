@@ -14,8 +14,10 @@ if TYPE_CHECKING:
 
     from iallocator.aliases import Floats
 
+    Stood = tuple[int, int, float]
+    """A statistic, the one that stands for it, and how many times as much as that it is."""
 
-__all__ = ["SPREADS", "joined", "merged"]
+__all__ = ["SPREADS", "joined", "merged", "still_merged"]
 
 ALIKE = 4e-15
 """Statistics whose values differ by less than this, in proportion, are one."""
@@ -26,13 +28,14 @@ SPREADS = [k for k, statistic in enumerate(STATISTICS) if statistic.spread and k
 
 def merged(
     changing: Sequence[int], whole: Floats, counted: Floats
-) -> tuple[list[int], dict[int, float]]:
-    """Of statistics that are in proportion one each, and its weight for all of them.
+) -> tuple[dict[int, float], list[Stood]]:
+    """Of statistics that are in proportion one each, with its weight for all of them; the others.
 
     `whole` has, per statistic, its values less the mean, and all that may be added to them;
     `counted` 1 where a node counts for it, else 0.
     """
     weights: dict[int, float] = {}
+    others: list[Stood] = []
     for k in changing:
         row = whole[k]
         for leader in weights:
@@ -44,10 +47,21 @@ def merged(
             limit = ALIKE * max(1.0, float(np.abs(row).max()))
             if factor > 0 and float(np.abs(row - factor * other).max()) <= limit:
                 weights[leader] += STATISTICS[k].weight * factor
+                others.append((k, leader, float(factor)))
                 break
         else:
             weights[k] = STATISTICS[k].weight
-    return list(weights), weights
+    return weights, others
+
+
+def still_merged(others: Sequence[Stood], values: Floats, most: Floats) -> bool:
+    """Whether these are in proportion in other `values`, too; `most`: the largest of all else."""
+    if not others:
+        return True
+    rows, leaders, factors = (np.array(column) for column in zip(*others))
+    differ = np.abs(values[rows] - factors[:, None] * values[leaders]).max(axis=1)
+    size = np.maximum(np.abs(values[rows]).max(axis=1), most[rows])
+    return bool((differ <= ALIKE * np.maximum(size, 1.0)).all())
 
 
 def joined(vectors: Floats, per_amount: Floats) -> tuple[list[int], Floats]:

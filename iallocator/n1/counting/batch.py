@@ -13,29 +13,26 @@ from iallocator.model.columns import COLUMNS, DISK, MEMORY
 from iallocator.n1.counting.bearing import Bearing
 from iallocator.n1.counting.ground import slots_for
 from iallocator.scoring.candidates import DECIMALS
-from iallocator.scoring.equivalent import SPREADS, joined, merged
-from iallocator.scoring.metrics import STATISTICS
-from iallocator.scoring.score_delta import RESERVING, ROUNDING
+from iallocator.scoring.score_delta import ROUNDING
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from iallocator.aliases import Floats, Indices, Truths
     from iallocator.n1.counting.bearing import Outcome
+    from iallocator.n1.counting.forms import Form
     from iallocator.n1.counting.ground import Ground
     from iallocator.n1.counting.queues import Leaving, Vector
 
 __all__ = ["Batch"]
 
-SUMMED = [k for k, one in enumerate(STATISTICS) if not one.spread and k not in RESERVING]
-
 
 class Batch:
     """Plays the failures of the nodes at positions `own` through.
 
-    Vector ``coming[i]`` comes to each of the positions ``at[i]``; see `Playback.lost`.  With
-    `proving`, `outcome` is complete after `run`.  ``heads[i]`` has the amounts of
-    ``leaving[i].head``, a row each.
+    `form` is that of all instances there are.  Vector ``coming[i]`` comes to each of the positions
+    ``at[i]``; see `Playback.lost`.  With `proving`, `outcome` is complete after `run`.  Amounts of
+    ``leaving[i].head`` are in ``heads[i]``, a row each.
 
     Inside, rows stand in the order of the lengths of their queues, the longest first, so that
     those that still move somebody are always the first ones.
@@ -44,6 +41,7 @@ class Batch:
     def __init__(
         self,
         ground: Ground,
+        form: Form,
         own: Indices,
         leaving: Sequence[Leaving],
         heads: Sequence[Floats],
@@ -51,7 +49,7 @@ class Batch:
         at: Sequence[Sequence[int]],
         proving: bool = False,
     ) -> None:
-        self._ground = ground
+        self._ground, self._form = ground, form
         lengths = np.array([len(head) for head in heads], dtype=np.intp)
         self._rows: Indices = np.argsort(-lengths, kind="stable")
         self._left = lengths[self._rows]
@@ -74,7 +72,7 @@ class Batch:
         self._memory = np.repeat(ground.columns[None, MEMORY], rows, axis=0)
         self._disk = np.repeat(ground.columns[None, DISK], rows, axis=0)
         self._open_positions()
-        self._start_values(arrived)
+        self._start_values()
         self._arrive(arrived, path)
         self._start_room()
         self._start_leaving()
@@ -97,17 +95,10 @@ class Batch:
         column[self._open] = np.arange(self._open.size)
         self._column = column
 
-    def _start_values(self, arrived: Floats) -> None:
-        """Take the statistics that change, those in proportion as one; less their means."""
-        ground, found = self._ground, self._ground.values
-        every = np.concatenate((self._vectors.reshape(-1, len(COLUMNS)), arrived))
-        used, linear = joined(every, ground.per_amount)
-        changing = [k for k in SPREADS if linear[:, k].any()]
-        whole = np.concatenate((found, *linear), axis=1)
-        kept, weights = merged(changing, whole, ground.counted)
-        self._used, self._kept = used, kept
-        everywhere = np.ascontiguousarray(linear[:, kept].transpose(2, 0, 1))
-        self._everywhere = everywhere  # nodes × amounts × statistics
+    def _start_values(self) -> None:
+        """Take the statistics that change, less their means."""
+        form, found = self._form, self._ground.values
+        used, kept, everywhere = form.used, form.kept, form.everywhere
         self._linear = np.ascontiguousarray(everywhere[self._open].transpose(2, 1, 0))
         alike = not self._open.size or not np.ptp(self._linear, axis=2).any()
         first = self._linear[:, :, 0].T if self._open.size else everywhere[self._own[0]]
@@ -115,10 +106,8 @@ class Batch:
         if alike:  # one node stands for all
             self._linear = self._linear[:, :, :1]
         self._amounts = self._vectors[:, :, used]
-        self._weights = np.array([weights[k] for k in kept])
-        self._counts = np.array([max(float(ground.counted[k].sum()), 1.0) for k in kept])
-        summed = np.array([STATISTICS[k].weight for k in SUMMED])
-        plain = np.einsum("k,ckn->cn", summed, linear[:, SUMMED])[:, self._open]
+        self._weights, self._counts = form.weights, form.counts
+        plain = form.plain[:, self._open]
         self._plain = plain[:, :1] if not np.ptp(plain, axis=1).any() else plain
         rows = self._rows.size
         self._base = found[kept]
@@ -139,7 +128,7 @@ class Batch:
         added = vectors[row] * times[:, None]
         self._memory[row, node] += added[:, MEMORY]
         self._disk[row, node] += added[:, DISK]
-        change = np.einsum("eu,euk->ek", added[:, self._used], self._everywhere[node])
+        change = np.einsum("eu,euk->ek", added[:, self._form.used], self._form.everywhere[node])
         squares = change * (2 * self._base[:, node].T + change)
         np.add.at(self._sums, row, change)
         np.add.at(self._squares, row, squares)
@@ -157,7 +146,7 @@ class Batch:
 
     def _start_leaving(self) -> None:
         """By how much sums and squares change as each instance leaves its node."""
-        taken = -np.einsum("rsu,ruk->rsk", self._amounts, self._everywhere[self._own])
+        taken = -np.einsum("rsu,ruk->rsk", self._amounts, self._form.everywhere[self._own])
         before = self._x_own[:, None] + np.cumsum(taken, axis=1) - taken
         self._taken = taken
         self._taken_squares = taken * (2 * before + taken)
@@ -170,7 +159,7 @@ class Batch:
                 last[self._rows[row]] = self._column[one[-1]]
         even = np.empty(rows, dtype=bool)
         even[self._rows] = self._even
-        shape = rows, self._vectors.shape[1], len(self._kept), nodes
+        shape = rows, self._vectors.shape[1], len(self._form.kept), nodes
         return Bearing(shape, self._weights[:, None], even, last)
 
     def run(self) -> Truths:
@@ -186,7 +175,7 @@ class Batch:
     def outcome(self) -> Outcome:
         """All of it, after `run`."""
         assert self._bearing is not None
-        return self._bearing.outcome(self._lost, self._kept)
+        return self._bearing.outcome(self._lost, self._form.kept)
 
     def _count_tails(self, step: int) -> None:
         """Decide the rows in which all that is left is equal; they are the last ones."""

@@ -8,7 +8,7 @@ is left to move is equal, each of them takes one slot, whatever is chosen, and s
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from iallocator.model.columns import COLUMNS
 from iallocator.model.node_view import NodeView
 from iallocator.n1.counting.batch import Batch
 from iallocator.n1.counting.descent import Descent
+from iallocator.n1.counting.forms import Forms
 from iallocator.n1.counting.ground import Ground
 from iallocator.scoring.metrics import STATISTICS
 from iallocator.scoring.score_delta import NO_CENTRES, counting, values
@@ -39,6 +40,14 @@ CELLS = 60_000
 processor."""
 
 
+class _Head(NamedTuple):
+    """What leaves a node before the last run: in order, as an array, and which kinds there are."""
+
+    vectors: list[Vector]
+    amounts: Floats
+    kinds: frozenset[Vector]
+
+
 class Playback:
     """Plays failures through over the nodes in `scope`; one group's `targets` take over.
 
@@ -60,7 +69,8 @@ class Playback:
             [np.broadcast_to(counting(k, view), (len(scope),)) for k in range(len(STATISTICS))]
         ).astype(np.float64)
         self._version = -1
-        self._heads: dict[int, tuple[list[Vector], Floats]] = {}
+        self._heads: dict[int, _Head] = {}
+        self._forms = Forms(self._per_amount, self._counted)
         self._columns: Floats = np.empty(0)
         self._values: Floats = np.empty(0)
 
@@ -120,23 +130,27 @@ class Playback:
         proving: bool = False,
     ) -> Batch:
         position = self._position
+        heads = [self._head_of(node, one) for node, one in zip(failing, leaving)]
+        vectors = [None if one is None else one[0].as_primary for one in coming]
+        kinds = {one for one in vectors if one is not None}.union(*(head.kinds for head in heads))
         return Batch(
             self._ground,
+            self._forms.of(kinds, self._values, self._version),
             np.array([position[node] for node in failing], dtype=np.intp),
             leaving,
-            [self._head_of(node, one) for node, one in zip(failing, leaving)],
-            [None if one is None else one[0].as_primary for one in coming],
+            [head.amounts for head in heads],
+            vectors,
             [() if one is None else [position[node] for node in one[1]] for one in coming],
             proving,
         )
 
-    def _head_of(self, node: int, leaving: Leaving) -> Floats:
-        """The head of what leaves `node`, a row each; kept for as long as it is the same."""
+    def _head_of(self, node: int, leaving: Leaving) -> _Head:
+        """The head of what leaves `node`; kept for as long as it is the same."""
         known = self._heads.get(node)
-        if known is None or known[0] is not leaving.head:
+        if known is None or known.vectors is not leaving.head:
             amounts = np.array(leaving.head, dtype=np.float64).reshape(-1, len(COLUMNS))
-            known = self._heads[node] = leaving.head, amounts
-        return known[1]
+            known = self._heads[node] = _Head(leaving.head, amounts, frozenset(leaving.head))
+        return known
 
     def _renew(self) -> None:
         """Look at the state again if it has changed."""

@@ -81,12 +81,23 @@ class Queue:
         Whether some need disk.
     """
 
-    __slots__ = ("_before", "_entries", "_known", "_more", "_rules", "_runs", "disks", "required")
+    __slots__ = (
+        "_before",
+        "_entries",
+        "_known",
+        "_leaving",
+        "_more",
+        "_rules",
+        "_runs",
+        "disks",
+        "required",
+    )
 
     def __init__(self, rules: Rules) -> None:
         self._rules = rules
         self._entries: list[Entry] = []  # in the order in which they are moved
         self._before: list[Vector] | None = None  # those before the last run, once asked for
+        self._leaving: Leaving | None = None  # all of it, once asked for
         self._runs: list[_Run] = []
         self._known: dict[Need, int] = {}  # see `taken`; true of the runs as they are
         self._more: list[Need] = []  # at the end of the last run, which is not its own
@@ -105,6 +116,7 @@ class Queue:
     def add(self, instance: Instance) -> None:
         """`instance` has come to the node."""
         entry = self._entry(instance)
+        self._leaving = None
         if self._goes_last(entry):
             need = entry[1]
             self._entries.append(entry)
@@ -191,9 +203,11 @@ class Queue:
 
     def leaving(self) -> Leaving:
         """All of it as it is now."""
-        count = self._runs[-1].count + len(self._more) if self._runs else 0
-        need = self._runs[-1].need if self._runs else (0, 0)
-        return Leaving(self._head(), need, count, self._recreated())
+        if self._leaving is None:
+            count = self._runs[-1].count + len(self._more) if self._runs else 0
+            need = self._runs[-1].need if self._runs else (0, 0)
+            self._leaving = Leaving(self._head(), need, count, self._recreated())
+        return self._leaving
 
     def _head(self) -> list[Vector]:
         """All but the last run."""
@@ -220,6 +234,7 @@ class Queue:
     def _take(self, entries: list[Entry]) -> None:
         """Make runs of `entries`, which are in their order."""
         self._entries, self._before, self._known = entries, None, {}
+        self._leaving = None
         self._runs = []
         for _, need, _ in entries:
             if self._runs and self._runs[-1].need == need:

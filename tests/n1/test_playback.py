@@ -1,0 +1,118 @@
+"""What counting and playbacks keep from one question to the next is what they would find anew."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from copy import copy
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import numpy as np
+import pytest
+
+from benchmarks.clusters import Shape, as_text, document
+from iallocator.cli import main
+from iallocator.model.instance import Instance
+from iallocator.model.state import State
+from iallocator.n1.counting import rooms
+from iallocator.n1.counting.forms import Forms
+from iallocator.n1.counting.playback import Playback
+from iallocator.n1.counting.queues import Leaving, Queue
+from iallocator.n1.counting.rooms import Room
+from iallocator.n1.rules import Rules
+from iallocator.wire.document import read_cluster
+from iallocator.wire.reading import Reading
+from tests.builders import cluster
+
+SIZES = [(128, 0), (128, 512), (256, 512), (512, 2048), (0, 512), (0, 0)]
+
+
+def newcomer(chance: Random, number: int) -> Instance:
+    """An instance of some size and template, moved at any time."""
+    memory, disk = chance.choice(SIZES)
+    template = "plain" if disk else "rbd"
+    one = Instance(f"i{number}", memory, 1, disk or 1, [disk or 1], template)
+    one.order = chance.choice((number, -number, chance.randrange(100)))
+    return one
+
+
+@pytest.mark.parametrize("template", ["plain", "rbd"])
+def test_playback_answers_as_one_that_has_kept_nothing(
+    template: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Heads of queues and forms are those of queues and values as they are."""
+    seen: Counter[str] = Counter()
+    plain = Playback.lost
+
+    def checked(
+        self: Playback, failing: Sequence[int], leaving: Sequence[Leaving], coming: Any
+    ) -> list[bool]:
+        seen["head"] += sum(
+            node in self._heads and self._heads[node].vectors is one.head
+            for node, one in zip(failing, leaving)
+        )
+        seen["form"] += len(self._forms._known)
+        found = plain(self, failing, leaving, coming)
+        fresh = copy(self)
+        fresh._heads, fresh._version = {}, -1
+        fresh._forms = Forms(self._per_amount, self._counted)
+        assert plain(fresh, failing, leaving, coming) == found
+        seen.update(map(str, found))
+        for node, one in zip(failing, leaving):
+            assert self._head_of(node, one).amounts.tolist() == [list(row) for row in one.head]
+        return found
+
+    monkeypatch.setattr(Playback, "lost", checked)
+    path = tmp_path / "cluster.data"
+    path.write_text(as_text(document(Shape(5, template, per_node=3, fullness=0.4, crowding=0.3))))
+    words = [f"--disk-template={template}", "--standard-alloc=1g,2g,1", "--tiered-alloc=9g,12g,2"]
+    main(["capacity", "-t", str(path), *words])
+    capsys.readouterr()
+    assert min(seen[kind] for kind in ("head", "form", "True", "False")) > 0, seen
+
+
+def test_queue_with_more_in_it_requires_what_one_made_anew_does() -> None:
+    """Whoever comes, and wherever it is in the order."""
+    for seed in range(100):
+        chance = Random(seed)
+        rules = Rules("strict", None)
+        held = [newcomer(chance, number) for number in range(chance.randrange(7))]
+        queue = Queue(rules)
+        queue.start(held)
+        for number in range(10, 16):
+            one = newcomer(chance, number)
+            assert queue.required_with(one) == queue.with_one(one).required, seed
+            queue.leaving()
+            queue.add(one)
+            held.append(one)
+            again = Queue(rules)
+            again.start(held)
+            assert queue.leaving() == again.leaving(), seed
+            assert queue.required == again.required, seed
+
+
+@pytest.mark.parametrize("few", [0, 99])
+def test_room_kept_while_nodes_change_is_that_of_one_made_anew(
+    few: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Looked at all at once, or one by one."""
+    monkeypatch.setattr(rooms, "FEW", few)
+    chance = Random(few)
+    state = State(read_cluster(cluster(5, memory=3000, disk=9000), Reading(static_kvm_memory=0)))
+    changes: list[int] = []
+    kept = [Room(state, size, range(4), changes) for size in SIZES]
+    for number in range(60):
+        node = chance.randrange(5)
+        state.place(newcomer(chance, number), (node,))
+        changes.append(node)
+        for size, room in zip(SIZES, kept):
+            fresh = Room(state, size, range(4), [])
+            asked = chance.randrange(5)
+            assert room.without(asked) == fresh.without(asked)
+            assert room.less(asked, (128, 512)) == fresh.less(asked, (128, 512))
+            assert np.array_equal(room.closing, fresh.closing)
