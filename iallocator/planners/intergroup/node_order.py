@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from iallocator.model.instance import Instance
     from iallocator.model.state import State
 
-__all__ = ["Fullest", "NodeOrder", "Roomiest"]
+__all__ = ["Fullest", "NodeOrder", "Roomiest", "Solvent"]
 
 
 class NodeOrder(KeptOrder):
@@ -73,3 +73,22 @@ class Fullest(NodeOrder):
     def ranked(self, instance: Instance) -> Iterator[int]:
         """Those that have the memory."""
         return (index for index in self.in_order(instance.memory) if index not in self._spare)
+
+
+class Solvent(NodeOrder):
+    """Those first with least memory beside what the worst of their peers asks of them.
+
+    None that would not keep it with the instance as well.
+    """
+
+    __slots__ = ()
+
+    def _memory(self, index: int) -> float:
+        return self._state.columns[MEMORY][index] - self._state.reserved[index]
+
+    def key(self, index: int) -> float:
+        return self._memory(index)
+
+    def ranked(self, instance: Instance) -> Iterator[int]:
+        """Those that have the memory."""
+        return self.in_order(instance.memory + 1)

@@ -12,7 +12,8 @@ from itertools import islice
 from iallocator.model.columns import MEMORY
 from iallocator.n1.bounds import Room, demand_of, verdict
 from iallocator.n1.verdicts import SAFE
-from iallocator.planners.intergroup.node_order import Fullest, Roomiest
+from iallocator.planners.intergroup.node_order import Fullest, Roomiest, Solvent
+from iallocator.planners.intergroup.weak_mirrors import no_weaker, weak_mirrors
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -51,10 +52,28 @@ def pack(
     in a second try to where least will do.  Limits, and the steps that lead there, are asked of
     each; N+1 once in the end, where sums tell that the failures which must be survived are: with
     all there, and so with some.  Where they do not tell, it is asked of each place in another
-    try, if `careful`.
+    try, if `careful`.  Mirrored instances find room, too, where nobody's failure asks for it
+    (`_solvent`): that is tried last, or first where the moves are of no interest, if not `careful`.
     """
     if not _suits(mover, instances):
         return None
+    if not careful:
+        made = _solvent(mover, instances, targets)
+        return made if made is not None else _summed(mover, instances, targets)[0]
+    made, order = _summed(mover, instances, targets)
+    if made is None and order is not None:
+        rooms = next(islice(_orders(mover, instances, targets), order, None))
+        made = _Packing(mover, instances, rooms, careful=True).run(targets)
+    return made if made is not None else _solvent(mover, instances, targets)
+
+
+def _summed(
+    mover: Mover, instances: Sequence[Instance], targets: Targets
+) -> tuple[Made | None, int | None]:
+    """The moves of all, if sums tell in the end that N+1 holds; else the order to ask it in.
+
+    That is the one with fewest doubts; None where nobody's order has room for all.
+    """
     doubts: list[tuple[int, int]] = []
     for number, rooms in enumerate(_orders(mover, instances, targets)):
         made = _Packing(mover, instances, rooms).run(targets)
@@ -62,17 +81,40 @@ def pack(
             continue
         doubtful = _doubtful(mover, made)
         if not doubtful:
-            return made
+            return made, None
         undo(mover, made)
         if _lost_already(mover, doubtful):
             for instance, _, move in made:
                 mover.apply(instance, move)
-            return made
+            return made, None
         doubts.append((len(doubtful), number))
-    if not doubts or not careful:
+    return None, min(doubts)[1] if doubts else None
+
+
+def _solvent(mover: Mover, instances: Sequence[Instance], targets: Targets) -> Made | None:
+    """Moves of all, made: nobody takes what a node keeps for a failover, mirrors keep it too.
+
+    So every failure loses what it lost before, at most, whatever was lost then; that is held to
+    in the end.  None, and the state as before, where not all find room, or others need N+1.
+    """
+    if any(one.required_nodes == 1 for one in instances):
         return None
-    rooms = next(islice(_orders(mover, instances, targets), min(doubts)[1], None))
-    return _Packing(mover, instances, rooms, careful=True).run(targets)
+    context = mover.context
+    state, nodes = context.state, context.cluster.nodes
+    groups = {group.index: group for one in instances for group in targets(one)}
+    judged = [g for g in groups.values() if context.evaluator(g).rules.mode != "off"]
+    if any(context.evaluator(group).rules.strict for group in judged):
+        return None
+    before = {group.index: weak_mirrors(state, group.nodes) for group in judged}
+    if any(weak is None for weak in before.values()):
+        return None
+    made = _Packing(mover, instances, Solvent(state), solvent=True).run(targets)
+    for index in {nodes[move.nodes[0]].group.index for _, _, move in made or ()}:
+        then, now = before.get(index, {}), weak_mirrors(state, groups[index].nodes)
+        if index in before and (then is None or now is None or not no_weaker(then, now)):
+            undo(mover, made or [])
+            return None
+    return made
 
 
 def _orders(mover: Mover, instances: Sequence[Instance], targets: Targets) -> Iterator[NodeOrder]:
@@ -130,13 +172,22 @@ def undo(mover: Mover, made: Made) -> None:
 
 
 class _Packing:
-    """Finds the next place, and takes it; if `careful`, one that keeps N+1."""
+    """Finds the next place, and takes it; if `careful`, one that keeps N+1.
+
+    If `solvent`, one with a mirror that has the room for all that would fail over to it.
+    """
 
     def __init__(
-        self, mover: Mover, instances: Sequence[Instance], rooms: NodeOrder, careful: bool = False
+        self,
+        mover: Mover,
+        instances: Sequence[Instance],
+        rooms: NodeOrder,
+        careful: bool = False,
+        solvent: bool = False,
     ) -> None:
         self._mover = mover
         self._careful = careful
+        self._solvent = solvent
         self._context = mover.context
         self._state = mover.context.state
         self._instances = instances
@@ -197,7 +248,10 @@ class _Packing:
         return [(primary, mirror) for mirror in mirrors if mirror not in refused]
 
     def _mirrors(self, instance: Instance, primary: int) -> list[int]:
-        """The nodes beside `primary` that have most room once they hold its mirror."""
+        """The nodes beside `primary` that have most room once they hold its mirror.
+
+        If solvent, those first that keep least more than before for one failure.
+        """
         state, group = self._state, self._context.cluster.nodes[primary].group
         free, reserved, peers = state.columns[MEMORY], state.reserved, state.peers
         memory = instance.memory if instance.reserves else 0
@@ -206,7 +260,15 @@ class _Packing:
             return max(reserved[index], peers[index].get(primary, 0) + memory) - free[index]
 
         reach = self._mover.ranking.reachable(instance, [group])
-        return nsmallest(MIRRORS, (k for k in group.nodes if k in reach and k != primary), left)
+        others = (k for k in group.nodes if k in reach and k != primary)
+        if not self._solvent:
+            return nsmallest(MIRRORS, others, left)
+
+        def asked(index: int) -> float:
+            return peers[index].get(primary, 0) + memory
+
+        able = (index for index in others if asked(index) < free[index])
+        return nsmallest(MIRRORS, able, lambda k: (max(0, asked(k) - reserved[k]), left(k)))
 
 
 def _spares(

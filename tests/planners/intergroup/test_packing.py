@@ -9,14 +9,15 @@ import pytest
 from iallocator.options.settings import Settings
 from iallocator.planners.intergroup.context import IntergroupContext
 from iallocator.planners.intergroup.moving import Mover
-from iallocator.planners.intergroup.node_order import Fullest, Roomiest
+from iallocator.planners.intergroup.node_order import Fullest, Roomiest, Solvent
 from iallocator.planners.intergroup.packing import pack, undo
 from iallocator.planners.intergroup.partitions import Peers
+from iallocator.planners.survival import CAME, Survival, doomed
 from iallocator.wire.document import read_cluster
 from iallocator.wire.reading import Reading
 from tests.seeds import seeds
 
-from .worlds import random_super_cluster
+from .worlds import drbd_super_cluster, random_super_cluster
 
 
 def _mover(seed: int, mode: str) -> Mover:
@@ -54,11 +55,33 @@ def test_packed_moves_are_each_allowed_when_they_are_made(mode: str) -> None:
     assert found > 20
 
 
+@pytest.mark.parametrize("mode", ["no-new", "no-worse"])
+def test_packed_where_nobody_asks_for_room_loses_no_more(mode: str) -> None:
+    """By exact search no failure loses more than before, also where most are lost already."""
+    found = lost = 0
+    for seed in seeds(40, 2000, 7000):
+        settings = Settings()
+        settings.n1 = mode
+        context = IntergroupContext(read_cluster(drbd_super_cluster(seed), Reading()), settings)
+        mover, state, peers = Mover(context), context.state, Peers(context.cluster)
+        source, *others = context.cluster.groups
+        held = {i.name: i for index in source.nodes for i in state.instances_on(index)}
+        before = [Survival(state, group, mode) for group in others]
+        made = pack(mover, list(held.values()), partial(peers.of, source=source), careful=False)
+        if made is None:
+            continue
+        assert [one.lost(state, CAME) for one in before] == [[] for _ in before], seed
+        found += 1
+        lost += any(doomed(state, one.group, one.group.nodes) for one in before)
+    assert found > 10
+    assert lost > 5
+
+
 def test_rooms_renewed_are_in_the_order_of_new_ones() -> None:
     """After each move only the nodes concerned are looked at again."""
     mover = _mover(3, "off")
     state, count = mover.context.state, len(mover.context.cluster.nodes)
-    kept = [Roomiest(state, True), Fullest(state, ())]
+    kept = [Roomiest(state, True), Fullest(state, ()), Solvent(state)]
     for instance in mover.context.cluster.instances:
         target = (instance.nodes[0] + 1) % count
         after = (target, *(n for n in instance.nodes[1:] if n != target))
@@ -66,5 +89,5 @@ def test_rooms_renewed_are_in_the_order_of_new_ones() -> None:
         mover.put(instance, after)
         for rooms in kept:
             rooms.renew((*instance.nodes, *after))
-        for rooms, new in zip(kept, [Roomiest(state, True), Fullest(state, ())]):
+        for rooms, new in zip(kept, [Roomiest(state, True), Fullest(state, ()), Solvent(state)]):
             assert list(rooms.ranked(instance)) == list(new.ranked(instance))

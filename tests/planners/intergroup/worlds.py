@@ -14,7 +14,10 @@ from tests.schemas import conforms
 
 Capture = pytest.CaptureFixture[str]
 
-__all__ = ["Capture", "Json", "by_group", "on_shared", "plan_of", "random_super_cluster"]
+__all__ = [
+    "Capture", "Json", "by_group", "drbd_super_cluster", "on_shared", "plan_of",
+    "random_super_cluster",
+]  # fmt: skip
 
 
 def on_shared(node: str, pool: str = "", **members: Any) -> Json:
@@ -37,6 +40,38 @@ def plan_of(command: str, document: Json, *options: str, status: int = 0) -> Jso
 def by_group(plan: Json) -> dict[str, Json]:
     """Return what a plan says of each group, by name."""
     return {one["group"]: one for one in plan["groups"]}
+
+
+def drbd_super_cluster(seed: int) -> Json:
+    """Return three groups of mirrored instances, the first less full, with failures that lose some.
+
+    A node is offline at times, some nodes ask for a migration tag, some instances are stopped.
+    """
+    rng = Random(seed)
+    groups = {f"g{k}": rng.randint(3, 5) for k in range(3)}
+    free: dict[str, int] = {}
+    instances: dict[str, Json] = {}
+    first = 1
+    for number, count in enumerate(groups.values()):
+        nodes = [f"node{first + k}" for k in range(count)]
+        first += count
+        free |= dict.fromkeys(nodes, 9000)
+        for k in range(rng.randint(1, 3) if not number else count * rng.randint(1, 3)):
+            primary, secondary = rng.sample(nodes, 2)
+            memory = rng.choice([512, 1024, 2048, 3072])
+            if free[primary] > memory:
+                made = instance(primary, secondary, memory=memory, disk=1024)
+                made["admin_state"] = rng.choice(["up", "up", "up", "down"])
+                free[primary] -= memory * (made["admin_state"] == "up")
+                instances[f"i{number}-{k}"] = made
+    document = cluster(groups, memory=10000, disk=10**6, instances=instances)
+    for name, left in free.items():
+        tags = ["iallocator:hv:new"] * (rng.random() < 0.1)
+        document["nodes"][name] |= {"free_memory": left, "tags": tags}
+    document["cluster_tags"] = ["htools:migration:iallocator:hv"]
+    if rng.random() < 0.3:
+        document["nodes"][rng.choice(sorted(free))]["offline"] = True
+    return document
 
 
 def random_super_cluster(seed: int) -> Json:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from math import ceil, floor, inf
 
+from iallocator.limits.migration import may_not_receive
 from iallocator.model.columns import CPUS, DISK, FREE_SPINDLES, MEMORY, MEMORY_LATER, SPINDLES
 from iallocator.model.node_view import CAPACITIES
 from iallocator.planners.survival import doomed
@@ -73,7 +74,8 @@ class Arrivals:
     """What `group` may receive at most while `leaving` go, wherever on its nodes that comes.
 
     Made with `leaving` off the state; `before` says which nodes failed no N+1 of their own, and
-    `survived` which failures were survived, while they were still on.
+    `survived` which failures were survived, while they were still on; None where `leaving` are on
+    nodes of the group.
 
     Limits.  A node keeps some memory and disk; where soft limits count it keeps to the cpu
     and spindle ratios, and one that has the memory for the failover of each of its peers
@@ -85,6 +87,8 @@ class Arrivals:
     finds room on the others that may take over, beside what came to those:  for each measure f
     (see `measures`),  f(all that comes to the group) + f(what is on n now)  is at most the sum
     of f(free) over the others; and a mirror keeps the memory free that n's failure asks of it.
+    In ``no-worse`` it does so for failures that are lost, too, if it has that memory now: who fails
+    over there is saved, and nobody who comes saves another.
     Where `leaving` are on nodes of the group the state of now says nothing of that, and it is
     left out; so it is where movers are judged where they were.
     """
@@ -96,19 +100,20 @@ class Arrivals:
         context: IntergroupContext,
         group: Group,
         solvent: Collection[int],
-        survived: Collection[int],
+        survived: Collection[int] | None,
     ) -> None:
         self.group = group
         state, motion = context.state, context.evaluator(group).motions.new
         heeds = not (motion.primary.spares or motion.secondary.spares)
         self._free = {index: _below(state.columns[MEMORY][index]) for index in group.nodes}
-        self._failing = self._judged(context, survived)
+        self._failing = self._judged(context, survived or ())
         self._caps: list[dict[int, float]] = [
             {index: self._cap(context, kind, index, heeds) for index in group.nodes}
             for kind in KINDS
         ]
+        asking = _asking(context, group, survived)
         for index in group.nodes:
-            kept = self._kept(context, index, survived)
+            kept = self._kept(context, index, asking)
             if heeds and index in solvent:
                 kept = max(kept, state.reserved[index])
             self._caps[0][index] = _below(state.columns[MEMORY][index] - kept)
@@ -146,15 +151,24 @@ class Arrivals:
         most = node.vcpu_ratio * node.total_cpus if kind is CPU else node.high_spindles
         return floor(most - held + 1e-6)
 
-    def _kept(self, context: IntergroupContext, index: int, survived: Collection[int]) -> float:
-        """MiB that a node keeps free for the failover of the worst of the failures `survived`."""
+    def _kept(self, context: IntergroupContext, index: int, asking: Collection[int]) -> float:
+        """MiB that a node keeps free for the failover of the worst of the failures `asking`.
+
+        None for who asks more than there is, or has not the way.
+        """
         state = context.state
         asked: dict[int, float] = {}
         for one in state.secondaries[index].values():
             node = state.where[one.name][0]
-            if node in survived and one.uses_memory:
+            if node in asking and one.uses_memory and not one.forthcoming:
                 asked[node] = asked.get(node, 0) + one.memory
-        return max(asked.values(), default=0)
+        free = state.columns[MEMORY][index]
+        able = (
+            amount
+            for node, amount in asked.items()
+            if amount < free and not may_not_receive(context.cluster, node, [index])
+        )
+        return max(able, default=0)
 
     def most(self, kind: int, measure: Measure, nodes: Collection[int] | None = None) -> float:
         """What all that comes to the group, or to `nodes` of it, can measure in `kind` at most."""
@@ -197,6 +211,19 @@ def survived_in(context: IntergroupContext, group: Group) -> frozenset[int]:
     online = [index for index in group.nodes if context.cluster.nodes[index].online]
     lost = doomed(context.state, group, online, context.bonds.relations)
     return frozenset(online).difference(lost)
+
+
+def _asking(
+    context: IntergroupContext, group: Group, survived: Collection[int] | None
+) -> Collection[int]:
+    """The nodes of `group` of whose failure each mirror must stay able to take what it can now."""
+    rules = context.evaluator(group).rules
+    if survived is None:
+        return ()
+    if not rules.exact or rules.units or rules.movers_stay:
+        return survived
+    nodes = context.cluster.nodes
+    return frozenset(index for index in group.nodes if nodes[index].online)
 
 
 def _below(amount: float) -> float:

@@ -64,7 +64,7 @@ class Proofs:
             with state.trial():
                 for one in leaving:
                     state.remove(one, state.where[one.name])
-                found += [Arrivals(self._context, g, solvent[g.index], ()) for g in mixed]
+                found += [Arrivals(self._context, g, solvent[g.index], None) for g in mixed]
         return found
 
     def _room(self, group: Group) -> Arrivals:
