@@ -16,7 +16,12 @@ from iallocator.planners.intergroup.moving import Mover
 from iallocator.planners.intergroup.partitions import Peers
 from iallocator.planners.intergroup.resources import KINDS, free_of, plus, total_of, used_by
 from iallocator.planners.intergroup.result import IntergroupResult, until_stopped
-from iallocator.planners.intergroup.verdicts import IMPOSSIBLE, NOTHING, unfinished
+from iallocator.planners.intergroup.verdicts import (
+    IMPOSSIBLE,
+    NOTHING,
+    OUT_OF_TIME,
+    unfinished,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -31,6 +36,14 @@ __all__ = ["check_compression", "compress"]
 
 LARGE = 20_000
 """Instances × nodes from which on equal instances are placed by one ranking."""
+
+THOROUGH = 4_000
+"""Instances whose places are looked for one by one, about; then only quick tries are made."""
+
+IN_VAIN = 4
+"""How many times as much a group counts that is tried in vain: in several ways."""
+
+QUICK = "a quick try found no room for all; the groups before it left nothing to spend on more"
 
 NEVER = "the plan ended before it was tried"
 
@@ -67,6 +80,7 @@ class _Compression:
         self.proofs = Proofs(self.mover)
         self.evacuable: list[Group] = []
         self.roomy = True
+        self.left: float = THOROUGH
         self.verdicts: dict[int, str] = {}
 
     def _held(self, group: Group) -> list[Instance]:
@@ -175,6 +189,9 @@ class _Compression:
         mover.ranking.twins = len(instances) * len(self.context.cluster.nodes) > LARGE
         done = self._evacuated(group, instances)
         mover.ranking.twins = False
+        if done is None:
+            self.verdicts[group.index], row.reason = OUT_OF_TIME, QUICK
+            return
         for move in reversed(done.moves):
             mover.put(move.instance, move.before)
         self.verdicts[group.index] = done.verdict
@@ -191,18 +208,23 @@ class _Compression:
                 move.score = float(left)
             self.done.add(done.moves)
 
-    def _evacuated(self, group: Group, instances: Sequence[Instance]) -> Evacuation:
-        """Where all of them can go.
+    def _evacuated(self, group: Group, instances: Sequence[Instance]) -> Evacuation | None:
+        """Where all of them can go; None if too much was spent before to find that out.
 
         Once one group is found whose moves are the plan, it is only asked whether they can.
         """
         targets = {i.name: self._targets(i, group) for i in instances}
-        if self.evacuable and self.roomy:
+        if self.left <= 0 or (self.evacuable and self.roomy):
             quick = packed(self.mover, instances, lambda i: targets[i.name])
             if quick is not None:
                 return quick
             self.roomy = False  # nor will it tell of the others, which are much alike
-        return evacuate(self.mover, instances, lambda i: targets[i.name])
+        if self.left <= 0:
+            return None
+        done = evacuate(self.mover, instances, lambda i: targets[i.name])
+        if self.mover.ranking.twins:
+            self.left -= len(instances) * (1 if done.failed is None else IN_VAIN)
+        return done
 
     def tell(self) -> None:
         """Fill in what is said of the groups."""

@@ -78,13 +78,24 @@ class Fullest(NodeOrder):
 class Solvent(NodeOrder):
     """Those first with least memory beside what the worst of their peers asks of them.
 
-    None that would not keep it with the instance as well.
+    None that would not keep it with the instance as well.  `lost`: peers that count for nothing.
     """
 
-    __slots__ = ()
+    __slots__ = ("lost",)
+
+    def __init__(self, state: State, lost: Collection[int]) -> None:
+        self.lost = lost
+        super().__init__(state)
+
+    def kept(self, index: int) -> float:
+        """MiB that the worst of the peers of a node asks of it."""
+        if not self.lost:
+            return self._state.reserved[index]
+        peers = self._state.peers[index].items()
+        return max((amount for peer, amount in peers if peer not in self.lost), default=0)
 
     def _memory(self, index: int) -> float:
-        return self._state.columns[MEMORY][index] - self._state.reserved[index]
+        return self._state.columns[MEMORY][index] - self.kept(index)
 
     def key(self, index: int) -> float:
         return self._memory(index)

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from iallocator.placement.results import MoveOption
     from iallocator.planners.intergroup.moving import Mover
     from iallocator.planners.intergroup.node_order import NodeOrder
+    from iallocator.planners.intergroup.weak_mirrors import Weak
 
     Targets = Callable[[Instance], Sequence[Group]]
     Made = list[tuple[Instance, Nodes, MoveOption]]
@@ -94,26 +95,33 @@ def _summed(
 def _solvent(mover: Mover, instances: Sequence[Instance], targets: Targets) -> Made | None:
     """Moves of all, made: nobody takes what a node keeps for a failover, mirrors keep it too.
 
-    So every failure loses what it lost before, at most, whatever was lost then; that is held to
-    in the end.  None, and the state as before, where not all find room, or others need N+1.
+    So every failure that must be survived is, and with ``no-worse`` every other one loses what it
+    lost before, at most; that is held to in the end.  None, and the state as before, where not all
+    find room, or N+1 is about others than mirrored instances.
     """
     if any(one.required_nodes == 1 for one in instances):
         return None
     context = mover.context
     state, nodes = context.state, context.cluster.nodes
     groups = {group.index: group for one in instances for group in targets(one)}
-    judged = [g for g in groups.values() if context.evaluator(g).rules.mode != "off"]
-    if any(context.evaluator(group).rules.strict for group in judged):
+    rules = [context.evaluator(group).rules for group in groups.values()]
+    modes = {rule.mode for rule in rules}
+    if len(modes) > 1 or not modes <= {"no-new", "no-worse"}:
         return None
-    before = {group.index: weak_mirrors(state, group.nodes) for group in judged}
-    if any(weak is None for weak in before.values()):
-        return None
-    made = _Packing(mover, instances, Solvent(state), solvent=True).run(targets)
-    for index in {nodes[move.nodes[0]].group.index for _, _, move in made or ()}:
-        then, now = before.get(index, {}), weak_mirrors(state, groups[index].nodes)
-        if index in before and (then is None or now is None or not no_weaker(then, now)):
-            undo(mover, made or [])
+    before: Weak = {}
+    for group in groups.values():
+        weak = weak_mirrors(state, group.nodes)
+        if weak is None:
             return None
+        before |= weak
+    lost = frozenset[int]() if rules[0].exact else frozenset(node for node, _ in before)
+    made = _Packing(mover, instances, Solvent(state, lost)).run(targets)
+    touched = {nodes[index].group.index for _, _, move in made or () for index in move.nodes}
+    asking = [n for k in touched for n in groups[k].nodes if n not in lost]
+    after = weak_mirrors(state, asking)
+    if made is not None and (after is None or not no_weaker(before, after)):
+        undo(mover, made)
+        return None
     return made
 
 
@@ -174,7 +182,7 @@ def undo(mover: Mover, made: Made) -> None:
 class _Packing:
     """Finds the next place, and takes it; if `careful`, one that keeps N+1.
 
-    If `solvent`, one with a mirror that has the room for all that would fail over to it.
+    Where the rooms are `Solvent`, one with a mirror that has it for all that would fail over there.
     """
 
     def __init__(
@@ -183,11 +191,10 @@ class _Packing:
         instances: Sequence[Instance],
         rooms: NodeOrder,
         careful: bool = False,
-        solvent: bool = False,
     ) -> None:
         self._mover = mover
         self._careful = careful
-        self._solvent = solvent
+        self._solvent = rooms if isinstance(rooms, Solvent) else None
         self._context = mover.context
         self._state = mover.context.state
         self._instances = instances
@@ -215,7 +222,8 @@ class _Packing:
         reach = self._mover.ranking.reachable(instance, groups)
         refused: dict[Group, int] = {}
         primaries = (k for k in self._rooms.ranked(instance) if k in reach)
-        for primary in islice(primaries, MANY if self._careful else PRIMARIES):
+        thorough = self._careful or self._solvent is not None
+        for primary in islice(primaries, MANY if thorough else PRIMARIES):
             group = self._context.cluster.nodes[primary].group
             if refused.get(group, 0) >= PATIENCE:
                 continue
@@ -250,25 +258,27 @@ class _Packing:
     def _mirrors(self, instance: Instance, primary: int) -> list[int]:
         """The nodes beside `primary` that have most room once they hold its mirror.
 
-        If solvent, those first that keep least more than before for one failure.
+        Where that is asked for, those first that keep least more than before for one failure.
         """
         state, group = self._state, self._context.cluster.nodes[primary].group
         free, reserved, peers = state.columns[MEMORY], state.reserved, state.peers
         memory = instance.memory if instance.reserves else 0
 
-        def left(index: int) -> float:
-            return max(reserved[index], peers[index].get(primary, 0) + memory) - free[index]
-
-        reach = self._mover.ranking.reachable(instance, [group])
-        others = (k for k in group.nodes if k in reach and k != primary)
-        if not self._solvent:
-            return nsmallest(MIRRORS, others, left)
-
         def asked(index: int) -> float:
             return peers[index].get(primary, 0) + memory
 
+        def left(index: int) -> float:
+            return max(reserved[index], asked(index)) - free[index]
+
+        reach = self._mover.ranking.reachable(instance, [group])
+        others = (k for k in group.nodes if k in reach and k != primary)
+        solvent = self._solvent
+        if solvent is None:
+            return nsmallest(MIRRORS, others, left)
+        if primary in solvent.lost:
+            return nsmallest(MIRRORS, others, lambda k: -free[k])
         able = (index for index in others if asked(index) < free[index])
-        return nsmallest(MIRRORS, able, lambda k: (max(0, asked(k) - reserved[k]), left(k)))
+        return nsmallest(MIRRORS, able, lambda k: (max(0, asked(k) - solvent.kept(k)), left(k)))
 
 
 def _spares(

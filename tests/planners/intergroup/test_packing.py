@@ -9,7 +9,7 @@ import pytest
 from iallocator.options.settings import Settings
 from iallocator.planners.intergroup.context import IntergroupContext
 from iallocator.planners.intergroup.moving import Mover
-from iallocator.planners.intergroup.node_order import Fullest, Roomiest, Solvent
+from iallocator.planners.intergroup.node_order import Fullest, NodeOrder, Roomiest, Solvent
 from iallocator.planners.intergroup.packing import pack, undo
 from iallocator.planners.intergroup.partitions import Peers
 from iallocator.planners.survival import CAME, Survival, doomed
@@ -81,7 +81,11 @@ def test_rooms_renewed_are_in_the_order_of_new_ones() -> None:
     """After each move only the nodes concerned are looked at again."""
     mover = _mover(3, "off")
     state, count = mover.context.state, len(mover.context.cluster.nodes)
-    kept = [Roomiest(state, True), Fullest(state, ()), Solvent(state)]
+
+    def made() -> list[NodeOrder]:
+        return [Roomiest(state, True), Fullest(state, ()), Solvent(state, ()), Solvent(state, {0})]
+
+    kept = made()
     for instance in mover.context.cluster.instances:
         target = (instance.nodes[0] + 1) % count
         after = (target, *(n for n in instance.nodes[1:] if n != target))
@@ -89,5 +93,5 @@ def test_rooms_renewed_are_in_the_order_of_new_ones() -> None:
         mover.put(instance, after)
         for rooms in kept:
             rooms.renew((*instance.nodes, *after))
-        for rooms, new in zip(kept, [Roomiest(state, True), Fullest(state, ()), Solvent(state)]):
-            assert list(rooms.ranked(instance)) == list(new.ranked(instance))
+        for rooms, fresh in zip(kept, made()):
+            assert list(rooms.ranked(instance)) == list(fresh.ranked(instance))
