@@ -34,6 +34,8 @@ def pretty(document: object) -> str:
     import json
 
     text = json.dumps(document, ensure_ascii=False, indent=2, allow_nan=False)
+    if text.replace("\n", "").isprintable():
+        return text
     return "\n".join(map(_escaped, text.split("\n")))
 
 

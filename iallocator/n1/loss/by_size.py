@@ -42,10 +42,11 @@ class LeftOver:
         """
         every = range(len(sizes))
         self._best = _greedy(every, sizes, capacities)
-        if not self._best:
-            return []
+        least = len(self._best) and at_least(sizes, capacities)
+        if len(self._best) <= least:
+            return self._best
         self._best = min(self._best, _greedy(reversed(every), sizes, capacities), key=len)
-        if len(self._best) > at_least(sizes, capacities):
+        if len(self._best) > least:
             self._sizes, self._free = sizes, list(capacities)
             self._search(0, [])
         return self._best
@@ -139,7 +140,7 @@ def _greedy_with_disk(
 def at_least(sizes: Sequence[float], capacities: Sequence[float]) -> int:
     """How many find no place, whatever goes where; in the orders of `LeftOver.of`."""
     largest = capacities[-1] if capacities else -1
-    over = sum(sizes) - sum(c for c in capacities if c > 0)
+    over = sum(sizes) - sum(capacities[bisect_left(capacities, 0) :])
     count = 0
     for size in sizes:
         if size <= largest and over <= 0:

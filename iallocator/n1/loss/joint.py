@@ -9,6 +9,9 @@ is played through.  Only online nodes take over.
 
 from __future__ import annotations
 
+from itertools import chain
+from operator import itemgetter
+
 from iallocator.limits.migration import may_not_receive
 from iallocator.model.columns import DISK, MEMORY
 from iallocator.n1.bounds import Demand, Room, demand_of, verdict
@@ -21,7 +24,6 @@ from iallocator.n1.verdicts import SAFE
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
-    from typing import Any
 
     from iallocator.model.cluster import Group
     from iallocator.model.instance import Instance
@@ -32,6 +34,9 @@ if TYPE_CHECKING:
     Item = tuple[float, float, list[Instance]]
 
 __all__ = ["JointFailures"]
+
+_size = itemgetter(0, 1)
+"""MiB of memory and of disk of an item."""
 
 
 class JointFailures:
@@ -79,6 +84,11 @@ class JointFailures:
     def moves(self, node: int) -> bool:
         """Whether its failure leaves something that may go to several nodes."""
         return bool(self._need(node).items)
+
+    def cost(self, node: int) -> tuple[float, float]:
+        """MiB that its failure takes from the other nodes, those that it has free included."""
+        moved = sum(memory for memory, _, _ in self._need(node).items)
+        return moved + self._state.columns[MEMORY][node], moved
 
     def saves_all(self, nodes: Sequence[int]) -> bool:
         """Whether sums or one order of placing prove that nobody is lost if all of `nodes` fail.
@@ -133,9 +143,8 @@ class JointFailures:
         self, group: Group, needs: Sequence[_Need], failed: frozenset[int], taken: dict[int, float]
     ) -> list[Instance]:
         """Those of one group who need another node, and find none."""
-        items = sorted((item for need in needs for item in need.items), key=_size, reverse=True)
-        single = all(len(members) == 1 for *_, members in items)
-        if single and all(need.memory_alone for need in needs):
+        items = sorted(chain.from_iterable(n.items for n in needs), key=_size, reverse=True)
+        if all(need.memory_alone and need.single for need in needs):
             found = self._by_memory(group, items, failed, taken)
         elif all(need.sizes_alone for need in needs):
             found = self._by_size(group, items, failed, taken)
@@ -179,7 +188,7 @@ class JointFailures:
         self, group: Group, needs: Sequence[_Need], failed: frozenset[int], taken: dict[int, float]
     ) -> list[Instance]:
         """Those that are left over where some reach some nodes only."""
-        items = sorted((one for need in needs for one in need.reaching), key=_size, reverse=True)
+        items = sorted(chain.from_iterable(n.reaching for n in needs), key=_size, reverse=True)
         found = self._searches[2].left_over(group, items, failed, taken)
         return [one for position in found for one in items[position][2]]
 
@@ -250,6 +259,8 @@ class _Need:
     items:
         (MiB of memory, of disk, members) of what needs another node; those that must be together
         are one.
+    single:
+        Whether each of these is one instance.
     memory_alone, sizes_alone, reach_alone:
         Whether a node that has the memory takes any of them, or one that has memory and disk, or
         that and reaches its pools.
@@ -259,7 +270,7 @@ class _Need:
 
     __slots__ = (
         "demand", "failovers", "group", "items", "memory_alone", "node", "reach_alone", "reaching",
-        "sizes_alone", "without_secondary",
+        "single", "sizes_alone", "without_secondary",
     )  # fmt: skip
 
     def __init__(self, state: State, node: int, rules: Rules, simulation: Simulation) -> None:
@@ -274,6 +285,7 @@ class _Need:
                 self._fails_over(state, one)
         leaving = simulation.leaving(node)
         self.items = [(sum(map(_memory, item)), sum(map(_disk, item)), item) for item in leaving]
+        self.single = all(len(item) == 1 for item in leaving)
         members = [one for item in leaving for one in item]
         targets = rules.targets(state.cluster, self.group)
         created = [one for one in members if rules.recreates(one)]
@@ -319,7 +331,3 @@ def _memory(instance: Instance) -> float:
 
 def _disk(instance: Instance) -> float:
     return instance.disk if instance.local else 0
-
-
-def _size(item: Sequence[Any]) -> tuple[float, float]:
-    return item[0], item[1]

@@ -182,6 +182,7 @@ def examine_failures(
     cleared: set[tuple[int, ...]] = set()
     if size == PAIR:
         moving = [index for index in online if joint.moves(index)]  # failovers are quickly told
+        moving.sort(key=joint.cost)
         _clear(joint, moving, moving, cleared, over)
     sets = None
     if size:
@@ -200,15 +201,19 @@ def _clear(
 ) -> None:
     """Add to `cleared` the pairs of one of `some` and one of `others` that are survived for sure.
 
-    `some` and `others` are the same, or all of `some` stand before. If all of them together may
-    fail, so may every pair; else their halves are looked at.
+    Both are ordered by what their failures cost, the least first; they are the same, or have none
+    in common.  If all of them together may fail, so may every pair; if not even the first two
+    may, hardly any does, and all are left to be asked one by one; else their halves are looked
+    at.
     """
     nodes = some if some is others else [*some, *others]
     if len(nodes) <= PAIR or (over is not None and over()):
         return
+    if not joint.saves_all([some[0], others[some is others]]):
+        return
     if joint.saves_all(nodes):
         pairs = combinations(some, PAIR) if some is others else product(some, others)
-        cleared.update(pairs)
+        cleared.update((min(pair), max(pair)) for pair in pairs)
         return
     halves = [some[: len(some) // 2], some[len(some) // 2 :]]
     if some is others:
