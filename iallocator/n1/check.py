@@ -99,6 +99,16 @@ class N1Check:
         effort.undecided += 1
         return False
 
+    def lost(self, group: Group) -> bool:
+        """Whether with ``strict`` sums tell of a failure that is lost as things are.
+
+        Then nothing is accepted in `group`: what comes takes room, and asks for more.
+        """
+        if not self._rules.strict:
+            return False
+        told = self._watch(group).lost
+        return any(_cheap(self._state, self._rules, [node])[node] == LOST for node in told)
+
     def stranded(self, instance: Instance, nodes: tuple[int, ...]) -> UnsurvivedFailure | None:
         """Which failure this placement makes unsurvivable, and who finds no place.
 

@@ -39,13 +39,16 @@ class FailureWatch:
     ----------
     failing:
         The nodes whose failure has to be survived.
+    lost:
+        Those whose failure sums told to be lost when it was last looked at.
     refuter:
         The node whose failure refuted the last candidate that was refused.
     """
 
     __slots__ = (
         "_demands", "_group_targets", "_memory", "_noted", "_onto", "_place", "_revisions",
-        "_sources", "_spare", "_state", "_unbounded", "_unsorted", "failing", "refuter",
+        "_sources", "_spare", "_state", "_unbounded", "_unsorted", "failing", "lost",
+        "refuter",
     )  # fmt: skip
 
     def __init__(
@@ -58,6 +61,7 @@ class FailureWatch:
         self._state = state
         self.failing = frozenset(failing)
         self.refuter: int | None = None
+        self.lost: set[int] = set()
         self._spare = SpareMemory()
         self._place = {node: place for place, node in enumerate(failing)}
         self._demands: dict[int, Demand] = {}
@@ -107,6 +111,7 @@ class FailureWatch:
         self._unbounded.discard(node)
         if demand.intricate or (demand.movers and not bounded):
             self._unbounded.add(node)
+        (self.lost.add if kind == LOST else self.lost.discard)(node)
         if kind == LOST and not (rules.strict or rules.exact):
             return NOTHING
         if kind != SAFE:

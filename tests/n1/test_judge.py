@@ -68,6 +68,19 @@ def test_judge_of_new_instances_equals_the_definition(mode: str) -> None:
     assert sum(no for _, no in told) > 20
 
 
+def test_judge_that_knows_of_a_lost_failure_accepts_nothing() -> None:
+    """With strict: by the definition, too, wherever the new instance comes."""
+    lost = 0
+    for seed in seeds(80, 400):
+        case = tight(seed, "strict")
+        judge = case.context.judge(case.context.all_nodes())
+        for nodes in candidates(case, case.new, 6):
+            if judge.lost(case.cluster.nodes[nodes[0]].group):
+                assert not accepted(case, case.new, nodes), f"{seed}: {nodes}"
+                lost += 1
+    assert lost > 100
+
+
 @pytest.mark.parametrize("mode", MODES)
 def test_judge_on_generated_documents_equals_the_definition(mode: str) -> None:
     """The same on clusters of the usual sizes."""

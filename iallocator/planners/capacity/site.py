@@ -131,6 +131,9 @@ class CapacityState:
                 failures[reason] = failures.get(reason, 0) + count
         best: Placement | None = None
         refused = 0
+        if self._survival.refuses_pairs(instance, every):
+            refused = sum(candidates.feasible for candidates in offers)
+            offers = []
         for candidates in offers:
             for placement in candidates.ranked():
                 if best is not None and best <= placement:

@@ -57,6 +57,14 @@ class FillingSurvival:
                 return verdict
         return self._judge(rules).accepts(instance, nodes)
 
+    def refuses_pairs(self, instance: Instance, every: bool) -> bool:
+        """Whether N+1 certainly refuses `instance` on whatever two nodes."""
+        return instance.required_nodes > 1 and all(
+            self.judges(instance, group, every)
+            and self._judge(rules).lost(self._state.cluster.groups[group])
+            for group, rules in self._rules_of.items()
+        )
+
     def refuses(self, instance: Instance, node: int, every: bool) -> bool:
         """Whether N+1 certainly refuses `instance` on `node`, and there all that is larger."""
         group = self._state.cluster.nodes[node].group.index
