@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
 from itertools import islice
 from pathlib import Path
 from random import Random
@@ -12,6 +13,7 @@ from typing import Any
 import pytest
 
 from iallocator.cli import main
+from iallocator.files import read_file
 from tests.builders import Json, allocate, as_bytes, cluster, instance
 from tests.command import respond, run
 from tests.schemas import conforms
@@ -214,3 +216,26 @@ def test_forecast_leaves_damaged_files_out_by_name(tmp_path: Path, capsys: Outpu
     assert len(left_out) == 4
     assert all(any(name in line for line in left_out)
                for name in ("cut.json", "bytes.json", "packed.json", "list.json"))  # fmt: skip
+
+
+def test_forecast_waits_for_nobody_to_write_into_a_pipe(
+    tmp_path: Path, capsys: Output, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is no file of the folder is left out by name, and not opened."""
+    past = tmp_path / "past"
+    past.mkdir()
+    os.mkfifo(past / "pipe.json")
+    (past / "folder.json").mkdir()
+    (past / "good.json").write_bytes(as_bytes(allocate(cluster(2), memory=2500)))
+    (tmp_path / "now.json").write_bytes(as_bytes(modest(cluster(2, memory=8000))))
+    opened: list[str] = []
+
+    def reading(path: str, limit: int) -> bytes:
+        opened.append(Path(path).name)
+        return b"" if path.endswith("pipe.json") else read_file(path, limit)
+
+    monkeypatch.setattr("iallocator.commands.shared.past_requests.read_file", reading)
+    assert main(["capacity", f"--replay={past}", str(tmp_path / "now.json")]) == 0
+    assert opened == ["good.json"]
+    left_out = [line for line in capsys.readouterr().err.splitlines() if "no file" in line]
+    assert [Path(line.split(": ")[1]).name for line in left_out] == ["folder.json", "pipe.json"]

@@ -33,6 +33,9 @@ def past_requests(folder: str, settings: Settings, cluster: Cluster) -> list[Pas
     known: dict[str, Settings] = {}
     paths = [entry.request for entry in read_history(folder)]
     for path in paths or _documents(folder):
+        if not Path(path).is_file():  # a pipe would be waited for
+            tell(f"iallocator: {path}: no file; left out")
+            continue
         try:
             document = decode(read_file(path, settings.max_input))
             found += _asked_again(document, cluster, settings, known)
