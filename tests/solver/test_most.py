@@ -127,7 +127,12 @@ def _agrees(document: Json, options: Sequence[str], expected: Counts) -> str:
 
 @pytest.mark.parametrize(
     ("template", "options", "some"),
-    [("rbd", ["--n1=off"], 12), ("rbd", [], 5), ("drbd", [], 3), ("drbd", ["--n1=strict"], 2)],
+    [
+        ("rbd", ["--n1=off"], 10),
+        ("rbd", ["--n1=no-new"], 5),
+        ("drbd", [], 3),
+        ("drbd", ["--n1=strict"], 2),
+    ],
 )
 def test_batch_too_large_is_placed_as_far_as_any_choice_goes(
     template: str, options: list[str], some: int
