@@ -95,10 +95,10 @@ class Survival:
         Who was on a node that is not online was lost already, whichever failed.
         """
         back = self._down[group].back(self._context.state, place.instance)
-        return {
-            node: loss.with_more(*back) if node in group.nodes and back[0] else loss
-            for node, loss in self._losses.items()
-        }
+        if not back[0]:
+            return self._losses
+        known = self._losses.keys() & group.nodes
+        return self._losses | {node: self._losses[node].with_more(*back) for node in known}
 
     def _protected(self, mode: str, new: bool) -> dict[int, bool]:
         """Node → whether its failure has to be survived; {}: as things are when one asks.
