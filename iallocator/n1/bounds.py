@@ -30,6 +30,9 @@ if TYPE_CHECKING:
     from iallocator.n1.pools.share import Share
     from iallocator.n1.rules import Rules
 
+    Demands = dict[int, tuple[int, "Demand | None"]]
+    """Node -> its stamp, and what its failure asks for then."""
+
 __all__ = ["Demand", "Room", "demand_of", "takes_over", "verdict"]
 
 
@@ -152,6 +155,15 @@ def demand_of(state: State, node: int, rules: Rules) -> Demand:
         demand.add_unit(unit)
     if state.pools is not None and demand.movers:
         _split(state, node, demand)
+    return demand
+
+
+def known_demand(state: State, node: int, rules: Rules, known: Demands) -> Demand:
+    """The same, from `known` where the node is as it was; `known` are of this state and `rules`."""
+    stamp, demand = known.get(node, (-1, None))
+    if demand is None or stamp != state.stamps[node]:
+        demand = demand_of(state, node, rules)
+        known[node] = state.stamps[node], demand
     return demand
 
 

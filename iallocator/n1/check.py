@@ -8,7 +8,7 @@ candidate in place; the simulation.
 from __future__ import annotations
 
 from iallocator.model.columns import MEMORY
-from iallocator.n1.bounds import Room, demand_of, verdict
+from iallocator.n1.bounds import Room, known_demand, verdict
 from iallocator.n1.effort import UndecidedError
 from iallocator.n1.failure_watch import FailureWatch
 from iallocator.n1.simulation import Simulation
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from iallocator.model.cluster import Group
     from iallocator.model.instance import Instance
     from iallocator.model.state import State
-    from iallocator.n1.failure_watch import Demands
+    from iallocator.n1.bounds import Demands
     from iallocator.n1.loss.no_worse import NoWorse
     from iallocator.n1.loss.part import Loss
     from iallocator.n1.rules import Rules
@@ -145,7 +145,7 @@ class N1Check:
         from iallocator.n1.loss.part import NO_LOSS
 
         found: dict[int, Loss] = {}
-        kinds = _cheap(self._state, self._rules, nodes)
+        kinds = _cheap(self._state, self._rules, nodes, self._remembered.demands)
         try:
             for node in nodes:
                 safe = kinds[node] == SAFE
@@ -294,7 +294,7 @@ class N1Check:
 
         If `one_is_enough`, some of them where sums tell of one.
         """
-        kinds = _cheap(self._state, self._rules, failing)
+        kinds = _cheap(self._state, self._rules, failing, self._remembered.demands)
         lost = [node for node in failing if kinds[node] == LOST]
         if lost and one_is_enough:
             return lost
@@ -333,7 +333,7 @@ class N1Check:
         return watch
 
 
-def _cheap(state: State, rules: Rules, failing: Sequence[int]) -> dict[int, int]:
+def _cheap(state: State, rules: Rules, failing: Sequence[int], demands: Demands) -> dict[int, int]:
     """The cheap verdict on the failure of each node, as the state is now."""
     kinds: dict[int, int] = {}
     rooms: dict[int, Room] = {}
@@ -342,6 +342,6 @@ def _cheap(state: State, rules: Rules, failing: Sequence[int]) -> dict[int, int]
         targets = rules.targets(state.cluster, group)
         if len(failing) >= MANY and group.index not in rooms:
             rooms[group.index] = Room(state, targets)
-        demand = demand_of(state, node, rules)
+        demand = known_demand(state, node, rules, demands)
         kinds[node], _ = verdict(state, node, demand, rules, targets, rooms.get(group.index))
     return kinds

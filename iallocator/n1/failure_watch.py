@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from iallocator.limits.migration import may_not_receive
 from iallocator.model.columns import MEMORY
-from iallocator.n1.bounds import Demand, Room, demand_of, takes_over, verdict
+from iallocator.n1.bounds import Demand, Room, known_demand, takes_over, verdict
 from iallocator.n1.spare_memory import SpareMemory
 from iallocator.n1.verdicts import INFINITE, LOST, SAFE
 
@@ -14,10 +14,8 @@ if TYPE_CHECKING:
 
     from iallocator.model.instance import Instance
     from iallocator.model.state import State
+    from iallocator.n1.bounds import Demands
     from iallocator.n1.rules import Rules
-
-    Demands = dict[int, tuple[int, Demand | None]]
-    """Node -> its stamp, and what its failure asks for then."""
 
 __all__ = ["FailureWatch"]
 
@@ -46,9 +44,8 @@ class FailureWatch:
     """
 
     __slots__ = (
-        "_demands", "_group_targets", "_memory", "_noted", "_onto", "_place", "_revisions",
-        "_sources", "_spare", "_state", "_unbounded", "_unsorted", "failing", "lost",
-        "refuter",
+        "_demands", "_group_targets", "_memory", "_noted", "_onto", "_place", "_sources", "_spare",
+        "_stamps", "_state", "_unbounded", "_unsorted", "failing", "lost", "refuter",
     )  # fmt: skip
 
     def __init__(
@@ -75,7 +72,7 @@ class FailureWatch:
         self._ask(failing, rules, demands)
         concerned = self.failing.union(*self._group_targets.values(), self._sources)
         self._memory = {index: state.columns[MEMORY][index] for index in concerned}
-        self._revisions = {} if state.trying else {i: state.revisions[i] for i in concerned}
+        self._stamps = {index: state.stamps[index] for index in concerned}
 
     def _ask(self, nodes: Collection[int], rules: Rules, demands: Demands) -> None:
         """Look at the failures of `nodes` as the state is now, and note them."""
@@ -100,10 +97,7 @@ class FailureWatch:
     ) -> Mapping[int, float]:
         """What fails over from `node` if that is survived, by secondary; notes what is spare."""
         state = self._state
-        stamp, demand = demands.get(node, (-1, None))
-        if demand is None or stamp != state.stamps[node]:
-            demand = demand_of(state, node, rules)
-            demands[node] = state.stamps[node], demand
+        demand = known_demand(state, node, rules, demands)
         self._demand(node, demand)
         kind, spare = verdict(state, node, demand, rules, targets, room)
         self._spare.forget(node)
@@ -151,12 +145,12 @@ class FailureWatch:
         demands: Demands,
     ) -> bool:
         """Whether these failures are as noted, or could be noted anew where nodes have changed."""
-        if state is not self._state or state.trying or not self._revisions or rules.strict:
+        if state is not self._state or rules.strict:
             return False
         if self.failing != frozenset(failing):
             return False
-        now = state.revisions
-        changed = [index for index, then in self._revisions.items() if now[index] != then]
+        now = state.stamps
+        changed = [index for index, then in self._stamps.items() if now[index] != then]
         if changed:
             self._renew(changed, rules, demands)
         return True
@@ -175,8 +169,8 @@ class FailureWatch:
         self._ask(again, rules, demands)
         for index in self._sources:
             self._memory.setdefault(index, state.columns[MEMORY][index])
-            self._revisions.setdefault(index, state.revisions[index])
-        self._revisions |= {index: state.revisions[index] for index in changed}
+            self._stamps.setdefault(index, state.stamps[index])
+        self._stamps |= {index: state.stamps[index] for index in changed}
 
     def _still_saved(self, node: int, changed: Sequence[int]) -> bool:
         """Whether what fails over from `node` still does: only where it goes has changed."""

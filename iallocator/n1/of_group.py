@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
     from iallocator.model.cluster import Group
     from iallocator.model.state import State
+    from iallocator.n1.check import N1Cache
     from iallocator.n1.loss.part import Loss
     from iallocator.n1.rules import Rules
 
@@ -29,14 +30,22 @@ def simulation_of(
     return Simulation(state, kernels, rules, group.nodes)
 
 
-def not_survived(state: State, group: Group, rules: Rules, failing: Sequence[int]) -> list[int]:
+def not_survived(
+    state: State,
+    group: Group,
+    rules: Rules,
+    failing: Sequence[int],
+    remembered: N1Cache | None = None,
+) -> list[int]:
     """Those of `failing`, nodes of `group`, whose failure could not be survived as `state` is.
 
-    Cost: a few sums per node, and a simulation for each that those do not decide.
+    `remembered` is of this state, and of such rules.  Cost: a few sums per node, and a
+    simulation for each that those do not decide.
     """
     if not failing:
         return []
-    check = N1Check(state, _kernels(state, group), rules, group.nodes)
+    kernels = _kernels(state, group)
+    check = N1Check(state, kernels, rules, group.nodes, remembered=remembered)
     saved = set(check.survivable(failing))
     return [index for index in failing if index not in saved]
 

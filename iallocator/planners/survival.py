@@ -7,6 +7,7 @@ what happens once it is carried out.
 from __future__ import annotations
 
 from iallocator.n1.bounds import Demand, Room, demand_of, verdict
+from iallocator.n1.check import N1Cache
 from iallocator.n1.growth import Down
 from iallocator.n1.loss.part import NO_LOSS, Loss
 from iallocator.n1.of_group import losses_of, not_survived, simulation_of
@@ -72,7 +73,9 @@ class Survival:
         The online nodes whose failure could be survived at the beginning.
     """
 
-    __slots__ = ("_alone", "_dead", "_down", "_losses", "_mode", "group", "relations", "saved")
+    __slots__ = (
+        "_alone", "_dead", "_down", "_known", "_losses", "_mode", "group", "relations", "saved",
+    )  # fmt: skip
 
     def __init__(
         self, state: State, group: Group, mode: str, relations: Relations | None = None
@@ -80,6 +83,7 @@ class Survival:
         self.relations = relations
         self.group = group
         self._mode = mode
+        self._known: tuple[State, N1Cache] = state, N1Cache()
         self.saved: frozenset[int] = frozenset()
         self._alone: frozenset[int] = frozenset()
         self._losses: dict[int, Loss] = {}
@@ -112,7 +116,9 @@ class Survival:
 
     def doomed(self, state: State, failing: Sequence[int]) -> list[int]:
         """Those of `failing` whose failure could not be survived as `state` is."""
-        return not_survived(state, self.group, self.rules, failing)
+        if self._known[0] is not state:
+            self._known = state, N1Cache()
+        return not_survived(state, self.group, self.rules, failing, self._known[1])
 
     def lost(self, state: State, change: int = MOVED, rescues: bool = False) -> list[int]:
         """The nodes whose failure should be survivable in `state`, and is not; or loses more.

@@ -382,13 +382,14 @@ def test_failures_known_from_the_moves_are_not_asked_of_the_steps_again(
 
     monkeypatch.setattr(Survival, "doomed", doomed)
     residents = {f"i{k}": rbd("node1") for k in range(3)}
-    plan = Plan(builders.cluster(3, instances=residents), ("i0", "fa:node2"), ("i1", "fa:node3"))
+    moves = ("i0", "fa:node2"), ("i1", "fa:node3")
+    plan = Plan(builders.cluster(3, instances=residents), *moves, n1="no-new")
     held = PlanLimits(plan.settings, None)
     known = Failures(held)
-    for count, moves in ((2, plan.moves), (3, plan.moves[:1])):
+    for count, some in ((2, plan.moves), (3, plan.moves[:1])):
         made = transition_of_moves(
-            plan.cluster, room(plan.state), [(m.instance, m.before, m.steps) for m in moves]
+            plan.cluster, room(plan.state), [(m.instance, m.before, m.steps) for m in some]
         )
-        verify_moves(plan.state, moves, held, known)
+        verify_moves(plan.state, some, held, known)
         verify_transition(plan.state, made, held, failures=known)
         assert asked == [3] * count
