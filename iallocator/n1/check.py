@@ -107,7 +107,7 @@ class N1Check:
         if not self._rules.strict:
             return False
         told = self._watch(group).lost
-        return any(_cheap(self._state, self._rules, [node])[node] == LOST for node in told)
+        return any(self._cheap([node])[node] == LOST for node in told)
 
     def stranded(self, instance: Instance, nodes: tuple[int, ...]) -> UnsurvivedFailure | None:
         """Which failure this placement makes unsurvivable, and who finds no place.
@@ -145,7 +145,7 @@ class N1Check:
         from iallocator.n1.loss.part import NO_LOSS
 
         found: dict[int, Loss] = {}
-        kinds = _cheap(self._state, self._rules, nodes, self._remembered.demands)
+        kinds = self._cheap(nodes)
         try:
             for node in nodes:
                 safe = kinds[node] == SAFE
@@ -294,7 +294,7 @@ class N1Check:
 
         If `one_is_enough`, some of them where sums tell of one.
         """
-        kinds = _cheap(self._state, self._rules, failing, self._remembered.demands)
+        kinds = self._cheap(failing)
         lost = [node for node in failing if kinds[node] == LOST]
         if lost and one_is_enough:
             return lost
@@ -332,16 +332,16 @@ class N1Check:
             self._watches[group.index] = watch
         return watch
 
-
-def _cheap(state: State, rules: Rules, failing: Sequence[int], demands: Demands) -> dict[int, int]:
-    """The cheap verdict on the failure of each node, as the state is now."""
-    kinds: dict[int, int] = {}
-    rooms: dict[int, Room] = {}
-    for node in failing:
-        group = state.cluster.nodes[node].group
-        targets = rules.targets(state.cluster, group)
-        if len(failing) >= MANY and group.index not in rooms:
-            rooms[group.index] = Room(state, targets)
-        demand = known_demand(state, node, rules, demands)
-        kinds[node], _ = verdict(state, node, demand, rules, targets, rooms.get(group.index))
-    return kinds
+    def _cheap(self, failing: Sequence[int]) -> dict[int, int]:
+        """The cheap verdict on the failure of each node, as the state is now."""
+        state, rules = self._state, self._rules
+        kinds: dict[int, int] = {}
+        rooms: dict[int, Room] = {}
+        for node in failing:
+            group = state.cluster.nodes[node].group
+            targets = rules.targets(state.cluster, group)
+            if len(failing) >= MANY and group.index not in rooms:
+                rooms[group.index] = Room(state, targets)
+            demand = known_demand(state, node, rules, self._remembered.demands)
+            kinds[node], _ = verdict(state, node, demand, rules, targets, rooms.get(group.index))
+        return kinds
