@@ -192,6 +192,7 @@ def _rest_of_curves() -> list[Case]:
             _balance(nodes, "drbd"),
             _balance(nodes, "rbd"),
             _squeeze(nodes, "rbd", 0),
+            _squeeze(nodes, "drbd", 0),
             _check(nodes, "drbd"),
             _capacity(nodes, "drbd"),
             _capacity(nodes, "rbd"),

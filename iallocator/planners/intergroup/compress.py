@@ -37,8 +37,13 @@ __all__ = ["check_compression", "compress"]
 LARGE = 20_000
 """Instances × nodes from which on equal instances are placed by one ranking."""
 
-THOROUGH = 4_000
-"""Instances whose places are looked for one by one, about; then only quick tries are made."""
+THOROUGH = 800
+"""Instances whose places are looked for one by one, for each second of `--time-limit` (else 5).
+
+Then only quick tries are made."""
+
+JUDGED = 8
+"""How many times as much one counts of which each failure has to be asked what it loses."""
 
 IN_VAIN = 4
 """How many times as much a group counts that is tried in vain: in several ways."""
@@ -80,7 +85,7 @@ class _Compression:
         self.proofs = Proofs(self.mover)
         self.evacuable: list[Group] = []
         self.roomy = True
-        self.left: float = THOROUGH
+        self.left = THOROUGH * context.settings.optimum_seconds
         self.verdicts: dict[int, str] = {}
 
     def _held(self, group: Group) -> list[Instance]:
@@ -223,7 +228,9 @@ class _Compression:
             return None
         done = evacuate(self.mover, instances, lambda i: targets[i.name])
         if self.mover.ranking.twins:
-            self.left -= len(instances) * (1 if done.failed is None else IN_VAIN)
+            rules = self.context.evaluator(group).rules
+            asked = sum(JUDGED if rules.exact and i.template != "drbd" else 1 for i in instances)
+            self.left -= asked * (1 if done.failed is None else IN_VAIN)
         return done
 
     def tell(self) -> None:

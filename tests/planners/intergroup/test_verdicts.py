@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from iallocator.planners.intergroup import evacuation
+from iallocator.planners.intergroup import compress, evacuation
 from iallocator.planners.intergroup.moving import Mover
 from tests.builders import Json, cluster
 
@@ -52,6 +52,19 @@ def test_compress_says_a_verdict_for_each_group(
     """Two fit on each node, or one, or none; what no sum tells is not known without a search."""
     plan = plan_of("compress", document, "--n1=off", *options)
     assert _verdict(plan) == verdict
+
+
+def test_compress_with_nothing_left_to_spend_tries_quickly(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Then who is not packed at once is out of time, with the reason; nothing of it moves."""
+    monkeypatch.setattr(compress, "THOROUGH", 0)
+    plan = plan_of("compress", _crowded(2400), "--n1=off")
+    assert _verdict(plan) == "found"
+    assert plan["moves"]
+    plan = plan_of("compress", _quarrelsome(), "--n1=off")
+    assert (_verdict(plan), plan["moves"]) == ("out of time", [])
+    assert by_group(plan)["east"]["reason"] == compress.QUICK
 
 
 def test_compress_where_a_search_would_be_too_large_is_out_of_time(
