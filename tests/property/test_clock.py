@@ -25,7 +25,9 @@ QUIET_MACHINE, BUSY_MACHINE = 0.0, 0.005
 PLANS = (
     "balance --json", "squeeze --json --all", "compress --json", "redistribute --json",
     "balance-groups --json", "check --json", "place --json --strategy=balanced", "reboot --json",
-    "capacity --json -l3", "explain --json",
+    "capacity --json -l3", "explain --json", "make-room --json", "repair --json",
+    "check --json --failures=2", "place --json --strategy=pacemaker-utilization",
+    "reboot --json --force", "balance --json --lookahead",
 )  # fmt: skip
 """Commands that search; a request is answered without one."""
 
