@@ -42,9 +42,17 @@ def with_nearest(context: Context, move: Callable[[], MoveResult]) -> MoveResult
 
 
 def move_anywhere(
-    context: Context, evaluator: Evaluator, instance: Instance, targets: Sequence[int]
+    context: Context,
+    evaluator: Evaluator,
+    instance: Instance,
+    targets: Sequence[int],
+    *,
+    names_others: bool = True,
 ) -> MoveResult:
-    """Move an instance on shared storage to the best of `targets`."""
+    """Move an instance on shared storage to the best of `targets`.
+
+    `names_others`: the others that would do are listed for those whose data Ganeti does not know.
+    """
     state = context.state
     present = state.where[instance.name]
     others = [index for index in targets if index != present[0]]
@@ -58,7 +66,7 @@ def move_anywhere(
         candidates = evaluator.moved(instance, present[0], others)
         found = evaluator.ranked(instance, candidates, present)
     outcome = _outcome(context, evaluator, found, instance, lambda nodes: [(FAILOVER_TO, nodes[0])])
-    if outcome.best and instance.external:
+    if outcome.best and instance.external and names_others:
         outcome.others = other_nodes(found.candidates, outcome.best.nodes)
     return outcome
 

@@ -228,7 +228,7 @@ class Absence:
             targets,
             gone,
             away,
-            lambda some: move_anywhere(context, evaluator, instance, some),
+            lambda some: move_anywhere(context, evaluator, instance, some, names_others=False),
         )
 
     def _other_mirror(
