@@ -46,8 +46,8 @@ class Need:
         primaries: Collection[int] | None,
         mirrors: Collection[int] | None = None,
     ) -> None:
-        self.primaries = primaries
-        self.mirrors = mirrors
+        self.primaries = None if primaries is None else frozenset(primaries)
+        self.mirrors = None if mirrors is None else frozenset(mirrors)
         self.memory: float = instance.memory if instance.uses_memory else 0
         self.takeover: float = instance.takeover_memory
         self.reserved: float = instance.memory if instance.reserves else 0

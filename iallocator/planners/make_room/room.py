@@ -25,6 +25,10 @@ PACKED = 500
 """After how many places tried out several needs are believed to have room beside each other."""
 
 
+DETAILED = 32
+"""On more nodes it is dearer to ask whether one that leaves helps than to try the move."""
+
+
 class Room:
     """What `goal` needs at least of the nodes of `context`: of each need alone, of all by memory.
 
@@ -98,6 +102,10 @@ class Room:
             return True
         state, every = self._state, range(len(self._nodes))
         nodes = {index for one in leaving for index in state.where[one.name]}
+        if not any(self._gains(need, leaving, nodes) for need in self._needs):
+            return False
+        if len(self._nodes) > DETAILED:
+            return True
         if len(leaving) > 1 or not all(self._nodes[index].online for index in nodes):
             nodes.update(every)  # who flees, or moves at once, may leave less for failovers
         lacking = nodes.union(filter(self._fails_n1, every))
@@ -105,6 +113,19 @@ class Room:
             for one in leaving:
                 state.remove(one, state.where[one.name])
             return self.fits(lacking)
+
+    def _gains(self, need: Need, leaving: Sequence[Instance], nodes: Collection[int]) -> bool:
+        """Whether some of `nodes`, which `leaving` leave, could be for `need` then."""
+        memory = sum(one.memory for one in leaving)
+        disk = sum(one.own_disk for one in leaving)
+        return any(
+            self._disk(need, i, disk)
+            and (
+                (i in (need.mirrors or ()))
+                or (i in (need.primaries or ()) and self._memory(need, i, memory))
+            )
+            for i in nodes
+        )
 
     def fits(self, lacking: Collection[int] = ()) -> bool:
         """Whether the nodes have the room as things are.
@@ -115,12 +136,14 @@ class Room:
 
     def _alone(self, need: Need, lacking: Collection[int]) -> bool:
         """Whether one need has room, if there are no others."""
-        mirrors = [i for i in need.mirrors or () if self._is_mirror(need, i, lacking)]
-        if need.primaries is None or (need.mirrors is not None and not mirrors):
-            return need.mirrors is None or bool(mirrors)
-        primaries = [i for i in need.primaries if self._is_primary(need, i, lacking)]
+        primaries = [i for i in need.primaries or () if self._is_primary(need, i, lacking)]
+        if need.primaries is not None and not primaries:
+            return False
         if need.mirrors is None:
-            return bool(primaries)
+            return True
+        mirrors = [i for i in need.mirrors if self._is_mirror(need, i, lacking)]
+        if need.primaries is None:
+            return bool(mirrors)
         return any(
             primary != mirror and self._keeps_for(need, primary, mirror, lacking)
             for primary in primaries
@@ -186,7 +209,7 @@ def _any_pair(need: Need, primaries: Sequence[int], mirrors: set[int]) -> bool:
     """Whether there are a primary and a mirror for `need`, as far as it seeks them."""
     if need.primaries is None or need.mirrors is None:
         return bool(mirrors if need.primaries is None else primaries)
-    return any(mirrors - {index} for index in primaries)
+    return any(len(mirrors) > (index in mirrors) for index in primaries)
 
 
 def _memory(one: Seeking) -> float:
