@@ -7,8 +7,10 @@ found until then.  This module loads nothing, so that a signal finds it ready.
 from __future__ import annotations
 
 import _signal  # type: ignore[import-not-found]  # the half of `signal` that loads no enum
+import _thread
 import os
 import sys
+import time
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,6 +26,9 @@ INTERRUPTED = 130
 _seen: list[int] = []
 """The signal that came, if one did."""
 
+SOON = 0.01
+"""Seconds until a signal is heeded that came where nothing can be raised."""
+
 
 def run() -> NoReturn:
     """Run the program and end the process without giving its memory back piece by piece.
@@ -32,6 +37,7 @@ def run() -> NoReturn:
     starting threads, which takes longer than what they would do.
     """
     _on_signal(_leave)
+    sys.unraisablehook = _not_raised
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     _buffer_stdout()
     for stream in (sys.stdout, sys.stderr):
@@ -82,3 +88,19 @@ def _interrupt(number: int, frame: object) -> NoReturn:
     _seen.append(number)
     _on_signal(_leave)
     raise KeyboardInterrupt
+
+
+def _not_raised(lost: sys.UnraisableHookArgs) -> None:
+    """Interrupt again, or ring again: Python drops what is raised in a callback."""
+    if not isinstance(lost.exc_value, KeyboardInterrupt):
+        sys.__unraisablehook__(lost)
+    elif _seen and type(lost.exc_value) is KeyboardInterrupt:
+        _on_signal(_interrupt)
+        _thread.start_new_thread(_send_soon, (_thread.get_ident(), _seen.pop()))
+    else:  # the time of an alarm is up
+        _signal.setitimer(_signal.ITIMER_REAL, SOON)
+
+
+def _send_soon(thread: int, number: int) -> None:
+    time.sleep(SOON)
+    _signal.pthread_kill(thread, number)

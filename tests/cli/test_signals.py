@@ -258,3 +258,64 @@ def test_signal_somewhen_leaves_a_whole_answer_or_none(command: str, tmp_path: P
         elif out and command != "replay":
             json.loads(out)
         ready.unlink()
+
+
+SWALLOWED = """
+import signal, sys, time, weakref
+from iallocator import cli, process
+from iallocator.deadline import Alarm
+
+class Held: pass
+
+def swallow(what):
+    held = Held()
+    reference = weakref.ref(held, lambda _: what())
+    del held  # the callback runs here, and what it raises goes nowhere
+
+def spin(seconds=60):
+    end = time.monotonic() + seconds
+    while time.monotonic() < end: pass
+
+def main():
+    if sys.argv[1] == "alarm":
+        with Alarm(0.01):
+            swallow(spin)
+            spin()
+    else:
+        swallow(lambda: signal.raise_signal(int(sys.argv[1])))
+        spin()
+
+def told():
+    try: main()
+    except KeyboardInterrupt as stop:
+        print(type(stop).__name__)
+        return 130
+    return 0
+
+cli.main = told
+process.run()
+"""
+"""A signal, or the end of a limit of time, in a callback, where Python ignores what is raised."""
+
+
+@pytest.mark.parametrize(
+    ("what", "status", "said"),
+    [
+        (str(int(signal.SIGINT)), 130, b"KeyboardInterrupt\n"),
+        (str(int(signal.SIGTERM)), 143, b"KeyboardInterrupt\n"),
+        ("alarm", 130, b"TimeIsUp\n"),
+    ],
+    ids=["interrupt", "terminate", "alarm"],
+)
+def test_signal_in_a_callback_is_heeded_as_soon_as_it_can_be(
+    what: str, status: int, said: bytes
+) -> None:
+    """What Python swallows there comes once more, without a word on stderr."""
+    ended = subprocess.run(
+        [sys.executable, "-c", SWALLOWED, what],
+        capture_output=True,
+        cwd=ROOT,
+        timeout=PATIENCE,
+        check=False,
+    )
+    assert (ended.returncode, ended.stdout, ended.stderr) == (status, said, b"")
