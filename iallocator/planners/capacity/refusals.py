@@ -74,6 +74,10 @@ class Refusals:
         self._hopeless[every].append(key[0])
         return True
 
+    def whatever_the_size(self, size: Size) -> bool:
+        """Whether global N+1, where it is asked, refuses all sizes of this kind as things are."""
+        return self._site.refuses_pairs(self._probe(size))
+
     def alike(self, size: Size, reason: str, every: bool) -> int:
         """How many steps down in what `reason` is about are refused just as `size`, which is.
 

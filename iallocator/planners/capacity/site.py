@@ -181,6 +181,10 @@ class CapacityState:
             if len(nodes) > 1
         )
 
+    def refuses_pairs(self, instance: Instance) -> bool:
+        """Whether global N+1, asked everywhere, refuses any size of `instance` on all pairs."""
+        return self._survival.refuses_pairs(instance, every=True)
+
     def limits_say(self, instance: Instance) -> tuple[Failures, list[tuple[int, ...]]]:
         """What limits and policies refuse, and whom they let; of pairs only one."""
         barred = self._barred(instance)

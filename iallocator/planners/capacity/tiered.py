@@ -124,6 +124,8 @@ class _Tiers:
 
     def _may_leap(self, size: Size, reason: str) -> bool:
         """Whether next to nothing of that thing would leave room; if not, nothing else does."""
+        if self._refusals.whatever_the_size(size):
+            return False
         least = size.least(reason)
         return least is not None and not self._refusals.hopeless(least, every=True)
 
