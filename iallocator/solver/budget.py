@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import signal
 from itertools import islice
+from sys import maxsize
 from threading import current_thread, main_thread
 
 from iallocator.deadline import Alarm, TimeIsUp
@@ -130,7 +131,7 @@ class Budget:
 
     def listed(self, places: Iterable[Place]) -> list[Place]:
         """All of `places`; as many as may be listed, with which the budget is spent."""
-        found = list(islice(places, max(0, self.listings)))
+        found = list(islice(places, max(0, min(self.listings, maxsize))))
         self.listings -= len(found)
         return found
 

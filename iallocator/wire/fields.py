@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "LARGEST", "SMALLEST", "absent", "boolean", "child", "describe", "factor", "integer",
-    "is_factor", "members", "names", "number",
+    "is_factor", "members", "name_of", "names", "number",
     "objects", "one_of", "strings", "text",
 ]  # fmt: skip
 
@@ -106,6 +106,14 @@ def text(raw: Raw, key: str, default: Any = absent) -> str:
     if value is None and default is not absent:
         return default  # type: ignore[no-any-return]
     return _default(raw, key, default, "a string")  # type: ignore[no-any-return]
+
+
+def name_of(raw: Raw, key: str) -> str:
+    """A string that is not empty."""
+    found = text(raw, key)
+    if not found:
+        raise RequestError(key, "expected a name, got an empty string")
+    return found
 
 
 def one_of(raw: Raw, key: str, choices: tuple[str, ...], default: Any = absent) -> str:

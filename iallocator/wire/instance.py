@@ -5,7 +5,7 @@ from __future__ import annotations
 from iallocator.errors import RequestError
 from iallocator.model.instance import Instance
 from iallocator.model.policy import ALL_TEMPLATES
-from iallocator.wire.fields import boolean, integer, objects, one_of, strings, text
+from iallocator.wire.fields import boolean, integer, name_of, objects, one_of, strings, text
 from iallocator.wire.pools_present import instance_speaks_of_pools
 
 TYPE_CHECKING = False
@@ -30,7 +30,7 @@ def new_instance(raw: Raw, reading: Reading, cluster: Cluster) -> Instance:
 
     It has no nodes yet, and it will run, whatever the description says of its state.
     """
-    instance = read_instance(text(raw, "name"), raw, reading, new=True)
+    instance = read_instance(name_of(raw, "name"), raw, reading, new=True)
     reading.place(instance, cluster)
     instance.asked = raw
     if reading.behaviour.reads_pools and (cluster.storage or instance_speaks_of_pools(raw)):

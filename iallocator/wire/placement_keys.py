@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from iallocator.errors import RequestError
 from iallocator.model.keys import CLASSES, LEVELS, SPECIAL, PlacementKey
-from iallocator.wire.fields import LARGEST, absent, describe, objects, one_of, text
+from iallocator.wire.fields import LARGEST, absent, describe, name_of, objects, one_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -36,9 +36,7 @@ def _key(raw: Raw, level: str) -> PlacementKey:
     if kind == "special":
         name = SPECIAL[one_of(raw, "name", tuple(SPECIAL))]
     else:
-        name = text(raw, "name")
-        if not name:
-            raise RequestError("name", "expected a name, got an empty string")
+        name = name_of(raw, "name")
     return PlacementKey(
         name, _number(raw, "value"), _number(raw, "weight"), kind != "customer", own_level
     )

@@ -30,7 +30,7 @@ from iallocator.model.storage import (
     Storage,
     presumed,
 )
-from iallocator.wire.fields import child, describe, integer, objects, one_of, text
+from iallocator.wire.fields import child, describe, integer, name_of, objects, one_of, text
 from iallocator.wire.pools_present import NAMED_BY_DISKS, POOL_TAG
 
 TYPE_CHECKING = False
@@ -58,7 +58,7 @@ def _storage_pools(raw: Raw) -> dict[Pool, tuple[int | None, int | None]] | None
     sizes: dict[Pool, tuple[int | None, int | None]] = {}
     for position, item in enumerate(objects(raw, "storage_pools")):
         try:
-            pool = one_of(item, "type", TYPES), _name(item, "name")
+            pool = one_of(item, "type", TYPES), name_of(item, "name")
             if pool in sizes:
                 raise RequestError(
                     "name", f"expected each pool once, got {describe(pool[1])} again"
@@ -71,13 +71,6 @@ def _storage_pools(raw: Raw) -> dict[Pool, tuple[int | None, int | None]] | None
 
 def _amount(raw: Raw, key: str) -> int | None:
     return None if raw.get(key) is None else integer(raw, key)
-
-
-def _name(raw: Raw, key: str) -> str:
-    name = text(raw, key)
-    if not name:
-        raise RequestError(key, "expected a name, got an empty string")
-    return name
 
 
 def _tagged(tags: Iterable[str]) -> list[Pool]:

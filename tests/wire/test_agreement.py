@@ -150,6 +150,8 @@ def test_answer_accepted_damage_is_complete(age: str, kind: str, path: Path) -> 
          lambda d: d["instances"]["web"].update(nodes=["", "node2"])),
         ("request/required_nodes: expected 2 for drbd, got 1",
          lambda d: d["request"].update(required_nodes=1)),
+        ("request/name: expected a name, got an empty string",
+         lambda d: d["request"].update(name="")),
         ("request: expected an object, but it is missing", lambda d: d.pop("request")),
     ],
 )  # fmt: skip
