@@ -123,7 +123,7 @@ class _Tiers:
         return found
 
     def _may_leap(self, size: Size, reason: str) -> bool:
-        """Whether next to nothing of that thing would leave room; if not, nothing else does."""
+        """Whether next to nothing of that thing may fit; if not, nothing on the way does."""
         if self._refusals.whatever_the_size(size):
             return False
         least = size.least(reason)

@@ -116,6 +116,7 @@ class Standing:
         self._instance = instance
         self._groups = [np.array(nodes, dtype=np.intp) for nodes in groups]
         self._horizon = Horizon(state, fixed, instance, limits)
+        self._prepare()
         size = len(state.cluster.nodes)
         self._ahead = [0] * size
         self._takes_primary = np.zeros(size, dtype=bool)
@@ -128,6 +129,9 @@ class Standing:
         self._left = 0
         self._x: Floats = np.empty(0)
         self._renew()
+
+    def _prepare(self) -> None:
+        """Make what kinds of this have of their own, before anything is looked at."""
 
     @property
     def lifetime(self) -> int:

@@ -20,11 +20,7 @@ from iallocator.scoring.standing import N1_COUNT, Standing, roots
 from iallocator.scoring.standing.reserve import Reserve
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from iallocator.aliases import Floats, Indices, Nodes
-    from iallocator.limits.node import LimitSet
-    from iallocator.model.instance import Instance
     from iallocator.model.state import State
     from iallocator.scoring.arrays import ArrayKernel
 
@@ -39,18 +35,9 @@ N1_WEIGHT = STATISTICS[N1_COUNT].weight
 class ScoredPairs(Standing):
     """Scores of single pairs, of many at once, and what none of a group is below."""
 
-    def __init__(
-        self,
-        state: State,
-        fixed: Sequence[tuple[float, ...]],
-        matrix: Floats,
-        instance: Instance,
-        groups: Sequence[Sequence[int]],
-        limits: LimitSet,
-    ) -> None:
-        self._reserve = Reserve(state, instance)
-        self._shared = _shared_locations(state)
-        super().__init__(state, fixed, matrix, instance, groups, limits)
+    def _prepare(self) -> None:
+        self._reserve = Reserve(self._state, self._instance)
+        self._shared = _shared_locations(self._state)
 
     @property
     def lifetime(self) -> int:
