@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from iallocator.model.columns import COLUMNS, DISK, MEMORY
-from iallocator.n1.counting.bearing import Bearing
 from iallocator.n1.counting.ground import slots_for
 from iallocator.scoring.candidates import DECIMALS
 from iallocator.scoring.score_delta import ROUNDING
@@ -19,7 +18,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from iallocator.aliases import Floats, Indices, Truths
-    from iallocator.n1.counting.bearing import Outcome
     from iallocator.n1.counting.forms import Form
     from iallocator.n1.counting.ground import Ground
     from iallocator.n1.counting.queues import Leaving, Vector
@@ -31,8 +29,7 @@ class Batch:
     """Plays the failures of the nodes at positions `own` through.
 
     `form` is that of all instances there are.  Vector ``coming[i]`` comes to each of the positions
-    ``at[i]``; see `Playback.lost`.  With `proving`, `outcome` is complete after `run`.  Amounts of
-    ``leaving[i].head`` are in ``heads[i]``, a row each.
+    ``at[i]``; see `Playback.lost`.  Amounts of ``leaving[i].head`` are in ``heads[i]``, a row each.
 
     Inside, rows stand in the order of the lengths of their queues, the longest first, so that
     those that still move somebody are always the first ones.
@@ -47,7 +44,6 @@ class Batch:
         heads: Sequence[Floats],
         coming: Sequence[Vector | None],
         at: Sequence[Sequence[int]],
-        proving: bool = False,
     ) -> None:
         self._ground, self._form = ground, form
         lengths = np.array([len(head) for head in heads], dtype=np.intp)
@@ -76,7 +72,6 @@ class Batch:
         self._arrive(arrived, path)
         self._start_room()
         self._start_leaving()
-        self._bearing = self._start_bearing(path) if proving else None
 
     def _open_positions(self) -> None:
         """Find the nodes that have room for anything, in the best case."""
@@ -101,8 +96,6 @@ class Batch:
         used, kept, everywhere = form.used, form.kept, form.everywhere
         self._linear = np.ascontiguousarray(everywhere[self._open].transpose(2, 1, 0))
         alike = not self._open.size or not np.ptp(self._linear, axis=2).any()
-        first = self._linear[:, :, 0].T if self._open.size else everywhere[self._own[0]]
-        self._even = alike & (everywhere[self._own] == first).all(axis=(1, 2))
         if alike:  # one node stands for all
             self._linear = self._linear[:, :, :1]
         self._amounts = self._vectors[:, :, used]
@@ -151,17 +144,6 @@ class Batch:
         self._taken = taken
         self._taken_squares = taken * (2 * before + taken)
 
-    def _start_bearing(self, path: Sequence[Sequence[int]]) -> Bearing:
-        rows, nodes = self._memory.shape
-        last = np.full(rows, -1, dtype=np.intp)
-        for row, one in enumerate(path):
-            if len(one):
-                last[self._rows[row]] = self._column[one[-1]]
-        even = np.empty(rows, dtype=bool)
-        even[self._rows] = self._even
-        shape = rows, self._vectors.shape[1], len(self._form.kept), nodes
-        return Bearing(shape, self._weights[:, None], even, last)
-
     def run(self) -> Truths:
         """Move everything: per row whether somebody is left over."""
         for step in range(self._vectors.shape[1] + 1):
@@ -171,11 +153,6 @@ class Batch:
             elif self._place.size:
                 self._strand(np.ones(self._place.size, dtype=bool))
         return self._lost
-
-    def outcome(self) -> Outcome:
-        """All of it, after `run`."""
-        assert self._bearing is not None
-        return self._bearing.outcome(self._lost, self._form.kept)
 
     def _count_tails(self, step: int) -> None:
         """Decide the rows in which all that is left is equal; they are the last ones."""
@@ -187,8 +164,6 @@ class Batch:
         slots = slots_for(memory, disk, self._need[done][:, None, :]) * self._ground.allowed
         slots[np.arange(done.size), self._own[done]] = 0
         self._lost[self._rows[done]] = slots.sum(axis=1) < self._wanted[done]
-        if self._bearing is not None:
-            self._bearing.end(self._rows[done], memory, disk)
         self._keep(slice(active))
 
     def _free_everywhere(self, rows: slice | Truths) -> tuple[Floats, Floats]:
@@ -217,17 +192,11 @@ class Batch:
             open_to &= (disk == 0) | (self._free_disk > -disk)
         # rows × statistics × nodes, or × 1 where it is the same everywhere
         changes = np.matmul(amounts[:, None, None, :], self._linear)[:, :, 0]
-        scores, spread = self._scores(amounts, changes)
-        rounded = np.rint(scores * 10.0**DECIMALS)
+        rounded = np.rint(self._scores(amounts, changes) * 10.0**DECIMALS)
         rounded[~open_to] = np.inf
         every = np.arange(place.size)
         best = rounded.argmin(axis=1)
         fits = open_to[every, best]
-        if self._bearing is not None:
-            which = self._rows[place[fits]]
-            self._bearing.choose(step, which, self._open[best[fits]])
-            roots = spread.transpose(1, 0, 2)[:, fits]
-            self._bearing.bear(which, scores[fits], roots, open_to[fits], best[fits])
         if not fits.all():
             vector, changes, best = vector[fits], changes[fits], best[fits]
             self._strand(~fits)
@@ -235,14 +204,11 @@ class Batch:
 
     def _strand(self, stuck: Truths) -> None:
         """In these rows somebody finds no place."""
-        rows = self._rows[self._place[stuck]]
-        self._lost[rows] = True
-        if self._bearing is not None:
-            self._bearing.end(rows, *self._free_everywhere(stuck), stuck=True)
+        self._lost[self._rows[self._place[stuck]]] = True
         self._keep(~stuck)
 
-    def _scores(self, amounts: Floats, changes: Floats) -> tuple[Floats, Floats]:
-        """The score with what moves on each open node, rows × nodes, and the deviations in it.
+    def _scores(self, amounts: Floats, changes: Floats) -> Floats:
+        """The score with what moves on each open node, rows × nodes.
 
         A parabola in what is there.
         """
@@ -253,10 +219,9 @@ class Batch:
         variance = self._x * (changes * (2 / count)[:, None])
         variance += rest
         variance *= variance > ROUNDING * square[:, :, None]
-        spread = np.sqrt(variance, out=variance)
-        total: Floats = self._weights @ spread
+        total: Floats = self._weights @ np.sqrt(variance, out=variance)
         total += amounts @ self._plain
-        return total, spread
+        return total
 
     def _add(self, best: Indices, vectors: Floats, changes: Floats) -> None:
         """Add `vectors`, one per row, at the open nodes `best`; `changes`: what that does there."""

@@ -15,7 +15,6 @@ import numpy as np
 from iallocator.model.columns import COLUMNS
 from iallocator.model.node_view import NodeView
 from iallocator.n1.counting.batch import Batch
-from iallocator.n1.counting.descent import Descent
 from iallocator.n1.counting.forms import Forms
 from iallocator.n1.counting.ground import Ground
 from iallocator.scoring.metrics import STATISTICS
@@ -27,7 +26,6 @@ if TYPE_CHECKING:
     from iallocator.aliases import Floats
     from iallocator.model.instance import Instance
     from iallocator.model.state import State
-    from iallocator.n1.counting.bearing import Outcome
     from iallocator.n1.counting.queues import Leaving, Vector
 
     Coming = tuple[Instance, Sequence[int]]
@@ -96,28 +94,6 @@ class Playback:
             found += self._batch(failing[part], leaving[part], coming[part]).run().tolist()
         return found
 
-    def outcome(
-        self, failing: Sequence[int], leaving: Sequence[Leaving], coming: Sequence[Coming | None]
-    ) -> Outcome:
-        """How they end, and what would change nothing in that; arguments as for `lost`."""
-        self._renew()
-        batch = self._batch(failing, leaving, coming, proving=True)
-        batch.run()
-        return batch.outcome()
-
-    def descent(
-        self,
-        outcome: Outcome,
-        row: int,
-        failing: int,
-        node: int,
-        instances: Sequence[Instance],
-        leaving: Sequence[Leaving],
-    ) -> Descent:
-        """The failure in `row`, which had the first of `instances` on `node`; see `Descent`."""
-        at, own = self._position[node], self._position[failing]
-        return Descent(self._ground, outcome, row, at, own, instances, leaving)
-
     @property
     def _ground(self) -> Ground:
         return Ground(self._columns, self._values, self._per_amount, self._counted, self._allowed)
@@ -127,7 +103,6 @@ class Playback:
         failing: Sequence[int],
         leaving: Sequence[Leaving],
         coming: Sequence[Coming | None],
-        proving: bool = False,
     ) -> Batch:
         position = self._position
         heads = [self._head_of(node, one) for node, one in zip(failing, leaving)]
@@ -141,7 +116,6 @@ class Playback:
             [head.amounts for head in heads],
             vectors,
             [() if one is None else [position[node] for node in one[1]] for one in coming],
-            proving,
         )
 
     def _head_of(self, node: int, leaving: Leaving) -> _Head:

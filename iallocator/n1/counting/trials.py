@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Trials"]
 
+FEW, GROWTH = 4, 4
+"""So many sizes are played through at once at first, and so many times as many each time."""
+
 TWICE = 2
 """Once an instance is refused on so many nodes, a failure is asked for all others at once."""
 
@@ -212,26 +215,31 @@ class Trials:
         They are ever smaller in one amount.  Only with ``strict``, and as far as one failure
         for each node tells, that which refused somebody there last.
         """
-        counting, first = self._counting, instances[0]
+        counting = self._counting
         known = self._rules.strict and self.plain and all(node in self._refuters for node in nodes)
-        if not known or not (counting.counts(first) and counting.counts(instances[-1])):
+        if not known or not (counting.counts(instances[0]) and counting.counts(instances[-1])):
             return 0
-        asked = [self._refuters[node] for node in nodes]
-        leaving = [counting.leaving(failing, first, node) for failing, node in zip(asked, nodes)]
-        playback = self._playback_of(leaving)
-        if playback is None:
-            return 0
-        outcome = playback.outcome(asked, leaving, [(first, (node,)) for node in nodes])
-        found = len(instances)
-        for row, (failing, node) in enumerate(zip(asked, nodes)):
-            part = instances[:found]
-            queue = leaving[row : row + 1]
-            if failing == node:
-                queue = [counting.leaving(failing, one, node) for one in part]
-            found = playback.descent(outcome, row, failing, node, part, queue).lost()
-            if not found:
+        found, size = 0, FEW
+        while found < len(instances):
+            part = instances[found : found + size]
+            refused = self._refused_everywhere(part, nodes)
+            found += refused
+            if refused < len(part):
                 break
+            size *= GROWTH
         return found
+
+    def _refused_everywhere(self, instances: Sequence[Instance], nodes: Sequence[int]) -> int:
+        """How many of these, from the first on, the failure loses that belongs to each node."""
+        rows = [(one, node, self._refuters[node]) for one in instances for node in nodes]
+        leaving = self._counting.leaving
+        lost = self.lost(
+            [(failing, leaving(failing, one, node)) for one, node, failing in rows],
+            [(one, (node,)) for one, node, _ in rows],
+        )
+        if lost is None:
+            return 0
+        return lost.index(False) // len(nodes) if False in lost else len(instances)
 
     def _playback_of(self, leaving: Sequence[Leaving]) -> Playback | None:
         """What plays these through; None: arrays do not."""
