@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from iallocator.deadline import GRACE, TIME_IS_UP, Alarm, TimeIsUp, limit_reached
-from iallocator.handlers import handler_for
-from iallocator.placement.context import Context
 from iallocator.reply import Reply, warnings_beyond
 from iallocator.requests import (
     Allocate,
@@ -28,6 +26,7 @@ if TYPE_CHECKING:
     from iallocator.model.cluster import Cluster, Group
     from iallocator.model.instance import Instance
     from iallocator.options.settings import Settings
+    from iallocator.placement.context import Context
     from iallocator.placement.trace import Trace
     from iallocator.requests import Request
 
@@ -125,6 +124,9 @@ def _decided(
     alarm: Alarm,
 ) -> Reply:
     """The reply by settings that are complete."""
+    from iallocator.handlers import handler_for  # here: not every command decides a request
+    from iallocator.placement.context import Context
+
     coming = coming_with(request)
     context = Context(cluster, settings, candidates_of(cluster, request), coming, trace, alarm)
     if trace is not None:

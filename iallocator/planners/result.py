@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from iallocator.ganeti.job_sets import job_sets
 from iallocator.model.state import State
 from iallocator.planners.plan import Plan, replay
-from iallocator.transition.resources import room
-from iallocator.transition.separations import Separations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -17,6 +14,7 @@ if TYPE_CHECKING:
     from iallocator.model.instance import Instance
     from iallocator.planners.plan import PlannedMove
     from iallocator.transition.requirements import Demands
+    from iallocator.transition.separations import Separations
     from iallocator.transition.transition import Transition
 
 
@@ -132,6 +130,7 @@ class PlanResult:
 
     def _ordered(self) -> Transition:
         from iallocator.transition.assemble import transition_of_moves
+        from iallocator.transition.resources import room
 
         moves = [(move.instance, move.before, move.steps) for move in self.moves]
         orders = self.demands.orders if self.demands else ()
@@ -145,11 +144,15 @@ class PlanResult:
 
     def separations(self) -> Separations:
         """Who must not meet whom on the way."""
+        from iallocator.transition.separations import Separations
+
         ends = {move.instance.name: move.after for move in self.moves}
         return Separations(self.before, ends, self.demands)
 
     def job_sets(self) -> list[list[int]]:
         """Positions of the moves in an order that the transition allows, those of a set at once."""
+        from iallocator.ganeti.job_sets import job_sets
+
         moves = self.moves
         order = self.transition.sequence or range(len(moves))
         sets = job_sets([moves[position].nodes for position in order])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from math import sqrt
 
 from iallocator.model.node_view import capacities
@@ -36,7 +35,8 @@ def terms_with(
     state: State, scope: Sequence[int], instance: Instance
 ) -> Callable[[tuple[int, ...]], list[float]]:
     """What gives the terms of the score once `instance`, which is off the state, is on nodes."""
-    return partial(kernel_of(state, scope).terms_of, instance)
+    kernel = kernel_of(state, scope)
+    return lambda nodes: kernel.terms_of(instance, nodes)
 
 
 def kernel_of(state: State, scope: Sequence[int], min_disk: float = 0.0) -> ScalarKernel:

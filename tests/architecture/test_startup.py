@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from tests.builders import allocate, as_bytes, cluster
+from tests.builders import allocate, as_bytes, cluster, instance
 
 from .imports import PACKAGE
 
@@ -52,6 +52,19 @@ def test_small_allocate_loads_only_its_own_handler() -> None:
     assert engine == {"context", "evaluator", "groups", "motions", "new", "results", "score_scope"}
     rooms = {m.split(".")[1] for m in modules if m.startswith("iallocator.")}
     assert not rooms & {"explain", "render", "replay", "transition"}
+
+
+def test_check_of_healthy_cluster_loads_nothing_slow() -> None:
+    """Sums clear all failures: no arrays, nothing that decides requests or orders moves."""
+    command = [sys.executable, "-S", "-c", SCRIPT, "check", "--machine-readable", "-"]
+    held = {f"i{k}": instance("node1", "node2") for k in range(3)}
+    raw = as_bytes(cluster(nodes=4, instances=held))
+    done = subprocess.run(command, input=raw, capture_output=True, check=True, cwd=PACKAGE.parent)
+    assert b"NEED_REBALANCE=0" in done.stdout
+    modules = set(done.stderr.decode().split())
+    assert not {m.split(".")[0] for m in modules} & {*SLOW, "functools", "re"}
+    rooms = {m.split(".")[1] for m in modules if m.startswith("iallocator.")}
+    assert not rooms & {"explain", "handlers", "placement", "replay", "tags", "transition"}
 
 
 def test_installed_script_loads_no_regular_expressions() -> None:

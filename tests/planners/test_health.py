@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 
 from iallocator.model.state import State
+from iallocator.n1.of_group import simulation_of
+from iallocator.n1.rules import Rules
 from iallocator.options.settings import Settings
 from iallocator.planners.check import health as checked
 from iallocator.planners.intergroup import health as between
@@ -32,5 +34,19 @@ def test_health_of_a_group_is_the_same_for_every_planner(mode: str) -> None:
         (told,) = [one for one in checked.examine(state, "no-new") if one.group is group]
         listed = {one.node for one in told.findings if one.kind == "global_n1"}
         assert listed == {cluster.nodes[i].name for i in expected}, name
+        found += len(expected)
+    assert found > 5
+
+
+def test_health_by_sums_is_that_of_simulated_failures() -> None:
+    """Whom sums clear or condemn with ``strict``, no failure that is played through refutes."""
+    found = 0
+    for name, cluster, group in worlds(range(20)):
+        state = State(cluster)
+        played = simulation_of(state, group, Rules("strict"))
+        expected = {cluster.nodes[i].name for i in group.nodes if played.fail(i) is not None}
+        (told,) = [one for one in checked.examine(state, "strict") if one.group is group]
+        listed = {one.node for one in told.findings if one.kind == "global_n1"}
+        assert listed == expected, name
         found += len(expected)
     assert found > 5

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 
     from iallocator.constraints.relations import Relations
     from iallocator.model.cluster import Cluster
+    from iallocator.model.constraints.tag_finding import TagFinding
     from iallocator.planners.check.joint_failures import FailuresFound
     from iallocator.planners.result import GroupPlans
     from iallocator.render.checkup import Checkup
@@ -220,24 +221,32 @@ def _health(state: State, settings: Settings, alarm: Alarm) -> Checkup:
     Where `alarm` leaves no time to find out whether failures would be survived, they count
     as if not.
     """
-    from iallocator.constraints.listing.tag_findings import all_findings
     from iallocator.planners.check.health import examine
     from iallocator.render.checkup import Checkup
 
-    cluster, prefix = state.cluster, settings.tag_prefix
-    relations = _relations(cluster, settings)
-    known = settings.behaviour.knows_affinity
-    tags = all_findings(cluster, cluster.instances, prefix, relations) if known else ()
+    relations = _relations(state.cluster, settings)
+    tags = _tag_findings(state.cluster, settings, relations)
     groups = examine(state, settings.n1, settings.min_disk, relations, alarm.over)
     return Checkup(groups, groups, 0, settings.n1 != "off", tags)
 
 
+def _tag_findings(
+    cluster: Cluster, settings: Settings, relations: Relations | None
+) -> Sequence[TagFinding]:
+    """What is the matter with tags, where they count."""
+    if not settings.behaviour.knows_affinity:
+        return ()
+    from iallocator.constraints.listing.tag_findings import all_findings
+
+    return all_findings(cluster, cluster.instances, settings.tag_prefix, relations)
+
+
 def _relations(cluster: Cluster, settings: Settings) -> Relations | None:
     """What tags ask of instances; None: nothing, or they do not count."""
-    from iallocator.constraints.affinity_factory import relations_of
-
     if not settings.behaviour.knows_affinity:
         return None
+    from iallocator.constraints.affinity_factory import relations_of
+
     return relations_of(cluster, (), settings.tag_prefix)
 
 

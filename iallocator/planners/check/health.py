@@ -131,10 +131,13 @@ class _Examination:
             yield Finding("global_n1", text, node=self._name(index), instance=name)
 
     def _lost(self) -> Sequence[int]:
-        """The nodes whose failure may not be survived."""
+        """The nodes whose failure may not be survived.
+
+        Sums know nothing of disk that is to stay free, of which ``strict`` takes account.
+        """
         state, group, rules = self._state, self._group, self._rules
         failing = list(rules.failing(state.cluster, group, group.nodes))
-        if not rules.strict:
+        if not (rules.strict and self._min_disk):
             return not_survived(state, group, rules, failing)
         try:
             return simulation_of(state, group, rules, self._min_disk).lost(failing)
