@@ -1,4 +1,4 @@
-"""Measure all cases side by side with hail, hbal, hspace, hsqueeze or hcheck.
+"""Measure all cases side by side with hail, hbal, hspace, hsqueeze, hcheck or hroller.
 
 ``python -m benchmarks [--pairs N] [--only TEXT;...]``
 
@@ -16,7 +16,7 @@ from typing import Any
 
 from benchmarks.cases import CASES, Case
 from benchmarks.clusters import as_text
-from benchmarks.measure import in_turn
+from benchmarks.measure import ENOUGH, Measured, in_turn, run
 from benchmarks.plot import draw
 from benchmarks.profile import stages
 
@@ -40,9 +40,10 @@ def main() -> int:
         return _write(_profiled())
     rows = []
     with tempfile.TemporaryDirectory() as folder:
+        bench = Bench(Path(folder), options)
         for case in CASES:
             if any(text in case.name for text in options.only.split(";")):
-                rows.append(_measure(case, Path(folder), options))
+                rows.append(bench.measure(case))
                 print(_line(rows[-1]), flush=True)
     if options.only:
         rows = _merged(rows)
@@ -79,39 +80,82 @@ def _merged(new: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [by_name[case.name] for case in CASES if case.name in by_name]
 
 
-def _measure(case: Case, folder: Path, options: Any) -> dict[str, Any]:
-    whole = case.document()
-    path = folder / ("cluster.data" if case.ours else "request.json")
-    path.write_text(as_text(whole) if case.ours else json.dumps(whole), encoding="utf-8")
-    ours, theirs = [options.plugin, str(path)], [HAIL, str(path)]
-    if case.ours:
-        ours = [options.plugin, *case.ours, "-t", str(path)]
-        theirs = [*case.peer, "-t", str(path)]
-    peerless = options.peerless or not (case.peer if case.ours else case.seconds < 1)
-    mine, peer, ratio = in_turn(
-        ours, ["/bin/true"] if peerless else theirs, options.pairs, options.limit
-    )
-    row = {
-        "name": case.name,
-        "ours_ms": round(mine.median * 1e3, 1),
-        "ours_mib": round(mine.peak_mib),
-        "target": case.target,
-        "limit_ms": case.seconds * 1e3,
-        "nodes": case.nodes,
-        "template": case.template,
-        "work": case.work,
-        "ours_stopped": mine.limited,
-    }
-    if not case.ours:
-        row["stages_ms"] = stages(path.read_bytes())
-    if not peerless:
-        row |= {
-            "hail_ms": round(peer.median * 1e3, 1),
-            "hail_mib": round(peer.peak_mib),
-            "hail_stopped": peer.limited,
-            "ratio": round(ratio, 2),
+class Bench:
+    """Measures cases; a peer that was stopped is not asked of larger clusters of a curve again."""
+
+    def __init__(self, folder: Path, options: Any) -> None:
+        self.folder = folder
+        self.options = options
+        self.stopped: dict[tuple[str, str], int] = {}
+        """Work and template -> nodes at which the peer was stopped."""
+        self.warm: set[str] = set()
+        """Commands of ours that have run before."""
+
+    def measure(self, case: Case) -> dict[str, Any]:
+        """A row."""
+        path = self._written(case)
+        ours, theirs = [self.options.plugin, str(path)], [HAIL, str(path)]
+        if case.ours:
+            ours = [self.options.plugin, *case.ours, *_read(case, path)]
+            theirs = [*case.peer, *_read(case, path)]
+        alone = self._alone(case)
+        self._warm_up(ours, (case.ours or ("",))[0])
+        mine, peer, ratio = in_turn(
+            ours, [] if alone else theirs, self.options.pairs, lambda t: self._limit(case, t)
+        )
+        row = {
+            "name": case.name,
+            "ours_ms": round(mine.median * 1e3, 1),
+            "ours_mib": round(mine.peak_mib),
+            "ours_runs": len(mine.seconds),
+            "target": case.target,
+            "limit_ms": case.seconds * 1e3,
+            "nodes": case.nodes,
+            "template": case.template,
+            "work": case.work,
+            "ours_stopped": mine.limited,
+            "pairs": min(len(mine.seconds), len(peer.seconds)),
         }
-    return row
+        if not case.ours:
+            row["stages_ms"] = stages(path.read_bytes())
+        if not alone:
+            row |= {
+                "hail_ms": round(peer.median * 1e3, 1),
+                "hail_mib": round(peer.peak_mib),
+                "hail_stopped": peer.limited,
+                "ratio": round(ratio, 2),
+            }
+            if peer.limited and case.work:
+                self.stopped[case.work, case.template] = case.nodes
+        return row
+
+    def _alone(self, case: Case) -> bool:
+        """Whether no peer is asked: there is none, or it would be stopped again."""
+        if self.options.peerless or not (case.peer if case.ours else case.seconds < 1):
+            return True
+        stopped = self.stopped.get((case.work, case.template), case.nodes)
+        return not case.target and case.nodes > stopped
+
+    def _limit(self, case: Case, took: float) -> float:
+        """Seconds of a run: of a peer long enough to see that we are as fast as is wanted."""
+        return max(float(self.options.limit), 1.1 * case.target * took)
+
+    def _warm_up(self, ours: list[str], command: str) -> None:
+        """Run a command for the first time, so that its modules are in memory."""
+        if command not in self.warm:
+            self.warm.add(command)
+            run(ours, Measured(), float(self.options.limit))
+
+    def _written(self, case: Case) -> Path:
+        whole = case.document()
+        path = self.folder / ("cluster.data" if case.peer else "request.json")
+        path.write_text(as_text(whole) if case.peer else json.dumps(whole), encoding="utf-8")
+        return path
+
+
+def _read(case: Case, path: Path) -> tuple[str, ...]:
+    """The words by which a planner is told what to read."""
+    return ("-t", str(path)) if case.peer else (str(path),)
 
 
 def _line(row: dict[str, Any]) -> str:
@@ -126,13 +170,19 @@ def _table(rows: list[dict[str, Any]]) -> str:
         "# Ours and the peers, side by side",
         "",
         "Whole processes, run in turn on one machine; processor time, medians, and the median of",
-        "the ratios pair by pair. `make bench` measures again (`--limit` seconds a run at most:",
-        'who was stopped then has a ">"). Default options; 12 instances per node, roomy unless',
-        "said otherwise. A ratio of 10 means that the peer takes ten times as long. The peer is",
-        "hail; of planners it is hbal, hspace, hsqueeze and hcheck. `nodes.svg` has the curves.",
+        "the ratios pair by pair. `make bench` measures again. Default options; 12 instances per",
+        "node, roomy unless said otherwise. A ratio of 10 means that the peer takes ten times as",
+        "long. The peer is hail; of planners it is hbal, hspace, hsqueeze, hcheck and hroller.",
+        "`nodes.svg` has the curves.",
         "",
-        "| work | ours, ms | ours, MiB | peer, ms | peer, MiB | ratio | wanted |",
-        "|---|---:|---:|---:|---:|---:|---:|",
+        "How many pairs a row rests on is said in it, and how often we ran beside these; `apart`:",
+        "ours was measured again without the peer. A program whose runs would take more than",
+        f"{ENOUGH:.0f} s in all is not run again. Runs are stopped after `--limit` seconds, a peer",
+        "not before it is seen whether we are as fast as is wanted: it has a `>` then, is not run",
+        "again, and not asked of larger clusters of the same curve.",
+        "",
+        "| work | ours, ms | ours, MiB | peer, ms | peer, MiB | ratio | pairs | wanted |",
+        "|---|---:|---:|---:|---:|---:|---:|---:|",
     ]
     for row in rows:
         more = "> " if row.get("hail_stopped") else ""
@@ -145,10 +195,19 @@ def _table(rows: list[dict[str, Any]]) -> str:
         ratio = f"{more}{row['ratio']:.3g}" if "ratio" in row else ""
         lines.append(
             f"| {row['name']}{clock} | {late}{row['ours_ms']:.0f} | {row['ours_mib']} | {hail} "
-            f"| {row.get('hail_mib', '')} | {ratio} | {wanted} |"
+            f"| {row.get('hail_mib', '')} | {ratio} "
+            f"| {_pairs(row)} | {wanted} |"
         )
     lines += ["", "## Where our time goes, ms", "", _stage_table(rows), ""]
     return "\n".join(lines)
+
+
+def _pairs(row: dict[str, Any]) -> str:
+    """How many pairs of runs; ours alone, if there are more of them."""
+    pairs, runs = row.get("pairs", 0), row.get("ours_runs", 0)
+    if not pairs:
+        return "apart" if "hail_ms" in row and runs else f"{runs} alone" * (runs > 0)
+    return f"{pairs} of {runs}" if runs > pairs else f"{pairs}"
 
 
 def _stage_table(rows: list[dict[str, Any]]) -> str:

@@ -12,8 +12,8 @@ from iallocator.aliases import Json
 
 __all__ = [
     "POLICY", "Shape", "allocate", "as_text", "change_group", "document",
-    "first_nodes_offline", "group_entry",
-    "multi_allocate", "node_entry", "node_evacuate", "not_redundant",
+    "first_nodes_offline", "group_entry", "half_empty",
+    "multi_allocate", "node_entry", "node_evacuate", "not_redundant", "to_be_repaired", "too_large",
 ]  # fmt: skip
 
 LOCAL = ("drbd", "plain")
@@ -195,6 +195,31 @@ def first_nodes_offline(shape: Shape, groups: int) -> Json:
     for name in list(whole["nodes"])[: groups * shape.nodes : shape.nodes]:
         whole["nodes"][name]["offline"] = True
     return whole
+
+
+def to_be_repaired(shape: Shape) -> Json:
+    """The cluster of `shape`, its first node offline, and whatever helps is allowed by its tags."""
+    return first_nodes_offline(shape, 1) | {"cluster_tags": ["ganeti:watcher:autorepair:reinstall"]}
+
+
+def half_empty(shape: Shape) -> Json:
+    """The cluster of `shape` without every second instance of every second group."""
+    whole = document(shape)
+    names = list(whole["instances"])
+    each = shape.nodes * shape.per_node
+    for number in range(1, shape.groups, 2):
+        for name in names[number * each : (number + 1) * each : 2]:
+            del whole["instances"][name]
+    whole["nodes"] = {name: node_entry(node["group"]) for name, node in whole["nodes"].items()}
+    _report(whole["nodes"], whole["instances"])
+    return whole
+
+
+def too_large(shape: Shape) -> Json:
+    """A request for one new instance, a little larger than what any node has free."""
+    whole = document(shape)
+    most = max(node["free_memory"] for node in whole["nodes"].values())
+    return allocate(shape, memory=most + 512)
 
 
 def allocate(shape: Shape, memory: int = 2048, template: str | None = None) -> Json:

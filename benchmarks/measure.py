@@ -8,9 +8,9 @@ from __future__ import annotations
 import os
 import statistics
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
-__all__ = ["Measured", "in_turn", "run"]
+__all__ = ["ENOUGH", "Measured", "in_turn", "run"]
 
 
 class Measured:
@@ -29,25 +29,35 @@ class Measured:
         """Median processor seconds."""
         return statistics.median(self.seconds)
 
+    @property
+    def again(self) -> bool:
+        """Whether one more run is worth it: not of what was stopped, nor of what costs much."""
+        if not self.seconds:
+            return True
+        return not self.limited and sum(self.seconds) + self.seconds[-1] <= ENOUGH
+
+
+ENOUGH = 12.0
+"""Seconds of processor time that all runs of one command may take, but for the first."""
+
 
 def in_turn(
-    ours: Sequence[str], theirs: Sequence[str], pairs: int, limit: float
+    ours: Sequence[str], theirs: Sequence[str], pairs: int, limits: Callable[[float], float]
 ) -> tuple[Measured, Measured, float]:
-    """Run both commands `pairs` times in turn, several times after a warm-up of ours.
+    """Run both commands `pairs` times in turn, or one of them less often where it takes long.
 
-    Returns both measurements and the median of the ratios theirs/ours, pair by pair.
-    A command that reaches `limit` seconds is not run again; its time stands for all.
+    `limits` says how many seconds a run may take: of ours after 0, of theirs after the
+    seconds that ours took.  No command `theirs`: ours alone.  Returns both measurements and
+    the median of the ratios theirs/ours, pair by pair (0 without any).
     """
     mine, peer = Measured(), Measured()
-    if pairs > 1:
-        run(ours, Measured(), limit)
-    ratios = []
     for _ in range(pairs):
-        run(ours, mine, limit)
-        if not peer.limited and not (peer.seconds and peer.seconds[-1] > limit / 3):
-            run(theirs, peer, limit)
-        ratios.append(peer.seconds[-1] / mine.seconds[-1])
-    return mine, peer, statistics.median(ratios)
+        if mine.again:
+            run(ours, mine, limits(0))
+        if theirs and peer.again and len(peer.seconds) < len(mine.seconds):
+            run(theirs, peer, limits(mine.seconds[0]))
+    ratios = [b / a for a, b in zip(mine.seconds, peer.seconds)]
+    return mine, peer, statistics.median(ratios or [0])
 
 
 def run(command: Sequence[str], into: Measured, limit: float) -> None:

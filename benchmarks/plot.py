@@ -8,10 +8,14 @@ from typing import Any
 __all__ = ["draw"]
 
 WIDTH, HEIGHT, LEFT, TOP, RIGHT, BOTTOM = 480, 320, 60, 40, 110, 50
-COLUMNS = 2
+COLUMNS = 3
 X = (5, 1280)
 Y = (5, 300_000)
-WORKS = ("allocate", "balance", "capacity", "capacity with tiers", "check", "place", "squeeze")
+WORKS = (
+    "allocate", "balance", "balance --lookahead", "balance-groups", "capacity",
+    "capacity with tiers", "check", "compress", "make-room", "place", "reboot",
+    "redistribute", "repair", "squeeze",
+)  # fmt: skip
 COLOURS = {"ours": "#1f77b4", "hail": "#d62728"}
 DASHES = {"drbd": "", "rbd": "6 4", "plain": "2 3"}
 NAMES = {"ours": "ours", "hail": "peer"}
@@ -35,7 +39,8 @@ def draw(rows: list[dict[str, Any]]) -> str:
 
 def _panel(work: str, rows: list[dict[str, Any]]) -> list[str]:
     """The curves of one work; a hollow end was stopped: it would have taken longer."""
-    parts = [f'<text x="{LEFT}" y="{TOP - 14}" font-weight="bold">{work}</text>', *_axes()]
+    alone = "" if any("hail_ms" in row for row in rows) else ": no peer"
+    parts = [f'<text x="{LEFT}" y="{TOP - 14}" font-weight="bold">{work}{alone}</text>', *_axes()]
     for program, colour in COLOURS.items():
         for template, dash in DASHES.items():
             points = [

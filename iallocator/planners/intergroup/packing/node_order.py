@@ -7,12 +7,14 @@ from iallocator.planners.kept_order import KeptOrder
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
+    from collections.abc import Collection, Iterable, Iterator, Mapping
 
+    from iallocator.aliases import Nodes
     from iallocator.model.instance import Instance
     from iallocator.model.state import State
+    from iallocator.planners.intergroup.packing.refuges import Refuges
 
-__all__ = ["Fullest", "NodeOrder", "Roomiest", "Solvent"]
+__all__ = ["Fullest", "Guarded", "NodeOrder", "Roomiest", "Solvent"]
 
 
 class NodeOrder(KeptOrder):
@@ -20,9 +22,9 @@ class NodeOrder(KeptOrder):
 
     __slots__ = ("_state",)
 
-    def __init__(self, state: State) -> None:
+    def __init__(self, state: State, nodes: Iterable[int] | None = None) -> None:
         self._state = state
-        super().__init__(range(len(state.cluster.nodes)))
+        super().__init__(range(len(state.cluster.nodes)) if nodes is None else nodes)
 
     def _memory(self, index: int) -> float:
         """MiB beside what is reserved; who has less than that keeps it for nobody."""
@@ -32,6 +34,10 @@ class NodeOrder(KeptOrder):
     def ranked(self, instance: Instance) -> Iterator[int]:
         """The nodes that `instance` asks, in this order."""
         return self.in_order()
+
+    def came(self, instance: Instance, before: Nodes, nodes: Nodes) -> None:
+        """`instance` has come to `nodes` from those `before`."""
+        self.renew((*before, *nodes))
 
 
 class Roomiest(NodeOrder):
@@ -103,3 +109,34 @@ class Solvent(NodeOrder):
     def ranked(self, instance: Instance) -> Iterator[int]:
         """Those that have the memory."""
         return self.in_order(instance.memory + 1)
+
+
+class Guarded(NodeOrder):
+    """Those first with least memory beside what failures ask of them (`refuges`, by group).
+
+    None where somebody would be lost if a node failed, with the instance there.
+    """
+
+    __slots__ = ("_refuges",)
+
+    def __init__(self, state: State, refuges: Mapping[int, Refuges]) -> None:
+        self._refuges = refuges
+        super().__init__(state, [k for own in refuges.values() for k in own.nodes])
+
+    def key(self, index: int) -> float:
+        return self._state.columns[MEMORY][index] - self._of(index).kept.get(index, 0)
+
+    def ranked(self, instance: Instance) -> Iterator[int]:
+        memory = _used(instance)
+        return (k for k in self.in_order(memory) if self._of(k).takes(k, memory))
+
+    def came(self, instance: Instance, before: Nodes, nodes: Nodes) -> None:
+        moved = [k for k in nodes for k in self._of(k).came(k, _used(instance))]
+        self.renew((*before, *nodes, *moved))
+
+    def _of(self, index: int) -> Refuges:
+        return self._refuges[self._state.cluster.nodes[index].group.index]
+
+
+def _used(instance: Instance) -> int:
+    return instance.memory if instance.uses_memory else 0

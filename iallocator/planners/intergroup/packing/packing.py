@@ -12,8 +12,10 @@ from itertools import islice
 from iallocator.model.columns import MEMORY
 from iallocator.n1.bounds import Room, demand_of, verdict
 from iallocator.n1.verdicts import SAFE
-from iallocator.planners.intergroup.node_order import Fullest, Roomiest, Solvent
-from iallocator.planners.intergroup.weak_mirrors import no_weaker, weak_mirrors
+from iallocator.planners.intergroup.packing.node_order import Fullest, Guarded, Roomiest, Solvent
+from iallocator.planners.intergroup.packing.refuges import refuges_of
+from iallocator.planners.intergroup.packing.weak_mirrors import no_weaker, weak_mirrors
+from iallocator.planners.survival import CAME, Survival
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -25,8 +27,9 @@ if TYPE_CHECKING:
     from iallocator.model.state import State
     from iallocator.placement.results import MoveOption
     from iallocator.planners.intergroup.moving import Mover
-    from iallocator.planners.intergroup.node_order import NodeOrder
-    from iallocator.planners.intergroup.weak_mirrors import Weak
+    from iallocator.planners.intergroup.packing.node_order import NodeOrder
+    from iallocator.planners.intergroup.packing.refuges import Refuges
+    from iallocator.planners.intergroup.packing.weak_mirrors import Weak
 
     Targets = Callable[[Instance], Sequence[Group]]
     Made = list[tuple[Instance, Nodes, MoveOption]]
@@ -55,13 +58,18 @@ def pack(
     all there, and so with some.  Where they do not tell, it is asked of each place in another
     try, if `careful`.  Mirrored instances find room, too, where nobody's failure asks for it
     (`_solvent`): that is tried last, or first where the moves are of no interest, if not `careful`.
+    So do those on shared storage (`_guarded`), where there are many.
     """
     if not _suits(mover, instances):
         return None
     if not careful:
         made = _solvent(mover, instances, targets)
+        if made is None:
+            made = _guarded(mover, instances, targets)
         return made if made is not None else _summed(mover, instances, targets)[0]
     made, order = _summed(mover, instances, targets)
+    if made is None and mover.ranking.twins:  # asking N+1 of each place takes long
+        made = _guarded(mover, instances, targets)
     if made is None and order is not None:
         rooms = next(islice(_orders(mover, instances, targets), order, None))
         made = _Packing(mover, instances, rooms, careful=True).run(targets)
@@ -120,6 +128,32 @@ def _solvent(mover: Mover, instances: Sequence[Instance], targets: Targets) -> M
     asking = [n for k in touched for n in groups[k].nodes if n not in lost]
     after = weak_mirrors(state, asking)
     if made is not None and (after is None or not no_weaker(before, after)):
+        undo(mover, made)
+        return None
+    return made
+
+
+def _guarded(mover: Mover, instances: Sequence[Instance], targets: Targets) -> Made | None:
+    """Moves of all, made: nobody takes what somebody needs when a node fails; see `refuges`.
+
+    None, and the state as before, where not all find room, or others are moved than instances on
+    shared storage, judged by ``no-worse``.
+    """
+    if any(one.required_nodes == 2 for one in instances):
+        return None
+    context = mover.context
+    state, relations = context.state, context.bonds.relations
+    refuges: dict[int, Refuges] = {}
+    before: list[Survival] = []
+    for group in {group.index: group for one in instances for group in targets(one)}.values():
+        rules = context.evaluator(group).rules
+        own = refuges_of(state, group, rules) if rules.exact and not rules.movers_stay else None
+        if own is None:
+            return None
+        refuges[group.index] = own
+        before.append(Survival(state, group, rules.mode, relations))
+    made = _Packing(mover, instances, Guarded(state, refuges)).run(targets)
+    if made is not None and any(one.lost(state, CAME) for one in before):  # a search gave up
         undo(mover, made)
         return None
     return made
@@ -211,7 +245,7 @@ class _Packing:
                 undo(self._mover, made)
                 return None
             self._mover.apply(instance, move)
-            self._rooms.renew((*before, *move.nodes))
+            self._rooms.came(instance, before, move.nodes)
             made.append((instance, before, move))
         return made
 

@@ -1,0 +1,263 @@
+"""Planners that are measured, beside hbal, hspace, hsqueeze, hcheck and hroller."""
+
+from __future__ import annotations
+
+from benchmarks.case import Case
+from benchmarks.clusters import (
+    Shape,
+    document,
+    first_nodes_offline,
+    half_empty,
+    to_be_repaired,
+    too_large,
+)
+
+__all__ = [
+    "PLANNERS", "balance", "balance_groups", "between_groups", "capacity", "check", "make_room",
+    "placed", "reboot", "repair", "squeeze",
+]  # fmt: skip
+
+
+def balance(
+    nodes: int,
+    template: str,
+    target: float = 0,
+    seconds: float = 0,
+    crowding: float = 0.3,
+    options: tuple[str, ...] = (),
+) -> Case:
+    """Uneven clusters, but for those that only our own time is wanted of."""
+    spread = "" if seconds == 0 else ", uneven" if crowding else ", even"
+    return Case(
+        f"{' '.join(('balance', *options))}, {nodes} nodes, "
+        f"{nodes * 12} {template} instances{spread}",
+        lambda: document(Shape(nodes, template, crowding=crowding)),
+        target,
+        seconds,
+        nodes,
+        template,
+        ("balance", *options),
+        ("hbal",) if seconds == 0 else (),
+        " ".join(("balance", *options)) if crowding else "",
+    )
+
+
+NO_TIERS = "--tiered-alloc=1m,1m,1"
+"""A size that no policy allows: the tiers end at once."""
+
+
+def capacity(
+    nodes: int,
+    template: str,
+    target: float = 0,
+    seconds: float = 0,
+    crowding: float = 0.0,
+    tiers: bool = False,
+) -> Case:
+    """Uneven drbd clusters are not N+1 from 40 nodes on: they are filled all the same."""
+    kind = ("even", "uneven")[crowding > 0], "standard" + " and tiers" * tiers
+    anyway = ("--accept-existing-errors",) if crowding and template == "drbd" else ()
+    options = (f"--disk-template={template}", *anyway, *(() if tiers else (NO_TIERS,)))
+    return Case(
+        f"capacity, {nodes} nodes {template}, {', '.join(kind)}",
+        lambda: document(Shape(nodes, template, crowding=crowding)),
+        target,
+        seconds,
+        nodes,
+        template,
+        ("capacity", *options),
+        ("hspace", *options) if seconds == 0 else (),
+        "" if crowding else "capacity with tiers" if tiers else "capacity",
+    )
+
+
+def squeeze(nodes: int, template: str, seconds: float, crowding: float = 0.0) -> Case:
+    spread = "uneven" if crowding else "even"
+    return Case(
+        f"squeeze, {nodes} nodes, {nodes * 12} {template} instances, {spread}",
+        lambda: document(Shape(nodes, template, crowding=crowding)),
+        0,
+        seconds,
+        nodes,
+        template,
+        ("squeeze", "--drbd") if template == "drbd" else ("squeeze",),
+        () if template == "drbd" else ("hsqueeze",),  # it frees no drbd instances
+        "" if crowding else "squeeze",
+    )
+
+
+def place(template: str, strategy: str, crowding: float = 0.0) -> Case:
+    spread = "uneven" if crowding else "even"
+    return Case(
+        f"place, pacemaker-{strategy}, 320 nodes, 4 160 {template} instances, {spread}",
+        lambda: document(Shape(320, template, per_node=13, crowding=crowding)),
+        seconds=10.0,
+        ours=("place", f"--strategy=pacemaker-{strategy}"),
+    )
+
+
+def check(nodes: int, template: str) -> Case:
+    return Case(
+        f"check without simulation, {nodes} nodes {template}",
+        lambda: document(Shape(nodes, template)),
+        0,
+        0,
+        nodes,
+        template,
+        ("check", "--no-simulation"),
+        ("hcheck", "--no-simulation"),
+        "check",
+    )
+
+
+def check_and_balance(nodes: int, template: str, crowding: float) -> Case:
+    """With the simulation of balancing, as it is by default; uneven clusters have work to do."""
+    return Case(
+        f"check, {nodes} nodes {template}, {'uneven' if crowding else 'even'}",
+        lambda: document(Shape(nodes, template, crowding=crowding)),
+        ours=("check",),
+        peer=("hcheck",),
+    )
+
+
+def between_groups(
+    command: str, groups: int, nodes: int, template: str, fullness: float = 0.4, seconds: float = 0
+) -> Case:
+    """`groups` with `nodes` each; to be repaired, two of them have a node that is offline."""
+    shape = Shape(nodes, template, groups=groups, fullness=fullness)
+    broken = 2 if command == "redistribute" else 0
+    count = f"{groups * nodes * 12:,}".replace(",", " ")
+    return Case(
+        f"{command}, {groups} x {nodes} nodes, {count} {template} instances"
+        + f", {fullness:.0%} full" * (seconds > 0),
+        lambda: first_nodes_offline(shape, broken),
+        0,
+        seconds,
+        groups * nodes,
+        template,
+        (command,),
+        work=command if fullness == 0.4 else "",
+    )
+
+
+def balance_groups(groups: int, nodes: int) -> Case:
+    """Every second group is half empty."""
+    shape = Shape(nodes, "rbd", groups=groups)
+    return Case(
+        f"balance-groups, {groups} x {nodes} nodes, rbd",
+        lambda: half_empty(shape),
+        0,
+        0,
+        groups * nodes,
+        "rbd",
+        ("balance-groups",),
+        work="balance-groups",
+    )
+
+
+def make_room(nodes: int, template: str) -> Case:
+    """For a new instance that is larger than what any node has free."""
+    return Case(
+        f"make-room, {nodes} nodes {template}",
+        lambda: too_large(Shape(nodes, template, fullness=0.6)),
+        0,
+        0,
+        nodes,
+        template,
+        ("make-room",),
+        work="make-room",
+    )
+
+
+def repair(nodes: int) -> Case:
+    """All that was on a node is repaired; the peer, harep, asks running clusters only."""
+    return Case(
+        f"repair, {nodes} nodes drbd, one of them offline",
+        lambda: to_be_repaired(Shape(nodes, "drbd")),
+        0,
+        0,
+        nodes,
+        "drbd",
+        ("repair",),
+        work="repair",
+    )
+
+
+def reboot(nodes: int, template: str) -> Case:
+    """Nodes in groups; with the moves of what cannot fail over, which are not for DRBD."""
+    return Case(
+        f"reboot, {nodes} nodes {template}",
+        lambda: document(Shape(nodes, template)),
+        0,
+        0,
+        nodes,
+        template,
+        ("reboot", "--force"),
+        ("hroller", "--force"),
+        "reboot",
+    )
+
+
+def placed(nodes: int) -> Case:
+    return Case(
+        f"place, pacemaker-default, {nodes} nodes, {nodes * 12} drbd instances",
+        lambda: document(Shape(nodes, "drbd", crowding=0.3)),
+        0,
+        0,
+        nodes,
+        "drbd",
+        ("place", "--strategy=pacemaker-default"),
+        (),
+        "place",
+    )
+
+
+PLANNERS = (
+    balance(20, "drbd", 60),
+    balance(40, "drbd", 150),
+    balance(40, "rbd", 60),
+    balance(200, "drbd", 0, 8.0, crowding=0.0),
+    balance(200, "drbd", 0, 8.0),
+    *(
+        balance(nodes, "drbd", 0, seconds, crowding, ("--lookahead",))
+        for nodes, seconds in ((40, 3.0), (200, 60.0))
+        for crowding in (0.0, 0.3)
+    ),
+    squeeze(20, "rbd", 1.0),
+    squeeze(40, "rbd", 1.0),
+    squeeze(40, "rbd", 1.0, crowding=0.3),
+    squeeze(160, "rbd", 10.0),
+    squeeze(40, "drbd", 5.0),
+    squeeze(40, "drbd", 5.0, crowding=0.3),
+    *(
+        place(template, strategy, 0.3)
+        for template in ("rbd", "drbd")
+        for strategy in ("default", "utilization", "minimal", "balanced")
+    ),
+    between_groups("compress", 20, 50, "drbd", 0.4, 20.0),
+    between_groups("compress", 20, 50, "drbd", 0.92, 30.0),
+    between_groups("compress", 20, 50, "rbd", 0.4, 20.0),
+    between_groups("compress", 20, 50, "rbd", 0.88, 30.0),
+    between_groups("redistribute", 20, 50, "drbd", 0.4, 20.0),
+    between_groups("redistribute", 20, 50, "rbd", 0.4, 20.0),
+    *(check(nodes, "drbd") for nodes in (20, 80, 160)),
+    *(check(nodes, template) for template in ("plain", "rbd") for nodes in (20, 80, 160)),
+    *(
+        check_and_balance(nodes, template, crowding)
+        for template in ("drbd", "plain", "rbd")
+        for nodes in (20, 80)
+        for crowding in (0.0, 0.3)
+    ),
+    *(
+        capacity(nodes, template, target, 0, crowding, tiers)
+        for template, target in (("drbd", 5), ("plain", 10), ("rbd", 10))
+        for nodes in (20, 40)
+        for crowding in (0.0, 0.3)
+        for tiers in (False, True)
+    ),
+    capacity(100, "drbd", 0, 5.0, tiers=True),
+    capacity(100, "rbd", 0, 5.0, tiers=True),
+    capacity(320, "drbd", 0, 30.0),
+    capacity(320, "rbd", 0, 30.0),
+)
+"""In the order of the table."""

@@ -1,0 +1,107 @@
+"""Instances on shared storage packed so that whoever has a place when a node fails keeps one."""
+
+from __future__ import annotations
+
+from functools import partial
+from itertools import product
+from typing import TYPE_CHECKING
+
+from iallocator.model.columns import MEMORY
+from iallocator.options.settings import Settings
+from iallocator.planners.intergroup.context import IntergroupContext
+from iallocator.planners.intergroup.moving import Mover
+from iallocator.planners.intergroup.packing.node_order import Guarded
+from iallocator.planners.intergroup.packing.packing import pack
+from iallocator.planners.intergroup.packing.refuges import refuges_of
+from iallocator.planners.intergroup.partitions import Peers
+from iallocator.wire.document import read_cluster
+from iallocator.wire.reading import Reading
+from tests.seeds import seeds
+
+from .worlds import Json, drbd_super_cluster, on_shared
+
+if TYPE_CHECKING:
+    from iallocator.model.cluster import Group
+    from iallocator.model.state import State
+
+
+def _shared_super_cluster(seed: int) -> Json:
+    """Return that of `drbd_super_cluster`, its instances on shared storage."""
+    document = drbd_super_cluster(seed)
+    for name, one in document["instances"].items():
+        made = on_shared(one["nodes"][0], memory=one["memory"])
+        document["instances"][name] = made | {"admin_state": one["admin_state"]}
+    return document
+
+
+def _mover(seed: int) -> Mover:
+    settings = Settings()
+    settings.n1 = "no-worse"
+    document = _shared_super_cluster(seed)
+    document["cluster_tags"] = [] if seed % 2 else document["cluster_tags"]
+    return Mover(IntergroupContext(read_cluster(document, Reading()), settings))
+
+
+def _lost(state: State, node: int) -> tuple[int, int]:
+    """Return how many instances, and MiB, are lost at least if `node` fails: all ways are tried."""
+    nodes = state.cluster.nodes
+    others = [
+        k
+        for k in nodes[node].group.nodes
+        if k != node and nodes[k].online and set(nodes[node].migration) <= set(nodes[k].migration)
+    ]
+    leaving = [one.memory for one in state.primaries[node].values() if one.uses_memory]
+    lost: list[tuple[int, int]] = []
+    for places in product((None, *others), repeat=len(leaving)):
+        asked = {k: sum(m for m, p in zip(leaving, places) if p == k) for k in {*places}}
+        if all(k is None or state.columns[MEMORY][k] > amount for k, amount in asked.items()):
+            left = [m for m, p in zip(leaving, places) if p is None]
+            lost.append((len(left), sum(left)))
+    return min(count for count, _ in lost), min(amount for _, amount in lost)
+
+
+def _losses(state: State, groups: list[Group]) -> dict[int, tuple[int, int]]:
+    online = [k for group in groups for k in group.nodes if state.cluster.nodes[k].online]
+    return {k: _lost(state, k) for k in online}
+
+
+def test_packed_on_shared_storage_loses_no_more_however_all_ways_are_tried() -> None:
+    """By number and by memory, of each failure; also where some lose somebody already."""
+    found = lossy = 0
+    for seed in seeds(60, 1000, 4000):
+        mover = _mover(seed)
+        state, peers = mover.context.state, Peers(mover.context.cluster)
+        source, *others = mover.context.cluster.groups
+        held = {i.name: i for index in source.nodes for i in state.instances_on(index)}
+        before = _losses(state, others)
+        made = pack(mover, list(held.values()), partial(peers.of, source=source), careful=False)
+        after = _losses(state, others)
+        assert all(n <= before[k][0] and m <= before[k][1] for k, (n, m) in after.items()), seed
+        found += made is not None
+        lossy += made is not None and any(n for n, _ in before.values())
+    assert found > 20
+    assert lossy > 3
+
+
+def test_refuges_as_instances_come_leave_what_each_failure_asks() -> None:
+    """After each move the room that nodes keep is there, and the order is that of a new one."""
+    came = 0
+    for seed in seeds(20, 100, 5000):
+        mover = _mover(seed)
+        state = mover.context.state
+        source, group, _ = mover.context.cluster.groups
+        own = refuges_of(state, group, mover.context.evaluator(group).rules)
+        assert own is not None
+        rooms = Guarded(state, {group.index: own})
+        for instance in [i for k in source.nodes for i in state.instances_on(k)]:
+            place = next(rooms.ranked(instance), None)
+            if place is None:
+                continue
+            before = state.where[instance.name]
+            mover.put(instance, ())
+            mover.put(instance, (place,))
+            rooms.came(instance, before, (place,))
+            came += 1
+            assert list(rooms.in_order()) == list(Guarded(state, {group.index: own}).in_order())
+            assert all(state.columns[MEMORY][k] > own.kept[k] for k in own.kept)
+    assert came > 10
