@@ -22,6 +22,8 @@ def slots_for(memory: Floats, disk: Floats, need: Floats) -> Floats:
     `need` has memory and disk in its last dimension; all others are those of `memory` and `disk`.
     """
     found = _slots(memory, need[..., 0])
+    if not need[..., 1].any():
+        return found
     return np.minimum(found, np.where(need[..., 1] > 0, _slots(disk, need[..., 1]), ANY_NUMBER))
 
 

@@ -23,6 +23,10 @@ RECENT = 16
 """So many failures that refused somebody are asked before all others."""
 
 
+AT_ONCE = 160
+"""To play so many failures through takes no more than twice as long as a few of them."""
+
+
 class _Guess:
     """One failure that has to be played through, and how that should end.
 
@@ -119,9 +123,11 @@ class Rehearsal:
     def come_true(self) -> int | None:
         """How many of the guesses are so, from the first on; None: it cannot be told.
 
-        Asked first are the failures that have refused somebody: mostly it is one of them that
-        shows what is wrong, and the others need not be played through then.
+        Where there are many, asked first are the failures that have refused somebody: mostly it
+        is one of them that shows what is wrong, and the others need not be played through then.
         """
+        if sum(map(len, self._guesses)) <= AT_ONCE:
+            return self._so(len(self._guesses), lambda one: True)
         likely = {*self._trials.refuters.values(), *self._recent}
         known = self._so(len(self._guesses), lambda one: one.refused or one.doubt[0] in likely)
         if not known:
@@ -156,11 +162,16 @@ class Rehearsal:
             return None
         found = iter(lost)
         for number, guesses in enumerate(chosen):
-            for guess in guesses:
-                if next(found) is not guess.refused:
-                    self._wrong = guess
-                    self._trials.learn(guess.node, None if guess.refused else guess.doubt[0])
-                    if not guess.refused:
-                        self._recent = [*self._recent, guess.doubt[0]][-RECENT:]
-                    return number
+            wrong = [one for one, gone in zip(guesses, found) if gone is not one.refused]
+            for guess in wrong:
+                self._learn(guess)
+            if wrong:
+                return number
         return count
+
+    def _learn(self, wrong: _Guess) -> None:
+        """Remember how that failure ends indeed."""
+        self._wrong = wrong
+        self._trials.learn(wrong.node, None if wrong.refused else wrong.doubt[0])
+        if not wrong.refused:
+            self._recent = [*self._recent, wrong.doubt[0]][-RECENT:]

@@ -25,6 +25,9 @@ __all__ = ["NextPlace", "next_place_for"]
 MOST_AHEAD = 64
 """So many placements are looked ahead at most."""
 
+FEW_AHEAD = 4
+"""So many are looked ahead at least once one is wrong: that takes hardly longer than one."""
+
 AROUND = 32
 """Where a guess was wrong, so many nodes are asked about at once."""
 
@@ -84,7 +87,7 @@ class NextPlace:
             if known == len(guessed):
                 self._ahead = min(2 * self._ahead, MOST_AHEAD)
             else:
-                self._ahead = known + 1
+                self._ahead = max(FEW_AHEAD, known + 1)
                 rehearsal.look_around(self._standing.nearest(AROUND))
             if known:
                 self._path.extend((node,) for node in guessed[:known])
