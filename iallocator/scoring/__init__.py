@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from iallocator.model.state import State
     from iallocator.scoring.arrays import ArrayKernel
     from iallocator.scoring.candidates import Candidates
+    from iallocator.scoring.reservations import Reservations
     from iallocator.scoring.scalar import ScalarKernel
 
     class Kernel(Protocol):
@@ -95,6 +96,7 @@ class Kernels:
         self.arrays = arrays_pay(candidates)
         self.many = False
         self._matrix: Floats | None = None
+        self._reservations: tuple[State, Reservations] | None = None
 
     def checker(self, state: State) -> ScalarKernel:
         """A kernel that only tests limits of single nodes, as `state` is now."""
@@ -122,4 +124,12 @@ class Kernels:
         """The same in the form of arrays, whatever suits."""
         from iallocator.scoring.arrays import ArrayKernel
 
-        return ArrayKernel(state, scope, self.matrix())
+        return ArrayKernel(state, scope, self.matrix(), self._reserved_of(state))
+
+    def _reserved_of(self, state: State) -> Reservations:
+        """What is known of the peers of nodes of `state`, from one kernel to the next."""
+        from iallocator.scoring.reservations import Reservations
+
+        if self._reservations is None or self._reservations[0] is not state:
+            self._reservations = state, Reservations()
+        return self._reservations[1]

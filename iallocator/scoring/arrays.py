@@ -13,6 +13,7 @@ from iallocator.scoring.array_candidates import ArrayCandidates, RefusalCodes
 from iallocator.scoring.array_pairs import PairScores, PrunedPairs, total_scores
 from iallocator.scoring.array_sites import Sites
 from iallocator.scoring.metrics import STATISTICS
+from iallocator.scoring.reservations import Reservations
 from iallocator.scoring.score_delta import (
     DOMAINS,
     LOCATION,
@@ -57,11 +58,19 @@ def capacity_matrix(fixed: Sequence[tuple[float, ...]]) -> Floats:
 class ArrayKernel:
     """Scores over the nodes in `scope`, as `state` is now; see `ScalarKernel`.
 
-    `capacity` holds the capacities of every node, see `capacity_matrix`.
+    `capacity` holds the capacities of every node, see `capacity_matrix`; `reservations` is what
+    kernels of the same state, made before, know of peers.
     """
 
-    def __init__(self, state: State, scope: Sequence[int], capacity: Floats) -> None:
+    def __init__(
+        self,
+        state: State,
+        scope: Sequence[int],
+        capacity: Floats,
+        reservations: Reservations | None = None,
+    ) -> None:
         self.state = state
+        self._reservations = Reservations() if reservations is None else reservations
         self._group = scope_group(state.cluster, scope)
         everything = np.array(state.columns, dtype=np.float64)
         reserved = np.array(state.reserved, dtype=np.float64)
@@ -323,22 +332,9 @@ class ArrayKernel:
 
         Only where that matters: elsewhere `instance` leaves what is reserved as it is.
         """
-        matrix = np.zeros((len(primaries), len(secondaries)))
         if not instance.reserves:
-            return matrix
-        row = {index: k for k, index in enumerate(primaries)}
-        state, memory = self.state, instance.memory
-        found = [
-            (row[primary], column, amount)
-            for column, index in enumerate(secondaries)
-            for limit in (state.reserved[index] - memory,)
-            for primary, amount in state.peers[index].items()
-            if amount > limit and primary in row
-        ]
-        if found:
-            rows, columns, amounts = zip(*found)
-            matrix[rows, columns] = amounts
-        return matrix
+            return np.zeros((len(primaries), len(secondaries)))
+        return self._reservations.matrix(self.state, primaries, secondaries, instance.memory)
 
     def _shared_domains(
         self, instance: Instance, primaries: Sequence[int], secondaries: Sequence[int]
