@@ -17,12 +17,14 @@ class Measured:
     """Processor seconds and peak memory of the runs of one command.
 
     ``limited``: a run was ended at the time limit; the times are lower bounds then.
+    ``refused``: a run ended with exit status 2, so that nothing was measured.
     """
 
     def __init__(self) -> None:
         self.seconds: list[float] = []
         self.peak_mib = 0.0
         self.limited = False
+        self.refused = False
 
     @property
     def median(self) -> float:
@@ -71,5 +73,6 @@ def run(command: Sequence[str], into: Measured, limit: float) -> None:
         _, status, usage = os.wait4(process.pid, 0)
         process.returncode = os.waitstatus_to_exitcode(status)
     into.limited |= process.returncode < 0
+    into.refused |= process.returncode == 2
     into.seconds.append(usage.ru_utime + usage.ru_stime)
     into.peak_mib = max(into.peak_mib, usage.ru_maxrss / 1024)

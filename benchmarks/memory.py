@@ -1,63 +1,123 @@
-"""Peak memory of every planner at 1 000 nodes and 20 000 instances.
+"""Peak memory of every planner and of large requests at 1 000 nodes and 20 000 instances.
 
-``python -m benchmarks.memory [NAME ...]`` prints a table; names leave out what has none of them.
+``python -m benchmarks.memory [--limit SECONDS] [WORD ...]`` prints a table; words leave out what
+has none of them in its line (``drbd``, ``squeeze``, ...).  Each is given ``--time-limit``, counted
+in processor time as in `benchmarks.limits`, so that a busy machine measures the same as a calm
+one; reading the document (5 MB) comes before, what was found is written after it.
 """
 
 from __future__ import annotations
 
-import sys
+import argparse
+import json
 import tempfile
+from collections.abc import Callable
+from multiprocessing import get_context
 from pathlib import Path
 
-from benchmarks.clusters import Shape, as_text, document
-from benchmarks.measure import Measured, run
+from benchmarks.clusters import Shape, allocate, change_group, multi_allocate, node_evacuate
+from benchmarks.limits import ended
+from benchmarks.measure import Measured
+from iallocator.aliases import Json
 
-ASKED = (
-    ("balance", "--time-limit=30"),
-    ("check", "--time-limit=30"),
-    ("check", "--no-simulation"),
-    ("capacity", "--time-limit=30"),
-    ("place", "--strategy=pacemaker-balanced", "--time-limit=60"),
-    ("reboot", "--force"),
-    ("report", "--html=page.html"),
-    ("show",),
-)
-"""On one group."""
+TEMPLATES = ("drbd", "rbd", "plain")
+LIMIT = 30.0
+EVERY = 23
+"""One of so many nodes is offline, where some are."""
 
+ALLOCATE = (
+    "balance", "balance --lookahead", "balance --cost=2000", "balance --evac-mode",
+    "check", "check --no-simulation", "check --failures=2",
+    "capacity", "capacity --tiered-alloc=1048576,65536,32",
+    "squeeze", "squeeze --drbd", "squeeze --all",
+    "place --strategy=pacemaker-default", "place --strategy=pacemaker-utilization",
+    "place --strategy=pacemaker-balanced", "place --strategy=pacemaker-minimal",
+    "reboot --force", "reboot --force --full-evacuation", "reboot --offline-maintenance",
+    "report --html=page.html", "explain",
+    "", "--optimal", "--strategy=lost-allocations", "--strategy=affinity", "--compat=hail",
+)  # fmt: skip
+OFFLINE = ("balance", "check", "repair")
 BETWEEN = ("compress", "redistribute", "balance-groups")
-"""On 20 groups."""
+BATCH = ("", "--optimal", "--compat=hail")
 
-LIMIT = 300.0
-"""Seconds of processor time at most."""
+ASKED: dict[str, tuple[str, ...]] = {
+    "allocate": ALLOCATE,
+    "allocate of 60 GB on 75 % full nodes": ("make-room", "--make-room=2"),
+    "every 23rd node offline": OFFLINE,
+    "20 groups": BETWEEN,
+    "20 groups, every 23rd node offline": BETWEEN,
+    "multi-allocate of 40": BATCH,
+    "multi-allocate of 1000": ("",),
+    "node-evacuate of 40": BATCH,
+    "node-evacuate of 1000": ("",),
+    "change-group of 40, 20 groups": BATCH,
+    "change-group of 1000, 20 groups": ("",),
+}
+"""Input -> what is asked of it: a command or the options of a request."""
 
 
-def shapes(template: str) -> dict[int, Shape]:
-    """By how many groups there are, the cluster; the first quarter of the nodes has 30 % more."""
-    return {
-        groups: Shape(1000 // groups, template, groups=groups, per_node=20, crowding=0.3)
-        for groups in (1, 20)
+def document(name: str, template: str) -> Json:
+    """The input of this name; the first quarter of the nodes has 30 % more instances."""
+    whole = Shape(1000, template, per_node=20, crowding=0.3)
+    groups = Shape(50, template, groups=20, per_node=20, crowding=0.3)
+    full = Shape(1000, template, per_node=20, crowding=0.1, fullness=0.75)
+    count = int(name.split()[2].rstrip(",")) if " of " in name else 0
+    made: dict[str, Callable[[], Json]] = {
+        "allocate": lambda: allocate(full, 61440) if count else allocate(whole),
+        "every": lambda: offline(allocate(whole)),
+        "20": lambda: offline(allocate(groups)) if "offline" in name else allocate(groups),
+        "multi-allocate": lambda: multi_allocate(whole, count),
+        "node-evacuate": lambda: node_evacuate(whole, count),
+        "change-group": lambda: change_group(groups, count),
     }
+    return made[name.split(maxsplit=1)[0]]()
 
 
-def main(names: list[str]) -> None:
-    """Print the table, a line for each planner and template."""
-    asked = [(1, one) for one in ASKED] + [(20, (one, "--time-limit=30")) for one in BETWEEN]
-    program = Path(sys.executable).with_name("iallocator")
-    print("| planner | template | MiB | s |\n|---|---|---:|---:|")
+def offline(whole: Json) -> Json:
+    """With every so many-th node offline, and leave to repair in any way who is there."""
+    for name in list(whole["nodes"])[::EVERY]:
+        whole["nodes"][name]["offline"] = True
+    return whole | {"cluster_tags": ["ganeti:watcher:autorepair:reinstall"]}
+
+
+def write(name: str, template: str, file: Path) -> None:
+    """The input as a file; in a process of its own, whose memory would count as its children's."""
+    file.write_text(json.dumps(document(name, template)))
+
+
+def main() -> None:
+    """Print the table, a line for each input, what is asked of it, and template."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--limit", type=float, default=LIMIT, help="of each, processor seconds")
+    parser.add_argument("words", nargs="*", help="only lines with one of these")
+    options = parser.parse_args()
+    print("| input | asked | template | MiB | s |\n|---|---|---|---:|---:|")
     with tempfile.TemporaryDirectory() as folder:
-        for template in ("drbd", "rbd"):
-            for groups, shape in shapes(template).items():
-                text = Path(folder, f"{template}-{groups}.txt")
-                text.write_text(as_text(document(shape)))
-                for command in [
-                    c for g, c in asked if g == groups and (not names or c[0] in names)
-                ]:
-                    found = Measured()
-                    words = [word.replace("page.html", f"{folder}/page.html") for word in command]
-                    run([str(program), *words, f"--text-data={text}"], found, LIMIT)
-                    print(f"| `{' '.join(command)}` | {template} | {found.peak_mib:.0f} "
-                          f"| {found.median:.0f} |", flush=True)  # fmt: skip
+        file = Path(folder, "document.json")
+        for template in TEMPLATES:
+            for name, asked in ASKED.items():
+                lines = {
+                    f"| {name} | `{one or 'the request'}` | {template} |": one for one in asked
+                }
+                chosen = [
+                    line for line in lines
+                    if not options.words or any(word in line for word in options.words)
+                ]  # fmt: skip
+                if chosen:
+                    with get_context("spawn").Pool(1) as pool:
+                        pool.apply(write, (name, template, file))
+                for line in chosen:
+                    found = ended(lines[line], options.limit, file)
+                    print(f"{line} {shown(found)} |", flush=True)
+
+
+def shown(found: Measured) -> str:
+    """Peak and time; a run that did not end by itself has at least these."""
+    if found.refused:
+        return "refused | "
+    more = "> " if found.limited else ""
+    return f"{more}{found.peak_mib:.0f} | {more}{found.median:.0f}"
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    main()
