@@ -211,6 +211,44 @@ def test_copy_of_a_state_is_equal_and_changes_by_itself(seed: int, rng: Random) 
     assert all(getattr(twin, name) is not None for name in State.__slots__ if name != "_journal")
 
 
+def node_pictures(state: State) -> list[Any]:
+    """What each node holds, in its order."""
+    per_node = [state.reserved, state.peers, state.primaries, state.secondaries, state.exclusion]
+    rows = [list(row) for row in zip(*state.columns)]
+    return [
+        (
+            row,
+            *(repr(what) if isinstance(what, (int, float)) else list(what.items()) for what in own),
+        )
+        for row, *own in zip(rows, *per_node)
+    ]
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_stamps_and_version_of_a_state_tell_what_differs(seed: int) -> None:
+    """A node is as it was wherever its stamp is; all are where the version is; trials included."""
+    context, new = settled(seed)
+    state, rng = context.state, Random(seed)
+    seen: dict[tuple[int, int], Any] = {}
+
+    def compare() -> None:
+        pictures = node_pictures(state)
+        assert seen.setdefault((-1, state.version), pictures) == pictures
+        for index, one in enumerate(pictures):
+            assert seen.setdefault((index, state.stamps[index]), one) == one
+
+    for _ in range(6):
+        compare()
+        before = state.version, list(state.stamps)
+        with state.trial():
+            for _ in range(2):
+                disturb(context, new, rng, 1)
+                compare()
+        assert (state.version, state.stamps) == before
+        compare()
+        disturb(context, new, rng, 1)
+
+
 def test_state_drops_mirrors_of_instances_without_memory() -> None:
     """Two instances of 0 MiB with the same nodes reserve nothing, and can go one by one."""
     ours = {f"i{k}": builders.instance("node1", "node2", memory=0) for k in range(2)}

@@ -1,0 +1,99 @@
+"""What a context keeps of its state is as true, while instances move, as if it were made anew."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import TYPE_CHECKING
+
+import pytest
+
+from iallocator.model.instance import Instance
+from iallocator.n1.check import N1Check
+from iallocator.options.settings import Settings
+from iallocator.placement.context import Context
+from iallocator.wire.document import read_cluster
+from iallocator.wire.reading import Reading
+from tests.builders import Json, cluster, instance
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+Answers = list[tuple[tuple[int, ...], float, bool]]
+"""Place, score there, and whether N+1 is kept."""
+
+
+def crowd(rng: Random) -> Json:
+    """Two groups of four nodes that are rather full; every other instance is mirrored."""
+    names = [f"node{k}" for k in range(1, 9)]
+    made = {}
+    for k in range(24):
+        primary, mirror = k % 8, k % 8 // 4 * 4 + (k + rng.randrange(1, 4)) % 4
+        shared = (k + k // 8) % 3 > 0
+        made[f"i{k}"] = instance(
+            *([names[primary]] if shared else [names[primary], names[mirror]]),
+            memory=rng.choice((700, 1500, 2500)),
+            disk_template="rbd" if shared else "drbd",
+        )
+    return cluster({"one": 4, "two": 4}, instances=made)
+
+
+def answers(context: Context, moved: Instance, as_move: bool, forgetful: bool = False) -> Answers:
+    """Where `moved`, which is off the state, may go to in both groups.
+
+    `as_move`: N+1 knows where it comes from, and compares what failures lose; `forgetful`: each
+    place is judged by a judge of its own.
+    """
+    context.leaving = moved if as_move else None
+    found: Answers = []
+    for group in context.cluster.groups:
+        for scope in (group.nodes, context.all_nodes()):
+            evaluator = context.evaluator(group, scope)
+            if moved.required_nodes == 2:
+                places = evaluator.possible_pairs(moved, group.nodes)
+            else:
+                places = evaluator.moved(moved, moved.nodes[0], group.nodes)
+            some = sorted((nodes, round(score, 7)) for score, nodes in places.ranked())[:8]
+            if forgetful:
+                kept = [new_judge(context, scope).accepts(moved, nodes) for nodes, _ in some]
+            else:
+                kept = [evaluator.keeps_n1(moved, nodes) for nodes, _ in some]
+            found += [(nodes, score, one) for (nodes, score), one in zip(some, kept, strict=True)]
+    return found
+
+
+def new_judge(context: Context, scope: Sequence[int]) -> N1Check:
+    """What judges N+1 and remembers nothing."""
+    leaving = None if context.leaving is None else (context.leaving, context.leaving.nodes)
+    rules = context.rules(context.settings.n1)
+    return N1Check(context.state, context.kernels, rules, scope, leaving)
+
+
+def made_anew(context: Context) -> Context:
+    """A context that was asked nothing, with everybody where they are."""
+    fresh = Context(context.cluster, context.settings)
+    for one in context.cluster.instances:
+        fresh.state.remove(one, one.nodes)
+    for one in context.cluster.instances:
+        if one.name in context.state.where:
+            fresh.state.place(one, context.state.where[one.name])
+    return fresh
+
+
+@pytest.mark.parametrize("mode", ["no-new", "no-worse", "strict"])
+@pytest.mark.parametrize("seed", range(2))
+def test_context_asked_while_instances_move_answers_as_one_made_anew(seed: int, mode: str) -> None:
+    """Scores, limits and N+1 of all places, in trials and for good."""
+    rng, settings = Random(seed), Settings()
+    settings.n1 = mode
+    context = Context(read_cluster(crowd(rng), Reading()), settings)
+    state = context.state
+    for step in range(4):
+        moved = rng.choice(context.cluster.instances)
+        before = state.where[moved.name]
+        with state.trial():
+            state.remove(moved, before)
+            expected = answers(made_anew(context), moved, step % 2 == 0, forgetful=True)
+            assert answers(context, moved, step % 2 == 0) == expected
+        state.remove(moved, before)
+        group = context.cluster.groups[rng.randrange(2)]
+        state.place(moved, tuple(rng.sample(group.nodes, len(before))))
