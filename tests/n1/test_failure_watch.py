@@ -42,7 +42,7 @@ KINDS = {
 
 @pytest.mark.parametrize("mode", ["no-new", "no-worse", "strict"])
 @pytest.mark.parametrize("kinds", KINDS)
-@pytest.mark.parametrize("fullness", [0.4, 0.85])
+@pytest.mark.parametrize("fullness", [0.4, 0.95])
 def test_failure_watch_after_moves_says_what_a_new_one_says(
     mode: str, kinds: str, fullness: float
 ) -> None:

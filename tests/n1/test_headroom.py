@@ -133,10 +133,12 @@ def test_hopeless_placements_are_those_that_some_failure_loses_for_certain() -> 
             if counting.intricate or not counting.counts(case.new):
                 continue
             taken = fits_into(case.new)
-            for number, node in enumerate([i for i in fitting(case, case.new) if i in group.nodes]):
-                lost = any(counting.loses(failing, taken, node) for failing in counting.queues)
-                assert counting.hopeless(case.new, node) is lost, (seed, number)
-                seen[lost] += 1
+            nodes = [i for i in fitting(case, case.new) if i in group.nodes]
+            for number, node in enumerate(nodes):
+                for other in nodes:
+                    lost = any(counting.loses(failing, taken, other) for failing in counting.queues)
+                    assert counting.hopeless(case.new, other) is lost, (seed, number)
+                    seen[lost] += 1
                 new = another(case.new, number)
                 case.state.place(new, (node,))
                 counting.placed(new, node)

@@ -94,6 +94,7 @@ def test_queue_with_more_in_it_requires_what_one_made_anew_does() -> None:
             again.start(held)
             assert queue.leaving() == again.leaving(), seed
             assert queue.required == again.required, seed
+            assert queue.taken((256, 512)) == again.taken((256, 512)), seed
 
 
 @pytest.mark.parametrize("few", [0, 99])

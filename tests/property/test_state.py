@@ -213,14 +213,10 @@ def test_copy_of_a_state_is_equal_and_changes_by_itself(seed: int, rng: Random) 
 
 def node_pictures(state: State) -> list[Any]:
     """What each node holds, in its order."""
-    per_node = [state.reserved, state.peers, state.primaries, state.secondaries, state.exclusion]
-    rows = [list(row) for row in zip(*state.columns)]
+    roles = (state.peers, state.primaries, state.secondaries, state.exclusion)
     return [
-        (
-            row,
-            *(repr(what) if isinstance(what, (int, float)) else list(what.items()) for what in own),
-        )
-        for row, *own in zip(rows, *per_node)
+        (state.row(index), amount, *(list(role[index].items()) for role in roles))
+        for index, amount in enumerate(state.reserved)
     ]
 
 

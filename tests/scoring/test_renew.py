@@ -1,29 +1,79 @@
-"""A kernel that looks again at the nodes that changed scores as one made anew."""
+"""A kernel that looks again at the nodes that changed answers as one made anew."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from random import Random
 
 import pytest
 
+from iallocator.model.instance import Instance
 from iallocator.model.state import State
-from iallocator.scoring.state_score import kernel_of, score_of
+from iallocator.scoring import Kernels
+from iallocator.scoring.arrays import ArrayKernel
+from iallocator.scoring.kept_score import KeptScore
+from iallocator.scoring.scalar import ScalarKernel
+from iallocator.scoring.state_score import score_of
 from iallocator.wire.document import read_cluster
 from iallocator.wire.reading import Reading
-from tests.scoring.test_standing import crowd
+from tests.scoring.test_standing import crowd, newcomer
 
 
-@pytest.mark.parametrize("seed", range(12))
-def test_kernel_renewed_scores_as_a_new_one(seed: int) -> None:
-    """After each of thirty moves, locations and exclusion tags included."""
-    made = read_cluster(crowd(seed, 4 + seed % 5), Reading(static_kvm_memory=0))
-    state, rng, scope = State(made), Random(seed), range(len(made.nodes))
-    kernel = kernel_of(state, scope)
-    for _ in range(30 if made.instances else 0):
-        moved = rng.choice(made.instances)
+def state_of(seed: int) -> State:
+    """Some nodes with some instances, with locations every third time."""
+    return State(read_cluster(crowd(seed, 4 + seed % 5), Reading(static_kvm_memory=0)))
+
+
+def moves(state: State, seed: int, count: int) -> Iterator[set[int]]:
+    """Move somebody each time, anywhere; the nodes that changed."""
+    rng, scope = Random(seed), range(len(state.cluster.nodes))
+    for _ in range(count if state.cluster.instances else 0):
+        moved = rng.choice(state.cluster.instances)
         before = state.where[moved.name]
         after = tuple(rng.sample(scope, len(before)))
         state.remove(moved, before)
         state.place(moved, after)
-        kernel.renew({*before, *after})
+        yield {*before, *after}
+
+
+def places(
+    kernel: ScalarKernel | ArrayKernel, one: Instance
+) -> list[tuple[tuple[int, ...], float]]:
+    """Where `one` may go, and the scores then."""
+    found = kernel.singles(one, range(len(kernel.state.cluster.nodes)), {}).ranked()
+    return sorted((nodes, round(score, 9)) for score, nodes in found)
+
+
+@pytest.mark.parametrize("arrays", [False, True])
+@pytest.mark.parametrize("seed", range(8))
+def test_kernel_renewed_answers_as_a_new_one(seed: int, arrays: bool) -> None:
+    """After each of twelve moves, in both forms; the score, and the places of a new instance."""
+    state = state_of(seed)
+    scope, kernels = range(len(state.cluster.nodes)), Kernels(state, ())
+
+    def made() -> ScalarKernel | ArrayKernel:
+        if arrays:
+            return kernels.make_array(state, scope)
+        return ScalarKernel(state, scope, kernels.fixed)
+
+    kernel, new = made(), newcomer("plain", 0)
+    for changed in moves(state, seed, 12):
+        kernel.renew(sorted(changed))
         assert kernel.score() == pytest.approx(score_of(state, scope), abs=1e-9)
+        assert places(kernel, new) == places(made(), new)
+
+
+@pytest.mark.parametrize("seed", [1, 3])
+def test_kept_score_is_that_of_the_state_in_trials_and_after_them(seed: int) -> None:
+    """A node that changed in a trial is as before at its end, and the score with it."""
+    state = state_of(seed)
+    scope = range(len(state.cluster.nodes))
+    kept = KeptScore(state, scope, Kernels(state, ()).fixed)
+    kept.look_again()
+    for number in range(8):
+        with state.trial():
+            (changed,) = moves(state, number, 1)
+            assert kept.after(changed) == pytest.approx(score_of(state, scope), abs=1e-9)
+        assert kept.after(()) == pytest.approx(score_of(state, scope), abs=1e-9)
+        (changed,) = moves(state, -number, 1)
+        assert kept.after(changed) == pytest.approx(score_of(state, scope), abs=1e-9)

@@ -97,6 +97,28 @@ def test_standing_names_the_place_that_the_kernel_ranks_first(
     assert doubts < 5
 
 
+@pytest.mark.parametrize("template", ["drbd", "plain", "rbd"])
+@pytest.mark.parametrize("seed", [1, 4])
+def test_standing_after_a_trial_names_the_place_that_the_kernel_ranks_first(
+    seed: int, template: str
+) -> None:
+    """Whoever was placed just before it, or in it, and whatever was asked there."""
+    state = State(read_cluster(crowd(seed, 7), Reading(static_kvm_memory=0)))
+    kernels, rng = Kernels(state, [(9999, 9999)] * 100), Random(seed)
+    equal = standing_for(state, kernels, template)
+    for number in range(0, 20, 4):
+        _, nodes = rng.choice(plainly(state, kernels, template))
+        state.place(newcomer(template, number), nodes)
+        equal.placed(nodes)
+        with state.trial(), equal.trial():
+            for more in range(1, 4):
+                _, nodes = rng.choice(plainly(state, kernels, template))
+                state.place(newcomer(template, number + more), nodes)
+                equal.placed(nodes)
+                equal.best()
+        assert equal.best() in (plainly(state, kernels, template)[0][1], None)
+
+
 @pytest.mark.parametrize("template", ["plain", "rbd"])
 def test_standing_scores_are_those_of_the_kernel(
     template: str, monkeypatch: pytest.MonkeyPatch

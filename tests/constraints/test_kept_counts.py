@@ -1,0 +1,95 @@
+"""Who of each rule is where, and what that costs, is kept while instances move: as counted anew."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+import numpy as np
+import pytest
+
+from iallocator.constraints.affinity_factory import relations_of
+from iallocator.constraints.census import Census, LiveCensus
+from iallocator.constraints.relations import Relations
+from iallocator.model.instance import Instance
+from iallocator.model.node_view import capacities
+from iallocator.model.state import State
+from iallocator.planners.balance.scan.constraints.affinity import BondCosts, MoveBonds
+from iallocator.planners.balance.scan.node_table import NodeTable
+from tests.constraints.worlds import load, random_document
+
+
+def world(seed: int) -> tuple[State, Relations]:
+    """Six nodes in racks; most of ten instances are members of rules."""
+    for number in range(seed, seed + 1000, 100):
+        cluster = load(random_document(Random(number), 6, 10))
+        relations = relations_of(cluster)
+        if relations is not None and len(relations.rules) > 1:
+            return State(cluster), relations
+    raise AssertionError("no world with rules")
+
+
+def wander(state: State, rng: Random) -> Instance:
+    """Have somebody move to other nodes, or leave for a while."""
+    moved = rng.choice(state.cluster.instances)
+    if moved.name in state.where:
+        state.remove(moved, state.where[moved.name])
+    if rng.random() < 0.9:
+        state.place(moved, tuple(rng.sample(range(len(state.cluster.nodes)), len(moved.nodes))))
+    return moved
+
+
+def counted(counts: dict[Any, dict[int, int]]) -> dict[Any, dict[int, int]]:
+    """Without those of whom none is there."""
+    return {key: some for key, some in counts.items() if some}
+
+
+def compare(census: Census, plain: Census, relations: Relations) -> None:
+    """Both count the same, in every way that one may ask."""
+    assert census.homes == plain.homes
+    for rule in relations.rules:
+        mine, theirs = census.musts(rule, relations.domains), plain.musts(rule, relations.domains)
+        assert mine.every == theirs.every
+        assert counted(mine.named) == counted(theirs.named)
+        assert counted(mine.by_domain) == counted(theirs.by_domain)
+        present, others = census.present(rule), plain.present(rule)
+        assert {n: set(m) for n, m in present.items() if m} == {
+            n: set(m) for n, m in others.items()
+        }
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_census_kept_while_instances_move_counts_as_one_made_anew(seed: int) -> None:
+    """In trials and after them, some of them not counted for a while."""
+    state, relations = world(seed)
+    rng, members = Random(seed), sorted(relations.members_of)
+    census = LiveCensus(relations.members_of, state)
+    for number in range(12):
+        pending = set(rng.sample(members, 2)) if number % 3 == 0 else set()
+        with state.trial():
+            wander(state, rng)
+            there = {n: w for n, w in state.where.items() if n not in pending}
+            compare(census.now(pending), Census(relations.members_of, there), relations)
+        wander(state, rng)
+        compare(census.now(), Census(relations.members_of, state.where), relations)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_bonds_of_a_scan_kept_while_instances_move_are_those_made_anew(seed: int) -> None:
+    """What wishes cost as things are, and of whom, and where, for each instance and node."""
+    state, relations = world(seed)
+    rng, scope = Random(seed), range(len(state.cluster.nodes))
+    instances = state.cluster.instances
+    table = NodeTable(state, scope, [capacities(node) for node in state.cluster.nodes])
+    bonds = BondCosts(relations, relations.live(state))
+    places = MoveBonds(table, instances, bonds)
+    for _ in range(8):
+        moved = rng.choice(instances)
+        state.remove(moved, state.where[moved.name])
+        state.place(moved, tuple(rng.sample(scope, len(moved.nodes))))
+        places.refresh()
+        fresh = BondCosts(relations, LiveCensus(relations.members_of, state))
+        assert bonds.penalty(table.position) == pytest.approx(fresh.penalty(table.position))
+        anew = MoveBonds(table, instances, fresh)
+        assert np.allclose(places.costs, anew.costs)
+        assert (places.barred == anew.barred).all()
