@@ -186,6 +186,8 @@ class State(Holdings):
         What the node holds stays as it is.  Where `other` is there, too, it comes after all others.
         """
         index = self.where[instance.name][0]
+        self._changes += 1
+        self.version = self._changes
         self._touch(index)
         from copy import copy
 

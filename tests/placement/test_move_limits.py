@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from random import Random
+
 import pytest
 
 from iallocator.options.settings import Settings
@@ -78,3 +80,23 @@ def test_mirror_that_stays_keeps_memory_for_the_new_primary(free: int, stands: b
     refusal = context.evaluator(context.cluster.groups[0]).refusal(web, (0, 1), (2, 1))
     assert (refusal is None) == stands
     assert context.evaluator(context.cluster.groups[0]).refusal(web, (0, 1), (3, 1)) is None
+
+
+def test_nodes_open_after_moves_are_those_of_limits_made_anew() -> None:
+    """Best first; each has come to another node before the next one asks."""
+    names = [f"node{k}" for k in range(1, 5)]
+    made = {f"i{k}": instance(names[k % 4], memory=900, disk_template="rbd") for k in range(24)}
+    context = Context(read_cluster(cluster(4, instances=made), Reading()), Settings())
+    state, every, rng = context.state, range(4), Random(3)
+    motions = motions_for(context.settings)
+    kept = MoveLimits(state, context.kernels.fixed, motions, every)
+    seen = set()
+    for one in context.cluster.instances:
+        (home,) = state.where[one.name]
+        state.remove(one, (home,))
+        fresh = MoveLimits(state, context.kernels.fixed, motions, every)
+        found = kept.open_to(one, home, every, {})
+        assert found == fresh.open_to(one, home, every, {})
+        seen.add(tuple(found))
+        state.place(one, (rng.choice(found),))
+    assert len(seen) > 4

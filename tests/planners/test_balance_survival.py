@@ -185,3 +185,24 @@ def test_balance_under_no_worse_brings_back_who_could_not_be_saved_again() -> No
     plan = _balance(document, "--n1=no-worse")
     assert plan["moves"][0]["instance"] == "down"
     assert "saved again" not in plan["groups"][0]["reason"]
+
+
+@pytest.mark.parametrize("mode", ["no-new", "no-worse"])
+def test_survival_asked_of_two_states_answers_for_each_as_it_is(mode: str) -> None:
+    """Both have changed as often, each in its own way; what is known is of one of them."""
+    differed = 0
+    for seed in seeds(6, 20):
+        world, rng = read_cluster(_tight(seed), Reading()), Random(seed)
+        group, states = world.groups[0], (State(world), State(world))
+        kept = Survival(states[0], group, mode)
+        for _ in range(3):
+            found = []
+            for state in states:
+                moved = rng.choice(world.instances)
+                count = len(moved.nodes)
+                state.remove(moved, state.where[moved.name])
+                state.place(moved, tuple(rng.sample(group.nodes, count)))
+                found.append(kept.doomed(state, group.nodes))
+                assert found[-1] == Survival(state, group, mode).doomed(state, group.nodes)
+            differed += found[0] != found[1]
+    assert differed

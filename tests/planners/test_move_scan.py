@@ -13,6 +13,7 @@ from iallocator.model.cluster import Cluster, Group
 from iallocator.model.moves import apply_steps
 from iallocator.planners.balance.found_move import FoundMove
 from iallocator.planners.balance.greedy import balance
+from iallocator.planners.balance.making import PlanInMaking
 from iallocator.planners.balance.move_kinds import MoveRules
 from iallocator.planners.balance.scan import neighbourhood, remade_moves
 from iallocator.planners.balance.scan.prefilter import RelevantChecks
@@ -117,6 +118,21 @@ def test_scan_renewed_is_a_new_one() -> None:
             assert _key(kept.best()) == _key(new.best()), name
             compared += len(found)
     assert compared > 100
+
+
+def test_relaxed_moves_after_others_are_those_of_a_new_scan() -> None:
+    """What soft limits and bonds forbid, too, is as the moves that were made have left it."""
+    rng, compared = Random(13), 0
+    for name, cluster, group in worlds(seeds(2, 10, 460)):
+        problem = problem_of(cluster, group)
+        making = PlanInMaking(problem, StopCriteria(lookahead=True), lambda plan: None, None)
+        for _ in range(3):
+            found = [_key(move) for move in making.relaxed().lowest(30, 4)]
+            assert found == [_key(move) for move in problem.relaxed().lowest(30, 4)], name
+            compared += len(found)
+            moves = making.scan.lowest(20, 4)
+            making.make(*rng.sample(moves, min(1, len(moves))))
+    assert compared > 50
 
 
 def test_scan_trial_leaves_every_number_as_it_was() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pytest
@@ -89,6 +89,25 @@ def test_rooms_are_what_the_reserve_leaves_at_any_time() -> None:
         assert foreseen == pytest.approx([plain(index) for index in after])
         assert list(rooms.in_order()) == sorted(nodes, key=lambda index: -plain(index))
         assert next(rooms.in_order()) == max(nodes, key=plain)
+
+
+def test_packing_asks_nodes_in_the_order_of_their_room_at_any_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Each move takes room from a node, which comes later then."""
+    in_order, asked = Rooms.in_order, 0
+
+    def checked(self: Rooms, least: float = float("-inf")) -> Iterator[int]:
+        nonlocal asked
+        asked += 1
+        found = list(in_order(self, least))
+        rooms = [self.of(index) for index in found]
+        assert rooms == sorted(rooms, reverse=True)
+        return iter(found)
+
+    monkeypatch.setattr(Rooms, "in_order", checked)
+    assert _squeeze(Shape(6, "rbd"))["nodes"]
+    assert asked > 9
 
 
 def test_packing_looks_at_what_a_mirror_that_stays_reserves() -> None:

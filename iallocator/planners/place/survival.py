@@ -76,11 +76,9 @@ class Survival:
         rules = context.rules("no-new" if mode == "strict" else mode)
         survived = self._protected(mode, new=not place.before)
         losses = self._may_lose(group, place) if rules.exact else None
-        # what a node's failure asks for is kept until the node changes; in a trial nothing says so
-        state = context.state
-        known = N1Cache() if state.trying else self._known.setdefault(rules.mode, N1Cache())
+        known = self._known.setdefault(rules.mode, N1Cache())
         return N1Check(
-            state,
+            context.state,
             context.kernels,
             rules,
             self._scope,

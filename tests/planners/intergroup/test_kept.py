@@ -1,0 +1,75 @@
+"""What is kept from one move between groups to the next changes nothing that is found."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from random import Random
+
+import pytest
+
+from iallocator.model.cluster import Group
+from iallocator.model.instance import Instance
+from iallocator.options.settings import Settings
+from iallocator.planners.intergroup.context import IntergroupContext
+from iallocator.planners.intergroup.impossible.proof import Proofs
+from iallocator.planners.intergroup.moving import Mover
+from iallocator.planners.intergroup.partitions import Peers
+from iallocator.wire.document import read_cluster
+from iallocator.wire.reading import Reading
+
+from .worlds import random_super_cluster
+
+
+def mover_on(seed: int, arrays: bool) -> Mover:
+    """What moves instances on a generated cluster."""
+    settings = Settings()
+    settings.n1 = ("no-new", "no-worse", "strict")[seed % 3]
+    cluster = read_cluster(random_super_cluster(seed), Reading())
+    mover = Mover(IntergroupContext(cluster, settings))
+    mover.context.kernels.arrays = arrays
+    return mover
+
+
+def made_anew(mover: Mover, seed: int, arrays: bool) -> Mover:
+    """A mover that was asked nothing, with everybody where they are."""
+    fresh = mover_on(seed, arrays)
+    for one in fresh.context.cluster.instances:
+        fresh.put(one, mover.context.state.where[one.name])
+    return fresh
+
+
+def way(mover: Mover, instance: Instance, targets: Sequence[Group]) -> str:
+    """Where `instance` is moved, and how; or why not."""
+    found = mover.relocate(instance, targets)
+    return found.message if found.best is None else f"{found.best.nodes} {found.best.steps}"
+
+
+def proof(mover: Mover, proofs: Proofs, group: Group) -> str:
+    """Why not all can leave `group`, if sums prove that."""
+    peers, state = Peers(mover.context.cluster), mover.context.state
+    leaving = [i for k in group.nodes for i in state.instances_on(k) if not mover.immovable(i)]
+    return proofs.against(list(dict.fromkeys(leaving)), lambda one: peers.of(one, group))
+
+
+@pytest.mark.parametrize("seed", [2, 3, 36, 55])
+def test_mover_asked_while_instances_move_answers_as_one_made_anew(seed: int) -> None:
+    """Ways to other groups, and proofs that a group cannot be left, after good and bad moves."""
+    arrays, rng = bool(seed % 2), Random(seed)
+    kept = mover_on(seed, arrays)
+    context, peers, proofs = kept.context, Peers(kept.context.cluster), Proofs(kept)
+    free = [one for one in context.cluster.instances if not kept.immovable(one)]
+    for _ in range(4 if free else 0):
+        fresh = made_anew(kept, seed, arrays)
+        same = {one.name: one for one in fresh.context.cluster.instances}
+        for one in rng.sample(free, min(2, len(free))):
+            targets = peers.of(one, context.cluster.group_of(one))
+            again = [fresh.context.cluster.groups[group.index] for group in targets]
+            assert way(kept, one, targets) == way(fresh, same[one.name], again)
+        group = rng.choice(context.cluster.groups)
+        twin = fresh.context.cluster.groups[group.index]
+        assert proof(kept, proofs, group) == proof(fresh, Proofs(fresh), twin)
+        moved = rng.choice(free)
+        home = context.cluster.nodes[context.state.where[moved.name][0]].group
+        place = rng.choice([home, *peers.of(moved, home)])
+        if len(place.nodes) >= moved.required_nodes:
+            kept.put(moved, tuple(rng.sample(list(place.nodes), moved.required_nodes)))
