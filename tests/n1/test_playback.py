@@ -14,6 +14,7 @@ import pytest
 
 from benchmarks.clusters import Shape, as_text, document
 from iallocator.cli import main
+from iallocator.model.columns import COLUMNS
 from iallocator.model.instance import Instance
 from iallocator.model.state import State
 from iallocator.n1.counting import rooms
@@ -22,6 +23,7 @@ from iallocator.n1.counting.playback import Playback
 from iallocator.n1.counting.queues import Leaving, Queue
 from iallocator.n1.counting.rooms import Room
 from iallocator.n1.rules import Rules
+from iallocator.scoring.metrics import STATISTICS
 from iallocator.wire.document import read_cluster
 from iallocator.wire.reading import Reading
 from tests.builders import cluster
@@ -74,6 +76,25 @@ def test_playback_answers_as_one_that_has_kept_nothing(
     main(["capacity", "-t", str(path), *words])
     capsys.readouterr()
     assert min(seen[kind] for kind in ("head", "form", "True", "False")) > 0, seen
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_forms_kept_while_values_change_are_those_made_anew(seed: int) -> None:
+    """One statistic stands for those in proportion to it: their deviations, as long as they are."""
+    rng, nodes = np.random.default_rng(seed), 5
+    per_amount = np.zeros((len(COLUMNS), len(STATISTICS), nodes))
+    per_amount[0] = rng.choice((0.5, 1.0), size=(len(STATISTICS), 1))
+    counted, kinds = np.ones(per_amount.shape[1:]), [(1.0,) + (0.0,) * (len(COLUMNS) - 1)]
+    kept, seen = Forms(per_amount, counted), set()
+    for version in range(8):
+        apart = rng.normal(size=counted.shape) if version % 3 == 2 else 0.0
+        values = per_amount[0] * rng.normal(size=nodes) + apart
+        fresh = Forms(per_amount, counted).of(kinds, values, version)
+        found = kept.of(kinds, values, version)
+        mine, other = (one.weights @ values[one.kept].std(axis=1) for one in (found, fresh))
+        assert mine == pytest.approx(other)
+        seen.add(len(found.kept))
+    assert len(seen) > 1
 
 
 def test_queue_with_more_in_it_requires_what_one_made_anew_does() -> None:

@@ -1,0 +1,46 @@
+"""What judges N+1 while a cluster is filled knows after each placement what a new judge finds."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+
+from iallocator.model.instance import Instance
+from iallocator.model.state import State
+from iallocator.planners.capacity.rules import CapacityRules
+from iallocator.planners.capacity.survival import FillingSurvival
+from iallocator.scoring import Kernels
+from iallocator.wire.document import read_cluster
+from iallocator.wire.reading import Reading
+from tests.builders import cluster, instance
+
+
+def newcomer(rng: Random, number: int) -> Instance:
+    """Of some size; few are mirrored, since counting knows nothing of where those are."""
+    template = "drbd" if number % 7 == 6 else "rbd"
+    return Instance(f"new{number}", rng.choice((300, 500, 900)), 1, 1024, [1024], template)
+
+
+@pytest.mark.parametrize("mode", ["strict", "no-new", "no-worse"])
+@pytest.mark.parametrize("seed", range(3))
+def test_survival_after_placements_of_all_kinds_is_that_of_a_new_one(seed: int, mode: str) -> None:
+    """Single instances and pairs come in any order, to a cluster that is nearly full."""
+    rng, nodes = Random(seed), range(4)
+    held = {f"i{k}": instance(f"node{k % 4 + 1}", memory=3500, disk_template="rbd") for k in nodes}
+    world = read_cluster(cluster(4, instances=held), Reading(static_kvm_memory=0))
+    state = State(world)
+    kernels, rules = Kernels(state, ()), {0: CapacityRules(mode, True, nodes)}
+    kept, seen = FillingSurvival(state, kernels, rules), set()
+    for number in range(12):
+        one = newcomer(rng, number)
+        places = [tuple(rng.sample(nodes, one.required_nodes)) for _ in range(3)]
+        fresh = FillingSurvival(state, kernels, rules)
+        found = [kept.accepts(one, place, True) for place in places]
+        assert found == [fresh.accepts(one, place, True) for place in places], number
+        seen.update(found)
+        room = [p for p in places if min(state.columns[0][index] for index in p) > one.memory]
+        for place in room[:1]:
+            state.place(one, place)
+            kept.placed(one, place)
+    assert seen == {True, False}
