@@ -13,6 +13,7 @@ from iallocator.errors import UsageError
 from iallocator.limits.node import HARD_LIMITS, PRIMARY, SECONDARY, checks_for
 from iallocator.model.node_view import NodeView, capacities
 from iallocator.model.state import State
+from iallocator.scoring.state_score import score_of
 from iallocator.wire.document import read_cluster
 from iallocator.wire.reading import Reading
 from tests.builders import Json, allocate, as_bytes, cluster, instance
@@ -98,6 +99,22 @@ def test_moves_are_elementary_and_lead_where_the_placement_says() -> None:
     assert (move["from"], move["to"]) == (["node1", "node2"], ["node3", "node4"])
     assert move["move"] == "r:node3 f r:node4"
     assert found["job_sets"] == [[0]]
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_moves_have_the_score_of_their_group_as_it_is_then(seed: int) -> None:
+    """Worked out anew after each of them, and not from what was known before."""
+    document = world(seed)
+    model = read_cluster(document, Reading())
+    index, state = {node.name: node.index for node in model.nodes}, State(model)
+    moves = place(document, "balanced", "--n1=off")["moves"]
+    for move in moves:
+        one = next(i for i in model.instances if i.name == move["instance"])
+        state.remove(one, state.where[one.name])
+        state.place(one, tuple(index[name] for name in move["to"]))
+        group = model.nodes[index[move["from"][0]]].group
+        assert move["score"] == pytest.approx(score_of(state, group.nodes), abs=1e-6)
+    assert moves
 
 
 def test_placement_is_in_the_order_of_the_document_with_new_ones_last() -> None:

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from random import Random
 
 import pytest
 
 from iallocator.model.cluster import Group
 from iallocator.model.instance import Instance
+from iallocator.model.state import State
 from iallocator.options.settings import Settings
 from iallocator.planners.intergroup.context import IntergroupContext
 from iallocator.planners.intergroup.impossible.proof import Proofs
 from iallocator.planners.intergroup.moving import Mover
+from iallocator.planners.intergroup.packing.node_order import Fullest, NodeOrder, Roomiest
 from iallocator.planners.intergroup.partitions import Peers
 from iallocator.wire.document import read_cluster
 from iallocator.wire.reading import Reading
@@ -73,3 +75,21 @@ def test_mover_asked_while_instances_move_answers_as_one_made_anew(seed: int) ->
         place = rng.choice([home, *peers.of(moved, home)])
         if len(place.nodes) >= moved.required_nodes:
             kept.put(moved, tuple(rng.sample(list(place.nodes), moved.required_nodes)))
+
+
+@pytest.mark.parametrize("make", [lambda s: Roomiest(s, True), lambda s: Fullest(s, ())])
+def test_nodes_kept_in_the_order_of_their_room_are_as_sorted_anew(
+    make: Callable[[State], NodeOrder],
+) -> None:
+    """After each of the moves that it hears of."""
+    cluster = read_cluster(random_super_cluster(2), Reading())
+    state, rng = State(cluster), Random(2)
+    kept, nodes = make(state), range(len(cluster.nodes))
+    for _ in range(20):
+        moved = rng.choice(cluster.instances)
+        before = state.where[moved.name]
+        after = tuple(rng.sample(nodes, len(before)))
+        state.remove(moved, before)
+        state.place(moved, after)
+        kept.came(moved, before, after)
+        assert list(kept.in_order()) == list(make(state).in_order())

@@ -1,0 +1,37 @@
+"""The list of caches is that of the code: what is kept has a line that renews it, and a test."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from .caches import BOUNDS, CACHES, MEMOS, PACKAGE, Cache
+
+TESTS = Path(__file__).parents[1]
+
+MARKS = re.compile(
+    r"\.stamps\b|\.revisions\b|state\.version\b|self\._known\b|_stale\b|@cache\b|@cached_property"
+    r"|def renew\b|def look_again\b|def catch_up\b|\.renew\("
+)
+"""What a file has that follows a state, or keeps what it has found."""
+
+
+@pytest.mark.parametrize("cache", CACHES, ids=lambda cache: f"{cache.file}: {cache.what}")
+def test_cache_has_the_line_that_keeps_it_true_and_a_test(cache: Cache) -> None:
+    """The line is there once, so that it can be left out; the test is one that there is."""
+    source = (PACKAGE / cache.file).read_text(encoding="utf-8")
+    assert source.count(cache.line) == 1
+    file, _, word = cache.test.partition(" ")
+    tests = re.findall(r"^def (test_\w+)", (TESTS / file).read_text(encoding="utf-8"), re.MULTILINE)
+    assert any(word in name for name in tests)
+
+
+def test_every_file_that_keeps_something_is_listed() -> None:
+    """As a cache, as a memo of facts, or as a bound."""
+    listed = {cache.file for cache in CACHES} | MEMOS.keys() | BOUNDS.keys()
+    files = {str(path.relative_to(PACKAGE)): path for path in PACKAGE.rglob("*.py")}
+    keeping = {name for name, path in files.items() if MARKS.search(path.read_text("utf-8"))}
+    assert keeping <= listed, keeping - listed
+    assert listed <= files.keys(), listed - files.keys()

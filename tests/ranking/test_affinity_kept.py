@@ -1,0 +1,49 @@
+"""What ``affinity`` keeps of nodes for one instance is looked at again once others have moved."""
+
+from __future__ import annotations
+
+from random import Random
+
+from iallocator.model.instance import Instance
+from iallocator.options.settings import Settings
+from iallocator.placement.context import Context
+from iallocator.wire.document import read_cluster
+from iallocator.wire.reading import Reading
+from tests.builders import cluster, instance
+
+
+def ranks(context: Context, moved: Instance) -> list[tuple[int, ...]]:
+    """The nodes for `moved`, best first."""
+    evaluator, state = context.evaluator(context.cluster.groups[0]), context.state
+    (home,) = state.where[moved.name]
+    with state.trial():
+        state.remove(moved, (home,))
+        found = evaluator.moved(moved, home, range(4))
+        ranked = evaluator.ranked(moved, found, (home,))
+        return [nodes for _, nodes in ranked.candidates.ranked()]
+
+
+def test_affinity_asked_for_the_same_instance_while_others_move_ranks_anew() -> None:
+    """Memory that others use decides in which round each node is."""
+    made = {
+        f"i{k}": instance(f"node{k % 4 + 1}", memory=600 + 100 * k, disk_template="rbd")
+        for k in range(12)
+    }
+    settings = Settings()
+    settings.strategy, settings.n1 = "affinity", "off"
+    world = read_cluster(cluster(4, instances=made), Reading())
+    context, rng, seen = Context(world, settings), Random(2), set()
+    first, *others = world.instances
+    for _ in range(20):
+        moved = rng.choice(others)
+        context.state.remove(moved, context.state.where[moved.name])
+        context.state.place(moved, (rng.randrange(4),))
+        fresh = Context(world, settings)
+        for one in others:
+            fresh.state.remove(one, one.nodes)
+        for one in others:
+            fresh.state.place(one, context.state.where[one.name])
+        found = ranks(context, first)
+        assert found == ranks(fresh, first)
+        seen.add(tuple(found))
+    assert len(seen) > 2
