@@ -137,6 +137,21 @@ class N1Check:
         except UndecidedError:
             return []
 
+    def first_lost(self, nodes: Sequence[int]) -> int | None:
+        """The first of `nodes` whose failure cannot be survived as things are, or None.
+
+        It is the first that is not among `survivable`; those behind it are not searched.
+        """
+        if not self._rules.exact:
+            saved = set(self.survivable(nodes))
+            return next((node for node in nodes if node not in saved), None)
+        kinds = self._cheap(nodes)
+        doubtful = (node for node in nodes if kinds[node] != SAFE)
+        try:
+            return next((node for node in doubtful if not self._no_worse().saves(node)), None)
+        except UndecidedError:
+            return nodes[0]
+
     def losses(self, nodes: Sequence[int]) -> dict[int, Loss]:
         """What the failure of each of `nodes` loses as things are.
 

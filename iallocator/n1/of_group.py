@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from iallocator.n1.loss.part import Loss
     from iallocator.n1.rules import Rules
 
-__all__ = ["losses_of", "not_survived", "simulation_of"]
+__all__ = ["first_not_survived", "losses_of", "not_survived", "simulation_of"]
 
 
 def simulation_of(
@@ -48,6 +48,20 @@ def not_survived(
     check = N1Check(state, kernels, rules, group.nodes, remembered=remembered)
     saved = set(check.survivable(failing))
     return [index for index in failing if index not in saved]
+
+
+def first_not_survived(
+    state: State,
+    group: Group,
+    rules: Rules,
+    failing: Sequence[int],
+    remembered: N1Cache | None = None,
+) -> int | None:
+    """The first that `not_survived` finds, or None: by exact search none is asked behind it."""
+    if not failing:
+        return None
+    check = N1Check(state, _kernels(state, group), rules, group.nodes, remembered=remembered)
+    return check.first_lost(failing)
 
 
 def losses_of(state: State, group: Group, rules: Rules, failing: Sequence[int]) -> dict[int, Loss]:

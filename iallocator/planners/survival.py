@@ -10,7 +10,7 @@ from iallocator.n1.bounds import Demand, Room, demand_of, verdict
 from iallocator.n1.check import N1Cache
 from iallocator.n1.growth import Down
 from iallocator.n1.loss.part import NO_LOSS, Loss
-from iallocator.n1.of_group import losses_of, not_survived, simulation_of
+from iallocator.n1.of_group import first_not_survived, losses_of, not_survived, simulation_of
 from iallocator.n1.rules import Rules
 from iallocator.n1.verdicts import LOST, SAFE
 
@@ -31,6 +31,10 @@ from another group, or is created."""
 
 LENIENT = ("no-new", "no-worse")
 """The modes whose simulation offers online nodes only; any other is judged as the first."""
+
+
+ASKED = 50
+"""How often one planner asks who is lost, about: the more often, the sooner arrays pay."""
 
 
 def mode_of(settings: Settings, group: Group) -> str:
@@ -116,9 +120,17 @@ class Survival:
 
     def doomed(self, state: State, failing: Sequence[int]) -> list[int]:
         """Those of `failing` whose failure could not be survived as `state` is."""
+        return not_survived(state, self.group, self.rules, failing, self._cache(state))
+
+    def first_doomed(self, state: State, failing: Sequence[int]) -> int | None:
+        """The first of `doomed`, or None; most often known with less work."""
+        return first_not_survived(state, self.group, self.rules, failing, self._cache(state))
+
+    def _cache(self, state: State) -> N1Cache:
+        """What is known of `state`, the last that was asked about."""
         if self._known[0] is not state:
             self._known = state, N1Cache()
-        return not_survived(state, self.group, self.rules, failing, self._known[1])
+        return self._known[1]
 
     def lost(self, state: State, change: int = MOVED, rescues: bool = False) -> list[int]:
         """The nodes whose failure should be survivable in `state`, and is not; or loses more.
@@ -128,10 +140,19 @@ class Survival:
         """
         if self.strict and change != LEFT:
             return self.doomed(state, self.online(state))
-        saved = self.saved | self._alone if change == CAME else self.saved
-        kept = [index for index in self.online(state) if index in saved]
-        found = self.doomed(state, kept) + self.worse(state)
+        found = self.doomed(state, self._kept(state, change)) + self.worse(state)
         return self._beyond_rescue(state, found) if rescues and self.rules.exact else found
+
+    def _kept(self, state: State, change: int) -> list[int]:
+        """The nodes, online in `state`, whose failure could be survived at the beginning."""
+        saved = self.saved | self._alone if change == CAME else self.saved
+        return [index for index in self.online(state) if index in saved]
+
+    def first_lost(self, state: State) -> int | None:
+        """The first that `lost` finds in `state`, or None."""
+        failing = self.online(state) if self.strict else self._kept(state, MOVED)
+        found = self.first_doomed(state, failing)
+        return next(iter(self.worse(state)), None) if found is None else found
 
     def _beyond_rescue(self, state: State, failing: Sequence[int]) -> list[int]:
         """Those of `failing` that lose more than before and who came back."""
@@ -165,13 +186,13 @@ class Survival:
 
     def problem(self, state: State) -> str:
         """What `lost` finds, in words, with the first instance without a place; "" if nothing."""
-        lost = self.lost(state)
-        if not lost:
+        lost = self.first_lost(state)
+        if lost is None:
             return ""
-        found = simulation_of(state, self.group, self.rules).fail(lost[0])
-        name = state.cluster.nodes[lost[0]].name
+        found = simulation_of(state, self.group, self.rules, failures=ASKED).fail(lost)
+        name = state.cluster.nodes[lost].name
         told = f"the failure of {name} would not be survived"
-        if lost[0] in self._losses:
+        if lost in self._losses:
             return f"more would be lost if {name} failed"
         return f"{told}: {found.instance.name} is lost, {found.why}" if found else told
 
@@ -221,16 +242,13 @@ class FailureGuard:
         return not (self._refuted(unknown) or self._survival.worse(state))
 
     def _refuted(self, unknown: Sequence[int]) -> bool:
-        """Whether one of `unknown` is not survived; who spoke against a move before is asked first.
-
-        Where each is asked by itself anyway, no more than it takes to find one.
-        """
+        """Whether one of `unknown` is not survived; who spoke against a move is asked first."""
         first = [index for index in unknown if index == self._suspect]
         rest = [index for index in unknown if index != self._suspect]
-        parts = [[index] for index in rest] if self._rules.exact else [rest]
-        for part in filter(None, [first, *parts]):
-            if doomed_now := self._survival.doomed(self._state, part):
-                self._suspect = doomed_now[0]
+        for part in filter(None, (first, rest)):
+            lost = self._survival.first_doomed(self._state, part)
+            if lost is not None:
+                self._suspect = lost
                 return True
         return False
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+
 import pytest
 
 from iallocator.model.state import State
@@ -50,3 +52,22 @@ def test_health_by_sums_is_that_of_simulated_failures() -> None:
         assert listed == expected, name
         found += len(expected)
     assert found > 5
+
+
+@pytest.mark.parametrize("mode", ["no-new", "no-worse", "strict"])
+def test_first_lost_failure_is_the_first_of_all(mode: str) -> None:
+    """Where only one is asked for, it is the one that would be named among all."""
+    found = 0
+    for number, (name, cluster, group) in enumerate(worlds(range(20))):
+        state, draw = State(cluster), random.Random(number)
+        survival = Survival(State(cluster), group, mode)
+        crowded = draw.choice(group.nodes)
+        for instance in cluster.instances[::2]:
+            before = state.where[instance.name]
+            if crowded not in before:
+                state.remove(instance, before)
+                state.place(instance, (crowded, *before[1:]))
+        every = survival.lost(state)
+        assert survival.first_lost(state) == next(iter(every), None), name
+        found += bool(every)
+    assert found > 2

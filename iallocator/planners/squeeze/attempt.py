@@ -81,7 +81,8 @@ class FeasibilityResult:
     problem:
         Why they do not do; "" if they do.
     loses_n1:
-        Whether a failure that must be survivable is not, once they are made.
+        Whether a failure that must be survivable is not, once they are made; looked at only
+        where there is a problem and nothing has to leave.
     packed:
         Whether nothing is balanced, and no scores are known; see `Feasibility.score`.
     """
@@ -114,7 +115,8 @@ class Attempt:
 
     def found(self) -> FeasibilityResult:
         """What came of it."""
-        loses_n1 = bool(self.problem) and bool(self._aim.survival.lost(self._state))
+        asked = bool(self.problem) and not self._aim.evacuate
+        loses_n1 = asked and self._aim.survival.first_lost(self._state) is not None
         return FeasibilityResult(self.moves, self._score, self.problem, loses_n1)
 
     def follow(self, way: Sequence[Phase]) -> None:
