@@ -8,6 +8,7 @@ Batches of new instances of mixed sizes on generated clusters, each answered wit
 
 from __future__ import annotations
 
+import argparse
 import json
 import random
 import re
@@ -41,6 +42,7 @@ def batch(nodes: int, template: str, count: int, seed: int) -> dict[str, Any]:
 
 def main() -> None:
     """Measure every case and print the table."""
+    argparse.ArgumentParser(description=__doc__).parse_args()
     print(
         "| nodes | template | instances | proved | greedy is the optimum | mean gap | "
         "largest gap | median time |"

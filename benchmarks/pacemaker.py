@@ -8,9 +8,9 @@ machines that run on one node and are wanted on another; both placements fit.
 
 from __future__ import annotations
 
+import argparse
 import shutil
 import subprocess
-import sys
 import tempfile
 import xml.etree.ElementTree as ET
 from pathlib import Path
@@ -291,7 +291,11 @@ def measure(seeds: range) -> dict[str, tuple[int, Figures, Figures]]:
 
 def main() -> None:
     """Print the table."""
-    asked = int(sys.argv[1]) if len(sys.argv) > 1 else 300
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("problems", type=int, nargs="?", default=300, help="so many (300)")
+    asked = parser.parse_args().problems
+    if not available():
+        parser.error(f"{TOOL} is not installed")
     print("| problems | | pairs of machines, one waits | longest chain, mean | overfull in |")
     print("|---|---|---|---|---|")
     for kind, (count, theirs, mine) in measure(range(asked)).items():

@@ -11,6 +11,7 @@ Writes ``benchmarks/SOLVERS.md``.
 
 from __future__ import annotations
 
+import argparse
 import json
 import random
 import statistics
@@ -18,6 +19,7 @@ import subprocess
 import sys
 import time
 from importlib import metadata
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -171,5 +173,17 @@ def main() -> None:
     print(REPORT.read_text())
 
 
+def _asked() -> str:
+    """The one solver to measure; "" for the report on both, which are installed then."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("solver", nargs="?", choices=list(PACKAGES), help="measure this one alone")
+    solver = parser.parse_args().solver
+    for package, _ in [PACKAGES[solver]] if solver else PACKAGES.values():
+        if find_spec(package) is None:
+            parser.error(f"{package} is not installed")
+    return solver or ""
+
+
 if __name__ == "__main__":
-    measure(sys.argv[1]) if sys.argv[1:] else main()
+    solver = _asked()
+    measure(solver) if solver else main()
