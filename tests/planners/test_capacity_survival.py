@@ -23,7 +23,7 @@ def newcomer(rng: Random, number: int) -> Instance:
 
 
 @pytest.mark.parametrize("mode", ["strict", "no-new", "no-worse"])
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(2))
 def test_survival_after_placements_of_all_kinds_is_that_of_a_new_one(seed: int, mode: str) -> None:
     """Single instances and pairs come in any order, to a cluster that is nearly full."""
     rng, nodes = Random(seed), range(4)
@@ -32,7 +32,7 @@ def test_survival_after_placements_of_all_kinds_is_that_of_a_new_one(seed: int, 
     state = State(world)
     kernels, rules = Kernels(state, ()), {0: CapacityRules(mode, True, nodes)}
     kept, seen = FillingSurvival(state, kernels, rules), set()
-    for number in range(12):
+    for number in range(9):
         one = newcomer(rng, number)
         places = [tuple(rng.sample(nodes, one.required_nodes)) for _ in range(3)]
         fresh = FillingSurvival(state, kernels, rules)

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
 
 from iallocator.options.settings import Settings
-from iallocator.placement.context import Context
 from iallocator.placement.groups import collect_offers
 from iallocator.placement.results import AllocationRequest
 from iallocator.planners.intergroup.context import IntergroupContext
 from iallocator.planners.intergroup.moving import Mover
 from iallocator.planners.intergroup.partitions import Peers
-from iallocator.scoring.arrays import ArrayKernel, capacity_matrix
 from iallocator.wire.document import read_cluster
 from iallocator.wire.reading import Reading
 from tests.builders import Json, cluster
@@ -48,28 +45,6 @@ def test_relocation_is_the_best_offer_of_an_allocation(seed: int, arrays: bool) 
         if instance.template != "drbd":  # whose best pair may be out of reach
             assert outcome.best.nodes == offers.best.nodes[0]
         mover.apply(instance, outcome.best)
-
-
-@pytest.mark.parametrize("seed", range(10))
-def test_renewed_kernel_scores_as_a_new_one(seed: int) -> None:
-    """After instances went and came, only the nodes concerned are looked at again."""
-    context = Context(read_cluster(random_super_cluster(seed), Reading()), Settings())
-    state, nodes = context.state, list(context.all_nodes())
-    capacity = capacity_matrix(context.kernels.fixed)
-    kernel = ArrayKernel(state, nodes, capacity)
-    for instance in context.cluster.instances:
-        target = (instance.nodes[0] + 1) % len(nodes)
-        after = (target, *(n for n in instance.nodes[1:] if n != target))
-        state.remove(instance, instance.nodes)
-        state.place(instance, after)
-        kernel.renew(sorted({*instance.nodes, *after}))
-        fresh = ArrayKernel(state, nodes, capacity)
-        assert kernel.score() == pytest.approx(fresh.score(), abs=1e-9)
-        mine, other = (list(one.singles(instance, nodes, {}).ranked()) for one in (kernel, fresh))
-        assert {n for _, n in mine} == {n for _, n in other}
-        np.testing.assert_allclose(
-            [score for score, _ in mine], [score for score, _ in other], atol=1e-9
-        )
 
 
 def test_equal_instances_share_a_ranking_without_breaking_limits() -> None:
