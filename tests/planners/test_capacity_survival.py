@@ -32,7 +32,7 @@ def test_survival_after_placements_of_all_kinds_is_that_of_a_new_one(seed: int, 
     state = State(world)
     kernels, rules = Kernels(state, ()), {0: CapacityRules(mode, True, nodes)}
     kept, seen = FillingSurvival(state, kernels, rules), set()
-    for number in range(9):
+    for number in range(12):
         one = newcomer(rng, number)
         places = [tuple(rng.sample(nodes, one.required_nodes)) for _ in range(3)]
         fresh = FillingSurvival(state, kernels, rules)
