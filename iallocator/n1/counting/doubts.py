@@ -10,16 +10,17 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from iallocator.n1.counting.queues import cost_of, fits_into
-from iallocator.n1.counting.rooms import ANY_NUMBER
+from iallocator.n1.counting.rooms import ANY_NUMBER, room_left
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
 
+    from iallocator.aliases import Indices, Truths
     from iallocator.model.instance import Instance
+    from iallocator.model.state import State
     from iallocator.n1.counting.queues import Need, Queue, Required
-    from iallocator.n1.counting.rooms import Room
 
     Integers = NDArray[np.int64]
 
@@ -30,29 +31,36 @@ ABSENT = -1
 
 
 class _Demands:
-    """The failures of one group, sizes × failures.
+    """The failures of one group, sizes × failures, and room, sizes × nodes: those that may fail
+    come first, then other targets.
 
-    `queues` say what leaves each node, `room_for` what the others have room for; `changed` gets
-    every node that changes, and is emptied here.
+    `queues` say what leaves each node, `targets` take over; `changed` gets every node that
+    changes, and is emptied here.
     """
 
     def __init__(
-        self, queues: Mapping[int, Queue], room_for: Callable[[Need], Room], changed: set[int]
+        self,
+        state: State,
+        queues: Mapping[int, Queue],
+        targets: Sequence[int],
+        changed: set[int],
     ) -> None:
+        self._state = state
         self._queues = queues
-        self._room_for = room_for
         self._changed = changed
         self._failing = list(queues)
-        self._place = {node: k for k, node in enumerate(self._failing)}
+        nodes = list(dict.fromkeys((*queues, *targets)))
+        self._place = {node: k for k, node in enumerate(nodes)}
+        self._targets = np.isin(nodes, targets)
         self._sizes: dict[Need, int] = {}
-        self._rooms: list[Room] = []
-        shape = 0, len(self._failing)
-        self._wanted: Integers = np.empty(shape, dtype=np.int64)
-        self._before, self._taken, self._slots, self._closing = (
-            self._wanted.copy() for _ in range(4)
-        )
-        self._disks = np.zeros(len(self._failing), dtype=bool)
-        changed.update(queues)
+        self._needs: Integers = np.empty((0, 2), dtype=np.int64)
+        self._wanted: Integers = np.empty((0, len(queues)), dtype=np.int64)
+        self._before, self._taken = self._wanted.copy(), self._wanted.copy()
+        self._slots: Integers = np.empty((0, len(nodes)), dtype=np.int64)
+        self._closing = self._slots.copy()
+        self._totals = self._slots.sum(axis=1), self._closing.sum(axis=1)
+        self._disks = np.zeros(len(queues), dtype=bool)
+        changed.update(nodes)
 
     def _required(self, node: int) -> Required:
         """What the failure of `node` requires; see `Queue.required`."""
@@ -68,13 +76,15 @@ class _Demands:
         if known:
             self._look(known)
 
-    def _look(self, nodes: Collection[int]) -> None:
+    def _look(self, nodes: Sequence[int]) -> None:
         """See what leaves `nodes`, and what room they have."""
         at = [self._place[node] for node in nodes]
-        self._wanted[:, at] = self._before[:, at] = ABSENT
-        for place, node in zip(at, nodes):
-            self._note(place, node)
-        self._look_at_room(nodes, at)
+        failing = [place for place in at if place < len(self._failing)]
+        self._wanted[:, failing] = self._before[:, failing] = self._taken[:, failing] = ABSENT
+        for place in failing:
+            self._note(place, self._failing[place])
+        self._slots[:, at], self._closing[:, at] = self._room(nodes, (0, 0))
+        self._totals = self._slots.sum(axis=1), self._closing.sum(axis=1)
 
     def _note(self, place: int, node: int) -> None:
         """See what leaves `node`."""
@@ -85,34 +95,32 @@ class _Demands:
 
     def _size(self, need: Need) -> int:
         """The row of a size, which may be new."""
-        if need not in self._sizes:
-            room = self._room_for(need)
-            self._sizes[need] = len(self._rooms)
-            self._rooms.append(room)
+        found = self._sizes.get(need)
+        if found is None:
+            found = self._sizes[need] = len(self._sizes)
+            self._needs = np.concatenate((self._needs, [need]))
             absent = np.full((1, len(self._failing)), ABSENT, dtype=np.int64)
             self._wanted = np.concatenate((self._wanted, absent))
             self._before = np.concatenate((self._before, absent))
             self._taken = np.concatenate((self._taken, absent))
-            room.renew()
-            at = [room.place(node) for node in self._failing]
-            self._slots = np.concatenate((self._slots, room.slots[None, at]))
-            self._closing = np.concatenate((self._closing, room.closing[None, at]))
-        return self._sizes[need]
+            nodes = list(self._place)
+            slots, closing = room_left(self._state, self._needs[-1:], nodes, (0, 0))
+            self._slots = np.concatenate((self._slots, slots * self._targets))
+            self._closing = np.concatenate((self._closing, closing * self._targets))
+        return found
 
-    def _look_at_room(self, nodes: Collection[int], at: Sequence[int]) -> None:
-        for size, room in enumerate(self._rooms):
-            room.renew()
-            there = [room.place(node) for node in nodes]
-            self._slots[size, at], self._closing[size, at] = room.slots[there], room.closing[there]
+    def _room(self, nodes: Sequence[int], taken: Need) -> tuple[Integers, Integers]:
+        """Sizes × nodes: slots, and what closes them, once each has given `taken`."""
+        slots, closing = room_left(self._state, self._needs, nodes, taken)
+        usable = self._targets[[self._place[node] for node in nodes]]
+        return slots * usable, closing * usable
 
-    def _totals(self, node: int, taken: Need) -> tuple[Integers, Integers]:
-        """Slots and closing memory of all targets once `node` has given `taken`; per size."""
-        found = []
-        for room in self._rooms:
-            whole, less = room.without(-1), room.less(node, taken)
-            found.append((whole[0] - less[0], whole[1] - less[1]))
-        both = np.array(found, dtype=np.int64).reshape(-1, 2)
-        return both[:, :1], both[:, 1:]
+    @property
+    def _others(self) -> tuple[Integers, Integers]:
+        """Sizes × failures: slots and closing memory of all targets but the one that fails."""
+        count = len(self._failing)
+        slots, closing = self._totals
+        return slots[:, None] - self._slots[:, :count], closing[:, None] - self._closing[:, :count]
 
 
 class Doubts(_Demands):
@@ -124,27 +132,52 @@ class Doubts(_Demands):
         `node` itself is left out.
         """
         self._renew()
-        slots, closing = self._totals(node, taken)
-        slots = slots - self._slots
-        enough = slots >= self._wanted
-        enough |= (closing - self._closing > self._before) & ~self._disks
-        sure: NDArray[np.bool_] = np.all(enough, axis=0)
-        if node in self._place:
-            sure[self._place[node]] = True
-        lost = np.any(self._taken > slots, axis=0)
-        return {self._failing[k]: bool(lost[k]) for k in np.flatnonzero(~sure).tolist()}
+        sure, lost = self._told(np.arange(len(self._failing)), [node], taken)
+        return {
+            self._failing[k]: bool(lost[k])
+            for k in np.flatnonzero(~sure).tolist()
+            if self._failing[k] != node
+        }
+
+    def of(self, taken: Need, failing: Sequence[int], nodes: Sequence[int]) -> list[bool | None]:
+        """Whether each of these failures is survived with so much taken from that of `nodes`.
+
+        Which is another node than the one that fails; None: in doubt.
+        """
+        self._renew()
+        at = np.array([self._place[node] for node in failing], dtype=np.intp)
+        sure, lost = self._told(at, nodes, taken)
+        return [True if one else False if no else None for one, no in zip(sure, lost)]
+
+    def _told(self, failing: Indices, nodes: Sequence[int], taken: Need) -> tuple[Truths, Truths]:
+        """Which of the failures at these places are survived for certain, and which are lost.
+
+        With `taken` from that of `nodes`, or from the only one.
+        """
+        known = [node for node in nodes if node in self._place]
+        less = np.zeros((2, len(self._needs), len(nodes)), dtype=np.int64)
+        if known:
+            at = [self._place[node] for node in known]
+            there = [k for k, node in enumerate(nodes) if node in self._place]
+            slots, closing = self._room(known, taken)
+            less[0][:, there] = self._slots[:, at] - slots
+            less[1][:, there] = self._closing[:, at] - closing
+        slots, closing = (one[:, failing] - two for one, two in zip(self._others, less))
+        enough = slots >= self._wanted[:, failing]
+        enough |= (closing > self._before[:, failing]) & ~self._disks[failing]
+        sure: Truths = np.all(enough, axis=0)
+        lost: Truths = np.any(self._taken[:, failing] > slots, axis=0)
+        return sure, lost
 
     def margins(self) -> dict[Need, Margin]:
         """For each size how many slots failures leave of it at most."""
         self._renew()
-        slots, _ = self._totals(-1, (0, 0))
-        left = np.where(self._wanted == ABSENT, ANY_NUMBER, slots - self._slots - self._taken)
+        left = np.where(self._wanted == ABSENT, ANY_NUMBER, self._others[0] - self._taken)
         return {need: Margin(self._failing, left[size]) for need, size in self._sizes.items()}
 
     def _note(self, place: int, node: int) -> None:
         super()._note(place, node)
         queue = self._queues[node]
-        self._taken[:, place] = ABSENT
         for need in queue.required:
             self._taken[self._sizes[need], place] = queue.taken(need)
 
@@ -169,9 +202,13 @@ class Spare(_Demands):
     """How many more like one instance may come, wherever each of them goes."""
 
     def __init__(
-        self, queues: Mapping[int, Queue], room_for: Callable[[Need], Room], changed: set[int]
+        self,
+        state: State,
+        queues: Mapping[int, Queue],
+        targets: Sequence[int],
+        changed: set[int],
     ) -> None:
-        super().__init__(queues, room_for, changed)
+        super().__init__(state, queues, targets, changed)
         self._instance: Instance | None = None
         self._positions: dict[int, int] = {}
 
@@ -180,8 +217,7 @@ class Spare(_Demands):
         self._compare(instance)
         self._renew()
         own = fits_into(instance)
-        slots, closing = self._totals(-1, (0, 0))
-        slots, closing = slots - self._slots, closing - self._closing
+        slots, closing = self._others
         cost = np.array([[cost_of(own, need)] for need in self._sizes], dtype=np.int64)
         some = (slots - self._wanted) // np.maximum(cost, 1)
         found = np.where(cost > 0, some, ANY_NUMBER * (slots >= self._wanted))

@@ -9,6 +9,8 @@ from iallocator.n1.counting.rooms import Room
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from iallocator.model.cluster import Group
     from iallocator.model.instance import Instance
     from iallocator.model.state import State
@@ -54,8 +56,8 @@ class GroupHeadroom:
         self._changed: list[int] = []  # every node that changes, one after the other
         self._watching: list[set[int]] = []
         self._margins: dict[Need, Margin] | None = None  # until something changes
-        self._doubts = Doubts(self.queues, self.room_for, self._watch())
-        self._spare = Spare(self.queues, self.room_for, self._watch())
+        self._doubts = Doubts(state, self.queues, self.targets, self._watch())
+        self._spare = Spare(state, self.queues, self.targets, self._watch())
 
     def _known(self, node: int) -> bool:
         """Whether counting can tell of all that leaves `node`."""
@@ -162,6 +164,21 @@ class GroupHeadroom:
         if all(self._suffices(queue, need, failing, node, own) for need in queue.required):
             return True
         return False if queue.lost(self._rooms(queue, failing, node, own)) else None
+
+    def settled(
+        self, failing: Sequence[int], instance: Instance, nodes: Sequence[int]
+    ) -> list[bool | None]:
+        """The same of many failures, each with `instance` on the node in its place."""
+        apart = [(one, node) for one, node in zip(failing, nodes) if one != node]
+        told = iter(
+            self._doubts.of(
+                fits_into(instance), [one for one, _ in apart], [node for _, node in apart]
+            )
+        )
+        return [
+            self.survives(one, instance, node) if one == node else next(told)
+            for one, node in zip(failing, nodes)
+        ]
 
     def queue(self, failing: int, instance: Instance | None, node: int) -> Queue:
         """What leaves `failing`, with `instance` in it if that is on it."""

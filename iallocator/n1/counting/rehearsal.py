@@ -86,14 +86,15 @@ class Rehearsal:
         False: it is known that this is not so, and why is learnt.
         """
         counting, guesses = self._counting, []
-        for other in refused:
-            failing = self._trials.refuters[other]
-            survives = counting.survives(failing, instance, other)
+        refuters = [self._trials.refuters[other] for other in refused]
+        verdicts = counting.settled(refuters, instance, refused) if refused else []
+        for failing, other, survives in zip(refuters, refused, verdicts):
             if survives:
                 self._trials.learn(other, None)
-                return False
-            if survives is None:
+            elif survives is None:
                 guesses.append(self._guess(failing, instance, other, True))
+        if True in verdicts:
+            return False
         for failing, survives in counting.unsettled(instance, node).items():
             if survives is False:
                 self._trials.learn(node, failing)

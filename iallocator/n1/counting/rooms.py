@@ -19,12 +19,37 @@ if TYPE_CHECKING:
 
     Integers = NDArray[np.int64]
 
-__all__ = ["ANY_NUMBER", "Room"]
+__all__ = ["ANY_NUMBER", "Room", "room_left"]
 
 ANY_NUMBER = 1 << 40
 
 FEW = 8
 """So many nodes that changed are looked at one by one."""
+
+
+def room_left(
+    state: State, needs: Integers, nodes: Sequence[int], taken: Need
+) -> tuple[Integers, Integers]:
+    """Sizes × nodes: slots for each of `needs`, and the MiB of memory that close a node to it.
+
+    Of what is left once each of `nodes` has given `taken`; some memory and disk must remain.
+    """
+    free = _left(state.columns[MEMORY], nodes) - taken[0]
+    memory, disk = needs[:, :1], needs[:, 1:]
+    slots = free // np.maximum(memory, 1)
+    if not memory.all():
+        slots = np.where(memory > 0, slots, np.where(free >= 0, ANY_NUMBER, 0))
+    if disk.any():
+        free_disk = _left(state.columns[DISK], nodes) - taken[1]
+        some = np.minimum(slots, free_disk // np.maximum(disk, 1))
+        slots = np.where(disk > 0, some, slots)
+    return np.maximum(slots, 0), np.maximum(free - memory + 1, 0)
+
+
+def _left(column: Sequence[float], nodes: Sequence[int]) -> Integers:
+    """What can be taken of each node; -1 where there is nothing at all."""
+    found = np.ceil(np.array([column[node] for node in nodes], dtype=np.float64))
+    return found.astype(np.int64) - 1
 
 
 class Room:
@@ -80,7 +105,9 @@ class Room:
     def _look(self, nodes: Sequence[int]) -> None:
         at = [self._place[node] for node in nodes]
         if len(nodes) > FEW:
-            self.slots[at], self.closing[at] = self._count_all(nodes)
+            needs = np.array([self._need], dtype=np.int64)
+            slots, closing = room_left(self._state, needs, nodes, (0, 0))
+            self.slots[at], self.closing[at] = slots[0], closing[0]
         else:
             for place, node in zip(at, nodes):
                 self.slots[place], self.closing[place] = self._count(node, (0, 0))
@@ -94,18 +121,3 @@ class Room:
         if disk:
             slots = min(slots, (ceil(self._state.columns[DISK][node]) - taken[1] - 1) // disk)
         return max(0, slots), max(0, free - memory + 1)
-
-    def _count_all(self, nodes: Sequence[int]) -> tuple[Integers, Integers]:
-        """The same of many nodes, with nothing taken."""
-        memory, disk = self._need
-        free = self._left(MEMORY, nodes)
-        slots = free // memory if memory else np.where(free >= 0, ANY_NUMBER, 0)
-        if disk:
-            slots = np.minimum(slots, self._left(DISK, nodes) // disk)
-        return np.maximum(slots, 0), np.maximum(free - memory + 1, 0)
-
-    def _left(self, column: int, nodes: Sequence[int]) -> Integers:
-        """What can be taken of each node; -1 where there is nothing at all."""
-        values = self._state.columns[column]
-        found = np.ceil(np.array([values[node] for node in nodes], dtype=np.float64))
-        return found.astype(np.int64) - 1
