@@ -59,14 +59,19 @@ class Batch:
         self._lost = np.zeros(lengths.size, dtype=bool)  # in the order of the arguments
         self._memory = np.repeat(ground.columns[None, MEMORY], lengths.size, axis=0)
         self._disk = np.repeat(ground.columns[None, DISK], lengths.size, axis=0)
-        moved = np.concatenate([*(heads[old] for old in order), np.empty((0, len(COLUMNS)))])
+        kinds: dict[tuple[int, int], Floats] = {}  # by their owners, in the order of rows
+        keys = [(id(heads[old]), node) for old, node in zip(order, self._own.tolist())]
+        kinds.update(zip(keys, (heads[old] for old in order)))
+        place = {key: number for number, key in enumerate(kinds)}
+        self._kinds: Indices = np.array([place[key] for key in keys], dtype=np.intp)
+        moved = np.concatenate([*kinds.values(), np.empty((0, len(COLUMNS)))])
         self._open_positions(moved)
         self._start_values()
         nothing = (0.0,) * len(COLUMNS)
         vectors = np.array([coming[old] or nothing for old in order])
         self._arrive(vectors, [at[old] for old in order])
         self._start_room()
-        self._start_steps(moved)
+        self._start_steps(moved, np.array([node for _, node in kinds], dtype=np.intp))
 
     def _open_positions(self, vectors: Floats) -> None:
         """Find the nodes that have room for any of `vectors`, in the best case."""
@@ -117,8 +122,9 @@ class Batch:
         self._disk[row, node] += added[:, DISK]
         change = np.einsum("eu,euk->ke", added[:, self._form.used], self._everywhere[node])
         squares = change * (2 * self._base[:, node] + change)
-        np.add.at(self._sums.T, row, change.T)
-        np.add.at(self._squares.T, row, squares.T)
+        first = np.flatnonzero(np.diff(row, prepend=-1))
+        self._sums[:, row[first]] += np.add.reduceat(change, first, axis=1)
+        self._squares[:, row[first]] += np.add.reduceat(squares, first, axis=1)
         column = self._column[node]
         inside = column >= 0
         self._x[:, row[inside], column[inside]] += change[:, inside]
@@ -132,25 +138,30 @@ class Batch:
         mine = self._column[self._own]
         self._free[np.flatnonzero(mine >= 0), mine[mine >= 0]] = -np.inf
 
-    def _start_steps(self, moved: Floats) -> None:
-        """What each step moves: the room that it needs, and what it does to statistics."""
-        rows, steps = self._left.size, int(self._left.max(initial=0))
-        used = np.arange(steps) < self._left[:, None]
-        needed = np.zeros((2, rows, steps))
-        needed[:, used] = -moved[:, (MEMORY, DISK)].T
-        self._needed = np.ascontiguousarray(needed.transpose(2, 0, 1))
-        amounts = np.zeros((rows, steps, len(self._form.used)))
-        amounts[used] = moved[:, self._form.used]
-        amounts = np.ascontiguousarray(amounts.transpose(1, 0, 2))
-        self._rest = amounts @ self._plain if self._plain.any() else None
-        taken = np.einsum("sru,ruk->skr", amounts, -self._everywhere[self._own])
+    def _start_steps(self, moved: Floats, own: Indices) -> None:
+        """What each step moves: the room that it needs, and what it does to statistics.
+
+        `moved` and `own` are those of each kind of rows, which have the same head.
+        """
+        kinds = self._kinds
+        lengths = np.zeros(own.size, dtype=np.intp)
+        lengths[kinds] = self._left
+        used = np.arange(lengths.max(initial=0)) < lengths[:, None]
+        vectors = np.zeros((*used.shape, len(COLUMNS)))
+        vectors[used] = moved
+        vectors = vectors.transpose(1, 2, 0)  # steps × columns × kinds
+        self._needed = -vectors[:, (MEMORY, DISK)].take(kinds, axis=2)
+        amounts = np.ascontiguousarray(vectors[:, self._form.used])
+        self._rest = None
+        if self._plain.any():
+            self._rest = (amounts.transpose(0, 2, 1) @ self._plain).take(kinds, axis=1)
+        taken = np.einsum("sur,ruk->skr", amounts, -self._everywhere[own])
         given = self._sums, self._squares, taken, self._x_own, self._form.counts
         self._moments: Moments
         if self._alike:
-            change = np.einsum("sru,ku->skr", amounts, self._linear[:, :, 0])
-            self._moments = Alike(*given, change)
+            self._moments = Alike(*given, np.matmul(self._linear[:, :, 0], amounts), kinds)
         else:
-            self._moments = Apart(*given, amounts, self._linear)
+            self._moments = Apart(*given, amounts.transpose(0, 2, 1), self._linear, kinds)
 
     def run(self) -> Truths:
         """Move everything: per row whether somebody is left over."""
@@ -198,8 +209,9 @@ class Batch:
         moves = self._moments.at(step, active)
         spread = self._x[:, :active] * moves.slope
         spread += moves.rest
-        if moves.square is not None:
-            spread *= spread > (ROUNDING * moves.square)[:, :, None]
+        if not spread.min() > self._moments.rounding:
+            square = self._moments.square(step, active)
+            spread *= spread > (ROUNDING * square)[:, :, None]
         scores = np.add.reduce(np.sqrt(spread, out=spread), axis=0)
         if self._rest is not None:
             scores += self._rest[step, :active]

@@ -18,9 +18,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Alike", "Apart", "Moments", "Parabola"]
 
-MARGIN = 16.0
-"""So many times the variance that counts as rounding is far from it."""
-
 
 class Parabola(NamedTuple):
     """What the next instance does, statistics × rows × nodes, or × 1 where nodes do not differ.
@@ -31,14 +28,11 @@ class Parabola(NamedTuple):
         To the value of the node where it comes to.
     slope, rest:
         The variance then is the old value times `slope`, and `rest`.
-    square:
-        Mean square without it, statistics × rows; None: no variance comes near rounding.
     """
 
     change: Floats
     slope: Floats
     rest: Floats
-    square: Floats | None
 
     def of(self, rows: Truths) -> Parabola:
         """That of these rows only, for `Moments.add`."""
@@ -48,23 +42,43 @@ class Parabola(NamedTuple):
 class Moments:
     """Of the first rows, those that still move somebody.
 
-    `sums` and `squares` are those before the first step; with each step `taken` leaves the node
-    that fails, where `there` is what it holds at first.  `counts`: how many nodes count.
+    `sums` and `squares` are those before the first step.  ``kinds[i]`` is the kind of row i; with
+    each step `taken` (steps × statistics × kinds) leaves the node that fails, where `there` is
+    what it holds at first.  `counts`: how many nodes count.
+
+    Attributes
+    ----------
+    rounding:
+        No variance above this is small enough beside the mean square to be rounding.
     """
 
     def __init__(
-        self, sums: Floats, squares: Floats, taken: Floats, there: Floats, counts: Floats
+        self,
+        sums: Floats,
+        squares: Floats,
+        taken: Floats,
+        there: Floats,
+        counts: Floats,
+        kinds: Indices,
     ) -> None:
         self._share = (1 / counts)[:, None]
-        self._squares = squares * self._share  # as far as they depend on choices
-        gone = np.cumsum(taken, axis=0)
-        self._left = (gone + 2 * there) * gone
-        self._left *= self._share
-        self._means = (sums + gone) * self._share
+        self._squares = squares * self._share  # but for what follows from the kind and the step
+        self._mean = sums * self._share
+        self._there = there
+        self._kinds = kinds
+        self._gone = np.cumsum(taken, axis=0)
+        self.rounding = np.inf
 
     def at(self, step: int, rows: int) -> Parabola:
         """What the move of number `step` does in the first `rows`, once it has left."""
         raise NotImplementedError
+
+    def square(self, step: int, rows: int) -> Floats:
+        """The mean square then, before it has come to any other node."""
+        gone = self._gone[step].take(self._kinds[:rows], axis=1)
+        found: Floats = gone * (gone + 2 * self._there[:, :rows]) * self._share
+        found += self._squares[:, :rows]
+        return found
 
     def add(self, moves: Parabola, best: Indices, before: Floats) -> Floats:
         """What `moves` tells has come to nodes `best`, where `before` was: what is there now."""
@@ -73,12 +87,16 @@ class Moments:
     def keep(self, rows: Truths) -> None:
         """Go on with these rows only."""
         self._squares = self._squares.compress(rows, axis=1)
-        self._means = self._means.compress(rows, axis=2)
-        self._left = self._left.compress(rows, axis=2)
+        self._mean = self._mean.compress(rows, axis=1)
+        self._there = self._there.compress(rows, axis=1)
+        self._kinds = self._kinds[rows]
 
 
 class Alike(Moments):
-    """Where all nodes are alike, sums do not depend on choices; `change`: of each step."""
+    """Where all nodes are alike, sums do not depend on choices.
+
+    `change`: of each step, for each kind.
+    """
 
     def __init__(
         self,
@@ -88,25 +106,36 @@ class Alike(Moments):
         there: Floats,
         counts: Floats,
         change: Floats,
+        kinds: Indices,
     ) -> None:
-        super().__init__(sums, squares, taken, there, counts)
-        share = self._share
-        self._means += (np.cumsum(change, axis=0) - change) * share
+        super().__init__(sums, squares, taken, there, counts, kinds)
+        share, gone = self._share, self._gone
         square = change * change * share
-        mean_square = self._means * self._means
-        self._left += np.cumsum(square, axis=0) - square - mean_square
+        self._came = np.cumsum(square, axis=0) - square  # to the mean square, but for choices
+        mean = (gone + np.cumsum(change, axis=0) - change) * share
         slope = 2 * share * change
-        self._rest = self._left + square * (1 - share) - slope * self._means
-        self._least = np.maximum(4 * square, MARGIN * ROUNDING * mean_square) - self._left
-        self._change, self._slope = change[..., None], slope[..., None]
+        rest = gone * gone * share + self._came + square * (1 - share) - (mean + slope) * mean
+        self._change = change.take(kinds, axis=2)[..., None]
+        self._slope = slope.take(kinds, axis=2)[..., None]
+        self._rest = rest.take(kinds, axis=2)
+        self._rest += (2 * share * gone).take(kinds, axis=2) * there
+        self._rest -= (2 * mean + slope).take(kinds, axis=2) * self._mean
+        self._squares -= self._mean * self._mean
+        most = np.abs(taken).sum(axis=0).max(axis=1, initial=0)
+        most += np.abs(change).sum(axis=0).max(axis=1, initial=0)
+        most += np.sqrt(squares.max(axis=1, initial=0))  # no norm of all values is larger ever
+        self.rounding = ROUNDING * float((share[:, 0] * most * most).max(initial=0))
 
     def at(self, step: int, rows: int) -> Parabola:
-        squares, square = self._squares[:, :rows], None
-        if not np.greater(squares, self._least[step, :, :rows]).all():
-            square = squares + self._left[step, :, :rows] + self._means[step, :, :rows] ** 2
-        rest = squares + self._rest[step, :, :rows]
+        rest = self._squares[:, :rows] + self._rest[step, :, :rows]
         change, slope = self._change[step, :, :rows], self._slope[step, :, :rows]
-        return Parabola(change, slope, rest[..., None], square)
+        return Parabola(change, slope, rest[..., None])
+
+    def square(self, step: int, rows: int) -> Floats:
+        mean = self._mean[:, :rows]
+        came = self._came[step].take(self._kinds[:rows], axis=1)
+        found: Floats = super().square(step, rows) + mean * mean + came
+        return found
 
     def add(self, moves: Parabola, best: Indices, before: Floats) -> Floats:
         self._squares[:, : best.size] += before * moves.slope[:, :, 0]
@@ -117,13 +146,12 @@ class Alike(Moments):
         self._change = self._change.compress(rows, axis=2)
         self._slope = self._slope.compress(rows, axis=2)
         self._rest = self._rest.compress(rows, axis=2)
-        self._least = self._least.compress(rows, axis=2)
 
 
 class Apart(Moments):
     """Where it matters to sums which node is chosen.
 
-    `amounts`: steps × rows × columns; `linear`: statistics × columns × nodes, what one more in a
+    `amounts`: steps × kinds × columns; `linear`: statistics × columns × nodes, what one more in a
     column adds.
     """
 
@@ -136,30 +164,24 @@ class Apart(Moments):
         counts: Floats,
         amounts: Floats,
         linear: Floats,
+        kinds: Indices,
     ) -> None:
-        super().__init__(sums, squares, taken, there, counts)
+        super().__init__(sums, squares, taken, there, counts, kinds)
         self._amounts = amounts
         self._linear = linear
-        self._came = np.zeros_like(squares)
 
     def at(self, step: int, rows: int) -> Parabola:
-        share = self._share
-        change = np.matmul(self._amounts[step, :rows], self._linear)
-        mean = self._means[step, :, :rows] + self._came[:, :rows]
-        square = self._squares[:, :rows] + self._left[step, :, :rows]
+        share, kinds = self._share, self._kinds[:rows]
+        change = np.matmul(self._amounts[step], self._linear).take(kinds, axis=1)
+        mean = self._mean[:, :rows] + self._gone[step].take(kinds, axis=1) * share
         slope = change * (2 * share)[..., None]
         rest = change * change * (share - share * share)[..., None]
         rest -= slope * mean[..., None]
-        rest += (square - mean * mean)[..., None]
-        return Parabola(change, slope, rest, square)
+        rest += (self.square(step, rows) - mean * mean)[..., None]
+        return Parabola(change, slope, rest)
 
     def add(self, moves: Parabola, best: Indices, before: Floats) -> Floats:
         change = moves.change[:, np.arange(best.size), best]
         self._squares[:, : best.size] += change * (2 * before + change) * self._share
-        self._came[:, : best.size] += change * self._share
+        self._mean[:, : best.size] += change * self._share
         return before + change
-
-    def keep(self, rows: Truths) -> None:
-        super().keep(rows)
-        self._came = self._came.compress(rows, axis=1)
-        self._amounts = self._amounts.compress(rows, axis=1)
