@@ -19,10 +19,12 @@ from iallocator.model.instance import Instance
 from iallocator.model.state import State
 from iallocator.n1.counting import rooms
 from iallocator.n1.counting.forms import Forms
+from iallocator.n1.counting.group_headroom import GroupHeadroom
 from iallocator.n1.counting.playback import Playback
 from iallocator.n1.counting.queues import Leaving, Queue
 from iallocator.n1.counting.rooms import Room
 from iallocator.n1.rules import Rules
+from iallocator.scoring import Kernels
 from iallocator.scoring.metrics import STATISTICS
 from iallocator.wire.document import read_cluster
 from iallocator.wire.reading import Reading
@@ -97,6 +99,64 @@ def test_forms_kept_while_values_change_are_those_made_anew(seed: int) -> None:
     assert len(seen) > 1
 
 
+@pytest.mark.parametrize("template", ["plain", "rbd"])
+def test_unsettled_failures_asked_at_once_are_those_asked_one_by_one(
+    template: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """What arrays keep of queues and room is true of both as they are."""
+    seen: Counter[str] = Counter()
+    plain = GroupHeadroom.unsettled_and
+
+    def checked(
+        self: GroupHeadroom, one: Instance | None, node: int, others: Sequence[tuple[int, int]]
+    ) -> tuple[dict[int, bool | None], list[bool | None]]:
+        pairs = [*others, *((failing, other) for failing in self.queues for other in range(5))]
+        found, told = plain(self, one, node, pairs)
+        if one is not None:
+            assert told == [self.survives(failing, one, other) for failing, other in pairs]
+            every = {failing: self.survives(failing, one, node) for failing in self.queues}
+            assert found == {failing: kept for failing, kept in every.items() if not kept}
+            seen.update(map(str, told))
+        return found, told[: len(others)]
+
+    monkeypatch.setattr(GroupHeadroom, "unsettled_and", checked)
+    path = tmp_path / "cluster.data"
+    path.write_text(as_text(document(Shape(5, template, per_node=3, fullness=0.4, crowding=0.3))))
+    words = [f"--disk-template={template}", "--standard-alloc=1g,2g,1", "--tiered-alloc=9g,12g,2"]
+    main(["capacity", "-t", str(path), *words])
+    capsys.readouterr()
+    assert min(seen[kind] for kind in ("True", "False", "None")) > 0, seen
+
+
+@pytest.mark.parametrize("grown", [0, 1])
+def test_failures_played_through_together_end_as_one_by_one(grown: int) -> None:
+    """Rows of many lengths share nothing but time, whether nodes are alike or not."""
+    text = cluster(6, memory=3000, disk=9000)
+    list(text["nodes"].values())[2]["total_memory"] += grown * 1000
+    state = State(read_cluster(text, Reading(static_kvm_memory=0)))
+    chance = Random(grown)
+    ends: Counter[bool] = Counter()
+    for number in range(100):
+        state.place(newcomer(chance, number), (chance.randrange(6),))
+        if number % 10:
+            continue
+        rows: list[tuple[int, Leaving, Any]] = []
+        for node in [*range(6), *range(6)]:
+            queue = Queue(Rules("strict", None))
+            queue.start(state.primaries[node].values())
+            came = newcomer(chance, 99), [other for other in range(6) if other != node][::2]
+            rows.append((node, queue.leaving(), chance.choice((None, came))))
+        matrix = Kernels(state, [(6, 0)], 0.0).matrix()
+        playback = Playback(state, matrix, range(6), range(6))
+        together = playback.lost(*zip(*rows))
+        assert together == [playback.lost([one], [two], [three])[0] for one, two, three in rows]
+        ends.update(together)
+    assert min(ends[True], ends[False]) > 10, ends
+
+
 def test_queue_with_more_in_it_requires_what_one_made_anew_does() -> None:
     """Whoever comes, and wherever it is in the order."""
     for seed in range(100):
@@ -128,7 +188,7 @@ def test_room_kept_while_nodes_change_is_that_of_one_made_anew(
     state = State(read_cluster(cluster(5, memory=3000, disk=9000), Reading(static_kvm_memory=0)))
     changes: list[int] = []
     kept = [Room(state, size, range(4), changes) for size in SIZES]
-    for number in range(60):
+    for number in range(72):
         node = chance.randrange(5)
         state.place(newcomer(chance, number), (node,))
         changes.append(node)

@@ -52,6 +52,7 @@ class Batch:
         lengths = np.array([len(head) for head in heads], dtype=np.intp)
         self._rows: Indices = np.argsort(-lengths, kind="stable")
         self._left = lengths[self._rows]
+        self._busy = lengths.size  # so many rows, the first ones, still move somebody
         self._own = own[self._rows]
         order = self._rows.tolist()
         tails = [(*leaving[old].need, leaving[old].times) for old in order]
@@ -137,6 +138,8 @@ class Batch:
         self._free_disk = np.take(self._disk, self._open, axis=1)
         mine = self._column[self._own]
         self._free[np.flatnonzero(mine >= 0), mine[mine >= 0]] = -np.inf
+        self._every: Indices = np.arange(self._rows.size)
+        self._first: Indices = self._every * self._open.size  # of each row, among all
 
     def _start_steps(self, moved: Floats, own: Indices) -> None:
         """What each step moves: the room that it needs, and what it does to statistics.
@@ -166,11 +169,12 @@ class Batch:
     def run(self) -> Truths:
         """Move everything: per row whether somebody is left over."""
         for step in range(len(self._needed)):
-            active = int(np.count_nonzero(self._left > step))
-            if active and self._open.size:
-                self._move(step, active)
-            elif active:
-                self._strand(np.arange(self._left.size) < active)
+            while self._busy and self._left[self._busy - 1] <= step:
+                self._busy -= 1
+            if self._busy and self._open.size:
+                self._move(step, self._busy)
+            elif self._busy:
+                self._strand(np.arange(self._rows.size) < self._busy)
         self._count_tails()
         return self._lost
 
@@ -181,7 +185,7 @@ class Batch:
         memory, disk = self._memory, self._disk
         memory[:, self._open], disk[:, self._open] = self._free, self._free_disk
         slots = slots_for(memory, disk, self._tails[:, None, :2]) * self._ground.allowed
-        slots[np.arange(self._rows.size), self._own] = 0
+        slots[self._every[: self._rows.size], self._own] = 0
         self._lost[self._rows] = slots.sum(axis=1) < self._tails[:, 2]
 
     def _keep(self, rows: Truths) -> None:
@@ -198,6 +202,7 @@ class Batch:
     def _strand(self, stuck: Truths) -> None:
         """In these rows somebody finds no place."""
         self._lost[self._rows[stuck]] = True
+        self._busy -= int(np.count_nonzero(stuck))
         self._keep(~stuck)
 
     def _move(self, step: int, active: int) -> None:
@@ -218,7 +223,7 @@ class Batch:
         scores *= 10.0**DECIMALS
         np.putmask(np.rint(scores, out=scores), closed, np.inf)
         best = scores.argmin(axis=1)
-        stuck = closed[np.arange(active), best]
+        stuck = closed[self._every[:active], best]
         if stuck.any():
             self._strand(np.concatenate((stuck, np.zeros(self._rows.size - active, dtype=bool))))
             best, moves = best[~stuck], moves.of(~stuck)
@@ -227,8 +232,8 @@ class Batch:
 
     def _add(self, step: int, moves: Parabola, best: Indices) -> None:
         """What is moved arrives at the open nodes `best`, of the first rows."""
-        rows, nodes = best.size, self._open.size
-        places = np.arange(0, rows * nodes, nodes) + best
+        rows = best.size
+        places = self._first[:rows] + best
         self._free.reshape(-1)[places] -= self._needed[step, 0, :rows]
         if self._disks:
             self._free_disk.reshape(-1)[places] -= self._needed[step, 1, :rows]

@@ -126,42 +126,43 @@ class _Demands:
 class Doubts(_Demands):
     """The failures that counting leaves in doubt, or knows to be lost."""
 
-    def after(self, taken: Need, node: int) -> dict[int, bool]:
+    def after(
+        self, taken: Need, node: int, others: Sequence[tuple[int, int]] = ()
+    ) -> tuple[dict[int, bool], list[bool | None]]:
         """Those with so much taken from `node`, and whether they are lost for certain.
 
-        `node` itself is left out.
+        `node` itself is left out.  And of `others`, a failure and another node that so much is
+        taken from instead, whether each is survived; None: in doubt.
         """
         self._renew()
-        sure, lost = self._told(np.arange(len(self._failing)), [node], taken)
-        return {
+        count = len(self._failing)
+        failing = [*range(count), *(self._place[one] for one, _ in others)]
+        nodes = [node] * count + [other for _, other in others]
+        sure, lost = self._told(np.array(failing, dtype=np.intp), nodes, taken)
+        doubts = {
             self._failing[k]: bool(lost[k])
-            for k in np.flatnonzero(~sure).tolist()
+            for k in np.flatnonzero(~sure[:count]).tolist()
             if self._failing[k] != node
         }
-
-    def of(self, taken: Need, failing: Sequence[int], nodes: Sequence[int]) -> list[bool | None]:
-        """Whether each of these failures is survived with so much taken from that of `nodes`.
-
-        Which is another node than the one that fails; None: in doubt.
-        """
-        self._renew()
-        at = np.array([self._place[node] for node in failing], dtype=np.intp)
-        sure, lost = self._told(at, nodes, taken)
-        return [True if one else False if no else None for one, no in zip(sure, lost)]
+        told = zip(sure[count:].tolist(), lost[count:].tolist())
+        return doubts, [True if one else False if no else None for one, no in told]
 
     def _told(self, failing: Indices, nodes: Sequence[int], taken: Need) -> tuple[Truths, Truths]:
         """Which of the failures at these places are survived for certain, and which are lost.
 
-        With `taken` from that of `nodes`, or from the only one.
+        With `taken` from that of `nodes`.
         """
-        known = [node for node in nodes if node in self._place]
-        less = np.zeros((2, len(self._needs), len(nodes)), dtype=np.int64)
+        different = list(dict.fromkeys(nodes))
+        known = [node for node in different if node in self._place]
+        less = np.zeros((2, len(self._needs), len(different)), dtype=np.int64)
         if known:
             at = [self._place[node] for node in known]
-            there = [k for k, node in enumerate(nodes) if node in self._place]
+            there = [k for k, node in enumerate(different) if node in self._place]
             slots, closing = self._room(known, taken)
             less[0][:, there] = self._slots[:, at] - slots
             less[1][:, there] = self._closing[:, at] - closing
+        column = {node: k for k, node in enumerate(different)}
+        less = less[:, :, [column[node] for node in nodes]]
         slots, closing = (one[:, failing] - two for one, two in zip(self._others, less))
         enough = slots >= self._wanted[:, failing]
         enough |= (closing > self._before[:, failing]) & ~self._disks[failing]

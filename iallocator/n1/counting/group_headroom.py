@@ -147,12 +147,24 @@ class GroupHeadroom:
 
     def unsettled(self, instance: Instance | None, node: int) -> dict[int, bool | None]:
         """What `survives` says of all failures with `instance` on `node`, where it is not yes."""
-        lost = self._doubts.after(fits_into(instance) if instance else (0, 0), node)
+        return self.unsettled_and(instance, node, [])[0]
+
+    def unsettled_and(
+        self, instance: Instance | None, node: int, others: Sequence[tuple[int, int]]
+    ) -> tuple[dict[int, bool | None], list[bool | None]]:
+        """The same, and what it says of `others`: of a failure with `instance` on a node each."""
+        taken = fits_into(instance) if instance else (0, 0)
+        apart = [(failing, other) for failing, other in others if failing != other]
+        lost, told = self._doubts.after(taken, node, apart)
         found = {failing: False if sure else None for failing, sure in lost.items()}
-        if node not in self.queues:
-            return found
-        own = self.survives(node, instance, node)
-        return found if own else dict(sorted({**found, node: own}.items()))
+        if node in self.queues:
+            own = self.survives(node, instance, node)
+            found = found if own else dict(sorted({**found, node: own}.items()))
+        rest = iter(told)
+        return found, [
+            self.survives(failing, instance, other) if failing == other else next(rest)
+            for failing, other in others
+        ]
 
     def survives(self, failing: int, instance: Instance | None, node: int) -> bool | None:
         """Whether one failure is survived with `instance` on `node`, as far as counting tells."""
@@ -164,21 +176,6 @@ class GroupHeadroom:
         if all(self._suffices(queue, need, failing, node, own) for need in queue.required):
             return True
         return False if queue.lost(self._rooms(queue, failing, node, own)) else None
-
-    def settled(
-        self, failing: Sequence[int], instance: Instance, nodes: Sequence[int]
-    ) -> list[bool | None]:
-        """The same of many failures, each with `instance` on the node in its place."""
-        apart = [(one, node) for one, node in zip(failing, nodes) if one != node]
-        told = iter(
-            self._doubts.of(
-                fits_into(instance), [one for one, _ in apart], [node for _, node in apart]
-            )
-        )
-        return [
-            self.survives(one, instance, node) if one == node else next(told)
-            for one, node in zip(failing, nodes)
-        ]
 
     def queue(self, failing: int, instance: Instance | None, node: int) -> Queue:
         """What leaves `failing`, with `instance` in it if that is on it."""

@@ -58,6 +58,7 @@ class Playback:
         self._state = state
         self._scope = np.array(scope, dtype=np.intp)
         self._position = {index: k for k, index in enumerate(scope)}
+        self._every = all(index == k for index, k in self._position.items())
         self._allowed = np.zeros(len(scope), dtype=bool)
         self._allowed[[self._position[index] for index in targets]] = True
         self._fixed = list(matrix[:, self._scope])
@@ -104,19 +105,23 @@ class Playback:
         leaving: Sequence[Leaving],
         coming: Sequence[Coming | None],
     ) -> Batch:
-        position = self._position
         heads = [self._head_of(node, one) for node, one in zip(failing, leaving)]
         vectors = [None if one is None else one[0].as_primary for one in coming]
-        kinds = {one for one in vectors if one is not None}.union(*(head.kinds for head in heads))
+        different = {id(head): head.kinds for head in heads}.values()
+        kinds = {one for one in vectors if one is not None}.union(*different)
         return Batch(
             self._ground,
             self._forms.of(kinds, self._values, self._version),
-            np.array([position[node] for node in failing], dtype=np.intp),
+            np.array(self._positions(failing), dtype=np.intp),
             leaving,
             [head.amounts for head in heads],
             vectors,
-            [() if one is None else [position[node] for node in one[1]] for one in coming],
+            [() if one is None else self._positions(one[1]) for one in coming],
         )
+
+    def _positions(self, nodes: Sequence[int]) -> Sequence[int]:
+        """Where they are in the scope."""
+        return nodes if self._every else [self._position[node] for node in nodes]
 
     def _head_of(self, node: int, leaving: Leaving) -> _Head:
         """The head of what leaves `node`; kept for as long as it is the same."""

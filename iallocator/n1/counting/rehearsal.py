@@ -85,17 +85,17 @@ class Rehearsal:
 
         False: it is known that this is not so, and why is learnt.
         """
-        counting, guesses = self._counting, []
-        refuters = [self._trials.refuters[other] for other in refused]
-        verdicts = counting.settled(refuters, instance, refused) if refused else []
-        for failing, other, survives in zip(refuters, refused, verdicts):
+        guesses: list[_Guess] = []
+        asked = [(self._trials.refuters[other], other) for other in refused]
+        unsettled, verdicts = self._counting.unsettled_and(instance, node, asked)
+        for (failing, other), survives in zip(asked, verdicts):
             if survives:
                 self._trials.learn(other, None)
             elif survives is None:
                 guesses.append(self._guess(failing, instance, other, True))
         if True in verdicts:
             return False
-        for failing, survives in counting.unsettled(instance, node).items():
+        for failing, survives in unsettled.items():
             if survives is False:
                 self._trials.learn(node, failing)
                 return False

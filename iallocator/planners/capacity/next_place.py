@@ -25,6 +25,9 @@ __all__ = ["NextPlace", "next_place_for"]
 MOST_AHEAD = 64
 """So many placements are looked ahead at most."""
 
+PATIENCE = 16
+"""Where none is certain of N+1, that is counted again after so many times at the latest."""
+
 FEW_AHEAD = 4
 """So many are looked ahead at least once one is wrong: that takes hardly longer than one."""
 
@@ -55,16 +58,27 @@ class NextPlace:
         self._certain = 0
         self._path: deque[Nodes] = deque()  # where the next ones come to, as is known already
         self._ahead = 1
+        self._pause, self._patience = 0, 1  # times until it is counted again what is certain
 
     def find(self, instance: Instance) -> Nodes | None:
         """The nodes for `instance`; None: ask otherwise, there may be none."""
         if not self._path:
             if self._certain <= 0:
-                self._certain = self._survival.certain(instance, self._groups)
+                self._certain = self._count(instance)
             if self._certain <= 0:
                 return self._rehearsed(instance)
             self._path.extend(self._standing.course(self._certain))
         return self._path[0] if self._path else None
+
+    def _count(self, instance: Instance) -> int:
+        """How many more are certain of N+1; the more rarely asked, the longer there were none."""
+        self._pause -= 1
+        if self._pause > 0:
+            return 0
+        found = self._survival.certain(instance, self._groups)
+        self._patience = 1 if found else min(2 * self._patience, PATIENCE)
+        self._pause = self._patience
+        return found
 
     def placed(self, nodes: Nodes) -> None:
         """One more has come to `nodes`."""
