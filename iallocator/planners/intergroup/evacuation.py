@@ -148,17 +148,19 @@ def _at_once(
     if mover.immovable(failed):
         done.verdict = IMPOSSIBLE
         return []
-    if mover.relocate(failed, targets(failed)).best is None:
-        if mover.gave_up_early:
-            done.verdict = OUT_OF_TIME
-        else:
-            alone = IMPOSSIBLE if context.plain else UNDECIDED  # others may have to come first
-            done.give_up("; it has no place even if it comes first", alone)
+    first = mover.relocate(failed, targets(failed)).best
+    unknown = first is None and mover.gave_up_early
+    if first is None and not unknown:
+        alone = IMPOSSIBLE if context.plain else UNDECIDED  # others may have to come first
+        done.give_up("; it has no place even if it comes first", alone)
         return []
-    made = pack(mover, instances, targets)
+    made = pack(mover, instances, targets, careful=not unknown)
     if made is not None:
         done.failed, done.reason, done.verdict = None, "placed where most room is", FOUND
         return made
+    if unknown:
+        done.verdict = OUT_OF_TIME
+        return []
     if not context.settings.searches:
         done.give_up("; no exact search was made", UNDECIDED)
         return []

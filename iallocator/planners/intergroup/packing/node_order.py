@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import deque
+
 from iallocator.model.columns import CPUS, DISK, MEMORY
 from iallocator.planners.kept_order import KeptOrder
 
@@ -14,7 +16,7 @@ if TYPE_CHECKING:
     from iallocator.model.state import State
     from iallocator.planners.intergroup.packing.refuges import Refuges
 
-__all__ = ["Fullest", "Guarded", "NodeOrder", "Roomiest", "Solvent"]
+__all__ = ["Fullest", "Guarded", "NodeOrder", "Planned", "Roomiest", "Solvent"]
 
 
 class NodeOrder(KeptOrder):
@@ -109,6 +111,28 @@ class Solvent(NodeOrder):
     def ranked(self, instance: Instance) -> Iterator[int]:
         """Those that have the memory."""
         return self.in_order(instance.memory + 1)
+
+
+class Planned(Solvent):
+    """The same, but for those first that `places` has for pieces of a size, each once."""
+
+    __slots__ = ("_places",)
+
+    def __init__(
+        self, state: State, lost: Collection[int], places: Mapping[int, deque[int]]
+    ) -> None:
+        self._places = places
+        super().__init__(state, lost)
+
+    def ranked(self, instance: Instance) -> Iterator[int]:
+        yield from list(self._places.get(instance.memory, ()))
+        yield from super().ranked(instance)
+
+    def came(self, instance: Instance, before: Nodes, nodes: Nodes) -> None:
+        super().came(instance, before, nodes)
+        mine = self._places.get(instance.memory, deque())
+        if nodes[0] in mine:
+            mine.remove(nodes[0])
 
 
 class Guarded(NodeOrder):

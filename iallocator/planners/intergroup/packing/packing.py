@@ -12,7 +12,13 @@ from itertools import islice
 from iallocator.model.columns import MEMORY
 from iallocator.n1.bounds import Room, demand_of, verdict
 from iallocator.n1.verdicts import SAFE
-from iallocator.planners.intergroup.packing.node_order import Fullest, Guarded, Roomiest, Solvent
+from iallocator.planners.intergroup.packing.node_order import (
+    Fullest,
+    Guarded,
+    Planned,
+    Roomiest,
+    Solvent,
+)
 from iallocator.planners.intergroup.packing.refuges import refuges_of
 from iallocator.planners.intergroup.packing.weak_mirrors import no_weaker, weak_mirrors
 from iallocator.planners.survival import CAME, Survival
@@ -123,7 +129,10 @@ def _solvent(mover: Mover, instances: Sequence[Instance], targets: Targets) -> M
             return None
         before |= weak
     lost = frozenset[int]() if rules[0].exact else frozenset(node for node, _ in before)
-    made = _Packing(mover, instances, Solvent(state, lost)).run(targets)
+    rooms = Solvent(state, lost)
+    made = _Packing(mover, instances, rooms).run(targets)
+    if made is None:
+        made = _planned(mover, instances, targets, rooms)
     touched = {nodes[index].group.index for _, _, move in made or () for index in move.nodes}
     asking = [n for k in touched for n in groups[k].nodes if n not in lost]
     after = weak_mirrors(state, asking)
@@ -131,6 +140,27 @@ def _solvent(mover: Mover, instances: Sequence[Instance], targets: Targets) -> M
         undo(mover, made)
         return None
     return made
+
+
+def _planned(
+    mover: Mover, instances: Sequence[Instance], targets: Targets, rooms: Solvent
+) -> Made | None:
+    """The same where all primaries have room if that is filled exactly; None otherwise."""
+    reachable = mover.ranking.reachable
+    reach = frozenset[int]().union(*(reachable(one, targets(one)) for one in instances))
+    free = {index: rooms.key(index) - 1 for index in reach}
+    sizes = [one.memory for one in instances if one.memory > 0]
+    least = min(sizes, default=0)
+    free = {index: room for index, room in sorted(free.items()) if room >= least}
+    if sum(free.values()) < sum(sizes) or not sizes:
+        return None
+    from iallocator.planners.intergroup.packing.patterns import places_for
+
+    places = places_for(sizes, free, mover.context.search_budget)
+    if places is None:
+        return None
+    order = Planned(mover.context.state, rooms.lost, places)
+    return _Packing(mover, instances, order).run(targets)
 
 
 def _guarded(mover: Mover, instances: Sequence[Instance], targets: Targets) -> Made | None:
