@@ -135,34 +135,37 @@ class Doubts(_Demands):
         taken from instead, whether each is survived; None: in doubt.
         """
         self._renew()
-        count = len(self._failing)
-        failing = [*range(count), *(self._place[one] for one, _ in others)]
-        nodes = [node] * count + [other for _, other in others]
-        sure, lost = self._told(np.array(failing, dtype=np.intp), nodes, taken)
+        less = self._less([node, *(other for _, other in others)], taken)
+        sure, lost = self._told(slice(None), less[:, :, :1])
         doubts = {
             self._failing[k]: bool(lost[k])
-            for k in np.flatnonzero(~sure[:count]).tolist()
+            for k in np.flatnonzero(~sure).tolist()
             if self._failing[k] != node
         }
-        told = zip(sure[count:].tolist(), lost[count:].tolist())
+        if not others:
+            return doubts, []
+        at = np.array([self._place[failing] for failing, _ in others], dtype=np.intp)
+        told = zip(*(found.tolist() for found in self._told(at, less[:, :, 1:])))
         return doubts, [True if one else False if no else None for one, no in told]
 
-    def _told(self, failing: Indices, nodes: Sequence[int], taken: Need) -> tuple[Truths, Truths]:
+    def _less(self, nodes: Sequence[int], taken: Need) -> Integers:
+        """By how much slots, and what closes them, are less once a node has given `taken`.
+
+        2 × sizes × nodes.
+        """
+        found = np.zeros((2, len(self._needs), len(nodes)), dtype=np.int64)
+        known = [k for k, node in enumerate(nodes) if node in self._place]
+        at = [self._place[nodes[k]] for k in known]
+        slots, closing = self._room([nodes[k] for k in known], taken)
+        found[0][:, known] = self._slots[:, at] - slots
+        found[1][:, known] = self._closing[:, at] - closing
+        return found
+
+    def _told(self, failing: slice | Indices, less: Integers) -> tuple[Truths, Truths]:
         """Which of the failures at these places are survived for certain, and which are lost.
 
-        With `taken` from that of `nodes`.
+        With so much less room, for each of them or for all.
         """
-        different = list(dict.fromkeys(nodes))
-        known = [node for node in different if node in self._place]
-        less = np.zeros((2, len(self._needs), len(different)), dtype=np.int64)
-        if known:
-            at = [self._place[node] for node in known]
-            there = [k for k, node in enumerate(different) if node in self._place]
-            slots, closing = self._room(known, taken)
-            less[0][:, there] = self._slots[:, at] - slots
-            less[1][:, there] = self._closing[:, at] - closing
-        column = {node: k for k, node in enumerate(different)}
-        less = less[:, :, [column[node] for node in nodes]]
         slots, closing = (one[:, failing] - two for one, two in zip(self._others, less))
         enough = slots >= self._wanted[:, failing]
         enough |= (closing > self._before[:, failing]) & ~self._disks[failing]

@@ -99,7 +99,7 @@ class Queue:
         self._before: list[Vector] | None = None  # those before the last run, once asked for
         self._leaving: Leaving | None = None  # all of it, once asked for
         self._runs: list[_Run] = []
-        self._known: dict[Need, int] = {}  # see `taken`; true of the runs as they are
+        self._known: dict[Need, tuple[int, int]] = {}  # see `taken`; at what length of the last run
         self._more: list[Need] = []  # at the end of the last run, which is not its own
         self.required: Required = {}
         self.disks = False
@@ -121,8 +121,6 @@ class Queue:
             need = entry[1]
             self._entries.append(entry)
             self._runs[-1].count += 1
-            for size in self._known:
-                self._known[size] += _least(need, size)
             units, before = self.required[need]
             self.required[need] = units + 1, before + need[0]
         else:
@@ -197,9 +195,15 @@ class Queue:
 
     def taken(self, size: Need) -> int:
         """How many slots for `size` the runs take at least."""
+        last = self._runs[-1] if self._runs else _Run((0, 0), 0)
         if size not in self._known:
-            self._known[size] = sum(run.count * _least(run.need, size) for run in self._runs)
-        return self._known[size]
+            known = sum(run.count * _least(run.need, size) for run in self._runs)
+            self._known[size] = known, last.count
+        known, count = self._known[size]
+        if count != last.count:
+            known += (last.count - count) * _least(last.need, size)
+            self._known[size] = known, last.count
+        return known
 
     def leaving(self) -> Leaving:
         """All of it as it is now."""
