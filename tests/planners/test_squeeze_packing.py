@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from benchmarks.clusters import Shape, document
+from benchmarks.clusters import Shape, document, first_nodes_offline
 from iallocator.model.state import State
 from iallocator.planners.balance.greedy import GreedyBalancer
 from iallocator.planners.squeeze import feasibility
@@ -59,6 +59,18 @@ def test_squeeze_balances_once_where_packing_answers(monkeypatch: pytest.MonkeyP
     plan = _squeeze(Shape(10, "rbd"))
     assert len(plan["nodes"]) > 2
     assert len(runs) == 1
+
+
+@pytest.mark.parametrize(("template", "option"), [("rbd", "--all"), ("drbd", "--drbd")])
+def test_packing_brings_back_who_is_on_an_offline_node(
+    template: str, option: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A group with such a node is squeezed as others are: balancing is not what frees the nodes."""
+    monkeypatch.setattr(feasibility, "EFFORT", 0)
+    broken = first_nodes_offline(Shape(8, template, per_node=6), 1)
+    words = ("squeeze", "--verify-plan", option, "--exact-search=no")
+    plan = json_of(*words, document=broken)
+    assert len(plan["nodes"]) > 1
 
 
 def test_rooms_are_what_the_reserve_leaves_at_any_time() -> None:

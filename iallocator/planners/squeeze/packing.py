@@ -46,8 +46,9 @@ def pack(
 ) -> list[PlannedMove]:
     """Moves off the nodes `off`, made in the state of `problem`, each allowed when it is made.
 
-    A mirror that stays reserves memory for a new primary; only if `careful` it is asked whether it
-    can: what comes later may make that well, and it is quicker not to ask.
+    Primaries leave nodes that are not online, too.  A mirror that stays reserves memory for
+    a new primary; only if `careful` it is asked whether it can: what comes later may make that
+    well, and it is quicker not to ask.
     Whoever finds no place stays.  The scores of the moves are not known.
     """
     packing = _Packing(problem, off, reserve, careful)
@@ -105,16 +106,18 @@ class _Packing:
         self._problem = problem
         self._careful = careful
         self._state = problem.state
-        self._off = off
+        self._freed = off
         nodes = problem.state.cluster.nodes
         online = [index for index in problem.scope if nodes[index].online]
+        self._down = frozenset(problem.scope).difference(online)
+        self._off = off | self._down
         self._limits = MoveLimits(problem.state, problem.fixed, problem.rules.motions)
         self._rooms = Rooms(problem.state, online, reserve)
         self._known: dict[tuple[bool, ...], list[tuple[MoveKind, Nodes]]] = {}
 
     def is_left(self, nodes: Sequence[int]) -> bool:
-        """Whether one of `nodes` is to be left."""
-        return not self._off.isdisjoint(nodes)
+        """Whether one of `nodes`, primary first, is to be left: nobody runs where it is offline."""
+        return not self._freed.isdisjoint(nodes) or nodes[0] in self._down
 
     def move(self, instance: Instance) -> PlannedMove | None:
         """Make the best move that leaves fewer nodes to be left; None if there is none."""
