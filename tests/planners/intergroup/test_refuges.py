@@ -26,10 +26,21 @@ if TYPE_CHECKING:
 
 
 def _shared_super_cluster(seed: int) -> Json:
-    """Return that of `drbd_super_cluster`, its instances on shared storage."""
+    """Return that of `drbd_super_cluster`, its instances on shared storage.
+
+    Of every third one node in four does not reach the pool that half of the instances are in.
+    """
     document = drbd_super_cluster(seed)
-    for name, one in document["instances"].items():
-        made = on_shared(one["nodes"][0], memory=one["memory"])
+    nodes = document["nodes"]
+    pooled = [] if seed % 3 else [*nodes]
+    for number, name in enumerate(pooled):
+        pools = ["nas", *(["other"] if number % 4 else [])]
+        nodes[name]["storage_pools"] = [{"type": "external", "name": pool} for pool in pools]
+    for number, (name, one) in enumerate(document["instances"].items()):
+        home = one["nodes"][0]
+        far = number % 2 and pooled and pooled.index(home) % 4
+        pool = ("other" if far else "nas") if pooled else ""
+        made = on_shared(home, pool, memory=one["memory"])
         document["instances"][name] = made | {"admin_state": one["admin_state"]}
     return document
 
@@ -50,9 +61,13 @@ def _lost(state: State, node: int) -> tuple[int, int]:
         for k in nodes[node].group.nodes
         if k != node and nodes[k].online and set(nodes[node].migration) <= set(nodes[k].migration)
     ]
-    leaving = [one.memory for one in state.primaries[node].values() if one.uses_memory]
+    movers = [one for one in state.primaries[node].values() if one.uses_memory]
+    leaving = [one.memory for one in movers]
+    reaches = [state.cluster.reach(one) for one in movers]
     lost: list[tuple[int, int]] = []
     for places in product((None, *others), repeat=len(leaving)):
+        if any(k is not None and reach and k not in reach for k, reach in zip(places, reaches)):
+            continue
         asked = {k: sum(m for m, p in zip(leaving, places) if p == k) for k in {*places}}
         if all(k is None or state.columns[MEMORY][k] > amount for k, amount in asked.items()):
             left = [m for m, p in zip(leaving, places) if p is None]
@@ -68,7 +83,7 @@ def _losses(state: State, groups: list[Group]) -> dict[int, tuple[int, int]]:
 def test_packed_on_shared_storage_loses_no_more_however_all_ways_are_tried() -> None:
     """By number and by memory, of each failure; also where some lose somebody already."""
     found = lossy = 0
-    for seed in seeds(60, 1000, 4000):
+    for seed in seeds(30, 1000, 4000):
         mover = _mover(seed)
         state, peers = mover.context.state, Peers(mover.context.cluster)
         source, *others = mover.context.cluster.groups
@@ -79,8 +94,8 @@ def test_packed_on_shared_storage_loses_no_more_however_all_ways_are_tried() -> 
         assert all(n <= before[k][0] and m <= before[k][1] for k, (n, m) in after.items()), seed
         found += made is not None
         lossy += made is not None and any(n for n, _ in before.values())
-    assert found > 20
-    assert lossy > 3
+    assert found > 10
+    assert lossy > 1
 
 
 def test_refuges_as_instances_come_leave_what_each_failure_asks() -> None:

@@ -151,11 +151,12 @@ class Guarded(NodeOrder):
         return self._state.columns[MEMORY][index] - self._of(index).kept.get(index, 0)
 
     def ranked(self, instance: Instance) -> Iterator[int]:
-        memory = _used(instance)
-        return (k for k in self.in_order(memory) if self._of(k).takes(k, memory))
+        memory, reach = _used(instance), self._state.cluster.reach(instance)
+        return (k for k in self.in_order(memory) if self._of(k).takes(k, memory, reach))
 
     def came(self, instance: Instance, before: Nodes, nodes: Nodes) -> None:
-        moved = [k for k in nodes for k in self._of(k).came(k, _used(instance))]
+        reach = self._state.cluster.reach(instance)
+        moved = [k for node in nodes for k in self._of(node).came(node, _used(instance), reach)]
         self.renew((*before, *nodes, *moved))
 
     def _of(self, index: int) -> Refuges:

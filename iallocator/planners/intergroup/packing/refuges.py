@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Refuges", "refuges_of"]
 
+Reach = frozenset[int] | None
+
 Asked = dict[int, float]
 """Node -> MiB that come to it when some other fails."""
 
@@ -49,17 +51,23 @@ class Refuges:
             for index, amount in asked.items():
                 self.kept[index] = max(amount, self.kept.get(index, 0))
 
-    def takes(self, index: int, memory: float) -> bool:
-        """Whether a node has room for somebody with so much memory, and somebody else for him."""
+    def takes(self, index: int, memory: float, reach: Reach = None) -> bool:
+        """Whether a node has room for somebody with so much memory, and somebody else for him.
+
+        `reach`: the nodes that reach his storage, None if all do.
+        """
         if self._memory[index] - memory <= self.kept.get(index, 0):
             return False
-        return all(self._refuge(able, asked, memory) is not None for able, asked in self._of[index])
+        return all(
+            self._refuge(_within(able, reach), asked, memory) is not None
+            for able, asked in self._of[index]
+        )
 
-    def came(self, index: int, memory: float) -> list[int]:
+    def came(self, index: int, memory: float, reach: Reach = None) -> list[int]:
         """Write down where who has come to a node would go; the nodes that keep more for that."""
         found = []
         for able, asked in self._of[index]:
-            refuge = self._refuge(able, asked, memory)
+            refuge = self._refuge(_within(able, reach), asked, memory)
             assert refuge is not None
             asked[refuge] = asked.get(refuge, 0) + memory
             self.kept[refuge] = max(asked[refuge], self.kept.get(refuge, 0))
@@ -78,6 +86,10 @@ class Refuges:
         return best
 
 
+def _within(able: frozenset[int], reach: Reach) -> frozenset[int]:
+    return able if reach is None else able & reach
+
+
 def refuges_of(state: State, group: Group, rules: Rules) -> Refuges | None:
     """Of `group`, as `state` is; None where memory alone does not tell who is lost."""
     simulation = simulation_of(state, group, rules)
@@ -86,7 +98,7 @@ def refuges_of(state: State, group: Group, rules: Rules) -> Refuges | None:
     for node in rules.failing(state.cluster, group, group.nodes):
         evacuation = Evacuation(state, simulation.kernels, rules, simulation, node)
         leavers = evacuation.leavers()
-        if any(one.restricted or one.local for members, _, _ in leavers for one in members):
+        if any(one.draws or one.local for members, _, _ in leavers for one in members):
             return None
         able = evacuation.open
         first = _first_fit(state, leavers, order)
