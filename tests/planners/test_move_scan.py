@@ -15,11 +15,12 @@ from iallocator.planners.balance.found_move import FoundMove
 from iallocator.planners.balance.greedy import balance
 from iallocator.planners.balance.making import PlanInMaking
 from iallocator.planners.balance.move_kinds import MoveRules
-from iallocator.planners.balance.scan import neighbourhood, remade_moves
+from iallocator.planners.balance.scan import move_pairs, neighbourhood, remade_moves
 from iallocator.planners.balance.scan.prefilter import RelevantChecks
 from iallocator.planners.balance.scan.remade_moves import Page, RemadeMoves
 from iallocator.planners.stop_criteria import StopCriteria
 from iallocator.scoring.scalar import ScalarKernel
+from iallocator.scoring.state_score import score_of
 from tests.seeds import seeds
 
 from .worlds import problem_of, worlds
@@ -118,6 +119,30 @@ def test_scan_renewed_is_a_new_one() -> None:
             assert _key(kept.best()) == _key(new.best()), name
             compared += len(found)
     assert compared > 100
+
+
+def test_scores_of_pairs_are_those_of_the_state_after_both_moves(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Some rows at a time; of moves that have no node in common, whose changes just add up."""
+    monkeypatch.setattr(move_pairs, "BLOCK", 20)
+    compared = 0
+    for name, cluster, group in worlds(seeds(3, 20, 460)):
+        problem = problem_of(cluster, group)
+        scan = problem.scan()
+        firsts, seconds = scan.lowest(12, 2), scan.lowest(9, 3)
+        for row, first in zip(scan.pair_scores(firsts, seconds), firsts, strict=True):
+            for score, second in zip(row, seconds, strict=True):
+                nodes = [{*one.before, one.target} for one in (first, second)]
+                if not nodes[0].isdisjoint(nodes[1]):
+                    continue
+                with problem.state.trial():
+                    for one in (first, second):
+                        steps = one.kind.steps(one.before, one.target)
+                        apply_steps(problem.state, one.instance, steps)
+                    assert score == pytest.approx(score_of(problem.state, group.nodes)), name
+                compared += 1
+    assert compared > 10
 
 
 def test_relaxed_moves_after_others_are_those_of_a_new_scan() -> None:

@@ -119,4 +119,6 @@ def test_refuges_as_instances_come_leave_what_each_failure_asks() -> None:
             came += 1
             assert list(rooms.in_order()) == list(Guarded(state, {group.index: own}).in_order())
             assert all(state.columns[MEMORY][k] > own.kept[k] for k in own.kept)
+            worst = {k: max(asked.get(k, 0) for _, _, asked in own._plans) for k in own.kept}
+            assert own.kept == worst
     assert came > 10

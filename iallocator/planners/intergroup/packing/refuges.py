@@ -34,6 +34,13 @@ class Refuges:
     """What failures ask of the nodes of one group, as those are now in `state`.
 
     `plans`: (node that fails, the nodes that may take over, what it asks of each).
+
+    Attributes
+    ----------
+    kept:
+        Node -> MiB that it keeps free for the worst of these failures.
+    nodes:
+        Those that may receive somebody: of whose failure is asked.
     """
 
     __slots__ = ("_memory", "_of", "_plans", "kept", "nodes")
@@ -43,9 +50,7 @@ class Refuges:
         self._plans = [(node, able, dict(asked)) for node, able, asked in plans]
         self._of: dict[int, list[tuple[frozenset[int], Asked]]] = {}
         self.kept: dict[int, float] = {}
-        """MiB that a node keeps free for the worst of these failures."""
         self.nodes = list(dict.fromkeys(node for node, _, _ in plans))
-        """Those that may receive somebody: of whose failure is asked."""
         for node, able, asked in self._plans:
             self._of.setdefault(node, []).append((able, asked))
             for index, amount in asked.items():
