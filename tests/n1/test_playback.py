@@ -14,7 +14,7 @@ import pytest
 
 from benchmarks.clusters import Shape, as_text, document
 from iallocator.cli import main
-from iallocator.model.columns import COLUMNS
+from iallocator.model.columns import COLUMNS, MEMORY
 from iallocator.model.instance import Instance
 from iallocator.model.state import State
 from iallocator.n1.counting import rooms
@@ -155,6 +155,22 @@ def test_failures_played_through_together_end_as_one_by_one(grown: int) -> None:
         assert together == [playback.lost([one], [two], [three])[0] for one, two, three in rows]
         ends.update(together)
     assert min(ends[True], ends[False]) > 10, ends
+
+
+def test_failures_where_no_node_has_room_for_anything_are_lost() -> None:
+    """There is nobody to score then."""
+    state = State(read_cluster(cluster(3, memory=3000), Reading(static_kvm_memory=0)))
+    leaving = []
+    for node in range(3):
+        room = int(state.columns[MEMORY][node])
+        for number, memory in enumerate((room // 2, room - room // 2 - 100)):
+            one = Instance(f"i{node}-{number}", memory, 1, 1, [1], "rbd")
+            state.place(one, (node,))
+        queue = Queue(Rules("strict", None))
+        queue.start(state.primaries[node].values())
+        leaving.append(queue.leaving())
+    playback = Playback(state, Kernels(state, [(3, 0)], 0.0).matrix(), range(3), range(3))
+    assert playback.lost(range(3), leaving, [None] * 3) == [True] * 3
 
 
 def test_queue_with_more_in_it_requires_what_one_made_anew_does() -> None:

@@ -100,7 +100,8 @@ class Batch:
             linear = self._everywhere[[one]].transpose(2, 1, 0)
         self._linear = np.ascontiguousarray(linear)
         plain = form.plain[:, self._open]
-        self._plain = plain[:, :1] if not np.ptp(plain, axis=1).any() else plain
+        apart = self._open.size > 0 and np.ptp(plain, axis=1).any()
+        self._plain = plain if apart else plain[:, :1]
         self._base = self._ground.values[form.kept] * form.weights[:, None]
         self._x_own = self._base[:, self._own]
         self._sums = np.zeros(self._x_own.shape)

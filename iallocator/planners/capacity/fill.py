@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Allocation", "FillResult", "fill", "likely_reason"]
 
-MANY = 8
+MANY = 3
 """After so many instances of one size it pays to remember what is known of their places."""
 
 
