@@ -99,9 +99,7 @@ def test_forms_kept_while_values_change_are_those_made_anew(seed: int) -> None:
     assert len(seen) > 1
 
 
-@pytest.mark.parametrize("template", ["plain", "rbd"])
 def test_unsettled_failures_asked_at_once_are_those_asked_one_by_one(
-    template: str,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
@@ -124,8 +122,8 @@ def test_unsettled_failures_asked_at_once_are_those_asked_one_by_one(
 
     monkeypatch.setattr(GroupHeadroom, "unsettled_and", checked)
     path = tmp_path / "cluster.data"
-    path.write_text(as_text(document(Shape(5, template, per_node=3, fullness=0.4, crowding=0.3))))
-    words = [f"--disk-template={template}", "--standard-alloc=1g,2g,1", "--tiered-alloc=9g,12g,2"]
+    path.write_text(as_text(document(Shape(5, "plain", per_node=3, fullness=0.4, crowding=0.3))))
+    words = ["--disk-template=plain", "--standard-alloc=1g,2g,1", "--tiered-alloc=9g,12g,2"]
     main(["capacity", "-t", str(path), *words])
     capsys.readouterr()
     assert min(seen[kind] for kind in ("True", "False", "None")) > 0, seen
@@ -141,7 +139,7 @@ def test_failures_played_through_together_end_as_one_by_one(grown: int) -> None:
     ends: Counter[bool] = Counter()
     for number in range(100):
         state.place(newcomer(chance, number), (chance.randrange(6),))
-        if number % 10:
+        if number % 20:
             continue
         rows: list[tuple[int, Leaving, Any]] = []
         for node in [*range(6), *range(6)]:
@@ -154,7 +152,7 @@ def test_failures_played_through_together_end_as_one_by_one(grown: int) -> None:
         together = playback.lost(*zip(*rows))
         assert together == [playback.lost([one], [two], [three])[0] for one, two, three in rows]
         ends.update(together)
-    assert min(ends[True], ends[False]) > 10, ends
+    assert min(ends[True], ends[False]) > 4, ends
 
 
 def test_failures_where_no_node_has_room_for_anything_are_lost() -> None:
