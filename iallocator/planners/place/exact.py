@@ -89,11 +89,12 @@ class _Rows:
             if budget.spent:
                 return None
             places = list(self._places(instance))
+            sequences = list(self._sequences(instance.name))
             bonds = self._bonds.needs(instance, [nodes for _, nodes in places])
             needs = {
                 nodes: {
                     **bonds.get(nodes, {}),
-                    **self._uses(instance, nodes),
+                    **self._uses(instance, nodes, sequences),
                     **self._wishes.uses(instance.name, nodes[0]),
                 }
                 for _, nodes in places
@@ -174,7 +175,9 @@ class _Rows:
             return [(primary,)]
         return [(primary, index) for index in one.openings.mirrors(place, primary)]
 
-    def _uses(self, instance: Instance, nodes: Nodes) -> dict[Row, float]:
+    def _uses(
+        self, instance: Instance, nodes: Nodes, sequences: Sequence[tuple[str, str]]
+    ) -> dict[Row, float]:
         """Capacities that it takes, and whom it has to follow."""
         one = self._one
         uses: dict[Row, float] = {}
@@ -186,7 +189,7 @@ class _Rows:
                         uses[row] = amount
                         free = one.ledger.free[index].get(name, 0)
                         self._bounds[row] = (float("-inf"), max(0, free))
-        for former, latter in self._sequences(instance.name):
+        for former, latter in sequences:
             row = ("follows", former, latter)
             uses[row] = 1 if instance.name == former else -1
             self._bounds[row] = (0, float("inf"))
