@@ -50,6 +50,26 @@ def test_place_finds_room_for_all_where_the_rules_leave_one_out(kind: str) -> No
         assert place(given, kind)["placement"] == expected
 
 
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "default"])
+def test_place_with_more_places_than_a_search_may_list_says_so_and_keeps_the_rules_answer(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Three have two nodes each: a search that may list five places is not begun, one of ten is."""
+    path = tmp_path / "document.json"
+    path.write_bytes(as_bytes(document(contrived())))
+    command = ["place", "--json", "--verify-plan", f"--strategy=pacemaker-{kind}"]
+    answers = {}
+    for each_second, options in ((1, ()), (2, ()), (2, ("--exact-search=no",))):
+        monkeypatch.setattr("iallocator.solver.budget.LISTED", each_second)
+        assert run_command("place", [*command, *options, str(path)]) == 0
+        said = capsys.readouterr()
+        answers[each_second, *options] = json.loads(said.out), said.err
+    (cut, told), (whole, _), (greedy, _) = answers.values()
+    assert "exact search was not begun: 3 instances have 5 places or more" in told
+    assert cut["instances"] == greedy["instances"] != whole["instances"]
+    assert cut["transition"] == greedy["transition"]
+
+
 def test_place_leaves_out_the_least_important_where_not_all_fit() -> None:
     """One more small one is too much: who has the lowest priority stays out."""
     given = contrived(small={"priority": 5}, medium={"priority": 5}, large={"priority": 5})

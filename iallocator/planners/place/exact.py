@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     Row = tuple[Any, ...]
 
-__all__ = ["place_exactly"]
+__all__ = ["place_exactly", "why_not_begun"]
 
 TINY = 0.25
 """What all moves and all scores together may cost at most."""
@@ -43,6 +43,27 @@ of its nodes changing: more than moving both out of each other's way."""
 
 FIRST = 2_000_000
 """What keep-running adds to a priority: more than any priority there is."""
+
+
+def why_not_begun(one: SchedulingPass) -> str:
+    """Why an exact search after `one`, which has been run, could not end; "" if it may.
+
+    All places of all are written down for it, and as many as it may list are counted
+    before.  The state is left as it is.
+    """
+    order = [place.instance for place in one.in_order if not one.stuck(place.instance)]
+    budget = one.context.budget(Interrupts())
+    most = budget.listings
+    if budget.spent:
+        return ""  # the search says so
+    with one.all_off():
+        counted = budget.listed(_Rows(one, order).all_places())
+    if len(counted) < most:
+        return ""
+    return (
+        f"exact search was not begun: {len(order)} instances have {most} places or more, "
+        "too many for its budget of work"
+    )
 
 
 def place_exactly(one: SchedulingPass, left_out: Collection[str]) -> JointResult:
@@ -109,6 +130,11 @@ class _Rows:
         program.bounds.update(self._bounds)
         self._wishes.bound(program)
         return program
+
+    def all_places(self) -> Iterator[tuple[float, Nodes]]:
+        """Every place of everybody, each as if nothing else moved."""
+        for instance in self._order:
+            yield from self._places(instance)
 
     def _price_of(self, one: str, other: str, weight: float) -> float:
         """What breaking a wish between two that choose costs: as much as off their scores."""

@@ -8,6 +8,7 @@ become unsurvivable, see `Survival`.
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from types import MappingProxyType
 
 from iallocator.deadline import TimeIsUp
@@ -23,7 +24,7 @@ from iallocator.transition.planning.unstoppable import stays_for_good
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from iallocator.aliases import Nodes
     from iallocator.model.instance import Instance
@@ -164,6 +165,19 @@ class SchedulingPass:
         for place in moved:
             if place.before:
                 state.place(place.instance, place.before)
+
+    @contextmanager
+    def all_off(self) -> Iterator[None]:
+        """A ``with`` block in which those that may move are off the state, disks and all."""
+        state = self.context.state
+        with state.trial():
+            for name in self._left_disks:
+                place = self.places[name]
+                state.keep_disks(place.instance, place.before, -1)
+            for name, place in self.places.items():
+                if name in state.where and not self.stuck(place.instance):
+                    state.remove(place.instance, state.where[name])
+            yield
 
     def stuck(self, instance: Instance) -> str:
         """Why an instance stays as it is, or ""."""

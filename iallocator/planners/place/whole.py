@@ -57,7 +57,7 @@ def place_cluster(
             one.take_back()
 
     one = tried(())
-    if one.left_out and context.settings.searches:
+    if one.left_out and context.settings.searches and _may_end(one):
         found = _searched(
             one, lambda: SchedulingPass(context, strategy, instances, wanted, staying)
         )
@@ -72,6 +72,15 @@ def place_cluster(
         one.take_back()
         one = tried(kept)
     return one
+
+
+def _may_end(one: SchedulingPass) -> bool:
+    """Whether an exact search can end within its budget; if not, a remark says why."""
+    from iallocator.planners.place.exact import why_not_begun
+
+    why = why_not_begun(one)
+    one.context.remarks += filter(None, (why,))
+    return not why
 
 
 def _searched(one: SchedulingPass, again: Callable[[], SchedulingPass]) -> SchedulingPass | None:
