@@ -13,7 +13,7 @@ from iallocator.model.columns import (
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from iallocator.model.cluster import Cluster
     from iallocator.model.instance import Instance
@@ -112,6 +112,20 @@ class Holdings:
         if instance.exclusion or instance.desired or self.cluster.nodes[index].locations:
             self._count_tags(instance, index, secondary, -1)
         del self.primaries[index][instance.name]
+
+    def _add_alike(self, arrivals: Sequence[tuple[Instance, tuple[int, ...]]]) -> None:
+        """Make each node the primary of an instance, all of one shape and without tags."""
+        first, places = arrivals[0][0], [nodes[0] for _, nodes in arrivals]
+        if first.hides_spindles or self.pools is not None:
+            for instance, nodes in arrivals:
+                self._add_primary(instance, nodes[0], None)
+            return
+        for column, amount in zip(self.columns, first.as_primary):
+            if amount:
+                for index in places:
+                    column[index] += amount
+        for instance, nodes in arrivals:
+            self.primaries[nodes[0]][instance.name] = instance
 
     def _add_secondary(self, instance: Instance, index: int, primary: int) -> None:
         """Make node `index` the secondary of an instance whose primary is `primary`."""

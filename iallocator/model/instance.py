@@ -147,6 +147,26 @@ class Instance:
         self.as_primary = primary_vector(self)
         self.as_secondary = secondary_vector(self)
 
+    def twin(self, name: str, order: float) -> Instance:
+        """One that differs in its name and its order only: a quarter of the work to make one."""
+        twin = Instance.__new__(Instance)
+        twin.name, twin.order = name, order
+        twin.memory, twin.vcpus, twin.load = self.memory, self.vcpus, self.load
+        twin.disk, twin.disk_sizes, twin.template = self.disk, self.disk_sizes, self.template
+        twin.spindles, twin.spindle_use = self.spindles, self.spindle_use
+        twin.spindles_anywhere = self.spindles_anywhere
+        twin.hides_spindles = self.hides_spindles
+        twin.nodes, twin.networks = self.nodes, self.networks
+        twin.admin_state, twin.uses_memory = self.admin_state, self.uses_memory
+        twin.forthcoming, twin.auto_balance = self.forthcoming, self.auto_balance
+        twin.tags, twin.exclusion, twin.desired = self.tags, self.exclusion, self.desired
+        twin.placement_keys, twin.asked_keys = self.placement_keys, self.asked_keys
+        twin.asked, twin.restricted = self.asked, self.restricted
+        twin.pools, twin.draws = self.pools, self.draws
+        twin.local, twin.shared = self.local, self.shared
+        twin.as_primary, twin.as_secondary = self.as_primary, self.as_secondary
+        return twin
+
     @property
     def admin_offline(self) -> bool:
         """Whether it is marked offline: it takes no cpus and reserves nothing."""

@@ -21,6 +21,8 @@ from iallocator.model.holdings import Holdings
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from iallocator.model.cluster import Cluster
     from iallocator.model.instance import Instance
     from iallocator.model.storage import Storage
@@ -158,6 +160,16 @@ class State(Holdings):
         for index in nodes:
             self._touch(index)
         self._add(instance, nodes)
+
+    def place_alike(self, arrivals: Sequence[tuple[Instance, tuple[int, ...]]]) -> None:
+        """Put each instance on its one node; they differ in name and order only, and have no tags.
+
+        As `place` does it with one after the other, in less time.
+        """
+        for instance, nodes in arrivals:
+            self._record(instance.name, nodes)
+            self._touch(nodes[0])
+        self._add_alike(arrivals)
 
     def remove(self, instance: Instance, nodes: tuple[int, ...]) -> None:
         """Take `instance` off `nodes`, where it was placed before."""

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from iallocator.model.columns import COLUMNS
-from iallocator.model.instance import NO_LOAD
+from iallocator.model.instance import NO_LOAD, Instance
 
 from .make import instance
 
@@ -75,6 +75,18 @@ def test_secondary_of_a_forthcoming_instance_gives_only_later() -> None:
     assert added(instance(forthcoming=True).as_secondary) == {
         "disk_later": -1152, "free_spindles_later": -3, "spindles_later": 1,
     }  # fmt: skip
+
+
+@pytest.mark.parametrize("members", [{}, {"template": "rbd"}, {"admin_state": "offline"}])
+def test_twin_of_an_instance_differs_in_name_and_order_only(members: dict[str, Any]) -> None:
+    """Whatever an instance has, the twin has the very same; wherever its disks are, too."""
+    one = instance(**members, tags=("a",), networks=("n",), forthcoming=True, auto_balance=False)
+    one.exclusion, one.desired, one.asked = ("x",), frozenset("y"), {"os": "debian"}
+    one.keep_in((("lvm", "ssd"),), ((("lvm", "ssd"), 100),), True)
+    twin = one.twin("other", 7)
+    assert (twin.name, twin.order) == ("other", 7)
+    rest = set(Instance.__slots__) - {"name", "order"}
+    assert all(getattr(twin, name) is getattr(one, name) for name in rest)
 
 
 @pytest.mark.parametrize(

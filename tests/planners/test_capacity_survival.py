@@ -42,5 +42,10 @@ def test_survival_after_placements_of_all_kinds_is_that_of_a_new_one(seed: int, 
         room = [p for p in places if min(state.columns[0][index] for index in p) > one.memory]
         for place in room[:1]:
             state.place(one, place)
-            kept.placed(one, place)
+            if len(place) == 1:
+                more = [(one, place), (one.twin(f"more{number}", 99 + number), place)]
+                kept.placed_alike(more)
+                state.place(*more[1])
+            else:
+                kept.placed(one, place)
     assert seen == {True, False}

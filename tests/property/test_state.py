@@ -132,6 +132,28 @@ def test_place_then_remove_restores_the_state(seed: int, rng: Random) -> None:
     assert substance(context.state) == before
 
 
+@settings(max_examples=60, deadline=None, derandomize=True)
+@given(seed=st.integers(0, 400), rng=st.randoms(use_true_random=False))
+def test_instances_placed_alike_are_as_if_placed_one_by_one(seed: int, rng: Random) -> None:
+    """Loads are the same to the last digit, stamps tell the same; a trial takes all of it back."""
+    state = settled(seed)[0].state
+    one = Instance(
+        "new", 512, 1, 1024, [1024], rng.choice(("plain", "rbd")), load=(0.1, 0.7, 1.3, 0.0),
+        spindles=rng.choice((None, 1)), spindles_anywhere=rng.random() < 0.3,
+    )  # fmt: skip
+    nodes = range(len(state.columns[0]))
+    arrivals = [(one.twin(f"new-{k}", k), (rng.choice(nodes),)) for k in range(20)]
+    before, plainly, alike = picture(state), state.copy(), state.copy()
+    for instance, place in arrivals:
+        plainly.place(instance, place)
+    with state.trial():
+        state.place_alike(arrivals)
+        assert picture(state) == picture(plainly)
+    assert picture(state) == before
+    alike.place_alike(arrivals)
+    assert (alike.stamps, alike.revisions) == (plainly.stamps, plainly.revisions)
+
+
 @settings(max_examples=100, deadline=None, derandomize=True)
 @given(seed=st.integers(0, 400), rng=st.randoms(use_true_random=False))
 def test_moves_there_and_back_restore_the_state(seed: int, rng: Random) -> None:

@@ -202,11 +202,12 @@ def test_a_course_leads_where_the_kernel_ranks_first_step_by_step(
         course = equal.course(1 + seed * 7)
         asked += 1
         ranked = plainly(state, kernels, template)
-        for nodes in course or [place for _, place in ranked[:1]]:
+        path = course or [place for _, place in ranked[:1]]
+        for nodes in path:
             assert nodes == plainly(state, kernels, template)[0][1], told
             state.place(newcomer(template, told), nodes)
-            equal.placed(nodes)
             told += 1
+        equal.placed_along(path)
         if not ranked:
             assert equal.best() == ()
             break

@@ -11,6 +11,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from iallocator.aliases import Nodes
     from iallocator.model.cluster import Group
     from iallocator.model.instance import Instance
     from iallocator.model.state import State
@@ -84,19 +85,27 @@ class GroupHeadroom:
         """`instance` has come to `node`."""
         if node in self.queues and not self.intricate:
             self.queues[node].add(instance)
-        self._changes(node)
+        self._change([node])
+
+    def placed_alike(self, arrivals: Sequence[tuple[Instance, Nodes]]) -> None:
+        """Each instance has come to its node; they differ in name and order only."""
+        if not self.intricate:
+            for instance, (node,) in arrivals:
+                if node in self.queues:
+                    self.queues[node].add(instance)
+        self._change([node for _, (node,) in arrivals])
 
     def undo(self, node: int, queue: Queue | None) -> None:
         """The state is as before at `node`, where this left it if it failed."""
         if queue is not None:
             self.queues[node] = queue
-        self._changes(node)
+        self._change([node])
 
-    def _changes(self, node: int) -> None:
+    def _change(self, nodes: Sequence[int]) -> None:
         self._judged, self._margins = False, None
-        self._changed.append(node)
+        self._changed += nodes
         for changed in self._watching:
-            changed.add(node)
+            changed.update(nodes)
 
     def _watch(self) -> set[int]:
         """A set that gets every node that changes from now on."""

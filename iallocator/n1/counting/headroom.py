@@ -23,6 +23,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
+    from iallocator.aliases import Nodes
     from iallocator.model.instance import Instance
     from iallocator.model.state import State
     from iallocator.n1.counting.rehearsal import Rehearsal
@@ -139,3 +140,11 @@ class Headroom:
     def placed(self, instance: Instance, node: int) -> None:
         """`instance` has come to `node`."""
         self._groups[self._state.cluster.nodes[node].group.index].placed(instance, node)
+
+    def placed_alike(self, arrivals: Sequence[tuple[Instance, Nodes]]) -> None:
+        """Each instance has come to its node; they differ in name and order only."""
+        nodes = self._state.cluster.nodes
+        for index, group in self._groups.items():
+            mine = [one for one in arrivals if nodes[one[1][0]].group.index == index]
+            if mine:
+                group.placed_alike(mine)

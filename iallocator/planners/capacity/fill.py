@@ -10,8 +10,9 @@ from iallocator.limits.node import REASONS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
+    from iallocator.aliases import Nodes
     from iallocator.model.instance import Instance
     from iallocator.planners.capacity.instance_size import Size
     from iallocator.planners.capacity.next_place import NextPlace
@@ -77,35 +78,38 @@ def fill(
     """Place instances of this size until none fits; whether it was for want of a place.
 
     `filling` gets what is placed, `limit` instances at most; `name` makes the name of
-    an instance from its number.  `watch` is called after each instance; what it says
-    ends the filling.
+    an instance from its number.  `watch` is called after each instance, and after all whose
+    places were known at once; what it says ends the filling.
     """
+    start = len(filling.placed)
+    first = site.newcomer(size, start, name(start))
 
     def coming(ahead: int) -> Instance:
         number = len(filling.placed) + ahead
-        return site.newcomer(size, number, name(number))
+        return site.another(first, number, name(number))
 
     places: NextPlace | None = None
-    start = len(filling.placed)
     while True:
         number = len(filling.placed)
         if limit is not None and number >= limit:
             filling.ended = "as many instances as allowed"
             return False
-        instance = site.newcomer(size, number, name(number))
+        instance = coming(0)
         if number - start == MANY:
             places = site.next_place(instance, coming)
-        nodes = None
+        path: Sequence[Nodes] = ()
         if places is not None and number + 1 != limit:  # the last one says what was refused
-            nodes = places.find(instance)
-        if nodes is None:
+            path = places.path(instance)[: None if limit is None else limit - 1 - number]
+        if not path:
             nodes, filling.failures = site.find(instance)
-        if not nodes:
-            return True
-        site.place(instance, nodes)
+            if not nodes:
+                return True
+            path = (nodes,)
+        arrivals = list(zip([instance, *map(coming, range(1, len(path)))], path))
+        site.place(arrivals)
         if places is not None:
-            places.placed(nodes)
-        filling.placed.append(Allocation(instance, nodes, size))
+            places.placed(path)
+        filling.placed += [Allocation(one, nodes, size) for one, nodes in arrivals]
         filling.ended = watch(filling)
         if filling.ended:
             return False

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections import deque
-
 from iallocator.limits.node import ALL_LIMITS
 
 TYPE_CHECKING = False
@@ -56,19 +54,16 @@ class NextPlace:
         self._groups = groups
         self._newcomers = newcomers
         self._certain = 0
-        self._path: deque[Nodes] = deque()  # where the next ones come to, as is known already
         self._ahead = 1
         self._pause, self._patience = 0, 1  # times until it is counted again what is certain
 
-    def find(self, instance: Instance) -> Nodes | None:
-        """The nodes for `instance`; None: ask otherwise, there may be none."""
-        if not self._path:
-            if self._certain <= 0:
-                self._certain = self._count(instance)
-            if self._certain <= 0:
-                return self._rehearsed(instance)
-            self._path.extend(self._standing.course(self._certain))
-        return self._path[0] if self._path else None
+    def path(self, instance: Instance) -> Sequence[Nodes]:
+        """The nodes for `instance` and more like it; []: ask otherwise, there may be none."""
+        if self._certain <= 0:
+            self._certain = self._count(instance)
+        if self._certain <= 0:
+            return self._rehearsed(instance)
+        return self._standing.course(self._certain)
 
     def _count(self, instance: Instance) -> int:
         """How many more are certain of N+1; the more rarely asked, the longer there were none."""
@@ -80,14 +75,12 @@ class NextPlace:
         self._pause = self._patience
         return found
 
-    def placed(self, nodes: Nodes) -> None:
-        """One more has come to `nodes`."""
-        if self._path:
-            self._path.popleft()
-        self._certain -= 1
-        self._standing.placed(nodes)
+    def placed(self, path: Sequence[Nodes]) -> None:
+        """So many more have come, each to its nodes."""
+        self._certain -= len(path)
+        self._standing.placed_along(path)
 
-    def _rehearsed(self, instance: Instance) -> Nodes | None:
+    def _rehearsed(self, instance: Instance) -> Sequence[Nodes]:
         """The same by rehearsals: each either finds a place, or learns why a guess was wrong."""
         alone = len(self._groups) == 1
         rehearsal = self._survival.rehearsal(instance, self._groups[0]) if alone else None
@@ -97,20 +90,19 @@ class NextPlace:
             guessed, exhausted = self._guess(rehearsal)
             known = rehearsal.come_true() if guessed else 0
             if known is None or (not guessed and exhausted):
-                return None
+                return []
             if known == len(guessed):
                 self._ahead = min(2 * self._ahead, MOST_AHEAD)
             else:
                 self._ahead = max(FEW_AHEAD, known + 1)
                 rehearsal.look_around(self._standing.nearest(AROUND))
             if known:
-                self._path.extend((node,) for node in guessed[:known])
-                return self._path[0]
+                return [(node,) for node in guessed[:known]]
 
-    def _judged(self, instance: Instance) -> Nodes | None:
+    def _judged(self, instance: Instance) -> Sequence[Nodes]:
         """The best nodes, if N+1 is kept there."""
         best = self._standing.best()
-        return best if best and self._survival.accepts(instance, best, False) else None
+        return [best] if best and self._survival.accepts(instance, best, False) else []
 
     def _guess(self, rehearsal: Rehearsal) -> tuple[list[int], bool]:
         """Where the next ones might come to, and whether there the best place cannot be told."""

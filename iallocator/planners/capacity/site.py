@@ -11,6 +11,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
+    from iallocator.aliases import Nodes
     from iallocator.compat import Behaviour
     from iallocator.limits.node import LimitSet
     from iallocator.model.cluster import Group
@@ -291,11 +292,16 @@ class CapacityState:
             if len(taking) >= instance.required_nodes:
                 yield self._limits_of[group.index], taking
 
-    def place(self, instance: Instance, nodes: tuple[int, ...]) -> None:
-        """Put the new instance there."""
-        self.state.place(instance, nodes)
+    def place(self, arrivals: Sequence[tuple[Instance, Nodes]]) -> None:
+        """Put each new instance on its nodes; they differ in name and order only."""
+        if all(len(nodes) == 1 for _, nodes in arrivals):
+            self.state.place_alike(arrivals)
+            self._survival.placed_alike(arrivals)
+        else:
+            for instance, nodes in arrivals:
+                self.state.place(instance, nodes)
+                self._survival.placed(instance, nodes)
         self._kernel = self._probing = None
-        self._survival.placed(instance, nodes)
 
     def next_place(
         self, instance: Instance, newcomers: Callable[[int], Instance]
@@ -319,9 +325,16 @@ class CapacityState:
     def newcomer(self, size: Size, number: int, name: str) -> Instance:
         """New instance number `number`."""
         instance = size.instance(name, self._behaviour.counts_spindles_anywhere)
-        held = len(self.state.cluster.instances)
-        instance.order = -1 - number if self._behaviour.recalls_newest_first else held + number
+        instance.order = self._order(number)
         return instance
+
+    def another(self, instance: Instance, number: int, name: str) -> Instance:
+        """New instance number `number`, of the size that `instance` has."""
+        return instance.twin(name, self._order(number))
+
+    def _order(self, number: int) -> int:
+        held = len(self.state.cluster.instances)
+        return -1 - number if self._behaviour.recalls_newest_first else held + number
 
 
 def _open_to(candidates: Candidates) -> tuple[list[tuple[int, ...]], Failures]:

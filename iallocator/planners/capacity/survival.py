@@ -8,6 +8,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from iallocator.aliases import Nodes
     from iallocator.model.instance import Instance
     from iallocator.model.state import State
     from iallocator.n1.check import N1Cache, N1Check
@@ -124,6 +125,12 @@ class FillingSurvival:
             self._headroom.clear()
         for headroom in self._headroom.values():
             headroom.placed(instance, nodes[0])
+
+    def placed_alike(self, arrivals: Sequence[tuple[Instance, Nodes]]) -> None:
+        """Each instance has come to its one node; they differ in name and order only."""
+        self._judges.clear()
+        for headroom in self._headroom.values():
+            headroom.placed_alike(arrivals)
 
     def _counting(self, rules: CapacityRules) -> Headroom:
         found = self._headroom.get(rules)

@@ -190,6 +190,11 @@ class Standing:
             if self._ahead[index] <= 0:
                 self._look(index)
 
+    def placed_along(self, path: Sequence[Nodes]) -> None:
+        """The same of several, all placed by now: those of one `course`, or `left` at most."""
+        for nodes in path:
+            self.placed(nodes)
+
     def _look(self, index: int) -> None:
         """See what node `index` takes now, and how soon that has to be asked again."""
         found = self._horizon.look(index)

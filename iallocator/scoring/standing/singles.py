@@ -102,6 +102,18 @@ class StandingSingles(Standing):
         self._came[nodes[0]] += 1
         self._stale = True
 
+    def placed_along(self, path: Sequence[Nodes]) -> None:
+        self._left -= len(path)
+        for (index,) in path:
+            self._came[index] += 1
+            self._ahead[index] -= 1
+        self._stale = True
+        if self._left <= 0:
+            self._renew()
+        for (index,) in path:
+            if self._ahead[index] <= 0:
+                self._look(index)
+
     def _catch_up(self) -> None:
         if self._stale:
             x = self._origin + self._came * self._primary
