@@ -88,7 +88,7 @@ def test_headroom_for_so_many_holds_wherever_they_go(mode: str) -> None:
                 break
             new, node = another(case.new, number), chance.choice(nodes)
             case.state.place(new, (node,))
-            headroom.placed(new, node)
+            headroom.placed([(new, (node,))])
             promised += 1
             assert all(survives(case, i) for i in watched(case)), (seed, number)
         again = headroom_of(case)
@@ -229,5 +229,5 @@ def test_headroom_with_what_is_in_doubt_played_through_is_the_simulation(mode: s
                 break
             node = chance.choice(nodes)
             case.state.place(new, (node,))
-            headroom.placed(new, node)
+            headroom.placed([(new, (node,))])
     assert min(counts[True], counts[False]) > 20

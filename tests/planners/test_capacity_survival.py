@@ -44,8 +44,8 @@ def test_survival_after_placements_of_all_kinds_is_that_of_a_new_one(seed: int, 
             state.place(one, place)
             if len(place) == 1:
                 more = [(one, place), (one.twin(f"more{number}", 99 + number), place)]
-                kept.placed_alike(more)
                 state.place(*more[1])
+                kept.placed(more)
             else:
-                kept.placed(one, place)
+                kept.placed([(one, place)])
     assert seen == {True, False}

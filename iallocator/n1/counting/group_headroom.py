@@ -83,9 +83,7 @@ class GroupHeadroom:
 
     def placed(self, instance: Instance, node: int) -> None:
         """`instance` has come to `node`."""
-        if node in self.queues and not self.intricate:
-            self.queues[node].add(instance)
-        self._change([node])
+        self.placed_alike([(instance, (node,))])
 
     def placed_alike(self, arrivals: Sequence[tuple[Instance, Nodes]]) -> None:
         """Each instance has come to its node; they differ in name and order only."""

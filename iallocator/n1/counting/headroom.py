@@ -137,11 +137,7 @@ class Headroom:
             self._rehearsals[group] = Rehearsal(trials, counting)
         return self._rehearsals[group]
 
-    def placed(self, instance: Instance, node: int) -> None:
-        """`instance` has come to `node`."""
-        self._groups[self._state.cluster.nodes[node].group.index].placed(instance, node)
-
-    def placed_alike(self, arrivals: Sequence[tuple[Instance, Nodes]]) -> None:
+    def placed(self, arrivals: Sequence[tuple[Instance, Nodes]]) -> None:
         """Each instance has come to its node; they differ in name and order only."""
         nodes = self._state.cluster.nodes
         for index, group in self._groups.items():

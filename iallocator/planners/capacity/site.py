@@ -296,11 +296,10 @@ class CapacityState:
         """Put each new instance on its nodes; they differ in name and order only."""
         if all(len(nodes) == 1 for _, nodes in arrivals):
             self.state.place_alike(arrivals)
-            self._survival.placed_alike(arrivals)
         else:
             for instance, nodes in arrivals:
                 self.state.place(instance, nodes)
-                self._survival.placed(instance, nodes)
+        self._survival.placed(arrivals)
         self._kernel = self._probing = None
 
     def next_place(

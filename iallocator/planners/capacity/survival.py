@@ -118,19 +118,13 @@ class FillingSurvival:
         found = self._counting(rules).rehearsal(group)
         return found if found is not None and found.judges(instance) else None
 
-    def placed(self, instance: Instance, nodes: tuple[int, ...]) -> None:
-        """`instance` has come to `nodes`."""
+    def placed(self, arrivals: Sequence[tuple[Instance, Nodes]]) -> None:
+        """Each instance has come to its nodes; they differ in name and order only."""
         self._judges.clear()
-        if len(nodes) > 1:
+        if any(len(nodes) > 1 for _, nodes in arrivals):
             self._headroom.clear()
         for headroom in self._headroom.values():
-            headroom.placed(instance, nodes[0])
-
-    def placed_alike(self, arrivals: Sequence[tuple[Instance, Nodes]]) -> None:
-        """Each instance has come to its one node; they differ in name and order only."""
-        self._judges.clear()
-        for headroom in self._headroom.values():
-            headroom.placed_alike(arrivals)
+            headroom.placed(arrivals)
 
     def _counting(self, rules: CapacityRules) -> Headroom:
         found = self._headroom.get(rules)
