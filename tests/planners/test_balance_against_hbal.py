@@ -75,17 +75,15 @@ def difference(plan: Json, peer: Any) -> str:
 def comparable(raw: Json) -> bool:
     """Tell whether hbal, through hail's text file, sees what we see.
 
-    Not if a node's N+1 is judged by another figure at the start; and hbal moves nothing
-    whose spindles are unknown to exclusive storage, even if it has no local disk.
+    Not if a node's N+1 is judged by another figure at the start; and to hbal an instance
+    without local disks takes spindles of exclusive storage, and stays if it does not say how many.
     """
     exclusive = any(node["ndparams"]["exclusive_storage"] for node in raw["nodes"].values())
-    unknown = any(
-        disk.get("spindles") is None
+    shared = any(
+        one["disks"] and one["disk_template"] not in ("drbd", "plain")
         for one in raw["instances"].values()
-        for disk in one["disks"]
-        if one["disk_template"] not in ("drbd", "plain")
     )
-    return not incomparable(raw, like_hail=True) and not (exclusive and unknown)
+    return not incomparable(raw, like_hail=True) and not (exclusive and shared)
 
 
 def compare(seeds: range, folder: Path, *options: str) -> tuple[int, list[str]]:

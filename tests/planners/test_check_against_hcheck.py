@@ -74,6 +74,17 @@ def test_check_of_generated_clusters_is_that_of_hcheck(tmp_path: Path) -> None:
     assert len(compared) >= 10
 
 
+def test_check_counts_no_spindles_of_exclusive_storage_for_shared_disks(tmp_path: Path) -> None:
+    """As the peer does; without exclusive storage both balance to the same score."""
+    raw = document(70007, "node-evacuate")
+    path = as_text(raw, tmp_path)
+    assert hcheck(path) != ours(path)
+    for node in raw["nodes"].values():
+        node["ndparams"]["exclusive_storage"] = False
+    path = as_text(raw, tmp_path)
+    assert hcheck(path) == ours(path)
+
+
 def test_check_with_an_offline_node_is_that_of_hcheck(tmp_path: Path) -> None:
     """Nodes given by -O count as offline, and are left."""
     compared = []
