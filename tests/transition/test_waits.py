@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from iallocator.transition.planning.dependencies import find_waits
+from iallocator.transition.planning.diagnosis import reasons
+from iallocator.transition.planning.schedule import ScheduleResult
 from iallocator.transition.step import FAILOVER, Step
 
-from .worlds import make_cluster
+from .worlds import machine, make_cluster
 
 KEY = (0, "memory")
 
@@ -56,3 +58,11 @@ def test_room_is_handed_on_so_that_nobody_waits_without_need() -> None:
     first, second = step(frees=1), step(frees=1)
     both, one = step(takes=1, after=[first, second]), step(takes=1, after=[second])
     assert waits([first, second, both, one], 0)[3] == {1: "the step before"}
+
+
+def test_reason_of_a_step_that_lacks_nothing_names_nobody_it_waits_for() -> None:
+    """A search that ends before its turn came says so; it said "waits for , which ..."."""
+    one = Step(FAILOVER, instance=machine("one", (0,), 5))
+    found = ScheduleResult([], [one], {KEY: 5}, looks=0)
+    told = reasons(make_cluster(1, []), found)
+    assert told == {"one": "no order of steps was found in which its turn comes"}

@@ -45,7 +45,11 @@ def reasons(cluster: Cluster, found: ScheduleResult) -> dict[str, str]:
     for step in found.left:
         if step.name and step.name not in told_of:
             names = sorted({one.name or one.kind for one in step.needs if one in waiting})
-            told_of[step.name] = f"waits for {', '.join(names)}, which cannot be done"
+            told_of[step.name] = (
+                f"waits for {', '.join(names)}, which cannot be done"
+                if names
+                else "no order of steps was found in which its turn comes"
+            )
     return told_of
 
 
