@@ -39,6 +39,12 @@ __all__ = ["Feasibility"]
 EFFORT = 6_000_000
 """What all balancing of sets that packing did not free may cost: moves × instances × nodes."""
 
+ALIKE = 600_000
+"""What the same may cost of sets of alike nodes, if more than one is balanced."""
+
+SMALL = 2_000
+"""Instances × nodes up to which exact search is asked for what it does not know: failures."""
+
 CLASSES = 12
 """Into how many classes of memory instances are put to be moved, the largest first."""
 
@@ -83,9 +89,9 @@ class Feasibility(Aim):
         self._worlds = [lighter] if len(lighter) == len(instances) else [lighter, instances]
         self._amounts = Amounts(cluster, scope, reserve, survival)
         self._effort = EFFORT
-        self._packs = (
-            behaviour is OURS and evacuate and (relations is None or not relations.binding)
-        )
+        self._balanced: dict[Sequence[object], int] = {}
+        self._unpacked: dict[frozenset[int], FeasibilityResult] = {}
+        self.packs = behaviour is OURS and evacuate and (relations is None or not relations.binding)
         self._cheap = all(instance.shared for instance in lighter)
         self._whole = MoveRules(ignore_soft=ignore_soft, behaviour=behaviour)
         self._first = MoveRules(evacuate_only=True, ignore_soft=ignore_soft, behaviour=behaviour)
@@ -96,11 +102,12 @@ class Feasibility(Aim):
         on: Collection[int] = (),
         tidy: bool = False,
         thorough: bool = False,
+        quick: bool = False,
     ) -> FeasibilityResult:
         """A plan with the nodes `off` offline and `on` online.
 
         The quickest way that leads there, with `tidy` the one that balances best, with
-        `thorough` none that only packs.
+        `thorough` none that only packs, with `quick` only such where there are any.
 
         Raises
         ------
@@ -112,9 +119,9 @@ class Feasibility(Aim):
             hopeless = "" if tidy else self._hopeless(off)
             if hopeless:
                 return FeasibilityResult((), 0.0, hopeless)
-            if off and not (tidy or thorough) and self._packs:
+            if off and not (tidy or thorough) and self.packs:
                 packed = self._packed(off)
-                if not packed.problem or not self._pays(off):
+                if not packed.problem or quick or not self._pays(off):
                     return packed
             near: Attempt | None = None
             for way in self._ways(off, tidy):
@@ -129,7 +136,16 @@ class Feasibility(Aim):
             return self._exactly(near) if near.problem else near.found()
 
     def _packed(self, off: frozenset[int]) -> FeasibilityResult:
-        """What packing finds, one world of instances after the other."""
+        """What packing finds, one world of instances after the other; in vain only once."""
+        if off not in self._unpacked:
+            found = self._pack(off)
+            if not found.problem:
+                return found
+            self._unpacked[off] = found
+        return self._unpacked[off]
+
+    def _pack(self, off: frozenset[int]) -> FeasibilityResult:
+        """The same, whatever is known."""
         rules = self._whole.while_leaving(off)
         for instances in self._worlds:
             attempt = Attempt(self, off, False)
@@ -181,15 +197,25 @@ class Feasibility(Aim):
             return found
 
     def _pays(self, off: frozenset[int]) -> bool:
-        """Whether balancing may be tried where packing does not do; each time costs of `EFFORT`."""
+        """Whether balancing may be tried where packing does not do; each time costs of `EFFORT`.
+
+        Sets of alike nodes leave the same rooms for the same instances: where balancing one
+        is dear and in vain, the others are left.
+        """
         instances = self._worlds[-1]
         leaving = sum(not off.isdisjoint(instance.nodes) for instance in instances)
-        self._effort -= leaving * len(instances) * len(self.scope)
+        cost = leaving * len(instances) * len(self.scope)
+        alike = sorted(self._amounts.kinds[index] for index in off)
+        spent = self._balanced.get(tuple(alike), 0)
+        if spent and spent + cost > ALIKE:
+            return False
+        self._balanced[tuple(alike)] = spent + cost
+        self._effort -= cost
         return self._effort >= 0
 
     def _exactly(self, near: Attempt) -> FeasibilityResult:
         """What exact search finds instead of `near`, where it may be tried."""
-        if self.budget is None or self.budget.spent:
+        if self.budget is None or self.budget.spent or self._beyond(near):
             return near.found()
         from iallocator.planners.squeeze.exact import PROVED, Arrangement
 
@@ -210,6 +236,11 @@ class Feasibility(Aim):
                 found.problem += f" ({PROVED})"
             return found
         return FeasibilityResult(moves, moves[-1].score if moves else near.found().score, "")
+
+    def _beyond(self, near: Attempt) -> bool:
+        """Whether only failures speak against `near`: the solver would answer, and at random."""
+        size = len(self._worlds[0]) * len(self.scope)
+        return self.evacuate and size > SMALL and near.only_lost
 
     def without_moves(self, on: Collection[int]) -> FeasibilityResult:
         """What comes of switching the nodes `on` online, and nothing else."""
