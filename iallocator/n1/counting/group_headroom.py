@@ -44,8 +44,7 @@ class GroupHeadroom:
         self._room: dict[Need, Room] = {}
         self.queues = {i: Queue(rules) for i in group.nodes if i in watched}
         self.intricate = (
-            group.exclusive
-            or state.pools is not None
+            state.pools is not None
             or any(nodes[index].migration for index in group.nodes)
             or not all(self._known(index) for index in self.queues)
         )
@@ -71,9 +70,10 @@ class GroupHeadroom:
         """Whether counting can tell of `instance`: by itself, and not refused anywhere."""
         if instance.name in self._rules.units or (instance.local and not instance.disk):
             return False
-        if not self._rules.recreates(instance):
-            return True
-        return self.group.policy.refuses(instance, False) is None
+        recreated = self._rules.recreates(instance)
+        if self.group.exclusive and (instance.local or instance.spindles_anywhere or recreated):
+            return False  # spindles may tell
+        return not recreated or self.group.policy.refuses(instance, False) is None
 
     def holds(self, instance: Instance, node: int) -> bool:
         """Whether `node` has the memory and the disk for `instance`."""
