@@ -15,7 +15,7 @@ from iallocator.n1.counting.queues import fits_into
 from iallocator.n1.counting.rehearsal import Rehearsal
 from tests.seeds import seeds
 
-from .tight import Case, survives, tight
+from .tight import Case, context_of, document, survives, tight
 
 MODES = ("strict", "no-new")
 
@@ -53,19 +53,42 @@ def test_headroom_verdict_on_a_placement_is_that_of_the_simulation(mode: str) ->
     """Every failure is survived where it says yes, and some failure is not where it says no."""
     counts: Counter[bool | None] = Counter()
     for seed in seeds(150, 700):
-        case = tight(seed, mode)
-        if case.new.required_nodes > 1:
-            continue
-        headroom = headroom_of(case)
-        for node in fitting(case, case.new):
-            found = headroom.accepts(case.new, node)
-            counts[found] += 1
-            if found is None:
-                continue
-            with case.state.trial():
-                case.state.place(case.new, (node,))
-                assert all(survives(case, i) for i in watched(case)) is found, (seed, node)
+        counts += verdicts_held_to_the_simulation(tight(seed, mode))
     assert min(counts[True], counts[False]) >= 5
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_headroom_verdict_on_nodes_of_exclusive_storage_is_that_of_the_simulation(
+    mode: str,
+) -> None:
+    """What has no disks on a node is counted there, too; what has some may want for spindles."""
+    counts: Counter[bool | None] = Counter()
+    for seed in seeds(120, 700):
+        rng = Random(f"exclusive/{seed}")
+        found = document(rng)
+        for node in found["nodes"].values():
+            if rng.random() < 0.5:
+                node["ndparams"] = {"exclusive_storage": True, "spindle_count": 1}
+                node["total_spindles"], node["free_spindles"] = 8, rng.choice((0, 1, 8))
+        counts += verdicts_held_to_the_simulation(context_of(found, mode))
+    assert min(counts[True], counts[False]) >= 5
+
+
+def verdicts_held_to_the_simulation(case: Case) -> Counter[bool | None]:
+    """How often it says what of the new instance, on one node, wherever that fits."""
+    counts: Counter[bool | None] = Counter()
+    if case.new.required_nodes > 1:
+        return counts
+    headroom = headroom_of(case)
+    for node in fitting(case, case.new):
+        found = headroom.accepts(case.new, node)
+        counts[found] += 1
+        if found is None:
+            continue
+        with case.state.trial():
+            case.state.place(case.new, (node,))
+            assert all(survives(case, i) for i in watched(case)) is found, node
+    return counts
 
 
 @pytest.mark.parametrize("mode", MODES)
