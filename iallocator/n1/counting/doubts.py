@@ -148,6 +148,16 @@ class Doubts(_Demands):
         told = zip(*(found.tolist() for found in self._told(at, less[:, :, 1:])))
         return doubts, [True if one else False if no else None for one, no in told]
 
+    def without(self, need: Need, failing: int) -> tuple[int, int] | None:
+        """What `Room.without` says of the failure of one of the queues; None: not counted here."""
+        self._renew()
+        size = self._sizes.get(need)
+        if size is None:
+            return None
+        at = self._place[failing]
+        slots, closing = (one[size] for one in self._totals)
+        return int(slots - self._slots[size, at]), int(closing - self._closing[size, at])
+
     def _less(self, nodes: Sequence[int], taken: Need) -> Integers:
         """By how much slots, and what closes them, are less once a node has given `taken`.
 

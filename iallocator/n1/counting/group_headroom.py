@@ -194,10 +194,9 @@ class GroupHeadroom:
         return self.queue(failing, instance, node).leaving()
 
     def _suffices(self, queue: Queue, need: Need, failing: int, node: int, taken: Need) -> bool:
-        room = self.room_for(need)
-        slots, closing = room.without(failing)
-        if node >= 0:
-            less = room.less(node, taken)
+        slots, closing = self._without(need, failing)
+        if node >= 0 and any(taken):
+            less = self.room_for(need).less(node, taken)
             slots, closing = slots - less[0], closing - less[1]
         units, before = queue.required[need]
         return slots >= units or (not queue.disks and closing > before)
@@ -206,10 +205,13 @@ class GroupHeadroom:
         """For each of the sizes in `queue` how many of it the targets have room for."""
         found = []
         for need in queue.required:
-            room = self.room_for(need)
-            less = room.less(node, taken)[0] if node >= 0 else 0
-            found.append(room.without(failing)[0] - less)
+            less = self.room_for(need).less(node, taken)[0] if node >= 0 and any(taken) else 0
+            found.append(self._without(need, failing)[0] - less)
         return found
+
+    def _without(self, need: Need, failing: int) -> tuple[int, int]:
+        """See `Room.without`: from what is counted for all failures, if that knows the size."""
+        return self._doubts.without(need, failing) or self.room_for(need).without(failing)
 
     def count(self, instance: Instance) -> int:
         """How many more like `instance` the group takes, wherever; see `Headroom.count`."""

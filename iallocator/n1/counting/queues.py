@@ -130,7 +130,8 @@ class Queue:
     def copy(self) -> Queue:
         """The same by itself: what comes to one of both is not in the other."""
         twin = Queue(self._rules)
-        twin._entries, twin._before, twin._known = list(self._entries), self._before, {}
+        twin._entries, twin._before = list(self._entries), self._before
+        twin._known = dict(self._known)
         twin._runs = [_Run(run.need, run.count) for run in self._runs]
         twin._more, twin.disks = self._more, self.disks
         twin.required = dict(self.required)
