@@ -215,7 +215,7 @@ class Batch:
         moves = self._moments.at(step, active)
         spread = self._x[:, :active] * moves.slope
         spread += moves.rest
-        if not spread.min() > self._moments.rounding:
+        if not np.minimum.reduce(spread, axis=None) > self._moments.rounding:
             square = self._moments.square(step, active)
             spread *= spread > (ROUNDING * square)[:, :, None]
         scores = np.add.reduce(np.sqrt(spread, out=spread), axis=0)
@@ -224,8 +224,8 @@ class Batch:
         scores *= 10.0**DECIMALS
         np.putmask(np.rint(scores, out=scores), closed, np.inf)
         best = scores.argmin(axis=1)
-        stuck = closed[self._every[:active], best]
-        if stuck.any():
+        stuck = closed.take(self._first[:active] + best)
+        if np.logical_or.reduce(stuck):
             self._strand(np.concatenate((stuck, np.zeros(self._rows.size - active, dtype=bool))))
             best, moves = best[~stuck], moves.of(~stuck)
         if best.size:
