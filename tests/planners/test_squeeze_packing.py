@@ -61,26 +61,6 @@ def test_squeeze_balances_once_where_packing_answers(monkeypatch: pytest.MonkeyP
     assert len(runs) == 1
 
 
-def test_balancing_dear_sets_pays_once_of_those_that_leave_alike_nodes(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """The nodes are all alike: it pays once for each number of them; always where it is cheap."""
-    asked: list[feasibility.Feasibility] = []
-    find = feasibility.Feasibility.find
-
-    def noted(self: feasibility.Feasibility, *words: Any, **named: Any) -> Any:
-        asked.append(self)
-        return find(self, *words, **named)
-
-    monkeypatch.setattr(feasibility.Feasibility, "find", noted)
-    _squeeze(Shape(6, "rbd", per_node=4))
-    sets = [frozenset(one) for one in ({0}, {1}, {0, 1}, {1, 2})]
-    for alike, expected in ((feasibility.ALIKE, [True] * 4), (0, [True, False] * 2)):
-        monkeypatch.setattr(feasibility, "ALIKE", alike)
-        asked[0]._balanced.clear()
-        assert [asked[0]._pays(off) for off in sets] == expected
-
-
 @pytest.mark.parametrize(("template", "option"), [("rbd", "--all"), ("drbd", "--drbd")])
 def test_packing_brings_back_who_is_on_an_offline_node(
     template: str, option: str, monkeypatch: pytest.MonkeyPatch

@@ -14,9 +14,8 @@ from iallocator.model.state import State
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
-    from typing import Any
 
-    from iallocator.model.cluster import Cluster, Node
+    from iallocator.model.cluster import Cluster
     from iallocator.planners.squeeze.headroom import Headroom
     from iallocator.planners.survival import Survival
 
@@ -27,11 +26,6 @@ class Amounts:
     """The sums over the nodes of `scope`, which are kept: asking costs one pass over the nodes.
 
     Nodes count as online or not as they are when one asks.
-
-    Attributes
-    ----------
-    kinds:
-        Node -> equal for nodes that have the same room, in the same places, once they are empty.
     """
 
     def __init__(
@@ -45,9 +39,6 @@ class Amounts:
         self._free = state.columns[MEMORY]
         self._held = {index: _held(state, index) for index in scope}
         self._first = {index: next(iter(state.primaries[index]), "") for index in scope}
-        self.kinds: dict[int, Any] = {
-            index: (self._empty(index), *_size(cluster.nodes[index])) for index in scope
-        }
 
     def hopeless(self, off: Collection[int]) -> str:
         """Why the instances of the nodes `off` cannot all be on online ones; "" if they may be."""
@@ -87,12 +78,6 @@ class Amounts:
     def _empty(self, index: int) -> float:
         """MiB of memory that a node has for instances when none is there."""
         return self._free[index] + self._held[index][0]
-
-
-def _size(node: Node) -> Sequence[object]:
-    """What else matters of an empty node: MiB of disk, spindles, virtual cpus, its places."""
-    places = tuple(sorted(node.migration)), tuple(sorted(node.locations))
-    return node.total_disk, node.total_spindles, node.vcpu_ratio * node.total_cpus, *places
 
 
 def _held(state: State, index: int) -> tuple[float, float, float]:

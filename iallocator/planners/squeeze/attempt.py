@@ -165,11 +165,6 @@ class Attempt:
         stay = [index for index in aim.scope if nodes[index].online]
         return any(self._state.fails_n1(index) for index in stay if index not in aim.full)
 
-    @property
-    def only_lost(self) -> bool:
-        """Whether all have a place, and all nodes the reserve."""
-        return not (self._homeless() or self._lacking())
-
     def distance(self) -> tuple[bool, float]:
         """How far it is from what is wanted, for comparison."""
         aim = self._aim

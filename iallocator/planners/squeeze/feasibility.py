@@ -39,12 +39,6 @@ __all__ = ["Feasibility"]
 EFFORT = 6_000_000
 """What all balancing of sets that packing did not free may cost: moves × instances × nodes."""
 
-ALIKE = 600_000
-"""What the same may cost of sets of alike nodes, if more than one is balanced."""
-
-SMALL = 2_000
-"""Instances × nodes up to which exact search is asked for what it does not know: failures."""
-
 CLASSES = 12
 """Into how many classes of memory instances are put to be moved, the largest first."""
 
@@ -89,9 +83,9 @@ class Feasibility(Aim):
         self._worlds = [lighter] if len(lighter) == len(instances) else [lighter, instances]
         self._amounts = Amounts(cluster, scope, reserve, survival)
         self._effort = EFFORT
-        self._balanced: dict[Sequence[object], int] = {}
-        self._unpacked: dict[frozenset[int], FeasibilityResult] = {}
-        self.packs = behaviour is OURS and evacuate and (relations is None or not relations.binding)
+        self._packs = (
+            behaviour is OURS and evacuate and (relations is None or not relations.binding)
+        )
         self._cheap = all(instance.shared for instance in lighter)
         self._whole = MoveRules(ignore_soft=ignore_soft, behaviour=behaviour)
         self._first = MoveRules(evacuate_only=True, ignore_soft=ignore_soft, behaviour=behaviour)
@@ -102,12 +96,11 @@ class Feasibility(Aim):
         on: Collection[int] = (),
         tidy: bool = False,
         thorough: bool = False,
-        quick: bool = False,
     ) -> FeasibilityResult:
         """A plan with the nodes `off` offline and `on` online.
 
         The quickest way that leads there, with `tidy` the one that balances best, with
-        `thorough` none that only packs, with `quick` only such where there are any.
+        `thorough` none that only packs.
 
         Raises
         ------
@@ -119,9 +112,9 @@ class Feasibility(Aim):
             hopeless = "" if tidy else self._hopeless(off)
             if hopeless:
                 return FeasibilityResult((), 0.0, hopeless)
-            if off and not (tidy or thorough) and self.packs:
+            if off and not (tidy or thorough) and self._packs:
                 packed = self._packed(off)
-                if not packed.problem or quick or not self._pays(off):
+                if not packed.problem or not self._pays(off):
                     return packed
             near: Attempt | None = None
             for way in self._ways(off, tidy):
@@ -136,16 +129,7 @@ class Feasibility(Aim):
             return self._exactly(near) if near.problem else near.found()
 
     def _packed(self, off: frozenset[int]) -> FeasibilityResult:
-        """What packing finds, one world of instances after the other; in vain only once."""
-        if off not in self._unpacked:
-            found = self._pack(off)
-            if not found.problem:
-                return found
-            self._unpacked[off] = found
-        return self._unpacked[off]
-
-    def _pack(self, off: frozenset[int]) -> FeasibilityResult:
-        """The same, whatever is known."""
+        """What packing finds, one world of instances after the other."""
         rules = self._whole.while_leaving(off)
         for instances in self._worlds:
             attempt = Attempt(self, off, False)
@@ -197,25 +181,15 @@ class Feasibility(Aim):
             return found
 
     def _pays(self, off: frozenset[int]) -> bool:
-        """Whether balancing may be tried where packing does not do; each time costs of `EFFORT`.
-
-        Sets of alike nodes leave the same rooms for the same instances: where balancing one
-        is dear and in vain, the others are left.
-        """
+        """Whether balancing may be tried where packing does not do; each time costs of `EFFORT`."""
         instances = self._worlds[-1]
         leaving = sum(not off.isdisjoint(instance.nodes) for instance in instances)
-        cost = leaving * len(instances) * len(self.scope)
-        alike = sorted(self._amounts.kinds[index] for index in off)
-        spent = self._balanced.get(tuple(alike), 0)
-        if spent and spent + cost > ALIKE:
-            return False
-        self._balanced[tuple(alike)] = spent + cost
-        self._effort -= cost
+        self._effort -= leaving * len(instances) * len(self.scope)
         return self._effort >= 0
 
     def _exactly(self, near: Attempt) -> FeasibilityResult:
         """What exact search finds instead of `near`, where it may be tried."""
-        if self.budget is None or self.budget.spent or self._beyond(near):
+        if self.budget is None or self.budget.spent:
             return near.found()
         from iallocator.planners.squeeze.exact import PROVED, Arrangement
 
@@ -236,11 +210,6 @@ class Feasibility(Aim):
                 found.problem += f" ({PROVED})"
             return found
         return FeasibilityResult(moves, moves[-1].score if moves else near.found().score, "")
-
-    def _beyond(self, near: Attempt) -> bool:
-        """Whether only failures speak against `near`: the solver would answer, and at random."""
-        size = len(self._worlds[0]) * len(self.scope)
-        return self.evacuate and size > SMALL and near.only_lost
 
     def without_moves(self, on: Collection[int]) -> FeasibilityResult:
         """What comes of switching the nodes `on` online, and nothing else."""

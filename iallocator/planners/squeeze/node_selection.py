@@ -76,10 +76,12 @@ def power_down(
     search = Search(score, limits)
     descent = _Descent(feasibility, search, limits.expired)
     try:
-        descent.free_more(descent.free_beginning(candidates))
-        if feasibility.packs and not search.stopped:
-            descent.balance()
-            descent.free_more([index for index in candidates if index not in search.chosen])
+        rest = descent.free_beginning(candidates)
+        while rest:
+            refused = descent.one_by_one(rest)
+            if len(refused) in (0, len(rest)) or search.stopped:
+                break
+            rest = refused  # what is off now may have been what was in the way
         if search.chosen and not search.stopped:
             _tidy_up(feasibility, search)
             search.moves = feasibility.straight(search.chosen, (), search.moves)
@@ -103,11 +105,7 @@ def _tidy_up(feasibility: Feasibility, search: Search) -> None:
 
 
 class _Descent:
-    """Tries sets of nodes, and keeps the best in `search`.
-
-    By packing alone, where that can be: a set that it finds is found in no time.  What more can
-    be freed by balancing is asked beside what is off then, and so of few sets.
-    """
+    """Tries sets of nodes, and keeps the best in `search`."""
 
     def __init__(
         self, feasibility: Feasibility, search: Search, expired: Callable[[], bool]
@@ -116,12 +114,6 @@ class _Descent:
         self._search = search
         self._expired = expired
         self._failed: dict[frozenset[int], str] = {}
-        self._quick = True
-
-    def balance(self) -> None:
-        """Balance from now on where packing does not do."""
-        self._quick = False
-        self._failed.clear()
 
     def _try(self, off: Sequence[int]) -> bool:
         """Whether the nodes `off` can be freed; if so, they are kept."""
@@ -130,7 +122,7 @@ class _Descent:
             return False
         tried = frozenset(off)
         if tried not in self._failed:
-            found = self._feasibility.find(off=off, quick=self._quick)
+            found = self._feasibility.find(off=off)
             if not found.problem:
                 self._search.keep(off, found)
                 self._search.refused.pop(off[-1], None)
@@ -161,15 +153,7 @@ class _Descent:
         self._search.refused = {}
         return [] if self._search.stopped else list(candidates[low:])
 
-    def free_more(self, rest: Sequence[int]) -> None:
-        """Free every one of `rest` that can be in addition, as long as it changes anything."""
-        while rest and not self._search.stopped:
-            refused = self._one_by_one(rest)
-            if len(refused) in (0, len(rest)):
-                break
-            rest = refused  # what is off now may have been what was in the way
-
-    def _one_by_one(self, candidates: Sequence[int]) -> list[int]:
+    def one_by_one(self, candidates: Sequence[int]) -> list[int]:
         """Free every one of `candidates` that can be in addition; return the others."""
         refused = []
         for index in candidates:
