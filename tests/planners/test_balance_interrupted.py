@@ -11,6 +11,7 @@ import signal
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -126,15 +127,19 @@ def test_balance_interrupted_while_judged_keeps_its_moves(
     path = crowded(tmp_path, 5, 14)
     main(["balance", "--json", "-t", path])
     plain = json.loads(capsys.readouterr().out)
-    doomed, calls = Survival.doomed, []
+    calls = []
 
-    def counted(survival: Survival, *arguments: Any) -> list[int]:
-        calls.append(1)
-        if len(calls) == asked:
-            raise KeyboardInterrupt
-        return doomed(survival, *arguments)
+    def counted(question: Callable[..., Any]) -> Callable[..., Any]:
+        def ask(survival: Survival, *arguments: Any) -> Any:
+            calls.append(1)
+            if len(calls) == asked:
+                raise KeyboardInterrupt
+            return question(survival, *arguments)
 
-    monkeypatch.setattr(Survival, "doomed", counted)
+        return ask
+
+    for question in ("doomed", "first_doomed"):
+        monkeypatch.setattr(Survival, question, counted(getattr(Survival, question)))
     plan = json_of("balance", "-t", path, status=130)
     assert plan["moves"] == plain["moves"] != []
     assert plan["groups"][0]["reason"] == "interrupted"
