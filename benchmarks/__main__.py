@@ -150,7 +150,7 @@ class Bench:
 
     def _written(self, case: Case) -> Path:
         """The input as a file; made by another process, whose memory would count as that of all."""
-        path = self.folder / ("cluster.data" if case.peer else "request.json")
+        path = self.folder / ("cluster.data" if case.from_text else "request.json")
         child = get_context("fork").Process(target=_write_input, args=(case, path))
         child.start()
         child.join()
@@ -161,12 +161,12 @@ class Bench:
 
 def _write_input(case: Case, path: Path) -> None:
     whole = case.document()
-    path.write_text(as_text(whole) if case.peer else json.dumps(whole), encoding="utf-8")
+    path.write_text(as_text(whole) if case.from_text else json.dumps(whole), encoding="utf-8")
 
 
 def _read(case: Case, path: Path) -> tuple[str, ...]:
     """The words by which a planner is told what to read."""
-    return ("-t", str(path)) if case.peer else (str(path),)
+    return ("-t", str(path)) if case.from_text else (str(path),)
 
 
 def _line(row: dict[str, Any]) -> str:

@@ -27,8 +27,8 @@ class Case(NamedTuple):
         For the picture; 0 and "" for what is not in it.
     ours, peer:
         Planners: a command with its options, and the program that is asked beside it, both on
-        the cluster as a text file; a planner without peer reads the document.  Both () for
-        requests, which are asked of hail.
+        the cluster as a text file; who plans for a request reads that.  Both () for requests,
+        which are asked of hail.
     work:
         The panel of the picture; "" for what is in none.
     """
@@ -42,3 +42,8 @@ class Case(NamedTuple):
     ours: tuple[str, ...] = ()
     peer: tuple[str, ...] = ()
     work: str = ""
+
+    @property
+    def from_text(self) -> bool:
+        """Whether the cluster is read as a text file, whose standard size is 128 MiB of memory."""
+        return bool(self.ours) and self.ours[0] != "make-room"
