@@ -255,9 +255,11 @@ PLANNERS = (
         for crowding in (0.0, 0.3)
         for tiers in (False, True)
     ),
-    capacity(100, "drbd", 0, 5.0, tiers=True),
-    capacity(100, "rbd", 0, 5.0, tiers=True),
-    capacity(320, "drbd", 0, 30.0),
-    capacity(320, "rbd", 0, 30.0),
+    *(
+        capacity(nodes, template, 0, seconds, crowding, tiers)
+        for nodes, seconds, tiers in ((100, 5.0, True), (320, 30.0, False))
+        for template in ("drbd", "plain", "rbd")
+        for crowding in (0.0, 0.3)
+    ),
 )
 """In the order of the table."""
