@@ -9,6 +9,9 @@ from iallocator.aliases import Json
 
 __all__ = ["Case"]
 
+FROM_DOCUMENTS = ("make-room", "compress", "redistribute", "balance-groups")
+"""Planners that read the whole document."""
+
 
 class Case(NamedTuple):
     """One line of the table.
@@ -27,7 +30,7 @@ class Case(NamedTuple):
         For the picture; 0 and "" for what is not in it.
     ours, peer:
         Planners: a command with its options, and the program that is asked beside it, both on
-        the cluster as a text file; who plans for a request reads that.  Both () for requests,
+        the cluster as a text file, or on the document, see `from_text`.  Both () for requests,
         which are asked of hail.
     work:
         The panel of the picture; "" for what is in none.
@@ -45,5 +48,9 @@ class Case(NamedTuple):
 
     @property
     def from_text(self) -> bool:
-        """Whether the cluster is read as a text file, whose standard size is 128 MiB of memory."""
-        return bool(self.ours) and self.ours[0] != "make-room"
+        """Whether the cluster is read as a text file, whose standard size is 128 MiB of memory.
+
+        The others read the document: a request, or disks on shared storage, which policies of
+        other groups ask for and a text file tells nothing of.
+        """
+        return bool(self.ours) and self.ours[0] not in FROM_DOCUMENTS
