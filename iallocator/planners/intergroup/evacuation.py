@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from iallocator.placement.several.move_task import MoveTask
 from iallocator.planners.intergroup.moving import planned
-from iallocator.planners.intergroup.packing.packing import pack, undo
+from iallocator.planners.intergroup.packing.packing import pack
+from iallocator.planners.intergroup.packing.placing import undo
 from iallocator.planners.intergroup.verdicts import FOUND, IMPOSSIBLE, OUT_OF_TIME, UNDECIDED
 from iallocator.planners.plan import mark_units
 from iallocator.solver.problem import FOUND as SOLVED
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from iallocator.placement.results import MoveOption, MoveResult
     from iallocator.planners.intergroup.impossible.proof import Proofs
     from iallocator.planners.intergroup.moving import Mover
-    from iallocator.planners.intergroup.packing.packing import Made
+    from iallocator.planners.intergroup.packing.placing import Made
     from iallocator.planners.plan import PlannedMove
 
     Targets = Callable[[Instance], Sequence[Group]]

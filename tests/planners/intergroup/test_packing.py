@@ -10,7 +10,8 @@ from iallocator.options.settings import Settings
 from iallocator.planners.intergroup.context import IntergroupContext
 from iallocator.planners.intergroup.moving import Mover
 from iallocator.planners.intergroup.packing.node_order import Fullest, NodeOrder, Roomiest, Solvent
-from iallocator.planners.intergroup.packing.packing import pack, undo
+from iallocator.planners.intergroup.packing.packing import pack
+from iallocator.planners.intergroup.packing.placing import undo
 from iallocator.planners.intergroup.partitions import Peers
 from iallocator.planners.survival import CAME, Survival, doomed
 from iallocator.wire.document import read_cluster
