@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from benchmarks.case import Case
 from benchmarks.clusters import (
     Shape,
@@ -11,6 +13,7 @@ from benchmarks.clusters import (
     to_be_repaired,
     too_large,
 )
+from iallocator.aliases import Json
 
 __all__ = [
     "PLANNERS", "balance", "balance_groups", "between_groups", "capacity", "check", "make_room",
@@ -131,56 +134,45 @@ def between_groups(
         f"{command}, {groups} x {nodes} nodes, {count} {template} instances"
         + f", {fullness:.0%} full" * (seconds > 0),
         lambda: first_nodes_offline(shape, broken),
-        0,
-        seconds,
-        groups * nodes,
-        template,
-        (command,),
+        seconds=seconds,
+        nodes=groups * nodes,
+        template=template,
+        ours=(command,),
         work=command if fullness == 0.4 else "",
+    )
+
+
+def _point(command: str, about: str, make: Callable[[], Json], nodes: int, template: str) -> Case:
+    """A point of the curve of a planner that has no peer, and no time that is wanted."""
+    return Case(
+        f"{command}, {about}",
+        make,
+        nodes=nodes,
+        template=template,
+        ours=(command,),
+        work=command,
     )
 
 
 def balance_groups(groups: int, nodes: int) -> Case:
     """Every second group is half empty."""
     shape = Shape(nodes, "rbd", groups=groups)
-    return Case(
-        f"balance-groups, {groups} x {nodes} nodes, rbd",
-        lambda: half_empty(shape),
-        0,
-        0,
-        groups * nodes,
-        "rbd",
-        ("balance-groups",),
-        work="balance-groups",
-    )
+    about = f"{groups} x {nodes} nodes, rbd"
+    return _point("balance-groups", about, lambda: half_empty(shape), groups * nodes, "rbd")
 
 
 def make_room(nodes: int, template: str) -> Case:
     """For a new instance that is larger than what any node has free."""
-    return Case(
-        f"make-room, {nodes} nodes {template}",
-        lambda: too_large(Shape(nodes, template, fullness=0.6)),
-        0,
-        0,
-        nodes,
-        template,
-        ("make-room",),
-        work="make-room",
+    shape = Shape(nodes, template, fullness=0.6)
+    return _point(
+        "make-room", f"{nodes} nodes {template}", lambda: too_large(shape), nodes, template
     )
 
 
 def repair(nodes: int) -> Case:
     """All that was on a node is repaired; the peer, harep, asks running clusters only."""
-    return Case(
-        f"repair, {nodes} nodes drbd, one of them offline",
-        lambda: to_be_repaired(Shape(nodes, "drbd")),
-        0,
-        0,
-        nodes,
-        "drbd",
-        ("repair",),
-        work="repair",
-    )
+    about = f"{nodes} nodes drbd, one of them offline"
+    return _point("repair", about, lambda: to_be_repaired(Shape(nodes, "drbd")), nodes, "drbd")
 
 
 def reboot(nodes: int, template: str) -> Case:
