@@ -12,7 +12,7 @@ import numpy as np
 
 from iallocator.model.columns import COLUMNS, DISK, MEMORY
 from iallocator.n1.counting.ground import slots_for
-from iallocator.n1.counting.moments import Alike, Apart
+from iallocator.n1.counting.moments import Alike, Apart, Beginning
 from iallocator.scoring.candidates import DECIMALS
 from iallocator.scoring.score_delta import ROUNDING
 
@@ -160,12 +160,12 @@ class Batch:
         if self._plain.any():
             self._rest = (amounts.transpose(0, 2, 1) @ self._plain).take(kinds, axis=1)
         taken = np.einsum("sur,ruk->skr", amounts, -self._everywhere[own])
-        given = self._sums, self._squares, taken, self._x_own, self._form.counts
+        first = Beginning(self._sums, self._squares, taken, self._x_own, self._form.counts, kinds)
         self._moments: Moments
         if self._alike:
-            self._moments = Alike(*given, np.matmul(self._linear[:, :, 0], amounts), kinds)
+            self._moments = Alike(first, np.matmul(self._linear[:, :, 0], amounts))
         else:
-            self._moments = Apart(*given, amounts.transpose(0, 2, 1), self._linear, kinds)
+            self._moments = Apart(first, amounts.transpose(0, 2, 1), self._linear)
 
     def run(self) -> Truths:
         """Move everything: per row whether somebody is left over."""

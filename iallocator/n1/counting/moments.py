@@ -16,7 +16,7 @@ from iallocator.scoring.score_delta import ROUNDING
 if TYPE_CHECKING:
     from iallocator.aliases import Floats, Indices, Truths
 
-__all__ = ["Alike", "Apart", "Moments", "Parabola"]
+__all__ = ["Alike", "Apart", "Beginning", "Moments", "Parabola"]
 
 
 class Parabola(NamedTuple):
@@ -39,12 +39,33 @@ class Parabola(NamedTuple):
         return self._replace(change=self.change[:, rows], slope=self.slope[:, rows])
 
 
+class Beginning(NamedTuple):
+    """What is known before the first step.
+
+    Attributes
+    ----------
+    sums, squares:
+        Those before it.
+    taken:
+        What leaves the node that fails with each step, steps × statistics × kinds.
+    there:
+        What that node holds at first.
+    counts:
+        How many nodes count, for each statistic.
+    kinds:
+        The kind of each row.
+    """
+
+    sums: Floats
+    squares: Floats
+    taken: Floats
+    there: Floats
+    counts: Floats
+    kinds: Indices
+
+
 class Moments:
     """Of the first rows, those that still move somebody.
-
-    `sums` and `squares` are those before the first step.  ``kinds[i]`` is the kind of row i; with
-    each step `taken` (steps × statistics × kinds) leaves the node that fails, where `there` is
-    what it holds at first.  `counts`: how many nodes count.
 
     Attributes
     ----------
@@ -52,21 +73,13 @@ class Moments:
         No variance above this is small enough beside the mean square to be rounding.
     """
 
-    def __init__(
-        self,
-        sums: Floats,
-        squares: Floats,
-        taken: Floats,
-        there: Floats,
-        counts: Floats,
-        kinds: Indices,
-    ) -> None:
-        self._share = (1 / counts)[:, None]
-        self._squares = squares * self._share  # but for what follows from the kind and the step
-        self._mean = sums * self._share
-        self._there = there
-        self._kinds = kinds
-        self._gone = np.cumsum(taken, axis=0)
+    def __init__(self, first: Beginning) -> None:
+        share = self._share = (1 / first.counts)[:, None]
+        self._squares = first.squares * share  # but for what follows from the kind and the step
+        self._mean = first.sums * share
+        self._there = first.there
+        self._kinds = first.kinds
+        self._gone = np.cumsum(first.taken, axis=0)
         self.rounding = np.inf
 
     def at(self, step: int, rows: int) -> Parabola:
@@ -98,18 +111,9 @@ class Alike(Moments):
     `change`: of each step, for each kind.
     """
 
-    def __init__(
-        self,
-        sums: Floats,
-        squares: Floats,
-        taken: Floats,
-        there: Floats,
-        counts: Floats,
-        change: Floats,
-        kinds: Indices,
-    ) -> None:
-        super().__init__(sums, squares, taken, there, counts, kinds)
-        share, gone = self._share, self._gone
+    def __init__(self, first: Beginning, change: Floats) -> None:
+        super().__init__(first)
+        share, gone, kinds = self._share, self._gone, first.kinds
         square = change * change * share
         self._came = np.cumsum(square, axis=0) - square  # to the mean square, but for choices
         mean = (gone + np.cumsum(change, axis=0) - change) * share
@@ -118,12 +122,14 @@ class Alike(Moments):
         self._change = change.take(kinds, axis=2)[..., None]
         self._slope = slope.take(kinds, axis=2)[..., None]
         self._rest = rest.take(kinds, axis=2)
-        self._rest += (2 * share * gone).take(kinds, axis=2) * there
+        self._rest += (2 * share * gone).take(kinds, axis=2) * first.there
         self._rest -= (2 * mean + slope).take(kinds, axis=2) * self._mean
         self._squares -= self._mean * self._mean
-        most = np.abs(taken).sum(axis=0).max(axis=1, initial=0)
+        most = np.abs(first.taken).sum(axis=0).max(axis=1, initial=0)
         most += np.abs(change).sum(axis=0).max(axis=1, initial=0)
-        most += np.sqrt(squares.max(axis=1, initial=0))  # no norm of all values is larger ever
+        most += np.sqrt(
+            first.squares.max(axis=1, initial=0)
+        )  # no norm of all values is larger ever
         self.rounding = ROUNDING * float((share[:, 0] * most * most).max(initial=0))
 
     def at(self, step: int, rows: int) -> Parabola:
@@ -155,18 +161,8 @@ class Apart(Moments):
     column adds.
     """
 
-    def __init__(
-        self,
-        sums: Floats,
-        squares: Floats,
-        taken: Floats,
-        there: Floats,
-        counts: Floats,
-        amounts: Floats,
-        linear: Floats,
-        kinds: Indices,
-    ) -> None:
-        super().__init__(sums, squares, taken, there, counts, kinds)
+    def __init__(self, first: Beginning, amounts: Floats, linear: Floats) -> None:
+        super().__init__(first)
         self._amounts = amounts
         self._linear = linear
 
