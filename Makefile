@@ -7,13 +7,14 @@ SEEDS ?= 5000
 CASES ?= 20000
 START ?= 100000
 JOBS ?= 2
+NEWEST ?= tests/cli/test_stdout.py tests/solver tests/replay
 DESTDIR ?=
 PLUGINDIR ?= /usr/lib/ganeti/iallocators
 LIBDIR ?= /usr/lib/iallocator
 BINDIR ?= /usr/local/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check lint types matrix conformance fuzz bench install-plugin manuals deb dist test-pythons e2e clean
+.PHONY: help demo test check lint types matrix conformance fuzz bench growth install-plugin manuals deb dist test-pythons test-newest requirements e2e clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "%-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -26,6 +27,13 @@ test: $(STAMP) ## run the tests (with the oracles, where they are installed)
 
 test-pythons: ## the tests of documents and answers under each Python from 3.11 to 3.13 that is here
 	tools/test-pythons
+
+test-newest: ## the tests of stdout, exact search and answers with the newest version of every library
+	tools/environment $(PYTHON) $(VENV)-newest newest
+	$(VENV)-newest/bin/python -m pytest -n $(JOBS) --dist worksteal -p no:cacheprovider $(NEWEST)
+
+requirements: ## renew the locked requirements: the newest versions within the bounds of pyproject.toml
+	tools/lock "$(PYTHON)" build/lock
 
 check: lint types test ## lint, types and tests
 
@@ -55,6 +63,9 @@ bench: $(STAMP) ## measure side by side with hail; writes benchmarks/RESULTS.md
 	tools/install-plugin "$(BIN)/python" "$(CURDIR)/build/bench" "$(LIBDIR)" "$(PLUGINDIR)" "$(BINDIR)"
 	$(BIN)/python -m benchmarks --plugin "$(CURDIR)/build/bench$(PLUGINDIR)/iallocator"
 
+growth: $(STAMP) ## measure how time and memory grow with the input; writes benchmarks/GROWTH.md
+	$(BIN)/python -m benchmarks.growth
+
 install-plugin: $(STAMP) ## install where Ganeti looks, and on PATH (DESTDIR, PLUGINDIR, LIBDIR, BINDIR)
 	tools/install-plugin "$(BIN)/python" "$(DESTDIR)" "$(LIBDIR)" "$(PLUGINDIR)" "$(BINDIR)"
 
@@ -66,14 +77,12 @@ deb: manuals ## a package for Debian, into dist/
 	tools/make-deb "$(BIN)/python" build/manuals dist
 
 dist: $(STAMP) ## wheel and sdist, into dist/
-	$(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir dist .
-	$(BIN)/python -m build --sdist --outdir dist
+	$(BIN)/python -m pip wheel --quiet --no-deps --no-build-isolation --wheel-dir dist .
+	$(BIN)/python -m build --sdist --no-isolation --outdir dist
 
 clean: ## remove what the targets above made
-	rm -rf $(VENV) $(VENV)-3.* build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) $(VENV)-3.* $(VENV)-newest build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-$(STAMP): setup.cfg pyproject.toml
-	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[dev]'
-	@touch $@
+$(STAMP): setup.cfg pyproject.toml requirements/development.txt
+	tools/environment $(PYTHON) $(VENV)
