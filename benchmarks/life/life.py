@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from benchmarks.life.policies import Policy, ask, balanced
 from benchmarks.life.safety import all_failures_survivable, all_failures_survived
-from benchmarks.life.trace import ARRIVAL, BALANCE, DEPARTURE, FAILURE, Event, trace_of
+from benchmarks.life.trace import ARRIVAL, BALANCE, DEPARTURE, FAILURE, OUTAGE, Event, trace_of
 from benchmarks.life.world import Scenario, World
 
-__all__ = ["Outcome", "live"]
+__all__ = ["Observer", "Outcome", "live"]
 
 MOVES = 10
 """Moves of one balancing run at most."""
@@ -49,9 +49,22 @@ class Outcome(NamedTuple):
     possible: float | None = None
 
 
+class Observer(Protocol):
+    """Sees a life event by event."""
+
+    def refused(self, world: World, name: str, memory: int) -> None:
+        """A new instance got no place; `world` is without it."""
+
+    def happened(self, world: World, event: Event) -> None:
+        """`event` is over; `world` is as it left it."""
+
+
 class _Life:
-    def __init__(self, scenario: Scenario, policy: Policy, mends: bool) -> None:
+    def __init__(
+        self, scenario: Scenario, policy: Policy, mends: bool, observer: Observer | None
+    ) -> None:
         self._mends = mends
+        self._observer = observer
         self.world = World(scenario)
         self._policy = policy
         self.asked = self.refused = self.lost = self.lost_memory = 0
@@ -75,6 +88,8 @@ class _Life:
                 self._fails(node)
             if self._mends:
                 self._balances()
+        if self._observer:
+            self._observer.happened(self.world, event)
 
     def _balances(self) -> None:
         for name, nodes in balanced(self._policy, self.world, MOVES):
@@ -89,6 +104,8 @@ class _Life:
             self.world.add(name, memory, found["result"])
         else:
             self.refused += 1
+            if self._observer:
+                self._observer.refused(self.world, name, memory)
 
     def _fails(self, node: str) -> None:
         """Failovers first, the largest of those that fit; then whatever can be evacuated."""
@@ -136,16 +153,23 @@ class _Life:
 
 
 def live(
-    scenario: Scenario, policy: Policy, seed: int, requests: int, mends: bool = False
+    scenario: Scenario,
+    policy: Policy,
+    seed: int,
+    requests: int,
+    mends: bool = False,
+    outage: float = OUTAGE,
+    observer: Observer | None = None,
 ) -> Outcome:
-    """The life number `seed`, with so many requests.
+    """Simulate the life number `seed` with so many requests.
 
-    `mends`: the cluster is balanced after every failure and repair, too.
+    `mends`: the cluster is balanced after every failure and repair, too.  `outage`: the share
+    of the life for which a failed node is away.
     """
-    life = _Life(scenario, policy, mends)
+    life = _Life(scenario, policy, mends, observer)
     kept, calm, whole, broken = 0.0, 0.0, 0.0, 0
     since, safe, possible, able = 0.0, True, 0.0, True
-    for event in trace_of(scenario, seed, requests):
+    for event in trace_of(scenario, seed, requests, outage):
         passed = event.time - since
         since = event.time
         kept += passed * safe

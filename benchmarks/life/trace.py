@@ -37,7 +37,7 @@ BALANCES = 20
 """How often the cluster is balanced."""
 
 OUTAGE = 0.002
-"""Which share of the life a failed node is away."""
+"""Share of the life for which a failed node is away, unless the caller says otherwise."""
 
 
 class Event(NamedTuple):
@@ -52,8 +52,11 @@ class Event(NamedTuple):
     memory: int = 0
 
 
-def trace_of(scenario: Scenario, seed: int, requests: int) -> list[Event]:
-    """The events of one life, in order of time."""
+def trace_of(scenario: Scenario, seed: int, requests: int, outage: float = OUTAGE) -> list[Event]:
+    """Return the events of one life, in order of time.
+
+    A failed node is repaired after `outage`, a share of the life.
+    """
     rng = Random(f"life/{scenario.name}/{seed}")
     mean_size = sum(size * share for size, share in SIZES.items()) / sum(SIZES.values())
     wanted = scenario.load * sum(scenario.memory) / mean_size  # instances at a time
@@ -69,7 +72,7 @@ def trace_of(scenario: Scenario, seed: int, requests: int) -> list[Event]:
     for k in range(FAILURES):
         time = (k + 0.5 + 0.5 * rng.random()) / FAILURES
         node = rng.randrange(len(scenario.memory))
-        events += [Event(time, FAILURE, node), Event(min(1, time + OUTAGE), REPAIR, node)]
+        events += [Event(time, FAILURE, node), Event(min(1, time + outage), REPAIR, node)]
     events += [Event((k + 1) / BALANCES, BALANCE, k) for k in range(BALANCES)]
     return sorted(events)
 

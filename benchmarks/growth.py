@@ -1,0 +1,420 @@
+"""How processor time and memory grow with each dimension of the input.
+
+``python -m benchmarks.growth [--output FILE] [WORD ...]`` runs every request and command of
+`PATHS` on clusters that are N, 2N and 4N large in one dimension of `DIMENSIONS`, and writes
+``benchmarks/GROWTH.md``; with words it prints the rows that have one of them, and writes nothing.
+Each run is a process of its own.  Its processor time (user and system) and its peak memory count.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from itertools import pairwise
+from math import log2
+from multiprocessing import get_context
+from pathlib import Path
+
+from benchmarks.clusters import Shape, document
+from benchmarks.measure import Measured, run
+from iallocator.aliases import Json
+
+__all__ = ["DIMENSIONS", "PATHS", "Growth", "grown", "measured"]
+
+ROOT = Path(__file__).parents[1]
+OUTPUT = Path(__file__).with_name("GROWTH.md")
+
+MOST = 120.0
+"""Seconds of processor time after which a run is ended."""
+
+COUNTS = 0.15
+"""Seconds of processor time at 4N, start-up excluded, below which growth is not computed."""
+
+AGAIN = 3
+"""Runs of which the fastest counts, where a single one seems to grow too fast."""
+
+BIG = 24.0
+"""MiB at 4N, start-up excluded, below which growth is not computed."""
+
+LIMIT = 1.25
+"""Exponent from which on a row needs a reason: N log N has 1.1 to 1.2 at these sizes."""
+
+PATHS: dict[str, tuple[str, str]] = {
+    "allocate": ("allocate", ""),
+    "multi-allocate": ("multi-allocate", ""),
+    "relocate": ("relocate", ""),
+    "node-evacuate": ("node-evacuate", ""),
+    "multi-evacuate": ("multi-evacuate", ""),
+    "change-group": ("change-group", ""),
+    "explain": ("allocate", "explain"),
+    "explain node-evacuate": ("node-evacuate", "explain"),
+    "check": ("allocate", "check"),
+    "check --failures 2": ("allocate", "check --failures=2 --no-simulation"),
+    "show": ("allocate", "show"),
+    "report": ("allocate", "report --html=page.html"),
+    "balance -l 3": ("allocate", "balance -l 3"),
+    "balance --html": ("allocate", "balance -l 3 --html=page.html"),
+}
+"""Name of a row -> the type of the request in the document, and the words of the command."""
+
+AFFINITY = {"allocate": "--strategy=affinity", "explain": "explain --strategy=affinity"}
+
+PAIRS = (
+    "the best of N² pairs of nodes: a bichromatic closest pair in as many dimensions as there are "
+    "statistics, for which no faster way is expected as dimensions grow (Alman, Williams 2015)"
+)
+"""Why choosing two nodes at once takes what it takes."""
+
+MOVES = "the best of all moves of 2N instances to N nodes: as for the best pair of nodes"
+
+REASONS: dict[tuple[str, str], str] = {
+    ("nodes (drbd)", "allocate"): PAIRS,
+    ("nodes (drbd)", "multi-allocate"): PAIRS,
+    ("nodes (drbd)", "node-evacuate"): PAIRS,
+    ("nodes (drbd)", "explain"): PAIRS,
+    ("nodes (drbd)", "explain node-evacuate"): PAIRS,
+    ("nodes (drbd)", "balance -l 3"): MOVES,
+    ("nodes (drbd)", "balance --html"): MOVES,
+    ("nodes (rbd)", "balance -l 3"): MOVES,
+    ("nodes (rbd)", "balance --html"): MOVES,
+    ("nodes (plain)", "balance -l 3"): MOVES,
+    ("nodes (plain)", "balance --html"): MOVES,
+}
+"""(Dimension, path) -> why it may grow faster than N log N."""
+
+
+class Dimension:
+    """One dimension of the input.
+
+    Attributes
+    ----------
+    most:
+        4N.
+    make:
+        The cluster with so many of it, without a request.
+    paths:
+        Names in `PATHS`, or () for all.
+    """
+
+    def __init__(self, most: int, make: Callable[[int], Json], *paths: str) -> None:
+        self.most = most
+        self.make = make
+        self.paths = paths or tuple(PATHS)
+
+
+def _nodes(template: str) -> Callable[[int], Json]:
+    return lambda count: document(Shape(count, template, per_node=2, fullness=0.2))
+
+
+def _groups(template: str) -> Callable[[int], Json]:
+    return lambda count: document(Shape(2, template, groups=count, per_node=1, fullness=0.2))
+
+
+def _crowd(count: int, template: str) -> Json:
+    """So many instances on 100 nodes of 2 groups that have free capacity for any number."""
+    whole = document(Shape(50, template, groups=2, per_node=max(1, count // 100), fullness=0.2))
+    for node in whole["nodes"].values():
+        node |= {"total_cpus": 10_000, "total_memory": 10**7, "free_memory": 10**7 - 1024}
+        node |= {"i_pri_memory": 0, "i_pri_up_memory": 0}
+        node["total_disk"] += 10**9
+        node["free_disk"] += 10**9
+    for instance in whole["instances"].values():
+        instance["memory"] = 256
+        node = whole["nodes"][instance["nodes"][0]]
+        node["free_memory"] -= 256
+        node["i_pri_memory"] += 256
+        node["i_pri_up_memory"] += 256
+    return whole
+
+
+def _instances(template: str) -> Callable[[int], Json]:
+    return lambda count: _crowd(count, template)
+
+
+def _small(cluster_tags: Sequence[str] = ()) -> Json:
+    whole = document(Shape(10, "drbd", groups=2, per_node=2, fullness=0.2))
+    return whole | {"cluster_tags": list(cluster_tags)}
+
+
+def _tags_of(kind: str, cluster_tags: Sequence[str], prefix: str) -> Callable[[int], Json]:
+    """So many tags ``PREFIX:NUMBER`` on every object of `kind`."""
+
+    def make(count: int) -> Json:
+        whole = _small(cluster_tags)
+        for one in whole[kind].values():
+            one["tags"] = [f"{prefix}:{k}" for k in range(count)]
+        return whole
+
+    return make
+
+
+def _cluster_tags(*prefixes: str) -> Callable[[int], Json]:
+    def make(count: int) -> Json:
+        tags = [f"{prefixes[k % len(prefixes)]}{k}" for k in range(count)]
+        whole = _small(tags)
+        for one in (*whole["nodes"].values(), *whole["instances"].values()):
+            one["tags"] = [f"{k}:a" for k in range(0, count, 10)]
+        return whole
+
+    return make
+
+
+def _migration(count: int) -> Json:
+    """Each node has so many migration tags, and the cluster allows as many to others."""
+    whole = _small(
+        ["htools:migration:m"] + [f"htools:allowmigration:m:{k}::m:{k + 1}" for k in range(count)]
+    )
+    for one in whole["nodes"].values():
+        one["tags"] = [f"m:{k}" for k in range(count)]
+    return whole
+
+
+def _disks(count: int) -> Json:
+    whole = _small()
+    for one in list(whole["instances"].values())[:4]:
+        one["disks"] = [{"size": 1, "mode": "rw", "spindles": 1, "dev_type": "drbd"}] * count
+        one["disk_space_total"] = 129 * count
+    return whole
+
+
+def _nics(count: int) -> Json:
+    whole = _small()
+    for one in whole["instances"].values():
+        one["nics"] = [
+            {"mac": "aa:00:00:00:00:01", "ip": None, "mode": "bridged", "link": f"br{k}",
+             "network": f"net{k}"} for k in range(count)
+        ]  # fmt: skip
+    for group in whole["nodegroups"].values():
+        group["networks"] = [f"net{k}" for k in range(count)]
+    return whole
+
+
+def _networks(count: int) -> Json:
+    whole = _small()
+    for group in whole["nodegroups"].values():
+        group["networks"] = [f"net{k}" for k in range(count)]
+    return whole
+
+
+def _pools(count: int) -> Json:
+    whole = document(Shape(10, "ext", groups=2, per_node=max(1, count // 20), fullness=0.2))
+    for number, one in enumerate(whole["instances"].values()):
+        one |= {"storage_type": "external", "storage_pool": f"pool{number % count}"}
+    for one in whole["nodes"].values():
+        one["storage_pools"] = [{"type": "external", "name": f"pool{k}"} for k in range(count)]
+    return whole
+
+
+def _rules(kind: str, members: int, template: str = "drbd") -> Callable[[int], Json]:
+    """Affinity constraints of `kind`, each of so many instances; 0: one of all instances."""
+
+    def make(count: int) -> Json:
+        each = members or count
+        total = count * members or count
+        whole = document(Shape(50, template, groups=2, per_node=max(1, total // 100), fullness=0.2))
+        for number, one in enumerate(whole["instances"].values()):
+            one["tags"] = [f"iallocator:{kind}:r{number // each}"]
+        return whole
+
+    return make
+
+
+def _order(count: int) -> Json:
+    """Instances each of which starts after the one before."""
+    whole = _crowd(count, "drbd")
+    names = list(whole["instances"])
+    for before, name in pairwise(names):
+        whole["instances"][name]["tags"] = [f"iallocator:order:after:{before}"]
+    return whole
+
+
+def _keys(count: int) -> Json:
+    """Placement keys on the cluster, the nodes and the instances."""
+    whole = _small([f"iallocator:key:c{k}:1:10" for k in range(count)])
+    for one in whole["nodes"].values():
+        one["tags"] = [f"iallocator:key:s{k}:1" for k in range(count)]
+    for one in whole["instances"].values():
+        one["tags"] = [f"iallocator:syskey:s{k}:1:10" for k in range(count)]
+    return whole
+
+
+def _jobs(count: int) -> Json:
+    """Instances whose repair waits for so many jobs, as their tags say."""
+    whole = _small(["ganeti:watcher:autorepair:failover"])
+    jobs = "+".join(str(k) for k in range(1, count + 1))
+    for one in whole["instances"].values():
+        one["tags"] = [f"ganeti:watcher:autorepair:pending:failover:id:1700000000:{jobs}"]
+    return whole
+
+
+DIMENSIONS: dict[str, Dimension] = {
+    "nodes (drbd)": Dimension(2000, _nodes("drbd")),
+    "nodes (rbd)": Dimension(2000, _nodes("rbd")),
+    "nodes (plain)": Dimension(2000, _nodes("plain")),
+    "groups of 2 nodes (drbd)": Dimension(2000, _groups("drbd")),
+    "groups of 2 nodes (rbd)": Dimension(2000, _groups("rbd")),
+    "instances (drbd)": Dimension(40000, _instances("drbd")),
+    "instances (rbd)": Dimension(40000, _instances("rbd")),
+    "tags per node": Dimension(16000, _tags_of("nodes", ("htools:nlocation:a",), "a")),
+    "tags per instance": Dimension(8000, _tags_of("instances", ("htools:iextags:a",), "a")),
+    "tags per group": Dimension(16000, _tags_of("nodegroups", (), "a")),
+    "cluster tags (exclusion)": Dimension(16000, _cluster_tags("htools:iextags:")),
+    "cluster tags (location)": Dimension(
+        16000, _cluster_tags("htools:nlocation:", "htools:desiredlocation:")
+    ),
+    "migration tags": Dimension(16000, _migration),
+    "disks per instance": Dimension(8000, _disks),
+    "NICs per instance": Dimension(4000, _nics),
+    "networks per group": Dimension(16000, _networks),
+    "storage pools": Dimension(2000, _pools),
+    "separations of 4": Dimension(4000, _rules("separate:must", 4)),
+    "colocations of 2": Dimension(4000, _rules("colocate:should", 2)),
+    "members of a separation": Dimension(8000, _rules("separate:should", 0)),
+    "orders": Dimension(8000, _order),
+    "placement keys": Dimension(8000, _keys, *AFFINITY, "check", "show", "report"),
+    "pending jobs": Dimension(16000, _jobs),
+}
+
+
+def with_request(whole: Json, kind: str) -> Json:
+    """A cluster with a request of type `kind`: one new instance, or four that exist."""
+    names = list(whole["instances"])
+    model = whole["instances"][names[0]]
+    new = {key: value for key, value in model.items() if key not in ("nodes", "admin_state")}
+    new |= {"required_nodes": len(model["nodes"]), "group_name": None, "name": "new0"}
+    some = names[:4]
+    request: Json = {"type": kind}
+    if kind == "allocate":
+        request |= new
+    elif kind == "multi-allocate":
+        request["instances"] = [new | {"name": f"new{k}"} for k in range(4)]
+    elif kind == "relocate":
+        request |= {"name": names[0], "relocate_from": model["nodes"][-1:]}
+        request |= {"required_nodes": 1, "disk_space_total": model["disk_space_total"]}
+    elif kind == "multi-evacuate":
+        request["evac_nodes"] = model["nodes"][-1:]
+    elif kind == "node-evacuate":
+        request |= {"instances": some, "evac_mode": "all"}
+    else:
+        request |= {"instances": some, "target_groups": []}
+    return whole | {"request": request}
+
+
+class Growth:
+    """Processor seconds and peak MiB at N, 2N and 4N, and of next to nothing."""
+
+    def __init__(self, base: Measured, sizes: list[Measured]) -> None:
+        self.sizes = sizes
+        self.ended = any(one.limited for one in sizes)
+        self.refused = [one.refused for one in (base, *sizes)]
+        seconds = [min(one.seconds) - min(base.seconds) for one in sizes]
+        memory = [one.peak_mib - base.peak_mib for one in sizes]
+        self.time = _exponent(seconds, COUNTS)
+        self.memory = _exponent(memory, BIG)
+
+    @property
+    def excessive(self) -> bool:
+        """Whether time or memory grows faster than N log N."""
+        return self.ended or max(self.time or 0, self.memory or 0) > LIMIT
+
+
+def _exponent(values: list[float], least: float) -> float | None:
+    """The growth from N to 4N as a power of N; None: too little to tell."""
+    if values[-1] < least:
+        return None
+    return log2(values[-1] / max(values[0], least / 3)) / 2
+
+
+def measured(file: Path, words: str, runs: int = 1) -> Measured:
+    """`words` asked of a document, in a process of its own."""
+    given = words.replace("page.html", str(file.with_name("page.html"))).split()
+    child = f"import sys; sys.path.insert(0, {str(ROOT)!r}); from iallocator.process import run"
+    found = Measured()
+    for _ in range(runs):
+        run([sys.executable, "-c", f"{child}; run()", *given, str(file)], found, MOST)
+    return found
+
+
+def write(title: str, count: int, kind: str, file: Path) -> None:
+    """Write a document with so many of a dimension and a request of type `kind`."""
+    file.write_text(json.dumps(with_request(DIMENSIONS[title].make(count), kind)))
+
+
+def grown(title: str, path: str, folder: Path, scale: float = 1.0, runs: int = 1) -> Growth:
+    """How `path` grows with the dimension of this title, up to `scale` times 4N.
+
+    Documents are made by processes of their own: the memory of a process counts for those that
+    it starts.
+    """
+    kind, words = PATHS[path]
+    if title == "placement keys":
+        words = AFFINITY.get(path, words)
+    most = int(DIMENSIONS[title].most * scale)
+    found = []
+    for count in (max(4, most // 100), most // 4, most // 2, most):
+        file = folder / f"{title.replace(' ', '-')}-{kind}-{count}.json"
+        if not file.exists():
+            maker = get_context("spawn").Process(target=write, args=(title, count, kind, file))
+            maker.start()
+            maker.join()
+        found.append(measured(file, words, runs))
+    return Growth(found[0], found[1:])
+
+
+def rows(words: list[str], scale: float) -> Iterator[tuple[str, str, str, Growth]]:
+    """Dimension, 4N, path and what was measured; only lines with one of `words`."""
+    for title, dimension in DIMENSIONS.items():
+        with tempfile.TemporaryDirectory() as name:
+            for path in dimension.paths:
+                if words and not all(word in f"{title} / {path} " for word in words):
+                    continue
+                growth = grown(title, path, Path(name), scale)
+                if growth.excessive:  # a busy machine, perhaps
+                    growth = grown(title, path, Path(name), scale, AGAIN)
+                yield title, str(int(dimension.most * scale)), path, growth
+
+
+HEAD = """# Growth
+
+How processor time and memory grow with each dimension of the input: `python -m benchmarks.growth`.
+Each cluster has N, 2N and 4N of one thing and a fixed number of all others. Seconds are processor
+time (user and system) of the whole process, start-up included; memory is its peak. The exponents
+exclude what a hundredth of 4N takes: 1 is linear, 2 quadratic; `-` is too little to tell. Rows that
+grow faster than N log N (an exponent above 1.25) have a reason.
+
+| dimension | 4N | path | s at N | 2N | 4N | exponent | MiB at N | 2N | 4N | exponent | reason |
+|---|---:|---|---:|---:|---:|---:|---:|---:|---:|---:|---|
+"""
+
+
+def row(title: str, most: str, path: str, growth: Growth) -> str:
+    """One line of the table."""
+    seconds = " | ".join(f"{min(one.seconds):.2f}" for one in growth.sizes)
+    memory = " | ".join(f"{one.peak_mib:.0f}" for one in growth.sizes)
+    time, space = ("-" if one is None else f"{one:.2f}" for one in (growth.time, growth.memory))
+    reason = REASONS.get((title, path), "**none**") if growth.excessive else ""
+    if any(growth.refused):
+        reason = "**refused**"
+    return f"| {title} | {most} | {path} | {seconds} | {time} | {memory} | {space} | {reason} |"
+
+
+def main() -> None:
+    """Measure, and print or write the table."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("words", nargs="*", help="only rows with all of these")
+    parser.add_argument("--scale", type=float, default=1.0, help="a part of 4N")
+    parser.add_argument("--output", type=Path, default=OUTPUT)
+    options = parser.parse_args()
+    found = []
+    for measurement in rows(options.words, options.scale):
+        found.append(row(*measurement))
+        print(found[-1], flush=True)
+    if not options.words:
+        options.output.write_text(HEAD + "\n".join(found) + "\n")
+
+
+if __name__ == "__main__":
+    main()

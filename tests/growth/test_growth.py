@@ -1,0 +1,43 @@
+"""Time and memory grow about as the input does: a small part of ``benchmarks.growth``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from benchmarks.growth import DIMENSIONS, PATHS, REASONS, grown
+
+TIMES = 3
+"""A busy machine may spoil a measurement: how often one that fails is repeated."""
+
+KNOWN = (
+    ("groups of 2 nodes (drbd)", "check", 0.8, 1.5),
+    ("groups of 2 nodes (drbd)", "report", 0.8, 1.5),
+    ("groups of 2 nodes (drbd)", "explain", 0.5, 1.5),
+    ("groups of 2 nodes (rbd)", "check --failures 2", 0.5, 1.5),
+    ("migration tags", "show", 1.0, 1.5),
+    ("nodes (drbd)", "explain", 0.8, 2.3),
+)
+"""Dimension, path, part of 4N, and the exponent below which its growth must be.
+
+Each of them once grew with the square or, the last one, with the cube.
+"""
+
+
+@pytest.mark.parametrize(("title", "path", "scale", "most"), KNOWN)
+def test_growth_of_time_and_memory_is_bounded(
+    title: str, path: str, scale: float, most: float, tmp_path: Path
+) -> None:
+    """Processor time and peak memory of the real command at N and 4N, start-up excluded."""
+    for _ in range(TIMES):
+        found = grown(title, path, tmp_path, scale)
+        assert not any(found.refused)
+        if not found.ended and max(found.time or 0, found.memory or 0) < most:
+            return
+    pytest.fail(f"time grows with exponent {found.time}, memory with {found.memory}")
+
+
+def test_reasons_are_about_rows_of_the_table() -> None:
+    """A reason for a row that has been renamed or removed is removed, too."""
+    assert all(title in DIMENSIONS and path in PATHS for title, path in REASONS)

@@ -1,0 +1,88 @@
+"""A time limit that is not reached changes no answer: ten times the time that a run takes.
+
+Time is counted in looks at the clock, each of which takes as long: a run without a limit is
+measured, and repeated with ten times its time as the limit.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from iallocator import deadline
+from iallocator.cli import main
+from iallocator.solver import budget
+from tests.conformance.documents import KINDS, document
+from tests.property.test_clock import PLANS
+from tests.seeds import seeds
+from tests.solver.test_effort import crowded_batch
+
+STEPS = (0.002, 0.05)
+"""Seconds that one look takes: limits below and above the seconds whose work a search may do."""
+
+Capture = pytest.CaptureFixture[str]
+
+
+class Clock:
+    """A clock that is one step on at each look; its alarms do not ring."""
+
+    def __init__(self, step: float) -> None:
+        self._step = step
+        self.looks = 0
+
+    def __call__(self) -> float:
+        """Return the time, in seconds."""
+        self.looks += 1
+        return 1000.0 + self.looks * self._step
+
+    @property
+    def seconds(self) -> float:
+        """What all looks together took."""
+        return self.looks * self._step
+
+
+def inputs() -> Iterator[tuple[str, list[str]]]:
+    """Documents, each with the words that it is asked with."""
+    for number, kind in zip(seeds(12, 100, 90), itertools.cycle(KINDS)):
+        yield json.dumps(document(number, kind)), []
+    for number, words in zip(seeds(len(PLANS) * 2, 200, 500), itertools.cycle(PLANS)):
+        yield json.dumps(document(number, KINDS[number % len(KINDS)])), words.split()
+    for number, words in zip(seeds(6, 30), itertools.cycle(("--n1=no-new", "--optimal"))):
+        yield json.dumps(crowded_batch(number)), words.split()
+
+
+def said(path: Path, words: list[str], step: float, capsys: Capture) -> tuple[Any, float]:
+    """Status and both streams of a run, and the seconds that it took."""
+    clock = Clock(step)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(deadline, "monotonic", clock)
+        patched.setattr("iallocator.deadline._signal.setitimer", lambda *asked: None)
+        status = main([*words, str(path)])
+    return (status, *capsys.readouterr()), clock.seconds
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_limit_of_ten_times_the_time_gives_the_same_answer(
+    step: float, tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Requests of all types and every command that searches: the same bytes, the same status.
+
+    Searches may do a fiftieth of their work here, so that some end for lack of it.
+    """
+    for name in ("ITERATIONS", "TRIALS", "PLACEMENTS"):
+        monkeypatch.setattr(budget, name, getattr(budget, name) // 50)
+    path, spent, differing = tmp_path / "doc", 0, []
+    for number, (text, words) in enumerate(inputs()):
+        path.write_text(text)
+        first, seconds = said(path, words, step, capsys)
+        spent += "budget of work" in first[1]
+        limit = f"--time-limit={max(10 * seconds, 100 * step):.3f}"
+        if said(path, [*words, limit], step, capsys)[0] != first:
+            differing.append((number, words, limit))
+    assert differing == []
+    assert spent
