@@ -88,9 +88,10 @@ def _run(arguments: list[str]) -> int:
     path = files[0] if files else "-"
     if settings.validate:
         from iallocator.commands.shared.validation import validate
+        from iallocator.options.table import COMMON
         from iallocator.wire.validation.validate import NEEDED
 
-        return validate(settings, files, NEEDED)
+        return validate(settings, files, NEEDED, COMMON)
     if settings.log or settings.capture:
         return _traced(path, settings)
     reply = _reply(read_file(path, settings.max_input), settings)
@@ -124,11 +125,13 @@ def _files(arguments: Sequence[str], settings: Settings) -> list[str]:
 
 
 def _refuse_idle(settings: Settings) -> None:
-    """How long calls are kept means nothing where none is captured; a cost, where nobody moves."""
+    """Refuse options about captured calls, servers or moves where there are none."""
     idle = [target for target in ("capture_keep", "capture_days") if target in settings.chosen]
     if idle and not settings.capture:
         name = idle[0].replace("_", "-")
         raise UsageError(f"--{name} is about captured calls: it goes with --capture FOLDER")
+    if "read_timeout" in settings.chosen and not settings.asks_servers:
+        raise UsageError("--read-timeout is for a cluster that is asked: -L, -m HOST or --mond")
     if "cost" in settings.chosen and not settings.make_room:
         raise UsageError("--cost is about the moves of others: it goes with --make-room N")
 

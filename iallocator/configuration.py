@@ -153,9 +153,9 @@ def configure(
     file = Configuration(path, commands)
     acting = {option.target for option in table} if command != "replay" else set()
     found = {target: what for target, what in file.top().items() if target in acting}
-    if command:
-        found |= file.of(command, table, refusal)
-    apply(settings, _not_overridden(found, settings, positional, command))
+    own = file.of(command, table, refusal) if command else {}
+    settings.of_table = frozenset(own)
+    apply(settings, _not_overridden(found | own, settings, positional, command))
 
 
 def apply(settings: Settings, found: Found) -> None:

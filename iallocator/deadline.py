@@ -1,4 +1,4 @@
-"""The end of the time: an alarm that interrupts what goes on beyond it.
+"""The end of the time: an alarm that interrupts computation, and deadlines of what is read.
 
 Whoever works for long asks an alarm now and then whether its time is `over`, and stops
 where that is convenient.  Between two such moments much can happen; after `GRACE` the alarm
@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import _signal  # type: ignore[import-not-found]  # the half of `signal` that loads no enum
 import os
-from time import monotonic
+from time import monotonic, sleep
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from typing import Any, ClassVar, Self
 
 __all__ = [
-    "BROKEN_OFF", "GRACE", "TIME_IS_UP", "Alarm", "Running", "TimeIsUp", "limit_reached",
-    "why_stopped",
+    "BROKEN_OFF", "GRACE", "TIME_IS_UP", "Alarm", "Deadline", "DeadlineError", "Running",
+    "TimeIsUp", "limit_reached", "why_stopped",
 ]  # fmt: skip
 
 GRACE = 0.3
@@ -45,6 +45,9 @@ NEW = "_start"
 
 LONGEST = 1e8
 """Seconds, three years: more than a timer takes is as good as no end."""
+
+LONGEST_WAIT = 3600.0
+"""Seconds of one call of ``poll``, whose argument is limited."""
 
 
 class TimeIsUp(KeyboardInterrupt):
@@ -77,6 +80,84 @@ class Running:
 
     def __exit__(self, *_: object) -> None:
         Running.began = self._around
+
+
+class DeadlineError(TimeoutError):
+    """A deadline has passed; the text says what had not happened by then, and which it was."""
+
+
+class Deadline:
+    """A moment by which something must have ended, which is asked before each blocking wait.
+
+    A deadline interrupts nothing: every wait goes through `wait` or `pause`, which end when
+    the deadline passes.
+
+    Parameters
+    ----------
+    seconds:
+        How much time there is, from `since` (a value of ``time.monotonic``), by default from now.
+    limit:
+        What messages call the deadline, after "within": by default ``60 s``.
+    """
+
+    __slots__ = ("_end", "limit")
+
+    def __init__(self, seconds: float, limit: str = "", since: float | None = None) -> None:
+        self._end = (monotonic() if since is None else since) + min(seconds, LONGEST)
+        self.limit = limit or f"{seconds:g} s"
+
+    @classmethod
+    def of_run(cls, seconds: float, limit: str) -> Self:
+        """Return the deadline of a run that may take `seconds` from its beginning."""
+        return cls(seconds, limit, Running.began)
+
+    def within(self, seconds: float, limit: str = "") -> Deadline:
+        """Return the deadline in `seconds`, or this one if it comes earlier."""
+        other = Deadline(seconds, limit)
+        return other if other._end < self._end else self
+
+    @property
+    def left(self) -> float:
+        """Seconds that are left; 0 when the deadline has passed."""
+        return max(0.0, self._end - monotonic())
+
+    def check(self, problem: str) -> None:
+        """Raise if the deadline has passed.
+
+        Parameters
+        ----------
+        problem:
+            What has not happened yet: ``no answer``.
+
+        Raises
+        ------
+        DeadlineError
+            With `problem` and the name of the deadline.
+        """
+        if not self.left:
+            raise DeadlineError(f"{problem} within {self.limit}")
+
+    def wait(self, descriptor: int, problem: str, writing: bool = False) -> None:
+        """Return when `descriptor` can be read from, or written to.
+
+        Raises
+        ------
+        DeadlineError
+            As `check`.
+        """
+        import select
+
+        poll = select.poll()
+        poll.register(descriptor, select.POLLOUT if writing else select.POLLIN)
+        while True:
+            self.check(problem)
+            if poll.poll(min(self.left, LONGEST_WAIT) * 1000 + 1):
+                return
+
+    def pause(self, seconds: float, problem: str) -> None:
+        """Sleep for `seconds`, or until the deadline passes; errors as `check`."""
+        self.check(problem)
+        sleep(min(seconds, self.left))
 
 
 class Alarm:
@@ -124,6 +205,20 @@ class Alarm:
         """
         self._moves += moves
         if self._set and _signal.getitimer(_signal.ITIMER_REAL)[0]:
+            self._wind_up()
+
+    def pause(self) -> tuple[float, bool]:
+        """Stop the time until `resume`, which takes what this returns."""
+        ringing = self._set and bool(_signal.getitimer(_signal.ITIMER_REAL)[0])
+        if ringing:
+            _signal.setitimer(_signal.ITIMER_REAL, 0)
+        return monotonic(), ringing
+
+    def resume(self, since: float, ringing: bool) -> None:
+        """Let the time run again, which was paused at `since`; the alarm rings if it would have."""
+        if self._end is not None:
+            self._end += monotonic() - since
+        if ringing:
             self._wind_up()
 
     def quiet(self) -> None:

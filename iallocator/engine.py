@@ -99,6 +99,10 @@ def decide(
 ) -> Reply:
     """The reply to `request`, at latest when the time is up; `trace` hears why."""
     doubts: list[str] = []
+    if cluster.assumed_offline:
+        from iallocator.sources.live.load import silence_warnings
+
+        doubts += silence_warnings(cluster)
     if settings.mond or settings.mond_data or settings.mond_xen:
         from iallocator.sources.live.measured import add_measured
 
@@ -128,7 +132,9 @@ def _decided(
     from iallocator.placement.context import Context
 
     coming = coming_with(request)
-    context = Context(cluster, settings, candidates_of(cluster, request), coming, trace, alarm)
+    candidates = candidates_of(cluster, request)
+    groups = 1 if isinstance(request, Relocate | AllocateSecondary) else len(cluster.groups)
+    context = Context(cluster, settings, candidates, coming, trace, alarm, groups)
     if trace is not None:
         trace.begin(context)
     remarks = _inconsistencies(context)

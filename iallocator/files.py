@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from typing import Any, BinaryIO
 
-__all__ = ["LIMIT", "WholeOutput", "check_writable", "read_file", "write_file"]
+__all__ = ["LIMIT", "WholeOutput", "check_writable", "is_stdout", "read_file", "write_file"]
 
 GZIP = b"\x1f\x8b"
 ZSTD = b"\x28\xb5\x2f\xfd"
@@ -131,6 +131,27 @@ def _by_slices(module: Any, raw: bytes) -> Iterator[bytes]:
         raise EOFError("it ends too early")
 
 
+def is_stdout(path: str | None) -> bool:
+    """Return whether an option that is given `path` writes to standard output.
+
+    It does if `path` is ``-``, or leads to descriptor 1 as ``/dev/stdout`` does. This
+    descriptor itself leads elsewhere while the program runs.
+    """
+    if not path or path == "-":
+        return path == "-"
+    link = path.replace("\0", "")
+    for _ in range(40):  # as many symbolic links as Linux follows
+        folder, name = os.path.split(link)
+        folder = os.path.realpath(folder)
+        if folder == f"/proc/{os.getpid()}/fd":
+            return name == "1"
+        try:
+            link = os.path.join(folder, os.readlink(os.path.join(folder, name)))
+        except OSError:  # no symbolic link
+            return False
+    return False
+
+
 def check_writable(*paths: str | None) -> None:
     """Say before long work that one of these files could not be written in the end.
 
@@ -145,8 +166,10 @@ def check_writable(*paths: str | None) -> None:
     from errno import EACCES, EISDIR, ENOENT
 
     for path in paths:
-        if not path or path == "-":
+        if not path or is_stdout(path):
             continue
+        if _is_special(path) and not os.path.isdir(path) and os.access(path, os.W_OK):
+            continue  # also a pipe, as in /dev/fd/63, which has no real path
         target = os.path.realpath(path.replace("\0", ""))
         folder = os.path.dirname(target)
         wrong = _too_long(target)
@@ -154,7 +177,7 @@ def check_writable(*paths: str | None) -> None:
             wrong = EISDIR
         elif not os.path.isdir(folder):
             wrong = wrong or ENOENT
-        elif not os.access(target if _is_special(target) else folder, os.W_OK):
+        elif _is_special(target) or not os.access(folder, os.W_OK):
             wrong = EACCES
         if wrong:
             raise UsageError(f"{path}: {os.strerror(wrong)}")
@@ -171,9 +194,9 @@ def _too_long(target: str) -> int:
     return 0
 
 
-def _is_special(target: str) -> bool:
+def _is_special(path: str) -> bool:
     """Whether there is something that is no regular file, which is written to as it is."""
-    return os.path.exists(target) and not os.path.isfile(target)
+    return os.path.exists(path) and not os.path.isfile(path)
 
 
 def write_file(path: str, text: str) -> None:
@@ -181,19 +204,21 @@ def write_file(path: str, text: str) -> None:
 
     It is written beside and renamed, so that neither a full disk nor a second writer
     leaves half of it.  What is no regular file (a pipe, a terminal) is written to as it is.
+    ``/dev/stdout`` is where the answer goes; ``-`` is a file of that name.
 
     Raises
     ------
     UsageError
         If it cannot be written.
     """
-    target = os.path.realpath(path)
     try:
-        if _is_special(target):
-            with open(target, "w", encoding="utf-8", errors="backslashreplace") as file:
+        if path != "-" and is_stdout(path):
+            sys.stdout.write(text)
+        elif _is_special(path):
+            with open(path, "w", encoding="utf-8", errors="backslashreplace") as file:
                 file.write(text)
         else:
-            _replace(target, text.encode("utf-8", "backslashreplace"))
+            _replace(os.path.realpath(path), text.encode("utf-8", "backslashreplace"))
     except OSError as error:
         raise UsageError(f"{path}: {error.strerror}") from None
     except ValueError as error:  # a name with a NUL byte

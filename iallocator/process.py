@@ -26,6 +26,9 @@ INTERRUPTED = 130
 _seen: list[int] = []
 """The signal that came, if one did."""
 
+UNENCODABLE = "backslashreplace"
+"""Names are data: a terminal that cannot show a letter shows its code."""
+
 SOON = 0.01
 """Seconds until a signal is heeded that came where nothing can be raised."""
 
@@ -39,10 +42,9 @@ def run() -> NoReturn:
     _on_signal(_leave)
     sys.unraisablehook = _not_raised
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-    _buffer_stdout()
-    for stream in (sys.stdout, sys.stderr):
-        if stream is not None:  # names are data: a terminal that has no such letter shows its code
-            stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
+    _reserve_stdout()
+    if sys.stderr is not None:
+        sys.stderr.reconfigure(errors=UNENCODABLE)  # type: ignore[union-attr]
     from iallocator.cli import main
 
     status = INTERRUPTED
@@ -66,13 +68,31 @@ def run() -> NoReturn:
     os._exit(status)
 
 
-def _buffer_stdout() -> None:
-    """Undo PYTHONUNBUFFERED: without a buffer what a signal cuts off from a write is lost."""
-    import io
+def _reserve_stdout() -> None:
+    """Let nothing but `sys.stdout` write to standard output, where the answer goes.
 
-    if sys.stdout is not None and isinstance(sys.stdout.buffer, io.RawIOBase):
-        raw = io.BufferedWriter(sys.stdout.buffer)
-        sys.stdout = io.TextIOWrapper(raw, sys.stdout.encoding)
+    Libraries written in C print to descriptor 1. From here on, `sys.stdout` writes to a
+    duplicate that child processes do not inherit, and descriptor 1 leads to stderr.
+    Standard descriptors that are closed lead to /dev/null: otherwise the next file that is
+    opened would take the number, and receive what libraries print.
+    """
+    try:
+        while (spare := os.open(os.devnull, os.O_RDWR)) <= 2:
+            os.set_inheritable(spare, True)
+        os.close(spare)
+    except OSError:  # no /dev/null in this root directory
+        pass
+    if sys.stdout is None:
+        return
+    encoding = sys.stdout.encoding
+    answer = os.dup(1)
+    try:
+        os.dup2(2, 1)
+    except OSError:  # neither stderr nor /dev/null
+        os.close(1)
+    # A buffer even with PYTHONUNBUFFERED: without it, a signal cuts off part of a write.
+    sys.stdout = open(answer, "w", encoding=encoding, errors=UNENCODABLE)  # noqa: SIM115
+    sys.__stdout__ = sys.stdout  # type: ignore[misc]  # libraries ask it for the terminal's width
 
 
 def _on_signal(handler: object) -> None:

@@ -11,7 +11,7 @@ __all__ = ["GroupSolution", "Reply", "tally", "warnings_beyond"]
 
 TALLY_ORDER = (
     "FailMem", "FailDisk", "FailCPU", "FailN1", "FailTags", "FailMig", "FailDiskCount",
-    "FailSpindles", "FailStrategy",
+    "FailSpindles", "FailPolicy", "FailStrategy",
 )  # fmt: skip
 
 
@@ -75,6 +75,8 @@ class GroupSolution:
 
     Attributes
     ----------
+    penalties:
+        Of each of the placements: what the soft constraints that it violates add to its score.
     placements:
         (score, node names) of the best placements, best first; empty if it cannot.
     nodes:
@@ -110,6 +112,7 @@ class GroupSolution:
         "nodes",
         "obstacle",
         "order",
+        "penalties",
         "placements",
         "ranked_by",
         "refused",
@@ -125,6 +128,7 @@ class GroupSolution:
         self.uuid = uuid
         self.alloc_policy = alloc_policy
         self.placements: list[tuple[float, list[str]]] = []
+        self.penalties: list[float] = []
         self.nodes: list[tuple[int, ...]] = []
         self.secondaries: list[str] | None = None
         self.key: Any = None
@@ -150,8 +154,9 @@ class GroupSolution:
         if not self.placements:
             reasons = f", failure reasons: {tally(self.failures)}" if self.failures else ""
             return f"No valid allocation solutions{reasons}"
+        penalty = f"penalty: {self.penalties[0]:.12g}, " if any(self.penalties[:1]) else ""
         return (
-            f"score: {self.shown_score}, successes {self.successes}, "
+            f"score: {self.shown_score}, {penalty}successes {self.successes}, "
             f"failures {sum(self.failures.values())} ({tally(self.failures)}) "
             f"for node(s) {'/'.join(self.placements[0][1])}"
         )
@@ -165,7 +170,7 @@ class GroupSolution:
         }
         if self.placements:
             score, nodes = self.placements[0]
-            entry |= {"nodes": nodes, "score": round(score, 8)}
+            entry |= {"nodes": nodes, "score": round(score, 8), **_penalty(self.penalties[0])}
         else:
             entry |= {"nodes": [], "score": None, "reason": self.obstacle or self.line()}
         entry |= {"successes": self.successes, "failures": dict(sorted(self.failures.items()))}
@@ -174,9 +179,14 @@ class GroupSolution:
         entry |= self.extra
         if (top if self.top is None else self.top) > 1:
             entry["placements"] = [
-                {"nodes": nodes, "score": round(score, 8)} for score, nodes in self.placements
+                {"nodes": nodes, "score": round(score, 8), **_penalty(penalty)}
+                for (score, nodes), penalty in zip(self.placements, self.penalties)
             ]
         return entry
+
+
+def _penalty(penalty: float) -> dict[str, float]:
+    return {"penalty": penalty} if penalty else {}
 
 
 def tally(failures: dict[str, int]) -> str:

@@ -107,6 +107,10 @@ class NodeEvacuate(_Asking):
         self.instances = instances
         self.mode = mode
 
+    def leaves_a_node(self, instance: Instance) -> bool:
+        """Return whether the evacuation takes `instance` off one of its nodes."""
+        return self.mode != "secondary-only" or len(instance.nodes) > 1
+
 
 class ChangeGroup(_Asking):
     """Move instances to one of ``targets``; None: any group but their present ones."""

@@ -2,12 +2,13 @@
 
 In order of precedence: the command line; keys of the request; tags of the group; tags of
 the cluster; built-in defaults.  A tag is ``iallocator:OPTION:VALUE``, OPTION without its
-dashes: ``iallocator:strategy:affinity``, ``iallocator:n1:strict``.  One that cannot be
-understood is complained of, and the next source counts.
+dashes: ``iallocator:strategy:affinity``, ``iallocator:n1:strict``.  A tag that cannot be
+understood, or a number of a request that is out of range, causes a warning; the next source counts.
 """
 
 from __future__ import annotations
 
+from iallocator.errors import cut
 from iallocator.options.table import COMMON
 from iallocator.requests import SETTINGS
 
@@ -24,6 +25,12 @@ if TYPE_CHECKING:
     """Setting → value, and where it came from."""
 
 __all__ = ["effective"]
+
+OF_THE_RUN = {"time_limit"}
+"""Settings that a tag of one group cannot change."""
+
+REQUEST = "the request"
+"""The origin of a setting that a key of the request sets."""
 
 FLAGS = {"yes": True, "no": False}
 """What a tag says of an option that takes no value on the command line."""
@@ -52,20 +59,44 @@ def effective(
     found: Found = _read(of_cluster, prefix, options, "tag of the cluster", remarks)
     low = {target for target in found if target not in settings.chosen}
     found = {target: found[target] for target in low}
-    for target, value in asked.items():
+    for target, (value, origin) in _of_request(asked, options, remarks).items():
         if target not in settings.chosen:
-            found[target] = value, "the request"
+            found[target] = value, origin
     whole = _completed(settings, found)
-    high = settings.chosen | asked.keys()
+    high = settings.chosen | {target for target, (_, origin) in found.items() if origin == REQUEST}
     groups: dict[int, Settings] = {}
     for index, tags in of_groups.items():
         where = f"tag of group {cluster.groups[index].name}"
         own = _read(tags, prefix, options, where, remarks)
+        for target in OF_THE_RUN & own.keys():
+            _, origin = own.pop(target)
+            remarks.append(f"Warning: {origin} does not count: it is a setting of the whole run")
         own = {target: own[target] for target in own if target not in high}
         if own:
             groups[index] = _completed(whole, own)
     whole.by_group = groups
     return whole
+
+
+def _of_request(
+    asked: Mapping[str, Any], options: Mapping[str, Option], remarks: list[str]
+) -> Found:
+    """Return the settings of a request whose numbers are within the bounds of their options.
+
+    `asked` has values of the right types.  The others cause a warning in `remarks`, as tags do.
+    """
+    found: Found = {}
+    for target, value in asked.items():
+        read = options[target.replace("_", "-")].read
+        try:
+            numeric = isinstance(value, (int, float))
+            found[target] = (read(str(value)) if read and numeric else value), REQUEST
+        except ValueError as error:
+            remarks.append(
+                f"Warning: request/{target.replace('_', '-')} does not count: "
+                f"expected {error}, got {cut(str(value))}"
+            )
+    return found
 
 
 def _ours(tags: Iterable[str], prefix: str) -> list[str]:

@@ -6,8 +6,12 @@ import os
 
 from iallocator.errors import UsageError
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
 __all__ = [
-    "ARGS", "CALL", "CONF", "KINDS", "REQUEST", "RESPONSE", "file_of", "numbered",
+    "ARGS", "CALL", "CONF", "KINDS", "REQUEST", "RESPONSE", "file_of", "next_number", "numbered",
     "referred", "request_path",
 ]  # fmt: skip
 
@@ -41,9 +45,21 @@ def numbered(folder: str) -> dict[int, list[str]]:
         whole = kind in KINDS and not name.startswith(".")
         half = name.startswith(".") and name.endswith(".new")
         known = DIGITS <= len(digits) <= LONGEST and digits.isascii() and digits.isdigit()
-        if (whole or half) and known:
+        if (whole or half) and known and digits == f"{int(digits):0{DIGITS}}":
             found.setdefault(int(digits), []).append(name)
     return found
+
+
+def next_number(taken: Collection[int]) -> int:
+    """Return the number of the next call after those that are `taken`.
+
+    A file of someone else may have the largest number there is.  Calls then continue after
+    the largest one that is followed by a free number.
+    """
+    number = max(taken, default=0) + 1
+    while len(str(number)) > LONGEST or number in taken:
+        number = max((one for one in taken if one + 1 < number), default=0) + 1
+    return number
 
 
 def referred(text: str) -> tuple[str, int] | None:

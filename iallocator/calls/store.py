@@ -7,7 +7,7 @@ import zlib
 from contextlib import suppress
 from time import time
 
-from iallocator.calls.layout import ARGS, DIGITS, file_of, numbered
+from iallocator.calls.layout import ARGS, DIGITS, file_of, next_number, numbered
 
 __all__ = ["Store"]
 
@@ -51,7 +51,7 @@ class Store:
         OSError
             As all methods, if that cannot be written; nothing is left of it then.
         """
-        number = max(numbered(self._folder), default=0) + 1
+        number = next_number(numbered(self._folder))
         while True:
             path = file_of(self._folder, number, ARGS)
             try:

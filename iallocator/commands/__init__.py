@@ -151,5 +151,5 @@ def run_command(name: str, arguments: Sequence[str]) -> int:
     if settings.validate:
         from iallocator.commands.shared.validation import request_of, validate
 
-        return validate(settings, positional, request_of(name))
+        return validate(settings, positional, request_of(name), table)
     return int(module.run(settings, positional))

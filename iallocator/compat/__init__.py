@@ -65,6 +65,9 @@ class Behaviour:
     recreates_in_place = True
     """What an instance uses whose disks are created anew is free for it, in its group."""
 
+    policy_reason = "FailPolicy"
+    """What a rejection by the instance policy is counted as; "": as a lack of what it is about."""
+
     # Who is asked
 
     prefers_last_group = False
@@ -133,6 +136,12 @@ class Behaviour:
 
     frees_online_nodes = True
     """A node is online while squeezing frees it; else it is taken for dead."""
+
+    squeezes_further = True
+    """A squeeze plan continues from its own end until it frees no more nodes."""
+
+    avoids_needless_copies = True
+    """Several moves of an instance become fewer ones if the end is the same."""
 
     recalls_newest_first = False
     """To capacity the newest instances are the first to leave a node that fails."""

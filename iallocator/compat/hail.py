@@ -27,6 +27,7 @@ class HailBehaviour(Behaviour):
     knows_affinity = False
     decides_by_rounding = True
     recreates_in_place = False
+    policy_reason = ""
     prefers_last_group = True
     names_unallocable = False
     ranks_losses_per_group = False
@@ -48,6 +49,8 @@ class HailBehaviour(Behaviour):
     plans_for_diskless = False
     plans_keep_n1 = False
     frees_online_nodes = False
+    squeezes_further = False
+    avoids_needless_copies = False
     recalls_newest_first = True
     runs_in_job_sets = True
     fails_batch_whole = True

@@ -68,19 +68,17 @@ class Places:
 class Ground(Protocol):
     """The cluster as it is now."""
 
-    def look(self, jobs: Sequence[Job], under_way: Sequence[Job], room: bool) -> dict[int, str]:
-        """Job -> why it cannot be done now; of those that wait for such a job, nothing.
+    def look(self, jobs: Sequence[Job], waiting: Sequence[Job]) -> dict[int, str]:
+        """Return job -> why it cannot be done now; nothing for those that can be.
 
         Parameters
         ----------
         jobs
-            To be looked at, in the order of their numbers; each counts on what those before
-            it do.
-        under_way
-            Jobs that have begun: they are taken to succeed.
-        room
-            Whether to look for room, too.  While something is under way, nobody can say
-            what of a node's free memory and disk it has taken already.
+            Jobs that are to be submitted, in the order of their numbers.  They are checked
+            against the free capacity, too, one after the other.
+        waiting
+            Jobs that are in the queue already.  Their capacity is not checked: nobody can say
+            how much of it the running jobs have taken already.
         """
 
     def places(self) -> Places:
@@ -118,12 +116,14 @@ class ClusterGround:
         """Where everything is."""
         return places_of(self._load())
 
-    def look(self, jobs: Sequence[Job], under_way: Sequence[Job], room: bool) -> dict[int, str]:
-        """Job -> why it cannot be done now."""
+    def look(self, jobs: Sequence[Job], waiting: Sequence[Job]) -> dict[int, str]:
+        """Return job -> why it cannot be done now."""
         cluster = self._load()
-        model = _Model(cluster) if room and not under_way else None
-        carry_out = model.carry_out if model is not None else _room_enough
-        return refusals(jobs, under_way, places_of(cluster), self._expected, carry_out)
+        found = refusals(waiting, places_of(cluster), self._expected)
+        if jobs:
+            room = _Model(cluster).carry_out
+            found |= refusals(jobs, places_of(cluster), self._expected, room)
+        return found
 
 
 def _room_enough(step: Json) -> str:
@@ -133,29 +133,20 @@ def _room_enough(step: Json) -> str:
 
 def refusals(
     jobs: Sequence[Job],
-    under_way: Sequence[Job],
     places: Places,
     expected: Json,
     carry_out: Callable[[Json], str] = _room_enough,
 ) -> dict[int, str]:
-    """Job -> why it cannot be done now; see `Ground.look`.
+    """Return job -> why it cannot be done now; see `Ground.look`.
 
     `places` are changed.  `carry_out`: what else speaks against a step, "" if nothing does.
     """
-    for job in under_way:
-        for step in job.steps:
-            places.carry_out(step)
     refused: dict[int, str] = {}
-    skipped: set[int] = set()
     for job in jobs:
-        if job.after & skipped:
-            skipped.add(job.number)
-            continue
         for step in job.steps:
             why = _hindrance(step, places, expected) or carry_out(step)
             if why:
                 refused[job.number] = why
-                skipped.add(job.number)
                 break
             places.carry_out(step)
     return refused

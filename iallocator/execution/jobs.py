@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from iallocator.aliases import Json
 
 
-__all__ = ["Job", "describe", "jobs_of", "without_first"]
+__all__ = ["Job", "describe", "jobs_of", "only_steps", "without_first"]
 
 
 @dataclass(frozen=True)
@@ -86,6 +86,13 @@ def without_first(job: Job, count: int) -> Job:
     while steps and left >= len(steps[0]["opcodes"]):
         left -= len(steps.pop(0)["opcodes"])
     return replace(job, steps=tuple(steps), opcodes=job.opcodes[count:])
+
+
+def only_steps(job: Job, numbers: Sequence[int]) -> Job:
+    """Return what is left of a job if only the steps with these `numbers` are still to be done."""
+    steps = tuple(step for step in job.steps if step["number"] in numbers)
+    opcodes = () if job.by_hand else tuple(code for step in steps for code in step["opcodes"])
+    return replace(job, steps=steps, opcodes=opcodes)
 
 
 def describe(job: Job) -> str:

@@ -2,22 +2,38 @@
 
 Its first line says what is carried out; each further one what is about to happen, or has
 happened.  A last line without its end was never finished: whatever it announced did not happen.
+So a journal without a whole first line announces nothing: it may be written anew.
+
+A journal that is read is checked member by member: who uses it afterwards finds every member
+that the code names, with the right type.
 """
 
 from __future__ import annotations
 
 import os
+from contextlib import contextmanager, suppress
 from time import time
 
 from iallocator.errors import RequestError, UsageError
 from iallocator.execution.errors import ExecutionError
 from iallocator.wire.c_json import dumps
+from iallocator.wire.fields import (
+    boolean,
+    child,
+    describe,
+    members,
+    name_of,
+    names,
+    objects,
+    one_of,
+    text,
+)  # fmt: skip
 from iallocator.wire.read import decode
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-    from typing import BinaryIO
+    from collections.abc import Callable, Iterator
+    from typing import Any, BinaryIO
 
     from iallocator.aliases import Json
 
@@ -25,6 +41,11 @@ if TYPE_CHECKING:
 __all__ = ["FORMAT", "Journal", "default_path", "read_journal"]
 
 FORMAT = 1
+
+BEGIN = "begin"
+
+HEAD_BEGINS = dumps({"event": BEGIN}).encode()[:-1]
+"""How the first line of every journal begins."""
 
 
 class Journal:
@@ -40,23 +61,35 @@ class Journal:
 
     @classmethod
     def create(cls, path: str, head: Json, sync: Callable[[int], None] | None = None) -> Journal:
-        """A new journal that begins with `head`.
+        """Return a new journal that begins with `head`; it is on the disk whole, or not at all.
+
+        A file at `path` that holds no more than the beginning of a first line is replaced.
 
         Raises
         ------
         UsageError
             If the file exists, or cannot be made.
+        ExecutionError
+            If it cannot be written.
         """
         journal = cls(path, sync)
         try:
             os.makedirs(os.path.dirname(path) or ".", mode=0o700, exist_ok=True)
+            if _announces_nothing(path):
+                os.unlink(path)
             handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o600)
         except FileExistsError:
             raise UsageError(f"{path}: exists; --resume continues it") from None
         except OSError as error:
             raise UsageError(f"{path}: {error.strerror}") from None
         journal._file = os.fdopen(handle, "ab", buffering=0)
-        journal.write({"event": "begin", "format": FORMAT, **head})
+        try:
+            journal.write({"event": BEGIN, "format": FORMAT, **head})
+        except ExecutionError:
+            journal.close()
+            with suppress(OSError):
+                os.unlink(path)
+            raise
         _sync_directory(path, journal._sync)
         return journal
 
@@ -98,43 +131,151 @@ class Journal:
             self._file.close()
 
 
+def _announces_nothing(path: str) -> bool:
+    """Whether a file holds no more than what a process that was killed left of a first line."""
+    if not os.path.isfile(path):
+        return False
+    with open(path, "rb") as file:
+        begun = file.read(len(HEAD_BEGINS))
+        return HEAD_BEGINS.startswith(begun) and b"\n" not in begun + file.read()
+
+
 def _sync_directory(path: str, sync: Callable[[int], None]) -> None:
-    handle = os.open(os.path.dirname(path) or ".", os.O_RDONLY)
-    try:
-        sync(handle)
-    except OSError:
-        pass  # some file systems do not know it; the file itself is on the disk
-    finally:
-        os.close(handle)
+    with suppress(OSError):  # some file systems do not know it; the file itself is on the disk
+        handle = os.open(os.path.dirname(path) or ".", os.O_RDONLY)
+        try:
+            sync(handle)
+        finally:
+            os.close(handle)
 
 
 def read_journal(path: str) -> tuple[Json, list[Json]]:
-    """The head of a journal, and its events.
+    """Return the head of a journal, and its events, all checked.
 
     Raises
     ------
     UsageError
-        If it is none.
+        If the file is no journal, or damaged: names the line.
     """
     try:
         with open(path, "rb") as file:
-            lines = file.read().split(b"\n")[:-1]
+            lines = file.read().split(b"\n")
     except OSError as error:
         raise UsageError(f"{path}: {error.strerror}") from None
-    events = list(_decoded(path, lines))
-    if not events or events[0].get("event") != "begin":
-        raise UsageError(f"{path}: no journal of an execution")
-    if events[0].get("format") != FORMAT:
-        raise UsageError(f"{path}: a journal of another format, {events[0].get('format')}")
-    return events[0], events[1:]
-
-
-def _decoded(path: str, lines: Iterable[bytes]) -> Iterable[Json]:
-    for number, line in enumerate(lines, start=1):
+    if len(lines) == 1 and HEAD_BEGINS.startswith(lines[0][: len(HEAD_BEGINS)]):
+        raise UsageError(f"{path}: the journal is empty: nothing was begun, run without --resume")
+    found = []
+    for number, line in enumerate(lines[:-1], start=1):
         try:
-            yield decode(line)
+            one = decode(line)
+            if number > 1:
+                _check_event(one)
+            elif one.get("event") == BEGIN and one.get("format") == FORMAT:
+                _check_head(one)
         except RequestError as error:
             raise UsageError(f"{path}: line {number}: {error}") from None
+        found.append(one)
+    if not found or found[0].get("event") != BEGIN:
+        raise UsageError(f"{path}: no journal of an execution")
+    if found[0].get("format") != FORMAT:
+        raise UsageError(f"{path}: a journal of another format, {describe(found[0].get('format'))}")
+    return found[0], found[1:]
+
+
+def _check_head(head: Json) -> None:
+    """Raise a `RequestError` if a member of the first line is missing, or has a wrong value."""
+    for key in ("run", "command", "cluster"):
+        name_of(head, key)
+    boolean(head, "singly")
+    names(head, "unable")
+    text(head, "reason")
+    if head.get("priority") is not None:
+        _integer(head, "priority")
+    for node, expected in members(head, "expected").items():
+        with _below(f"expected/{node}"):
+            boolean(expected, "offline")
+            names(expected, "stay")
+    with _below("transition"):
+        _check_transition(child(head, "transition"))
+
+
+def _check_transition(transition: Json) -> None:
+    """Check the steps, and that steps and jobs name earlier steps only, each in one job."""
+    known: set[int] = set()
+    for position, step in enumerate(objects(transition, "steps")):
+        with _below(f"steps/{position}"):
+            _check_step(step)
+            others = _integers(step, "after")
+            if step["number"] in known or not known.issuperset(others):
+                raise RequestError("after", "expected numbers of earlier steps")
+            known.add(step["number"])
+    waits = {step["number"]: step["after"] for step in transition["steps"]}
+    for position, job in enumerate(objects(transition, "jobs")):
+        with _below(f"jobs/{position}"):
+            chain = _integers(job, "steps")
+            wrong = not chain or chain != sorted(set(chain)) or not known.issuperset(chain)
+            if wrong or any(not {*waits[later]} <= {*chain} for later in chain[1:]):
+                raise RequestError("steps", "expected steps that wait for each other only")
+            known.difference_update(chain)
+
+
+def _check_step(step: Json) -> None:
+    """Check one step: of an instance with its nodes before and after, or of a node."""
+    _integer(step, "number")
+    name_of(step, "kind")
+    for position, opcode in enumerate(objects(step, "opcodes")):
+        with _below(f"opcodes/{position}"):
+            name_of(opcode, "OP_ID")
+    if "node" in step:
+        name_of(step, "node")
+        names(step, "tags", [])
+        return
+    name_of(step, "instance")
+    names(step, "from")
+    names(step, "to")
+    if "repair" in step:
+        with _below("repair"):
+            told = child(step, "repair")
+            name_of(told, "type")
+            name_of(told, "id")
+            _integer(told, "seconds")
+
+
+def _check_event(event: Json) -> None:
+    """Raise a `RequestError` if an event is unknown, or a member of it has a wrong value."""
+    for key, check in EVENTS[one_of(event, "event", tuple(EVENTS))].items():
+        check(event, key)
+
+
+def _integer(raw: Json, key: str) -> int:
+    value = raw.get(key)
+    if type(value) is not int:
+        raise RequestError(key, f"expected an integer, got {describe(value)}")
+    return value
+
+
+def _integers(raw: Json, key: str) -> list[int]:
+    value = raw.get(key)
+    if type(value) is not list or any(type(one) is not int for one in value):
+        raise RequestError(key, f"expected a list of integers, got {describe(value)}")
+    return value
+
+
+def _pairs(raw: Json, key: str) -> None:
+    """Check a list of pairs: number of a job in the plan, id in the queue."""
+    value = raw.get(key)
+    for pair in value if type(value) is list else [value]:
+        if type(pair) is not list or [type(one) for one in pair] != [int, int]:
+            raise RequestError(key, "expected a list of pairs of integers")
+
+
+@contextmanager
+def _below(prefix: str) -> Iterator[None]:
+    """Put `prefix` before the place of what is wrong inside."""
+    try:
+        yield
+    except RequestError as error:
+        raise error.below(prefix) from None
 
 
 def default_path(command: str, run: str) -> str:
@@ -143,3 +284,20 @@ def default_path(command: str, run: str) -> str:
     if os.geteuid() != 0:
         base = os.environ.get("XDG_STATE_HOME") or os.path.expanduser("~/.local/state")
     return os.path.join(base, "iallocator", f"{command}-{run}.journal")
+
+
+EVENTS: dict[str, dict[str, Callable[[Json, str], Any]]] = {
+    "submit": {"jobs": _integers},
+    "accepted": {"ids": _pairs},
+    "absent": {"jobs": _integers},
+    "withdraw": {"jobs": _integers, "becomes": name_of},
+    "ended": {
+        "job": _integer, "status": name_of, "why": text, "begun": boolean, "done": _integer,
+    },
+    "refused": {"job": _integer, "why": text},
+    "by hand": {"jobs": _integers},
+    "confirmed": {"jobs": _integers},
+    "away": {"job": _integer, "done": _integer, "why": text},
+    "retry": {"job": _integer, "steps": _integers},
+}  # fmt: skip
+"""Event -> its members, and what checks each; what they mean is said in `Records.apply`."""

@@ -1,10 +1,17 @@
-"""One execution at a time on a cluster: a lock on a file in the run directory."""
+"""One execution at a time on a cluster: a lock on a file in the run directory.
+
+The lock is worth as much as its directory: only its owner may change what is in it.  So a
+directory of another user, or a link, is rejected, and one that others can enter is closed.
+"""
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import re
+import stat
+from contextlib import suppress
 
 from iallocator.errors import UsageError
 from iallocator.execution.errors import ExecutionError
@@ -17,11 +24,19 @@ __all__ = ["ClusterLock", "run_directory"]
 
 
 def run_directory() -> str:
-    """Where locks are: ``/run/iallocator``; of others than root their own run directory."""
-    if os.geteuid() == 0:
+    """Return the directory of the locks: ``/run/iallocator`` for root.
+
+    For other users it is in their own run directory; where they have none, in ``/tmp``.
+    """
+    user = os.geteuid()
+    if user == 0:
         return "/run/iallocator"
-    base = os.environ.get("XDG_RUNTIME_DIR")
-    return os.path.join(base, "iallocator") if base else f"/tmp/iallocator-{os.geteuid()}"
+    base = os.environ.get("XDG_RUNTIME_DIR") or f"/run/user/{user}"
+    try:
+        own = os.path.isabs(base) and os.stat(base).st_uid == user
+    except OSError:
+        own = False
+    return os.path.join(base, "iallocator") if own else f"/tmp/iallocator-{user}"
 
 
 class ClusterLock:
@@ -31,6 +46,8 @@ class ClusterLock:
     ------
     ExecutionError
         On entering, if another process holds it; says which.
+    UsageError
+        On entering, if the directory or the file is not this user's own.
     """
 
     def __init__(self, name: str, directory: str = "") -> None:
@@ -40,23 +57,43 @@ class ClusterLock:
 
     def __enter__(self) -> ClusterLock:
         try:
-            os.makedirs(os.path.dirname(self.path), mode=0o700, exist_ok=True)
-            flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW
-            self._handle = os.open(self.path, flags, 0o600)
+            directory = _own_directory(os.path.dirname(self.path))
+            try:
+                self._take(directory)
+            finally:
+                os.close(directory)
         except OSError as error:
             raise UsageError(f"{self.path}: {error.strerror}") from None
-        try:
-            fcntl.flock(self._handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            holder = os.read(self._handle, 100).decode("ascii", "replace").strip()
-            os.close(self._handle)
-            raise ExecutionError(
-                f"another execution is under way on this cluster: {holder or 'unknown'} "
-                f"(lock {self.path})"
-            ) from None
         os.truncate(self._handle, 0)
-        os.write(self._handle, f"process {os.getpid()}\n".encode())
+        os.pwrite(self._handle, f"process {os.getpid()}\n".encode(), 0)
         return self
+
+    def _take(self, directory: int) -> None:
+        """Open and lock the file; once more if it was removed between the two."""
+        name = os.path.basename(self.path)
+        while True:
+            flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+            self._handle = os.open(name, flags, 0o600, dir_fd=directory)
+            found = os.fstat(self._handle)
+            if not stat.S_ISREG(found.st_mode) or found.st_uid != os.geteuid():
+                os.close(self._handle)
+                raise UsageError(f"{self.path}: expected a file of this user's own: remove it")
+            try:
+                fcntl.flock(self._handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                holder = os.read(self._handle, 100).decode("ascii", "replace").strip()
+                os.close(self._handle)
+                raise ExecutionError(
+                    f"another execution is under way on this cluster: {holder or 'unknown'} "
+                    f"(lock {self.path})"
+                ) from None
+            try:
+                there = os.stat(name, dir_fd=directory, follow_symlinks=False)
+            except FileNotFoundError:
+                there = None
+            if there is not None and os.path.samestat(there, found):
+                return
+            os.close(self._handle)
 
     def __exit__(
         self,
@@ -65,3 +102,34 @@ class ClusterLock:
         trace: TracebackType | None,
     ) -> None:
         os.close(self._handle)
+
+
+def _own_directory(path: str) -> int:
+    """Return a handle of the directory `path`, which is made if need be, mode 0700.
+
+    Raises
+    ------
+    UsageError
+        If it is another user's, or no directory.
+    """
+    os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
+    with suppress(FileExistsError):
+        os.mkdir(path, 0o700)
+    try:
+        handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError as error:
+        if error.errno not in (errno.ENOTDIR, errno.ELOOP):
+            raise
+        raise UsageError(
+            f"{path}: expected a directory for locks, not a link or a file: remove it"
+        ) from None
+    found = os.fstat(handle)
+    if found.st_uid != os.geteuid():
+        os.close(handle)
+        raise UsageError(
+            f"{path}: the directory for locks belongs to user {found.st_uid}, who could remove a "
+            f"lock: remove it, or set XDG_RUNTIME_DIR to a directory of your own"
+        )
+    if stat.S_IMODE(found.st_mode) != 0o700:
+        os.fchmod(handle, 0o700)
+    return handle

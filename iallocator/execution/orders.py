@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from time import sleep, time_ns
+from time import monotonic, sleep, time_ns
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -38,6 +38,10 @@ class Orders:
         Of every opcode, -20 to 19; None for Ganeti's own default.
     first_group:
         Submit only what waits for nothing.
+    ahead:
+        How many jobs may wait in the queue beyond those that run, at least 1.
+    boot_timeout:
+        Seconds that a node may take to answer after power-on or a reboot.
     say, complain:
         Take a line about what happens, and about what is wrong.
     stopping:
@@ -48,14 +52,19 @@ class Orders:
         Waits so many seconds.
     now:
         Nanoseconds since 1970.
+    clock:
+        Seconds since any moment, never turned back.
     """
 
     reason: str = ""
     priority: int | None = None
     first_group: bool = False
+    ahead: int = 2
+    boot_timeout: float = 600.0
     say: Callable[[str], None] = _silent
     complain: Callable[[str], None] = _silent
     stopping: Callable[[], bool] = _never
     confirmed: Callable[[Job], bool] = _unconfirmed
     pause: Callable[[float], None] = sleep
     now: Callable[[], int] = time_ns
+    clock: Callable[[], float] = monotonic

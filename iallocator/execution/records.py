@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from iallocator.execution.jobs import without_first
+from iallocator.execution.jobs import only_steps, without_first
 from iallocator.execution.queues.queue import CANCELED, SUCCESS
 
 TYPE_CHECKING = False
@@ -19,7 +19,9 @@ if TYPE_CHECKING:
     from iallocator.execution.jobs import Job
 
 
-__all__ = ["DONE", "FAILED", "PENDING", "REFUSED", "SENDING", "SENT", "Record", "Records"]
+__all__ = [
+    "DONE", "FAILED", "PENDING", "REFUSED", "RETURNING", "SENDING", "SENT", "Record", "Records",
+]  # fmt: skip
 
 PENDING = "pending"
 SENDING = "sending"
@@ -27,6 +29,10 @@ SENT = "sent"
 DONE = "done"
 FAILED = "failed"
 REFUSED = "refused"
+RETURNING = "returning"
+
+OPEN = (PENDING, SENDING, SENT)
+"""Neither done nor given up."""
 
 
 @dataclass
@@ -38,11 +44,16 @@ class Record:
     state:
         `PENDING`: not submitted.  `SENDING`: it was being submitted; whether it arrived is not
         known.  `SENT`: it is in the queue.  `DONE`, `FAILED`: it has ended.  `REFUSED`: it is not
-        submitted, or was cancelled, for what it relies on has changed.
+        submitted, or was cancelled, for what it relies on has changed.  `RETURNING`: a person
+        has rebooted the node; the execution waits for it.
     id:
         Of the job in the queue; None if it was never there.
     attempt:
-        How often it was submitted; more than once only if we took it back before it began.
+        How often it was submitted.
+    begun:
+        Whether this attempt was seen to run; the journal does not record that.
+    done:
+        How many opcodes of the last attempt succeeded, if that failed.
     why:
         It failed, or is refused.
     withdrawn:
@@ -52,6 +63,8 @@ class Record:
     state: str = PENDING
     id: int | None = None
     attempt: int = 0
+    begun: bool = False
+    done: int = 0
     why: str = ""
     withdrawn: str = ""
     withdrawn_why: str = ""
@@ -80,7 +93,8 @@ class Records:
             for number in event["jobs"]:
                 record = self.of[number]
                 record.state, record.attempt, record.id = SENDING, record.attempt + 1, None
-                record.withdrawn = record.withdrawn_why = ""
+                record.withdrawn = record.withdrawn_why = record.why = ""
+                record.begun, record.done = False, 0
         elif kind == "accepted":
             for number, job_id in event["ids"]:
                 self.of[number].state, self.of[number].id = SENT, job_id
@@ -98,27 +112,32 @@ class Records:
         elif kind == "by hand":
             for number in event["jobs"]:
                 self.of[number].state = DONE
+        elif kind == "confirmed":
+            for number in event["jobs"]:
+                self.of[number].state = RETURNING
+        elif kind == "away":
+            record = self.of[event["job"]]
+            self.jobs[event["job"]] = without_first(self.jobs[event["job"]], event["done"])
+            record.state, record.why, record.begun = PENDING, event["why"], False
+        elif kind == "retry":
+            record = self.of[event["job"]]
+            record.state, record.why = (PENDING, "") if event["steps"] else (DONE, "done already")
+            if event["steps"]:
+                self.jobs[event["job"]] = only_steps(self.whole[event["job"]], event["steps"])
 
     def _ended(self, number: int, event: Json) -> None:
         record, status, why = self.of[number], event["status"], event["why"]
         if status == SUCCESS:
             record.state, record.why = DONE, why
-        elif status == CANCELED and record.withdrawn == PENDING and event["done"]:
-            # It began while we cancelled it: what is left of it is still to be done.
+        elif status == CANCELED and record.withdrawn and not event["done"]:
+            record.state, record.why = record.withdrawn, record.withdrawn_why
+        elif status == CANCELED and record.withdrawn == PENDING:
+            # It began while it was cancelled: the rest of it is still to be done.
             self.jobs[number] = without_first(self.jobs[number], event["done"])
             record.state = PENDING
-        elif event["begun"]:
-            record.state, record.why = FAILED, why
-        elif record.withdrawn and (status == CANCELED or self._in_vain(number)):
-            record.state, record.why = record.withdrawn, record.withdrawn_why
-        elif self._in_vain(number):  # Ganeti itself ends what waits for a job in vain
-            record.state, record.why = PENDING, ""
         else:
-            record.state, record.why = FAILED, why or "cancelled by somebody"
-
-    def _in_vain(self, number: int) -> bool:
-        """Whether a job that it waits for has not been done."""
-        return any(self.of[n].state in (PENDING, FAILED, REFUSED) for n in self.jobs[number].after)
+            record.state, record.done = FAILED, event["done"]
+            record.why = why or "it was cancelled"
 
     def in_state(self, *states: str) -> list[Job]:
         """The jobs in one of these states, in the order of numbers."""
@@ -128,9 +147,35 @@ class Records:
         """Whether all that the job waits for has been done."""
         return all(self.of[number].state == DONE for number in job.after)
 
-    def stays(self, number: int) -> bool:
-        """Whether a job is in the queue, and is to stay there."""
-        return self.of[number].state == SENT and not self.of[number].withdrawn
+    def waiting(self) -> list[Job]:
+        """Return the jobs in the queue that have not begun, as far as is known."""
+        return [job for job in self.in_state(SENT) if not self.of[job.number].begun]
+
+    def on_the_way(self) -> set[int]:
+        """Return the numbers of the jobs that complete the moves in progress.
+
+        These are the jobs of each instance of which a job runs or has been done, and the jobs
+        that those wait for.  Jobs that wait for something to be done by hand, or for a job that
+        failed, are left out: they cannot be completed now.
+        """
+        possible: set[int] = set()
+        for number, job in self.jobs.items():
+            others = {other for other in job.after if self.of[other].state != DONE}
+            if not job.by_hand and self.of[number].state in OPEN and others <= possible:
+                possible.add(number)
+        moving = {
+            job.instance
+            for number, job in self.jobs.items()
+            if self.of[number].begun or self.of[number].state == DONE or job != self.whole[number]
+        } - {""}
+        found: set[int] = set()
+        while True:
+            waited_for = {other for number in found for other in self.jobs[number].after}
+            more = {n for n in possible if n in waited_for or self.jobs[n].instance in moving}
+            if more == found:
+                return found
+            found = more
+            moving |= {self.jobs[n].instance for n in found} - {""}
 
     def blocked(self) -> dict[int, int]:
         """Job that waits in vain -> the failed or refused one that it waits for, by way of others.

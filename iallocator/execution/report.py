@@ -3,8 +3,17 @@
 from __future__ import annotations
 
 from iallocator.execution.jobs import describe
-from iallocator.execution.records import DONE, FAILED, PENDING, REFUSED, SENDING, SENT
-from iallocator.transition.step import START, STOP
+from iallocator.execution.records import (
+    DONE,
+    FAILED,
+    PENDING,
+    REFUSED,
+    RETURNING,
+    SENDING,
+    SENT,
+)
+from iallocator.execution.retry import off_its_way
+from iallocator.transition.step import REBOOT, START, STOP
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -18,9 +27,14 @@ if TYPE_CHECKING:
     Standing = tuple[list[str], bool | None]
     """Nodes, and whether it runs; None: whatever."""
 
-__all__ = ["HALF_MOVED", "complete", "execution_document", "report_lines"]
+__all__ = [
+    "HALF_MOVED", "complete", "due_by_hand", "execution_document", "moved_away", "rebooted_nodes",
+    "report_lines",
+]  # fmt: skip
 
 HALF_MOVED = "half moved"
+
+STUCK = (FAILED, REFUSED)
 
 WORDS = {
     DONE: "done",
@@ -28,13 +42,19 @@ WORDS = {
     REFUSED: "not done",
     SENT: "in the queue",
     SENDING: "perhaps in the queue",
+    RETURNING: "coming back",
 }
 
 
 def complete(records: Records) -> bool:
     """Whether every job has been done, but for what is to be done by hand in the end."""
     open_jobs = [job for job in records.jobs.values() if records.of[job.number].state != DONE]
-    return all(job.by_hand and records.free(job) for job in open_jobs)
+    return all(due_by_hand(job, records) for job in open_jobs)
+
+
+def due_by_hand(job: Job, records: Records) -> bool:
+    """Return whether it is the turn of a job that a person must do."""
+    return job.by_hand and records.of[job.number].state == PENDING and records.free(job)
 
 
 def execution_document(head: Json, records: Records, places: Places | None) -> Json:
@@ -49,10 +69,51 @@ def execution_document(head: Json, records: Records, places: Places | None) -> J
         "complete": complete(records),
         "jobs": [_job(job, records) for job in jobs],
     }
+    rebooted = rebooted_nodes(records)
+    if rebooted:
+        found["rebooted"] = rebooted
     if places is not None:
         found["instances"] = list(_instances(jobs, places))
         found["nodes"] = list(_nodes(jobs, places))
+    to_do = list(_to_do(head, records, places))
+    if to_do:
+        found["to_do"] = to_do
     return found
+
+
+def rebooted_nodes(records: Records) -> list[str]:
+    """Return the names of the nodes that have been rebooted, in the order of the plan."""
+    return [
+        step["node"]
+        for number, job in records.whole.items()
+        for step in job.steps
+        if step["kind"] == REBOOT and records.of[number].state == DONE
+    ]
+
+
+def _to_do(head: Json, records: Records, places: Places | None) -> Iterator[str]:
+    """What a person must do about jobs that failed or were rejected."""
+    stuck = [job for job in records.jobs.values() if records.of[job.number].state in STUCK]
+    if not stuck:
+        return
+    of_instance: dict[str, list[Job]] = {}
+    for job in records.jobs.values():
+        if job.instance and records.of[job.number].state != DONE:
+            of_instance.setdefault(job.instance, []).append(job)
+    lost, planner = [], "--undo" if head["command"] == "undo" else head["command"]
+    for job in stuck:
+        why = places and off_its_way(of_instance.get(job.instance, [job]), places)
+        if why:
+            lost.append(job)
+            yield (
+                f"{why}: make a new plan with iallocator {planner}, "
+                f"or bring {job.instance} to {':'.join(job.steps[0]['from'])}"
+            )
+    if len(lost) < len(stuck):
+        yield (
+            "remove the causes of the failures, then repeat the command with -X and --resume: "
+            "each job goes on from where its instance is then"
+        )
 
 
 def _job(job: Job, records: Records) -> Json:
@@ -79,7 +140,7 @@ def _fate(job: Job, records: Records) -> tuple[str, str]:
     blocker = records.blocked().get(job.number)
     if blocker is not None:
         return "not done", f"it waits for: {describe(records.jobs[blocker])}"
-    return ("by hand" if job.by_hand else "not begun"), ""
+    return ("by hand" if due_by_hand(job, records) else "not begun"), record.why
 
 
 def _instances(jobs: Sequence[Job], places: Places) -> Iterator[Json]:
@@ -152,7 +213,13 @@ def report_lines(found: Json) -> Iterator[str]:
     for state, jobs in by_state.items():
         if state != "done":
             yield from (f"  {state}: {_job_line(job)}" for job in jobs)
+    if "rebooted" in found:
+        nodes = ",".join(found["rebooted"])
+        yield f"Rebooted: {nodes}"
+        if not found["complete"]:
+            yield f"  (a new plan without them: iallocator reboot --done {nodes})"
     if "instances" not in found:
+        yield from _to_do_lines(found)
         return
     yield "Now:"
     for one in found["instances"]:
@@ -160,6 +227,13 @@ def report_lines(found: Json) -> Iterator[str]:
     for node in found["nodes"]:
         flags = [flag for flag in ("offline", "drained") if node[flag]]
         yield f"  {node['node']}: {' and '.join(flags) or 'online'}"
+    yield from _to_do_lines(found)
+
+
+def _to_do_lines(found: Json) -> Iterator[str]:
+    if "to_do" in found:
+        yield "To do:"
+        yield from (f"  {line}" for line in found["to_do"])
 
 
 def _job_line(job: Json) -> str:
@@ -175,3 +249,22 @@ def _place(one: Json) -> str:
         return f"{here}, as planned"
     planned = f"was on {':'.join(one['from']) or 'no node'}, planned {':'.join(one['to'])}"
     return f"{one['state']}: {here}; {planned}"
+
+
+def moved_away(records: Records, now: dict[str, list[str]]) -> dict[str, list[str]]:
+    """Return the instances that jobs have moved, and that are not back, with their first nodes.
+
+    An instance that is gone counts, too; one that a job created does not.
+    """
+    found: dict[str, list[str]] = {}
+    for number, job in records.whole.items():
+        steps = [step for step in job.steps if "instance" in step]
+        if not steps:
+            continue
+        left = records.jobs[number].steps
+        made = steps if records.of[number].state == DONE else steps[: len(steps) - len(left)]
+        here = now.get(job.instance)
+        failed_late = not made and records.of[number].attempt and here in [s["to"] for s in steps]
+        if (made or failed_late) and steps[0]["from"]:
+            found.setdefault(job.instance, list(steps[0]["from"]))
+    return {name: home for name, home in found.items() if now.get(name) != home}

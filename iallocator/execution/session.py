@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
 from iallocator.errors import IallocatorError
 from iallocator.execution.errors import ExecutionError
@@ -11,7 +12,7 @@ from iallocator.live.errors import LiveError, ServerError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from typing import Any, TypeVar
 
     from iallocator.execution.ground import Ground
@@ -62,6 +63,18 @@ class Session:
         event = {"event": kind, **members}
         self.journal.write(event)
         self.records.apply(event)
+
+    def id_of(self, number: int) -> int:
+        """Return the id that a job has in the queue."""
+        job_id = self.records.of[number].id
+        assert job_id is not None
+        return job_id
+
+    def withdraw(self, numbers: Sequence[int], becomes: str, why: str) -> None:
+        """Cancel jobs; one that has not begun then is `becomes`: `PENDING` or `REFUSED`."""
+        self.event("withdraw", jobs=list(numbers), becomes=becomes, why=why)
+        for number in numbers:
+            self.patiently(partial(self.queue.cancel, self.id_of(number)))
 
     def tell(self, number: int, word: str) -> None:
         """Say how a job is."""

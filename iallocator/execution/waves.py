@@ -7,18 +7,19 @@ from functools import partial
 from iallocator.execution.errors import ExecutionError
 from iallocator.execution.jobs import describe
 from iallocator.execution.queues.marks import reason_trail
-from iallocator.execution.queues.queue import ERROR, SUCCESS, UnknownOutcomeError
-from iallocator.execution.records import DONE, PENDING, SENDING, SENT
+from iallocator.execution.queues.queue import ERROR, UnknownOutcomeError
+from iallocator.execution.records import PENDING, REFUSED, SENDING, SENT
 from iallocator.live.errors import ServerError
+from iallocator.transition.step import REBOOT
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from typing import Any
 
     from iallocator.aliases import Json
     from iallocator.execution.jobs import Job
     from iallocator.execution.records import Records
+    from iallocator.execution.returning import Returning
     from iallocator.execution.session import Session
 
 
@@ -36,74 +37,95 @@ SUBMITTED = (-10, 0, 10)
 
 
 class Waves:
-    """Submits the jobs of a session.
+    """Submits the jobs of a session, each once everything that it waits for has been done.
 
     Attributes
     ----------
-    closed:
-        Whether nothing more is submitted.
     trouble:
         The cluster's reason to take nothing more; "" if it did not refuse.
     """
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: Session, returning: Returning) -> None:
         self._session = session
+        self._returning = returning
         self._records = session.records
-        self.closed = False
         self.trouble = ""
         self._unanswered = 0
+        self._first: set[int] | None = None
 
-    def next(self) -> bool:
-        """Submit what can be; whether there was something to do."""
-        session = self._session
-        if self.closed:
-            return False
-        wave = ready(session.records, session.queue.depends, session.orders.first_group)
-        if not wave:
-            return self._done_by_hand()
-        wave = self._looked_at(wave)
-        if session.orders.first_group and wave:
-            self.closed = True
-        if session.queue.depends:
+    def next(self, look_again: bool) -> bool:
+        """Submit the next jobs; return whether anything has changed by that.
+
+        No more jobs wait in the queue than `Orders.ahead` says.  Once the execution is to stop,
+        only the moves in progress are completed.
+
+        Parameters
+        ----------
+        look_again
+            Whether the ground of jobs that wait in the queue may have changed.
+        """
+        session, records = self._session, self._records
+        stopping = session.orders.stopping()
+        if session.orders.first_group and self._first is None:
+            self._first = {job.number for job in ready(records)}
+        only = records.on_the_way() if stopping else self._first
+        waiting = records.waiting()
+        wave = [
+            job
+            for job in ready(records)
+            if (only is None or job.number in only) and not self._returning.held(job.number)
+        ]
+        wave = [] if self.trouble else wave[: max(0, session.orders.ahead - len(waiting))]
+        if wave or (waiting and look_again):
+            wave = self._looked_at(wave, waiting if look_again else [])
             self._send(wave)
             return True
-        for job in wave:
-            if not (session.orders.stopping() or self.trouble):
-                self._send([job])
-        return True
+        return not stopping and self._first is None and self.done_by_hand()
 
-    def _done_by_hand(self) -> bool:
-        """Ask whether what must be done by hand has been; whether something has."""
+    def done_by_hand(self) -> bool:
+        """Ask whether what must be done by hand has been; return whether something has."""
         records = self._records
         if records.in_state(SENT, SENDING):
             return False
         due = [job for job in records.in_state(PENDING) if job.by_hand and records.free(job)]
-        done = [job.number for job in due if self._session.orders.confirmed(job)]
-        if done:
-            self._session.event("by hand", jobs=done)
+        done = [job for job in due if self._session.orders.confirmed(job)]
+        rebooted = [job.number for job in done if job.steps[0]["kind"] == REBOOT]
+        others = [job.number for job in done if job.number not in rebooted]
+        if rebooted:
+            self._session.event("confirmed", jobs=rebooted)
+        if others:
+            self._session.event("by hand", jobs=others)
         return bool(done)
 
-    def _looked_at(self, wave: Sequence[Job]) -> list[Job]:
-        """Those of `wave` for which the cluster still is as they need it."""
+    def _looked_at(self, wave: Sequence[Job], waiting: Sequence[Job]) -> list[Job]:
+        """Return those of `wave` that can be done on the cluster as it is now.
+
+        Of the `waiting` ones, which are in the queue, those that cannot be are cancelled.
+        """
         session, records = self._session, self._records
-        under_way = records.in_state(SENT)
-        if not session.queue.depends:
-            under_way = []  # nothing in the wave counts on what they do
-        found = session.patiently(lambda: session.ground.look(wave, under_way, not under_way))
+        staying = [job for job in waiting if not records.of[job.number].withdrawn]
+        found = session.patiently(lambda: session.ground.look(wave, staying))
         for number, why in found.items():
+            if records.of[number].state == SENT:
+                session.withdraw([number], REFUSED, why)
+                continue
             session.event("refused", job=number, why=why)
             session.orders.complain(f"not done: {describe(records.jobs[number])}: {why}")
-        blocked = records.blocked()
-        return [job for job in wave if job.number not in found and job.number not in blocked]
+        return [job for job in wave if job.number not in found]
 
     def _send(self, wave: Sequence[Job]) -> None:
         """Write down that jobs are being submitted, and submit them."""
+        if self._session.queue.singly and len(wave) > 1:
+            for job in wave:
+                if not self.trouble:
+                    self._send([job])
+            return
         numbers = [job.number for job in wave]
         if not numbers:
             return
         self._session.event("submit", jobs=numbers)
         try:
-            answers = self._session.queue.submit([self._opcodes(job, numbers) for job in wave])
+            answers = self._session.queue.submit([self._opcodes(job) for job in wave])
         except UnknownOutcomeError as error:
             self._unanswered += 1
             if self._unanswered >= MOST_UNANSWERED:
@@ -112,7 +134,7 @@ class Waves:
             self.find_again()
         except ServerError as error:
             self._session.event("absent", jobs=numbers)
-            self.closed, self.trouble = True, str(error)
+            self.trouble = str(error)
         else:
             self._answered(numbers, answers)
 
@@ -134,29 +156,14 @@ class Waves:
         if ids:
             self._session.follow()
 
-    def _opcodes(self, job: Job, wave: Sequence[int]) -> list[Json]:
-        """The opcodes as they are submitted in a wave."""
+    def _opcodes(self, job: Job) -> list[Json]:
+        """Return the opcodes as they are submitted."""
         orders = self._session.orders
         mark = f"{self._session.run}/{self._mark(job)}"
         extra: Json = {"reason": reason_trail(orders.reason, mark, orders.now())}
         if orders.priority in SUBMITTED:
             extra["priority"] = orders.priority
-        made = [{**opcode, **extra} for opcode in job.opcodes]
-        depends = self._depends(job, wave)
-        if depends:
-            made[0]["depends"] = depends
-        return made
-
-    def _depends(self, job: Job, wave: Sequence[int]) -> list[list[Any]]:
-        """What a job waits for: offsets in the wave, ids of jobs that are in the queue already."""
-        position = wave.index(job.number)
-        found: list[list[Any]] = []
-        for other in sorted(job.after):
-            if other in wave:
-                found.append([wave.index(other) - position, [SUCCESS]])
-            elif self._records.of[other].state != DONE:
-                found.append([self._records.of[other].id, [SUCCESS]])
-        return found
+        return [{**opcode, **extra} for opcode in job.opcodes]
 
     def find_again(self) -> None:
         """Find out what became of submissions that nobody answered."""
@@ -181,19 +188,6 @@ class Waves:
         return f"{job.number}/{self._records.of[job.number].attempt}"
 
 
-def ready(records: Records, depends: bool, first_group: bool) -> list[Job]:
-    """The jobs that can be submitted now, each after those that it waits for.
-
-    `depends`: they may wait for each other in the queue.  `first_group`: only those that
-    wait for nothing any more.
-    """
-    blocked = records.blocked()
-    taken: dict[int, Job] = {}
-    for job in records.in_state(PENDING):
-        if job.by_hand or job.number in blocked:
-            continue
-        waits = [other for other in job.after if records.of[other].state != DONE]
-        chained = depends and not first_group
-        if not waits or (chained and all(n in taken or records.stays(n) for n in waits)):
-            taken[job.number] = job
-    return list(taken.values())
+def ready(records: Records) -> list[Job]:
+    """Return the jobs that can be submitted now: everything that they wait for has been done."""
+    return [job for job in records.in_state(PENDING) if not job.by_hand and records.free(job)]

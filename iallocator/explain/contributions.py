@@ -3,49 +3,43 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import sqrt
 
 from iallocator.aliases import Json
-from iallocator.explain.facts import DECIMALS, Placed, Term
+from iallocator.explain.facts import DECIMALS, PENALTY, Placed, Term
 from iallocator.scoring.metrics import STATISTICS
-from iallocator.scoring.state_score import terms_of, terms_with
+from iallocator.scoring.score_delta import terms
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from iallocator.model.instance import Instance
-    from iallocator.model.state import State
+    from iallocator.scoring.scalar import ScalarKernel
 
 __all__ = ["Contributions", "Difference", "difference_document", "differences", "standing"]
 
 
-def standing(state: State, scope: Sequence[int]) -> list[Term]:
-    """The statistics over the nodes in `scope` as `state` is now, before and after alike."""
+def standing(kernel: ScalarKernel) -> list[Term]:
+    """Return the statistics as `kernel` has them, before and after alike."""
     return [
         Term(s.name, s.weight, value / s.weight, value / s.weight)
-        for s, value in zip(STATISTICS, terms_of(state, scope))
+        for s, value in zip(STATISTICS, terms(kernel.totals, (), sqrt))
     ]
 
 
 class Contributions:
-    """The statistics over the nodes in `scope`, before and after a placement of `instance`.
+    """The statistics of `kernel` before and after a placement of `instance`.
 
-    `before` is how they stood, if that is not as `state` is now.
+    `before` is how they stood before the instance was taken off the state.
     """
 
-    def __init__(
-        self,
-        state: State,
-        scope: Sequence[int],
-        instance: Instance,
-        before: list[Term] | None = None,
-    ) -> None:
-        self._terms_on = terms_with(state, scope, instance)
-        self._before = standing(state, scope) if before is None else before
+    def __init__(self, kernel: ScalarKernel, instance: Instance, before: list[Term]) -> None:
+        self._kernel = kernel
+        self._instance = instance
+        self._before = before
 
     def of(self, nodes: tuple[int, ...]) -> list[Term]:
         """Every term of the score once the instance is on `nodes`."""
-        after = self._terms_on(nodes)
+        after = self._kernel.terms_of(self._instance, nodes)
         return [
             Term(old.name, old.weight, old.before, new / old.weight)
             for old, new in zip(self._before, after)
@@ -53,7 +47,7 @@ class Contributions:
 
     def score(self, nodes: tuple[int, ...]) -> float:
         """The score once the instance is on `nodes`."""
-        return float(sum(self._terms_on(nodes)))
+        return float(sum(self._kernel.terms_of(self._instance, nodes)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +59,7 @@ class Difference:
 
     @property
     def amount(self) -> float:
-        """How much more the other placement's score has; positive speaks for mine."""
+        """How much more the other placement's score and penalty have; positive speaks for mine."""
         return self.other.contribution_after - self.mine.contribution_after
 
     @property
@@ -77,7 +71,12 @@ class Difference:
 
 def differences(mine: Placed, other: Placed) -> list[Difference]:
     """All statistics, what makes the largest difference first."""
-    found = [Difference(a, b) for a, b in zip(mine.terms, other.terms)]
+    terms = [(a, b) for a, b in zip(mine.terms, other.terms) if PENALTY not in (a.name, b.name)]
+    if mine.penalty or other.penalty:  # a group without violations has no such term
+        before = next((t.before for t in (*mine.terms, *other.terms) if t.name == PENALTY), 0.0)
+        both = [Term(PENALTY, 1.0, before, place.penalty) for place in (mine, other)]
+        terms.append((both[0], both[1]))
+    found = [Difference(a, b) for a, b in terms]
     return sorted(found, key=_weight)
 
 
@@ -96,7 +95,8 @@ def difference_document(mine: Placed, other: Placed, label: str) -> Json:
         "group": other.group,
         "nodes": other.nodes,
         "score": round(other.score, DECIMALS),
-        "difference": round(other.score - mine.score, DECIMALS),
+        **({"penalty": other.penalty} if other.penalty else {}),
+        "difference": round(other.total - mine.total, DECIMALS),
         "statistics": [_row(one) for one in found if not one.nothing],
         "zero": sorted(one.mine.name for one in found if one.nothing),
     }

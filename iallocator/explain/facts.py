@@ -12,6 +12,7 @@ from iallocator.aliases import Json
 
 __all__ = [
     "DECIMALS",
+    "PENALTY",
     "NodeReport",
     "Placed",
     "Refusal",
@@ -19,7 +20,11 @@ __all__ = [
     "Standing",
     "Term",
     "Unsurvived",
+    "scored",
 ]
+
+PENALTY = "penalty"
+"""The name of the term that violated soft constraints add to a score."""
 
 DECIMALS = 10
 """Figures in JSON are rounded to this many decimals."""
@@ -64,7 +69,8 @@ class Term:
 class Placed:
     """A possible placement and what its score is made of.
 
-    ``rank`` is what it was ranked by where that is not the score, else "".  ``over`` says,
+    ``penalty`` is what violated soft constraints add to the score; it is one of the ``terms``
+    then.  ``rank`` is what it was ranked by where that is not the score, else "".  ``over`` says,
     by the nodes of others, what put it before them where a strategy has an order of nodes.
     """
 
@@ -74,6 +80,17 @@ class Placed:
     terms: list[Term]
     rank: str = ""
     over: dict[str, str] = field(default_factory=dict)
+    penalty: float = 0.0
+
+    @property
+    def total(self) -> float:
+        """The score and the penalty: lower is better."""
+        return self.score + self.penalty
+
+    @property
+    def scored(self) -> str:
+        """The score in words, with the penalty if there is one."""
+        return scored(self.score, self.penalty)
 
     @property
     def where(self) -> str:
@@ -88,7 +105,15 @@ class Placed:
         if not scored:
             return found
         terms = [term.document() for term in self.terms]
-        return found | {"score": round(self.score, DECIMALS), "terms": terms}
+        found["score"] = round(self.score, DECIMALS)
+        if self.penalty:
+            found["penalty"] = self.penalty
+        return found | {"terms": terms}
+
+
+def scored(score: float, penalty: float) -> str:
+    """Return a score in words: ``1.25000000``, or with a penalty ``1.25000000 + 2``."""
+    return f"{score:.8f}" + (f" + {penalty:.12g}" if penalty else "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,7 +227,8 @@ class Standing:
     """The best placement of those that a node may be part of.
 
     ``nodes`` are its nodes, primary first; ``told`` is what it was ranked by, in words, and
-    ``score`` that number where it was the score, else None.  ``lost`` says that global N+1
+    ``score`` that number where it was the score, else None; ``penalty`` is what violated soft
+    constraints add to it.  ``lost`` says that global N+1
     refused it and every other with this node that was looked at.
     """
 
@@ -210,3 +236,4 @@ class Standing:
     told: str
     score: float | None
     lost: bool
+    penalty: float = 0.0

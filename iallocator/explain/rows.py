@@ -25,17 +25,25 @@ VERDICTS = (ANSWER, POSSIBLE, REFUSED, NOT_ASKED)
 
 @dataclass(frozen=True, slots=True)
 class NodeRow:
-    """A node: its name, its verdict, why, and its score if that is what counted, else None."""
+    """A node: its name, its verdict, why, and its score if that is what counted, else None.
+
+    ``penalty`` is what violated soft constraints add to the score.
+    """
 
     name: str
     verdict: str
     why: list[str]
     score: float | None = None
+    penalty: float = 0.0
 
     def document(self) -> Json:
         """The row as JSON."""
         found: Json = {"verdict": self.verdict, "why": self.why}
-        return found if self.score is None else {**found, "score": round(self.score, 10)}
+        if self.score is not None:
+            found["score"] = round(self.score, 10)
+        if self.penalty:
+            found["penalty"] = self.penalty
+        return found
 
 
 def node_rows(group: GroupReport, answer: Placed | None, instance: str) -> list[NodeRow]:
@@ -46,7 +54,7 @@ def node_rows(group: GroupReport, answer: Placed | None, instance: str) -> list[
     last = len(place)
 
     def standing(row: NodeRow) -> tuple[int, float, int]:
-        score = row.score if row.score is not None else 0.0
+        score = (row.score if row.score is not None else 0.0) + row.penalty
         return VERDICTS.index(row.verdict), score, place.get(row.name, last)
 
     return sorted(rows, key=standing)
@@ -75,10 +83,10 @@ def _row(group: GroupReport, node: NodeReport, chosen: list[str], instance: str)
         other = standing.nodes[1 - position]
         told += f", as {'secondary of' if position else 'primary, with'} {other}"
     if node.name not in chosen:
-        return NodeRow(node.name, POSSIBLE, [told, *refused], standing.score)
+        return NodeRow(node.name, POSSIBLE, [told, *refused], standing.score, standing.penalty)
     if len(chosen) > 1:
         told = ("as primary", "as secondary")[chosen.index(node.name)]
-    return NodeRow(node.name, ANSWER, [told], standing.score)
+    return NodeRow(node.name, ANSWER, [told], standing.score, standing.penalty)
 
 
 def _refusals(role: RoleReport) -> Iterator[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from iallocator.explain.explanation import StepReport
 from iallocator.ganeti.opcodes import job
+from iallocator.model.moves import places_after
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -26,10 +27,22 @@ WORDS = {
 def step_reports(
     context: Context, instance: Instance, steps: Sequence[ElementaryMove]
 ) -> list[StepReport]:
-    """The steps of a move, in words."""
+    """Return the steps of a move in words.
+
+    An instance whose primary node is offline fails over, whatever the opcode is called.
+    """
+    places = [instance.nodes]
+    for step in steps:
+        places.append(places_after(places[-1], [step]))
     opcodes = job(context.cluster, instance, steps, context.settings.behaviour.migrates_stopped)
     names = context.cluster.node_names([target for _, target in steps])
+    words = [
+        "OP_INSTANCE_FAILOVER"
+        if opcode["OP_ID"] == "OP_INSTANCE_MIGRATE" and context.cluster.nodes[place[0]].offline
+        else opcode["OP_ID"]
+        for place, opcode in zip(places, opcodes)
+    ]
     return [
-        StepReport(kind, name, WORDS[opcode["OP_ID"]].format(name))
-        for (kind, _), name, opcode in zip(steps, names, opcodes)
+        StepReport(kind, name, WORDS[word].format(name))
+        for (kind, _), name, word in zip(steps, names, words)
     ]

@@ -34,6 +34,13 @@ _NODE_WORDS = {
 }
 
 
+_UNTIL = {
+    kinds.REBOOT: ", and wait until it answers and its drbd disks are in sync",
+    kinds.POWER_ON: ", and wait until it answers",
+}
+"""What a person must wait for before the next command can succeed."""
+
+
 def step_command(step: Step, cluster: Cluster) -> str:
     """The command that carries out one step; where it takes a hand, one that waits for that.
 
@@ -47,7 +54,7 @@ def _command_of(step: Step, cluster: Cluster) -> str:
     if step.node is not None:
         name = cluster.nodes[step.node].name
         if not opcodes_of(cluster, step):
-            return _by_hand(f"{step.kind} {name}")
+            return _by_hand(f"{step.kind} {name}{_UNTIL.get(step.kind, '')}")
         return _command(f"gnt-node {_NODE_WORDS[step.kind]}", [name, *step.tags])
     if step.kind == kinds.CREATE:
         assert step.after is not None

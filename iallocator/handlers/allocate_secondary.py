@@ -43,7 +43,7 @@ def allocate_secondary(context: Context, request: AllocateSecondary) -> Reply:
     )  # fmt: skip
     alive = any(node.online for node in cluster.nodes)
     if not (alive or context.settings.behaviour.scores_dead_clusters):
-        found.scores = {nodes: 0.0 for _, nodes in found.best}
+        found.best = [(0.0, nodes) for _, nodes in found.best]
     fill_offer(offer, context, evaluator, found)
     solutions = [offer.document(context.settings.top)]
     if not found.best:

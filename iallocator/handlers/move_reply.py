@@ -163,5 +163,6 @@ def _described(context: Context, move: MoveOption) -> dict[str, Any]:
         "group": cluster.nodes[move.nodes[0]].group.name,
         "nodes": cluster.node_names(move.nodes),
         "score": round(move.score, 8),
+        **({"penalty": move.penalty} if move.penalty else {}),
         "moves": steps,
     } | move.extra

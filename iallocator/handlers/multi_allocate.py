@@ -30,8 +30,11 @@ def multi_allocate(context: Context, request: MultiAllocate) -> Reply:
     """
     batch = _one_after_the_other(context, request)
     note = ""
-    if batch.failed and context.settings.searches and not context.alarm.over():
-        batch, note = _at_once(context, request, batch)
+    if batch.failed and not context.alarm.over():
+        failed = {name for name, _ in batch.failed}
+        wishes = [wish for name, wish in _wishes(context, request).items() if name in failed]
+        if context.searches_for(group for wish in wishes for group in wish.groups):
+            batch, note = _at_once(context, request, batch)
     if context.settings.optimal:
         batch, note = _best(context, request, batch, note)
     _tell_unmet_orders(context, batch)

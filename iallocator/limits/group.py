@@ -28,15 +28,20 @@ def out_of_reach(cluster: Cluster, nodes: Iterable[int], instance: Instance) -> 
     return f"storage pool{'s' * (len(pools) > 1)} {' and '.join(map(pool_name, pools))}"
 
 
-def refused_by_policy(cluster: Cluster, group: Group, instance: Instance) -> dict[int, str]:
-    """Node -> reason, for the nodes of `group` where its policy refuses `instance`."""
+def refused_by_policy(
+    cluster: Cluster, group: Group, instance: Instance, reason: str = ""
+) -> dict[int, str]:
+    """Return node -> reason for the nodes of `group` whose policy rejects `instance`.
+
+    The reason is `reason`; if that is "", what the policy rejects: ``FailMem`` and the like.
+    """
     refusals: dict[int, str] = {}
     reasons: dict[bool, str | None] = {}
     for index in group.nodes:
         exclusive = cluster.nodes[index].exclusive_storage
         if exclusive not in reasons:
             reasons[exclusive] = group.policy.refuses(instance, exclusive)
-        reason = reasons[exclusive]
-        if reason is not None:
-            refusals[index] = reason
+        found = reasons[exclusive]
+        if found is not None:
+            refusals[index] = reason or found
     return refusals

@@ -20,7 +20,7 @@ __all__ = [
 
 REASONS = (
     "FailMem", "FailDisk", "FailCPU", "FailN1", "FailTags", "FailMig", "FailDiskCount",
-    "FailSpindles", "FailInternal",
+    "FailSpindles", "FailInternal", "FailPolicy",
 )  # fmt: skip
 """Every reason that is counted, in the order in which counts are listed."""
 
@@ -139,7 +139,7 @@ POOLS = Check("FailDisk", _barred, "pools",
 
 
 def _no_spindles(soft: bool, later: bool) -> Check:
-    lack = Lack("disk size in spindles (the disks do not say theirs)", "", lambda b, a, i: 1)
+    lack = Lack("the number of spindles of a disk", "", lambda b, a, i: 1)
     return Check("FailSpindles", lambda b, a, i: b.exclusive * (i.spindles is None) > 0,
                  "unknown_spindles", lack, soft=soft, local=True, later=later)  # fmt: skip
 

@@ -62,18 +62,19 @@ class Refusal:
 
 
 def group_refusals(
-    cluster: Cluster, group: Group, instance: Instance, nodes: Iterable[int]
+    cluster: Cluster, group: Group, instance: Instance, nodes: Iterable[int], by_policy: str
 ) -> dict[int, Refusal]:
     """Those of `nodes` of `group` that refuse `instance`, whatever they have left.
 
-    All of them where the whole group does.
+    All of them where the whole group does.  `by_policy` is the reason that is counted where the
+    policy rejects the instance; if it is "", what the policy rejects.
     """
     whole = _whole_refusal(cluster, group, instance)
     if whole is not None:
         return dict.fromkeys(nodes, whole)
-    by_policy = refused_by_policy(cluster, group, instance)
+    rejected = refused_by_policy(cluster, group, instance, by_policy)
     why = f"the policy of group {group.name} refuses an instance of this kind or size"
-    return {i: Refusal(by_policy[i], why, i) for i in nodes if i in by_policy}
+    return {i: Refusal(rejected[i], why, i) for i in nodes if i in rejected}
 
 
 def _whole_refusal(cluster: Cluster, group: Group, instance: Instance) -> Refusal | None:

@@ -20,11 +20,27 @@ __all__ = [
 LATER = " with forthcoming instances"
 
 
+SINGULAR = {
+    "virtual cpus": "virtual cpu", "cpus": "cpu", "spindles": "spindle",
+    "own spindles": "own spindle", "shared spindles": "shared spindle", "disks": "disk",
+    "places": "place",
+}  # fmt: skip
+"""Nouns with which units begin -> the same for one of them."""
+
+
 def quantity(amount: float, unit: str) -> str:
-    """``3 virtual cpus``, ``1 virtual cpu``, ``0.5 virtual cpus``."""
+    """Return an amount with its unit: ``3 virtual cpus``, ``1 virtual cpu``, ``0.5 virtual cpus``.
+
+    `unit` begins with a noun of `SINGULAR`, or is the same for one.  What begins with ``the`` is
+    not counted.
+    """
+    if unit.startswith("the "):
+        return unit
     if amount == 1:
-        for plural in ("cpus", "spindles", "disks", "places"):
-            unit = unit.replace(plural, plural[:-1])
+        for plural, singular in SINGULAR.items():
+            if unit == plural or unit.startswith(f"{plural} "):
+                unit = singular + unit[len(plural) :]
+                break
     return f"{amount:.2f}".rstrip("0").rstrip(".") + f" {unit}"
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from iallocator.errors import IallocatorError
 
-__all__ = ["LiveError", "ServerError"]
+__all__ = ["LiveError", "ServerError", "why"]
 
 
 class LiveError(IallocatorError):
@@ -39,3 +39,10 @@ class ServerError(LiveError):
         super().__init__(where, problem)
         self.kind = kind
         self.status = status
+
+
+def why(error: Exception) -> str:
+    """Say for people why a server was not reached, or its answer not read."""
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror
+    return str(error) or "the connection failed"

@@ -7,13 +7,14 @@ A}``, the answer ``{"success": bool, "result": R}``.
 from __future__ import annotations
 
 import os
-import socket
-from time import monotonic
 
+from iallocator.deadline import Deadline
 from iallocator.errors import RequestError
 from iallocator.files import LIMIT
-from iallocator.live.errors import LiveError, ServerError
+from iallocator.live.errors import LiveError, ServerError, why
+from iallocator.live.stream import CONNECT_SECONDS, Stream, connect_local
 from iallocator.wire.c_json import dumps
+from iallocator.wire.fields import describe
 from iallocator.wire.read import decode
 
 TYPE_CHECKING = False
@@ -28,10 +29,8 @@ DEFAULT_SOCKETS = ("/var/run/ganeti/socket/ganeti-query", "/run/ganeti/socket/ga
 
 END = b"\x03"
 
-CONNECT_SECONDS = 15.0
 ANSWER_SECONDS = 60.0
-
-CHUNK = 1024**2
+"""How long a question and its answer may take if the caller sets no deadline."""
 
 
 class LuxiClient:
@@ -41,12 +40,15 @@ class LuxiClient:
     ----------
     path:
         The socket; "" for the first of `DEFAULT_SOCKETS` that exists.
+    limit:
+        Bytes of an answer, at most.
     """
 
-    def __init__(self, path: str = "") -> None:
+    def __init__(self, path: str = "", limit: int = LIMIT) -> None:
         found = [default for default in DEFAULT_SOCKETS if os.path.exists(default)]
         self.path = path or (found or DEFAULT_SOCKETS)[0]
-        self._socket: socket.socket | None = None
+        self._limit = limit
+        self._stream: Stream | None = None
 
     def __enter__(self) -> LuxiClient:
         return self
@@ -56,14 +58,14 @@ class LuxiClient:
 
     def close(self) -> None:
         """End the connection, if there is one."""
-        if self._socket is not None:
-            self._socket.close()
-            self._socket = None
+        if self._stream is not None:
+            self._stream.close()
+            self._stream = None
 
     def call(
-        self, method: str, arguments: Sequence[Any] = (), seconds: float = ANSWER_SECONDS
+        self, method: str, arguments: Sequence[Any] = (), deadline: Deadline | None = None
     ) -> Any:
-        """The result of `method`; the whole answer must come within so many `seconds`.
+        """Return the result of `method`; its whole answer must come before `deadline`.
 
         Raises
         ------
@@ -76,52 +78,29 @@ class LuxiClient:
         where = f"{self.path}: {method}"
         question = dumps({"method": method, "args": list(arguments)}).encode() + END
         try:
-            raw = self._exchange(question, monotonic() + seconds)
+            raw = self._exchange(question, deadline or Deadline(ANSWER_SECONDS))
             return _result(where, raw)
-        except TimeoutError:
+        except ServerError:
+            raise
+        except (OSError, ValueError) as error:
             self.close()
-            raise LiveError(where, f"no answer within {seconds:g} s") from None
-        except OSError as error:
+            raise LiveError(where, why(error)) from None
+        except BaseException:  # what is left of the answer must not be taken for the next one
             self.close()
-            raise LiveError(where, error.strerror or str(error)) from None
-        except ValueError as error:
-            self.close()
-            raise LiveError(where, str(error)) from None
+            raise
 
-    def _exchange(self, question: bytes, end: float) -> bytes:
+    def _exchange(self, question: bytes, deadline: Deadline) -> bytes:
         """Ask, and read up to the byte that ends the answer."""
-        if self._socket is None:
-            self._socket = _connected(self.path)
-        self._socket.settimeout(max(0.001, end - monotonic()))
-        self._socket.sendall(question)
-        parts: list[bytes] = []
-        size = 0
-        while not (parts and parts[-1].endswith(END)):
-            self._socket.settimeout(max(0.001, end - monotonic()))
-            part = self._socket.recv(CHUNK)
-            if not part:
-                raise ValueError(
-                    f"the connection was closed after {size} bytes of the answer"
-                    if size
-                    else "the connection was closed without an answer"
-                )
-            parts.append(part)
-            size += len(part)
-            if size > LIMIT:
-                raise ValueError(f"an answer of more than {LIMIT} bytes")
-        return b"".join(parts)[:-1]
-
-
-def _connected(path: str) -> socket.socket:
-    """A connection to the socket at `path`."""
-    connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    try:
-        connection.settimeout(CONNECT_SECONDS)
-        connection.connect(path)
-    except OSError:
-        connection.close()
-        raise
-    return connection
+        if self._stream is None:
+            self._stream = connect_local(self.path, deadline.within(CONNECT_SECONDS))
+        self._stream.expect(deadline, self._limit)
+        self._stream.sendall(question)
+        answer = bytearray()
+        part = b""
+        while END not in part:
+            part = self._stream.receive()
+            answer += part
+        return bytes(answer).removesuffix(END)
 
 
 def _result(where: str, raw: bytes) -> Any:
@@ -150,4 +129,8 @@ def _failure(result: Any) -> tuple[str, str]:
         kind, details = result
         words = details if isinstance(details, list) else [details]
         return kind, f"{kind}: {', '.join(map(str, words))}"
-    return "", str(result)
+    if isinstance(result, str) and result.strip():
+        return "", result
+    if not result:
+        return "", "refused without a reason"
+    return "", f"refused with {describe(result)} for a reason"

@@ -1,8 +1,15 @@
-"""The monitoring daemons, one on each node: reports as JSON over HTTP, for everybody to read."""
+"""The monitoring daemons, one on each node: reports as JSON over HTTP, readable by all.
+
+Any node can make its daemon say anything, so time and size of what daemons answer are limited.
+"""
 
 from __future__ import annotations
 
-from iallocator.errors import RequestError, UsageError
+from iallocator.deadline import Deadline, DeadlineError
+from iallocator.errors import RequestError
+from iallocator.live.errors import LiveError, why
+from iallocator.live.http import ask
+from iallocator.live.stream import in_threads
 from iallocator.wire.read import decode
 
 TYPE_CHECKING = False
@@ -14,41 +21,48 @@ __all__ = ["ask_daemons"]
 
 PORT = 1815
 
-CONNECT_SECONDS = 15.0
 ANSWER_SECONDS = 60.0
+"""How long a question to one daemon and its answer may take."""
+
+LIMIT = 2**20
+"""Bytes of a report, at most: the loads of more than 10 000 instances."""
 
 AT_ONCE = 16
 """Daemons that are asked at a time."""
 
+LATER = 0.1
+"""Seconds after the deadline in which the threads, which know more, say what was late."""
 
-def ask_daemons(nodes: Sequence[str], report: str) -> dict[str, dict[str, Any] | None]:
-    """Node -> its report called `report`; None from one that does not answer.
 
-    Once one has not, the others that were not asked yet are not asked either.
+def ask_daemons(nodes: Sequence[str], report: str, deadline: Deadline) -> dict[str, dict[str, Any]]:
+    """Ask the daemon of every node for its report called `report`.
+
+    Returns node -> report.
+
+    Raises
+    ------
+    LiveError
+        As soon as one daemon does not answer as it should: a part of the reports is of no use.
     """
+
+    def question(node: str) -> dict[str, Any]:
+        target = f"/1/report/default/{report}"
+        within = deadline.within(ANSWER_SECONDS)
+        status, raw = ask(node, PORT, "GET", target, within, LIMIT)
+        if status != 200:
+            raise OSError(f"HTTP {status}")
+        return decode(raw)
+
+    found: dict[str, dict[str, Any]] = {}
     try:
-        import urllib3
-    except ImportError:
-        raise UsageError(
-            "--mond needs the Python package urllib3: pip install 'iallocator[live]'"
-        ) from None
-    from concurrent.futures import ThreadPoolExecutor
-
-    timeout = urllib3.Timeout(connect=CONNECT_SECONDS, read=ANSWER_SECONDS)
-    pool = urllib3.PoolManager(num_pools=AT_ONCE, timeout=timeout, retries=False)
-    silent: list[str] = []
-
-    def ask(node: str) -> dict[str, Any] | None:
-        if silent:
-            return None
-        try:
-            answer = pool.request("GET", f"http://{node}:{PORT}/1/report/default/{report}")
-            if answer.status == 200:
-                return decode(answer.data)
-        except (urllib3.exceptions.HTTPError, OSError, ValueError, RequestError):
-            pass  # who does not answer as expected does not answer: one report less
-        silent.append(node)
-        return None
-
-    with ThreadPoolExecutor(AT_ONCE) as helpers:
-        return dict(zip(nodes, helpers.map(ask, nodes)))
+        last = Deadline(deadline.left + LATER, deadline.limit)
+        for node, outcome in in_threads(question, nodes, AT_ONCE, last, "no report"):
+            if isinstance(outcome, OSError | ValueError | RequestError):
+                raise LiveError(node, why(outcome))
+            if isinstance(outcome, Exception):
+                raise outcome
+            found[node] = outcome
+    except DeadlineError as error:
+        late = next(node for node in nodes if node not in found)
+        raise LiveError(late, str(error)) from None
+    return found

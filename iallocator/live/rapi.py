@@ -5,13 +5,15 @@ Certificates are verified against those that the system trusts, or those in a fi
 
 from __future__ import annotations
 
-from time import monotonic
+from html import unescape
 from urllib.parse import urlencode, urlsplit
 
+from iallocator.deadline import Deadline
 from iallocator.errors import RequestError, UsageError
 from iallocator.files import LIMIT, read_file
 from iallocator.live.credentials import find_credentials
-from iallocator.live.errors import LiveError, ServerError
+from iallocator.live.errors import LiveError, ServerError, why
+from iallocator.live.http import ask
 from iallocator.wire.c_json import dumps
 from iallocator.wire.read import decode_any
 
@@ -21,17 +23,15 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-    import urllib3
-    from urllib3.response import BaseHTTPResponse
-
 __all__ = ["RapiClient", "base_address"]
 
 PORT = 5080
 
-CONNECT_SECONDS = 15.0
-ANSWER_SECONDS = 60.0
+STANDARD_PORTS = {"https": 443, "http": 80}
+"""Of an address with ``//`` and without a port."""
 
-CHUNK = 1024**2
+ANSWER_SECONDS = 60.0
+"""How long a question and its answer may take if the caller sets no deadline."""
 
 NAME_MISMATCH = (62, 64)
 """OpenSSL: the certificate is that of another host, or of another address."""
@@ -68,7 +68,7 @@ def base_address(address: str) -> str:
 
 
 class RapiClient:
-    """The cluster at `address`; a connection is made when it is needed, nothing is asked twice.
+    """The cluster at `address`; every question has a connection of its own.
 
     Parameters
     ----------
@@ -82,22 +82,32 @@ class RapiClient:
         Trust every certificate.
     credentials:
         A file with user and password, see `iallocator.live.credentials`.
+    limit:
+        Bytes of an answer, at most.
     """
 
     def __init__(
-        self, address: str, *, cacert: str = "", insecure: bool = False, credentials: str = ""
+        self,
+        address: str,
+        *,
+        cacert: str = "",
+        insecure: bool = False,
+        credentials: str = "",
+        limit: int = LIMIT,
     ) -> None:
         self.base = base_address(address)
         if cacert and insecure:
             raise UsageError("--cacert and --insecure exclude each other")
-        self._pool = _pool(cacert, insecure)
+        self._limit = limit
+        self._context = _context(cacert, insecure)
+        self._fingerprint = ""
         self._pinned = _pinned(cacert) if cacert else None
         login = find_credentials(urlsplit(self.base).hostname or "", credentials)
         self._headers = _headers(login)
 
-    def get(self, path: str, seconds: float = ANSWER_SECONDS) -> Any:
+    def get(self, path: str, deadline: Deadline | None = None) -> Any:
         """What the resource at `path` (``/2/nodes?bulk=1``) is."""
-        return self.call("GET", path, seconds=seconds)
+        return self.call("GET", path, deadline=deadline)
 
     def put(self, path: str, body: Any = None, query: Mapping[str, Any] | None = None) -> Any:
         """Change the resource at `path`; the result is a job's id, where it takes one."""
@@ -117,9 +127,9 @@ class RapiClient:
         path: str,
         body: Any = None,
         query: Mapping[str, Any] | None = None,
-        seconds: float = ANSWER_SECONDS,
+        deadline: Deadline | None = None,
     ) -> Any:
-        """The answer's JSON value; all of it must come within so many `seconds`.
+        """Return the JSON value of the answer, all of which must come before `deadline`.
 
         `query`: what follows ``?``; lists are several values of one name.
 
@@ -132,8 +142,9 @@ class RapiClient:
             it has heard the question is then unknown.
         """
         url = self.base + path + (f"?{urlencode(query, doseq=True)}" if query else "")
-        raw, status = self._exchange(method, url, body, seconds)
         where = url if method == "GET" else f"{method} {url}"
+        sent = b"" if body is None else dumps(body).encode()
+        status, raw = self._exchange(where, method, url, sent, deadline or Deadline(ANSWER_SECONDS))
         if not 200 <= status < 300:
             raise _refused(where, status, raw)
         try:
@@ -141,59 +152,46 @@ class RapiClient:
         except RequestError as error:
             raise LiveError(where, str(error)) from None
 
-    def _exchange(self, method: str, url: str, body: Any, seconds: float) -> tuple[bytes, int]:
-        import urllib3
-
+    def _exchange(
+        self, where: str, method: str, url: str, body: bytes, deadline: Deadline
+    ) -> tuple[int, bytes]:
+        """Status and body of the answer."""
+        parts = urlsplit(url)
+        secure = parts.scheme == "https"
         try:
-            return self._try(method, url, body, seconds)
-        except urllib3.exceptions.NewConnectionError as error:  # some are TimeoutErrors, too
-            raise LiveError(url, _reason(error)) from None
-        except (urllib3.exceptions.TimeoutError, TimeoutError):
-            raise LiveError(url, f"no answer within {seconds:g} s") from None
-        except (urllib3.exceptions.HTTPError, OSError, ValueError) as error:
+            return ask(
+                parts.hostname or "",
+                parts.port or STANDARD_PORTS[parts.scheme],
+                method,
+                parts.path + (f"?{parts.query}" if parts.query else ""),
+                deadline,
+                self._limit,
+                headers=self._headers,
+                body=body,
+                context=self._context if secure else None,
+                fingerprint=self._fingerprint,
+            )
+        except (OSError, ValueError) as error:
             if self._pinned is None or not _has_another_name(error):
-                raise LiveError(url, _reason(error)) from None
-        self._pool, self._pinned = self._pinned, None  # nothing has been asked yet
-        return self._exchange(method, url, body, seconds)
-
-    def _try(self, method: str, url: str, body: Any, seconds: float) -> tuple[bytes, int]:
-        import urllib3
-
-        end = monotonic() + seconds
-        answer = self._pool.request(
-            method,
-            url,
-            body=None if body is None else dumps(body).encode(),
-            headers=self._headers,
-            timeout=urllib3.Timeout(connect=min(CONNECT_SECONDS, seconds), read=seconds),
-            retries=False,
-            redirect=False,
-            preload_content=False,
-        )
-        return _read(answer, end), answer.status
+                raise LiveError(where, _reason(error)) from None
+        (self._context, self._fingerprint), self._pinned = self._pinned, None
+        return self._exchange(where, method, url, body, deadline)  # nothing has been asked yet
 
 
-def _pool(cacert: str, insecure: bool) -> urllib3.PoolManager:
-    """What keeps the connections, and verifies certificates."""
-    try:
-        import urllib3
-    except ImportError:
-        raise UsageError(
-            "-m needs the Python package urllib3: pip install 'iallocator[live]'"
-        ) from None
+def _context(cacert: str, insecure: bool) -> ssl.SSLContext:
+    """Which certificates are trusted."""
     import ssl
 
+    if cacert:
+        try:
+            return _trusting(cacert)
+        except OSError as error:
+            raise UsageError(f"{cacert}: {error.strerror or 'no certificate in it'}") from None
     context = ssl.create_default_context()
     if insecure:
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE
-        urllib3.disable_warnings(urllib3.exceptions.InsecureRequestWarning)
-    elif cacert:
-        try:
-            context = _trusting(cacert)
-        except OSError as error:
-            raise UsageError(f"{cacert}: {error.strerror or 'no certificate in it'}") from None
-    return urllib3.PoolManager(ssl_context=context)
+    return context
 
 
 def _trusting(cacert: str) -> ssl.SSLContext:
@@ -205,12 +203,13 @@ def _trusting(cacert: str) -> ssl.SSLContext:
     return context
 
 
-def _pinned(cacert: str) -> urllib3.PoolManager | None:
-    """Trusts the one certificate in the file, whatever name it has; None if there are more."""
+def _pinned(cacert: str) -> tuple[ssl.SSLContext, str] | None:
+    """How to trust the one certificate in the file, whatever its name; None if there are more.
+
+    Returns a context that looks at no names, and the fingerprint of the certificate.
+    """
     import hashlib
     import ssl
-
-    import urllib3
 
     text = read_file(cacert).decode("ascii", "replace")
     start, end = text.find(ssl.PEM_HEADER), text.find(ssl.PEM_FOOTER)
@@ -219,8 +218,7 @@ def _pinned(cacert: str) -> urllib3.PoolManager | None:
     der = ssl.PEM_cert_to_DER_cert(text[start : end + len(ssl.PEM_FOOTER)])
     context = _trusting(cacert)
     context.check_hostname = False
-    fingerprint = hashlib.sha256(der).hexdigest()
-    return urllib3.PoolManager(ssl_context=context, assert_fingerprint=fingerprint)
+    return context, hashlib.sha256(der).hexdigest()
 
 
 def _headers(login: tuple[str, str] | None) -> dict[str, str]:
@@ -232,22 +230,12 @@ def _headers(login: tuple[str, str] | None) -> dict[str, str]:
     return headers
 
 
-def _read(answer: BaseHTTPResponse, end: float) -> bytes:
-    """All of the answer, which must be complete before `end`."""
-    parts: list[bytes] = []
-    size = 0
-    for part in answer.stream(CHUNK):
-        parts.append(part)
-        size += len(part)
-        if size > LIMIT:
-            raise ValueError(f"an answer of more than {LIMIT} bytes")
-        if monotonic() > end:
-            raise TimeoutError
-    return b"".join(parts)
-
-
 def _refused(where: str, status: int, raw: bytes) -> ServerError:
-    """What the answer `raw` with an error's `status` says."""
+    """What the answer `raw` with an error's `status` says.
+
+    Of Ganeti's two texts ``message`` is the reason, and ``explain`` the usual explanation of the
+    status.
+    """
     if status == 401:
         return ServerError(where, "user or password is wrong or missing (HTTP 401)", "", status)
     try:
@@ -255,37 +243,28 @@ def _refused(where: str, status: int, raw: bytes) -> ServerError:
     except RequestError:
         answer = None
     said = answer if isinstance(answer, dict) else {}
-    words = [str(said[key]) for key in ("message", "explain") if said.get(key)]
-    return ServerError(where, words[-1] if words else f"HTTP {status}", "", status)
+    words = [said.get("message"), said.get("explain")]
+    texts = dict.fromkeys(" ".join(unescape(w).split()) for w in words if isinstance(w, str))
+    texts.pop("", None)
+    return ServerError(where, f"{': '.join(texts) or 'refused'} (HTTP {status})", "", status)
 
 
 def _has_another_name(error: Exception) -> bool:
     """Whether a certificate was refused for the name in it alone."""
-    found = _refused_certificate(error)
-    return found is not None and found.verify_code in NAME_MISMATCH
-
-
-def _refused_certificate(error: BaseException | None) -> ssl.SSLCertVerificationError | None:
-    """What speaks against the certificate, if `error` comes from that."""
     import ssl
 
-    while error is not None and not isinstance(error, ssl.SSLCertVerificationError):
-        error = error.__cause__ or error.__context__
-    return error
+    named = isinstance(error, ssl.SSLCertVerificationError)
+    return named and getattr(error, "verify_code", 0) in NAME_MISMATCH
 
 
 def _reason(error: Exception) -> str:
-    """One sentence out of the error of an error of an error."""
-    refused = _refused_certificate(error)
-    if refused is not None:
-        return f"its certificate is not trusted: {refused.verify_message}"
-    if "ingerprint" in str(error):  # of a certificate that the first try found to be another's
-        return "its certificate is not trusted: it is that of another host"
-    if "IncompleteRead" in str(error):  # its words are those of a program
-        return "the connection was closed in the middle of the answer"
-    inner: BaseException | None = error
-    while inner is not None:
-        if isinstance(inner, OSError) and inner.strerror:
-            return inner.strerror
-        inner = inner.__cause__ or inner.__context__
-    return str(error)
+    """Say for people why there is no answer."""
+    import ssl
+
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return f"its certificate is not trusted: {error.verify_message}"
+    if isinstance(error, ssl.SSLEOFError):
+        return "the connection was closed during the TLS handshake"
+    if isinstance(error, ssl.SSLError) and error.reason:
+        return f"TLS failed: {error.reason.lower().replace('_', ' ')}"
+    return why(error)

@@ -163,10 +163,23 @@ class Cluster:
     The lists stand in the order in which ties are broken: of placements with equal
     scores the one on the earlier node wins, and nodes give up their instances in
     the order of the list.  ``storage`` knows which nodes reach which storage pools; None
-    if nothing is said of that, and every node reaches all.
+    if nothing is said of that, and every node reaches all.  ``assumed_offline`` has the names of
+    the nodes of a running cluster that do not answer, and are not marked offline: they count
+    as offline.
     """
 
-    __slots__ = ("groups", "instances", "name", "nodes", "placement_keys", "storage", "tags")
+    __slots__ = (
+        "_members",
+        "_tags_place",
+        "assumed_offline",
+        "groups",
+        "instances",
+        "name",
+        "nodes",
+        "placement_keys",
+        "storage",
+        "tags",
+    )
 
     def __init__(
         self,
@@ -183,6 +196,9 @@ class Cluster:
         self.instances = instances
         self.placement_keys: Sequence[PlacementKey] = ()
         self.storage: Storage | None = None
+        self._members: dict[int, list[Instance]] | None = None
+        self._tags_place: bool | None = None
+        self.assumed_offline: Sequence[str] = ()
         for index, node in enumerate(nodes):
             node.index = index
             node.group.nodes.append(index)
@@ -191,6 +207,25 @@ class Cluster:
     def group_of(self, instance: Instance) -> Group:
         """The group of the instance's primary node."""
         return self.nodes[instance.nodes[0]].group
+
+    def members(self, group: Group) -> Sequence[Instance]:
+        """The instances of the document whose primary node is in `group`, in their order.
+
+        Cost: one pass over all instances for the first group, nothing for each other group.
+        """
+        if self._members is None:
+            self._members = {}
+            for instance in self.instances:
+                if instance.nodes:
+                    self._members.setdefault(self.group_of(instance).index, []).append(instance)
+        return self._members.get(group.index, ())
+
+    @property
+    def tags_place_instances(self) -> bool:
+        """Whether some instance has exclusion tags or desired locations."""
+        if self._tags_place is None:
+            self._tags_place = any(one.exclusion or one.desired for one in self.instances)
+        return self._tags_place
 
     def reach(self, instance: Instance) -> frozenset[int] | None:
         """The nodes that reach the storage pools of `instance`; None: every node does."""

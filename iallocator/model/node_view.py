@@ -13,7 +13,7 @@ from iallocator.model.columns import COLUMNS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
     from typing import Any, Protocol
 
     from iallocator.model.cluster import Node
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
             """The reason, for one node."""
 
 
-__all__ = ["CAPACITIES", "NodeView", "OneSite", "capacities"]
+__all__ = ["CAPACITIES", "Capacities", "NodeView", "OneSite", "capacities"]
 
 CAPACITIES = (
     "online",  # 1 or 0
@@ -83,6 +83,30 @@ def capacities(node: Node, min_disk: float = 0.0) -> tuple[float, ...]:
         min_disk * node.total_disk,
         1 if node.online and node.has_internal else 0,
     )
+
+
+class Capacities(dict[int, tuple[float, ...]]):
+    """The `CAPACITIES` of every node of a cluster, by index.
+
+    Those of the nodes in `scope` are taken at once, those of other nodes when first read: what
+    judges one group does not depend on the number of other groups.  No `scope`: all nodes.
+    """
+
+    def __init__(
+        self, nodes: Sequence[Node], min_disk: float = 0.0, scope: Iterable[int] | None = None
+    ) -> None:
+        self._nodes = nodes
+        self._min_disk = min_disk
+        scope = range(len(nodes)) if scope is None else scope
+        super().__init__({index: capacities(nodes[index], min_disk) for index in scope})
+
+    def __missing__(self, index: int) -> tuple[float, ...]:
+        found = self[index] = capacities(self._nodes[index], self._min_disk)
+        return found
+
+    def all(self) -> list[tuple[float, ...]]:
+        """Those of every node, in the order of the nodes."""
+        return [self[index] for index in range(len(self._nodes))]
 
 
 class OneSite:

@@ -193,6 +193,11 @@ class Storage:
             if free is not None and pool in self.measured
         }
 
+    def report(self, index: int, free: Mapping[Pool, float]) -> None:
+        """Note how many MiB are `free` in measured pools of a node instead of what it reported."""
+        sizes = self._access[index].sizes
+        sizes.update({pool: (sizes[pool][0], int(left)) for pool, left in free.items()})
+
 
 _SILENT = Access()
 

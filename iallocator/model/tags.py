@@ -9,12 +9,12 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from iallocator.model.cluster import Cluster, Node
+    from iallocator.model.cluster import Cluster
     from iallocator.model.instance import Instance
 
 __all__ = [
-    "ALLOW_MIGRATION", "EXCLUSION", "KINDS", "doubtful", "exclusion_prefixes",
-    "interpret_instance_tags", "interpret_tags",
+    "ALLOW_MIGRATION", "EXCLUSION", "KINDS", "InstanceTags", "doubtful", "exclusion_prefixes",
+    "interpret_tags", "new_conflict",
 ]  # fmt: skip
 
 EXCLUSION = "htools:iextags:"
@@ -40,11 +40,38 @@ def _values(cluster_tags: Sequence[str], kind: str) -> tuple[str, ...]:
     return tuple(tag[len(kind) :] for tag in cluster_tags if tag.startswith(kind) and tag != kind)
 
 
-def _below(tags: Iterable[str], prefixes: Sequence[str]) -> frozenset[str]:
-    """Those of `tags` that are ``PREFIX:something`` for one of `prefixes`."""
-    return frozenset(
-        tag for tag in tags if any(tag.startswith(prefix + ":") for prefix in prefixes)
-    )
+class _Prefixes:
+    """A set of prefixes; a test costs a look-up for each length that they have."""
+
+    __slots__ = ("_lengths", "_prefixes")
+
+    def __init__(self, prefixes: Iterable[str]) -> None:
+        self._prefixes = frozenset(prefixes)
+        self._lengths = sorted({len(prefix) for prefix in self._prefixes})
+
+    def begin(self, tag: str) -> bool:
+        """Whether one of them begins `tag`."""
+        return any(tag[:length] in self._prefixes for length in self._lengths)
+
+
+class InstanceTags:
+    """What the tags of instances mean, as cluster tags and `more` exclusion prefixes say."""
+
+    __slots__ = ("_desired", "_exclusion", "_means_nothing", "cluster_tags")
+
+    def __init__(self, cluster_tags: Sequence[str], more: Sequence[str] = ()) -> None:
+        self.cluster_tags = cluster_tags
+        self._exclusion = _Prefixes((*exclusion_prefixes(cluster_tags), *more))
+        self._desired = _Prefixes(_values(cluster_tags, DESIRED))
+        self._means_nothing = not (cluster_tags or more)
+
+    def interpret(self, instance: Instance) -> None:
+        """Fill in the exclusion tags and desired locations of `instance`."""
+        if not instance.tags or self._means_nothing:
+            return
+        exclusion, desired = self._exclusion.begin, self._desired.begin
+        instance.exclusion = tuple(dict.fromkeys(tag for tag in instance.tags if exclusion(tag)))
+        instance.desired = frozenset(tag for tag in instance.tags if desired(tag))
 
 
 def exclusion_prefixes(cluster_tags: Sequence[str]) -> tuple[str, ...]:
@@ -59,42 +86,40 @@ def interpret_tags(cluster: Cluster, exclusion: Sequence[str] = ()) -> None:
     """
     locations = _values(cluster.tags, LOCATION)
     migrations = _values(cluster.tags, MIGRATION)
-    allowed = [
-        tuple(pair.split("::", 1))
-        for pair in _values(cluster.tags, ALLOW_MIGRATION)
-        if "::" in pair
-    ]
     if locations or migrations:
+        below = [_Prefixes(prefix + ":" for prefix in some) for some in (locations, migrations)]
+        sources: dict[str, list[str]] = {}  # tag of a node -> those that it receives from
+        for pair in _values(cluster.tags, ALLOW_MIGRATION):
+            source, allowed, target = pair.partition("::")
+            if allowed:
+                sources.setdefault(target, []).append(source)
         for node in cluster.nodes:
-            _interpret_node(node, locations, migrations, allowed)
+            node.locations, node.migration = (
+                frozenset(tag for tag in node.tags if prefixes.begin(tag)) for prefixes in below
+            )
+            node.receives = node.migration.union(*(sources.get(tag, ()) for tag in node.tags))
+    meaning = InstanceTags(cluster.tags, exclusion)
     for instance in cluster.instances:
-        interpret_instance_tags(instance, cluster.tags, exclusion)
+        meaning.interpret(instance)
 
 
-def _interpret_node(
-    node: Node,
-    locations: Sequence[str],
-    migrations: Sequence[str],
-    allowed: Sequence[tuple[str, ...]],
-) -> None:
-    node.locations = _below(node.tags, locations)
-    node.migration = _below(node.tags, migrations)
-    node.receives = node.migration | {source for source, target in allowed if target in node.tags}
+def new_conflict(instance: Instance, others: Iterable[Instance]) -> str:
+    """Return the name of one of `others` with which `instance` shares an exclusion tag anew.
 
-
-def interpret_instance_tags(
-    instance: Instance, cluster_tags: Sequence[str], more: Sequence[str] = ()
-) -> None:
-    """Fill in the exclusion tags, with `more` prefixes, and desired locations of one instance."""
-    if not instance.tags or not (cluster_tags or more):
-        return
-    exclusion = (*exclusion_prefixes(cluster_tags), *more)
-    desired = _values(cluster_tags, DESIRED)
-    instance.exclusion = (
-        tuple(dict.fromkeys(t for t in instance.tags if t.startswith(exclusion)))
-        if exclusion
-        else ()
-    )
-    instance.desired = (
-        frozenset(t for t in instance.tags if t.startswith(desired)) if desired else frozenset()
+    Two instances that share their primary node in the initial state do not conflict anew,
+    wherever both move. Returns "" if there is no new conflict.
+    """
+    tags = set(instance.exclusion)
+    if not tags:
+        return ""
+    home = instance.nodes[:1]
+    return next(
+        (
+            other.name
+            for other in others
+            if other.nodes[:1] != home
+            and other.name != instance.name
+            and tags.intersection(other.exclusion)
+        ),
+        "",
     )

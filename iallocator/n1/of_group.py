@@ -71,4 +71,4 @@ def losses_of(state: State, group: Group, rules: Rules, failing: Sequence[int]) 
 
 
 def _kernels(state: State, group: Group, min_disk: float = 0.0, failures: int = 1) -> Kernels:
-    return Kernels(state, [(len(group.nodes), 0)] * failures, min_disk)
+    return Kernels(state, [(len(group.nodes), 0)] * failures, min_disk, group.nodes)

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from iallocator.aliases import Floats
     from iallocator.model.cluster import Group
     from iallocator.model.instance import Instance
-    from iallocator.model.node_view import Quantity
+    from iallocator.model.node_view import Capacities, Quantity
     from iallocator.model.state import State
     from iallocator.n1.rules import Rules
 
@@ -62,7 +62,7 @@ def suits(state: State, group: Group, rules: Rules) -> bool:
 def lost_failures(
     simulation: Steps,
     state: State,
-    fixed: Sequence[tuple[float, ...]],
+    fixed: Capacities,
     rules: Rules,
     failing: Sequence[int],
 ) -> list[int]:
@@ -83,7 +83,7 @@ class _Batch:
         self,
         simulation: Steps,
         state: State,
-        fixed: Sequence[tuple[float, ...]],
+        fixed: Capacities,
         rules: Rules,
         group: Group,
         failing: Sequence[int],

@@ -22,7 +22,7 @@ NAMED_BY = "IALLOCATOR_CONFIG"
 """The environment variable that names another one; empty: none is read."""
 
 SEARCH_SECONDS = 5.0
-"""How long an exact search may take where nothing else is asked for."""
+"""The work of an exact search, in seconds of a quiet machine, without a longer time limit."""
 
 
 PLANNING_SECONDS = 600.0
@@ -46,6 +46,7 @@ class Settings:
     cacert: str = ""
     insecure: bool = False
     credentials: str = ""
+    read_timeout: float = 60.0
     mond: str = ""
     mond_data: str = ""
     mond_xen: bool = False
@@ -88,12 +89,23 @@ class Settings:
     origins: Mapping[str, str] = {}
     """Attribute -> where it came from, of those that a file, a request or a tag set."""
 
+    of_table: frozenset[str] = frozenset()
+    """The attributes that the command's own table in the configuration file set."""
+
     by_group: Mapping[int, Settings] = {}
     """Index of a group -> settings, for groups whose tags ask for other ones."""
 
     def says(self, *targets: str) -> bool:
         """Whether somebody chose one of these attributes, wherever."""
         return not (self.chosen | self.origins.keys()).isdisjoint(targets)
+
+    def asks_here(self, target: str) -> bool:
+        """Return whether the command line, or the table of the command in a file, set `target`.
+
+        What stands at the top of a file is for requests and every command: a command in which it
+        cannot act skips it, but rejects it from these two.
+        """
+        return target in self.chosen or target in self.of_table
 
     @property
     def behaviour(self) -> Behaviour:
@@ -104,6 +116,12 @@ class Settings:
     def measures(self) -> bool:
         """Whether monitoring daemons are to say how busy nodes are."""
         return self.mond == "yes" or (bool(self.mond_data) and self.mond != "no")
+
+    @property
+    def asks_servers(self) -> bool:
+        """Whether a running cluster, or its monitoring daemons, are asked for anything."""
+        running = self.luxi is not None or bool(self.rapi and not self.rapi.startswith("file:"))
+        return running or (self.mond == "yes" and not self.mond_data)
 
     @property
     def names_another_cluster(self) -> bool:
@@ -124,21 +142,21 @@ class Settings:
         return self.exact_search == "yes" and self.behaviour.searches
 
     @property
-    def search_seconds(self) -> float:
-        """How long an exact search may take; 0 if there is to be none."""
-        if not self.searches:
-            return 0.0
-        return self.optimum_seconds
-
-    @property
     def planning_seconds(self) -> float:
         """How long a planner may take."""
         return PLANNING_SECONDS if self.time_limit is None else self.time_limit
 
     @property
     def optimum_seconds(self) -> float:
-        """How long the search for an optimum may take, if one is asked for."""
-        return SEARCH_SECONDS if self.time_limit is None else self.time_limit
+        """Return the seconds whose work an exact search may do, whatever the clock says.
+
+        A time limit below the default ends a search by the clock only: where the limit is not
+        reached, it changes no answer. A longer limit gives more work, in the same proportion;
+        with a limit of 0 nothing is searched.
+        """
+        if self.time_limit == 0:
+            return 0.0
+        return SEARCH_SECONDS * max(1.0, self.planning_seconds / PLANNING_SECONDS)
 
 
 def configuration_path(settings: Settings) -> str:

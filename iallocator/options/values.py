@@ -8,10 +8,11 @@ from __future__ import annotations
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from typing import Any
 
 __all__ = [
-    "HIGHEST", "amount", "byte_size", "choice", "file_name", "name_list", "number_between",
-    "score", "share", "signed", "strategy", "whole", "whole_between",
+    "HIGHEST", "Numbers", "amount", "byte_size", "choice", "file_name", "name_list",
+    "number_between", "positive", "score", "share", "signed", "strategy", "whole", "whole_between",
 ]  # fmt: skip
 
 UNITS = {"k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
@@ -21,39 +22,63 @@ HIGHEST = 2**53
 """The largest number that an option takes: beyond it, floats skip whole numbers."""
 
 
-def whole_between(lowest: int, highest: int = HIGHEST) -> Callable[[str], int]:
-    """Reads a whole number within these bounds, both included."""
+class Numbers:
+    """Read a number within bounds.
 
-    def read(text: str) -> int:
+    Attributes
+    ----------
+    lowest, highest:
+        The bounds, both included.
+    whole:
+        Whether only whole numbers are read.
+    """
+
+    __slots__ = ("highest", "lowest", "whole")
+
+    def __init__(self, lowest: float, highest: float, whole: bool) -> None:
+        self.lowest = lowest
+        self.highest = highest
+        self.whole = whole
+
+    def __str__(self) -> str:
+        return f"a {'whole ' * self.whole}number from {self.lowest} to {self.highest}"
+
+    def __contains__(self, value: float) -> bool:
+        return self.lowest <= value <= self.highest
+
+    def __call__(self, text: str) -> Any:
+        value = self._whole_number(text) if self.whole else self._number(text)
+        if value is None or value not in self:
+            raise ValueError(str(self))
+        return value
+
+    def _whole_number(self, text: str) -> int | None:
         digits = text.lstrip("0") or "0"
-        known = text.isascii() and text.isdigit() and len(digits) <= len(str(highest))
-        if not known or not lowest <= int(digits) <= highest:
-            raise ValueError(f"a whole number from {lowest} to {highest}")
-        return int(digits)
+        known = text.isascii() and text.isdigit() and len(digits) <= len(str(self.highest))
+        return int(digits) if known else None
 
-    return read
+    def _number(self, text: str) -> float | None:
+        try:
+            return float(text) if set(text) <= set("0123456789.+-eE") else None
+        except ValueError:
+            return None
+
+
+def whole_between(lowest: int, highest: int = HIGHEST) -> Numbers:
+    """Return a reader of whole numbers within these bounds, both included."""
+    return Numbers(lowest, highest, whole=True)
+
+
+def number_between(lowest: float, highest: float = HIGHEST) -> Numbers:
+    """Return a reader of decimal numbers within these bounds, both included."""
+    return Numbers(lowest, highest, whole=False)
 
 
 whole = whole_between(0)
 
-
-def number_between(lowest: float, highest: float = HIGHEST) -> Callable[[str], float]:
-    """Reads a decimal number within these bounds, both included."""
-
-    def read(text: str) -> float:
-        try:
-            value = float(text) if set(text) <= set("0123456789.+-eE") else None
-        except ValueError:
-            value = None
-        if value is None or not lowest <= value <= highest:
-            raise ValueError(f"a number from {lowest} to {highest}")
-        return value
-
-    return read
-
-
 signed = number_between(-HIGHEST)
 amount = number_between(0)
+positive = number_between(0.001)
 share = number_between(0, 1)
 
 
@@ -61,9 +86,10 @@ def byte_size(text: str) -> int:
     """Bytes, or KiB, MiB, GiB, TiB with ``k``, ``m``, ``g``, ``t`` after the number."""
     digits = text[:-1] if text[-1:].lower() in UNITS else text
     try:
-        return whole_between(1)(digits) * UNITS.get(text[-1:].lower(), 1)
+        number: int = whole_between(1)(digits)
     except ValueError:
         raise ValueError("a size like 500000, 64m or 2g") from None
+    return number * UNITS.get(text[-1:].lower(), 1)
 
 
 def name_list(text: str) -> list[str]:

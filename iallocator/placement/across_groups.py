@@ -228,7 +228,7 @@ class AcrossGroups:
             if node.group.exclusive:
                 reason = node.group.policy.refuses(instance, node.exclusive_storage)
                 if reason is not None:
-                    refusals[index] = reason
+                    refusals[index] = context.settings.behaviour.policy_reason or reason
         return refusals
 
     @property

@@ -8,6 +8,7 @@ from iallocator.deadline import Alarm
 from iallocator.model.state import State
 from iallocator.n1.effort import WORK, Effort
 from iallocator.n1.rules import Rules
+from iallocator.options.settings import PLANNING_SECONDS
 from iallocator.placement.evaluator import Evaluator
 from iallocator.placement.motions import motions_for
 from iallocator.placement.score_scope import ScoreScope
@@ -15,7 +16,7 @@ from iallocator.scoring import Kernels
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
     from typing import Any
 
     from iallocator.model.cluster import Cluster, Group
@@ -36,9 +37,9 @@ class Context:
     """The working set of one request.
 
     ``candidates`` says how many nodes and pairs of nodes will be scored for each
-    instance of the request; it chooses the form of the kernel.  ``leaving`` is the
-    instance whose room is free for its own new place.  ``kept`` is what strategies
-    remember from one instance of the request to the next, by the name of the strategy;
+    instance of the request, in how many ``groups``; that chooses the form of the kernel.
+    ``leaving`` is the instance whose room is free for its own new place.  ``kept`` is what
+    strategies remember from one instance of the request to the next, by the name of the strategy;
     ``remarks`` are lines for stderr that come up on the way.  ``coming`` are the new
     instances of the request; ``turn`` is whose turn it is where a strategy decides in
     which order instances choose, and which of them choose together.  ``bonds`` are
@@ -83,6 +84,7 @@ class Context:
         coming: Sequence[Instance] = (),
         trace: Trace | None = None,
         alarm: Alarm | None = None,
+        groups: int = 1,
     ) -> None:
         self.cluster = cluster
         self.settings = settings
@@ -91,7 +93,7 @@ class Context:
         self.effort = _effort_until(self.alarm)
         self.state = State(cluster)
         self._version = self.state.version
-        self.kernels = Kernels(self.state, candidates)
+        self.kernels = Kernels(self.state, candidates, groups=groups)
         self._all_nodes = range(len(cluster.nodes))
         self._scopes: dict[int, ScoreScope] = {}
         self._rules: dict[str, Rules] = {}
@@ -136,6 +138,13 @@ class Context:
         """The settings for `group`, whose tags may ask for others than the rest has."""
         return self.settings.by_group.get(group.index, self.settings)
 
+    def searches_for(self, groups: Iterable[Group]) -> bool:
+        """Return whether one of `groups`, to which instances without a place belong, allows
+        exact search; without groups, whether the cluster does.
+        """
+        found = [self.settings_of(group).searches for group in groups]
+        return any(found) if found else self.settings.searches
+
     @property
     def plain(self) -> bool:
         """Whether placements are ranked by the score alone, in every group alike."""
@@ -173,17 +182,26 @@ class Context:
         if found is None:
             relations = self.bonds.relations
             units = None if relations is None else relations.units()
-            stay = mode == "strict" and self.settings.behaviour.judges_where_movers_were
-            namesake = self.namesake if mode == "strict" else None
-            found = self._rules[mode] = Rules(mode, units, self.effort, stay, namesake)
+            found = self._rules[mode] = self.make_rules(mode, units)
         return found
+
+    def make_rules(self, mode: str, units: Mapping[str, Sequence[str]] | None) -> Rules:
+        """Return new N+1 rules of `mode`; `units` are the colocation groups by instance name."""
+        stay = mode == "strict" and self.settings.behaviour.judges_where_movers_were
+        namesake = self.namesake if mode == "strict" else None
+        return Rules(mode, units, self.effort, stay, namesake)
 
     def budget(self, interrupts: Interrupts) -> Budget:
         """What one exact search may spend, until `interrupts` end it."""
         from iallocator.solver.budget import Budget
 
         limited = self.settings.time_limit is not None
-        return Budget(self.settings.optimum_seconds, interrupts, self.alarm if limited else None)
+        return Budget(
+            self.settings.optimum_seconds,
+            interrupts,
+            self.alarm if limited else None,
+            self.settings.planning_seconds,
+        )
 
     def kernel(self, scope: Sequence[int]) -> Kernel:
         """Scores over `scope`, as the state is now."""
@@ -223,5 +241,10 @@ class Context:
 
 
 def _effort_until(alarm: Alarm) -> Effort:
-    """The work of as many seconds as the alarm gives, and the time until then."""
-    return Effort() if alarm.seconds is None else Effort(alarm.seconds * WORK, alarm.over)
+    """Return the work of as many seconds as `alarm` gives, at least by default, and that time.
+
+    A shorter limit ends the simulations by the clock only.
+    """
+    if alarm.seconds is None:
+        return Effort()
+    return Effort(max(alarm.seconds, PLANNING_SECONDS) * WORK, alarm.over)

@@ -156,7 +156,9 @@ class Evaluator:
         """
         working, motion = self._working, self.motions.new
         refusals = working.bonds.refused(instance, nodes) if bound else {}
-        refusals |= refused_by_policy(working.cluster, self.group, instance)
+        refusals |= refused_by_policy(
+            working.cluster, self.group, instance, self.settings.behaviour.policy_reason
+        )
         kernel = self.scope.kernel
         seconds = nodes if secondaries is None else secondaries
         out = working.bonds.refused_mirrors(instance, seconds)
@@ -336,7 +338,12 @@ class Evaluator:
             from iallocator.placement.verdict.verdict import Verdicts
 
             self._known_verdicts = Verdicts(
-                self._working, self.group, self.motions, self.rules, self.scope.nodes
+                self._working,
+                self.group,
+                self.motions,
+                self.rules,
+                self.scope.nodes,
+                self.settings.behaviour.policy_reason,
             )
         return self._known_verdicts
 

@@ -116,9 +116,9 @@ def offer_of(
         broken = context.bonds.broken(instance, best[0])
         if broken:
             offer.extra["broken"] = broken
-        if found.order is None:
+        if found.order is None and offer.ranked_by != "score":
             offer.shown_score = shown(offer.key)
-        else:
+        elif found.order is not None:
             offer.extra |= found.order.extra(best)
     return offer
 
@@ -129,6 +129,7 @@ def fill_offer(
     """Write down in `offer` what was `found`: which placements, by what, what was refused."""
     names, settings = context.cluster.node_names, evaluator.settings
     offer.placements = [(found.score(placed), names(placed[1])) for placed in found.best]
+    offer.penalties = [found.penalty(placed) for placed in found.best]
     offer.successes, offer.failures = found.successes, found.failures
     offer.top = settings.top
     if settings.strategy != "score":

@@ -228,7 +228,8 @@ def _outcome(
         if not ranked:
             return _refused_by_n1(context, evaluator, instance, candidates)
     for rank, nodes in ranked:
-        move = MoveOption(found.scores[nodes] if found.scores else rank, nodes, steps(nodes))
+        move = MoveOption(found.score((rank, nodes)), nodes, steps(nodes))
+        move.penalty = found.penalty((rank, nodes))
         if settings.strategy != "score":
             move.extra = {"strategy": settings.strategy}
             if order is not None:

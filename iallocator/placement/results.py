@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "POLICY_RANK", "RELUCTANCE", "AllocationRequest", "GroupPlacements", "MoveOption", "MoveResult",
-    "RankedGroups", "RankedMoves",
+    "RankedGroups", "RankedMoves", "penalty_in",
 ]  # fmt: skip
 
 POLICY_RANK = {"preferred": 0, "last_resort": 1, "unallocable": 2}
@@ -127,6 +127,14 @@ def _rank(offer: GroupSolution, alike: bool) -> tuple[int, Any]:
     return POLICY_RANK[offer.alloc_policy], round(key, 8) if isinstance(key, float) else key
 
 
+def penalty_in(rank: Any, score: float) -> float:
+    """Return the penalty of violated soft constraints in `rank`, which is `score` and penalty.
+
+    It is 0 where `rank` is something else, such as lost allocations.
+    """
+    return float(round(rank - score, 8)) if isinstance(rank, float) else 0.0
+
+
 class GroupPlacements:
     """The acceptable placements of an instance in a group.
 
@@ -176,6 +184,13 @@ class GroupPlacements:
         """The cluster score of a placement, whatever it was ranked by."""
         return float(self.scores[placement[1]] if self.scores else placement[0])
 
+    def penalty(self, placement: Placement) -> float:
+        """Return what the soft constraints that a placement violates add to its score.
+
+        It is 0 where a strategy ranks nodes, because the score does not decide there.
+        """
+        return 0.0 if self.order else penalty_in(placement[0], self.score(placement))
+
 
 class RankedMoves:
     """Candidates in the order of a strategy.
@@ -196,14 +211,23 @@ class RankedMoves:
         self.scores = scores or {}
         self.order = order
 
+    def score(self, placement: Placement) -> float:
+        """Return the cluster score of a placement, whatever it was ranked by."""
+        return float(self.scores[placement[1]] if self.scores else placement[0])
+
+    def penalty(self, placement: Placement) -> float:
+        """Return the same as `GroupPlacements.penalty`."""
+        return 0.0 if self.order else penalty_in(placement[0], self.score(placement))
+
 
 class MoveOption:
     """A way to move an instance: the steps, where it ends, and the score then.
 
+    ``penalty`` is what violated soft constraints add to the score, where that ranked the moves.
     ``extra`` is what a strategy adds to the entry of ``solutions``.
     """
 
-    __slots__ = ("extra", "nodes", "score", "steps")
+    __slots__ = ("extra", "nodes", "penalty", "score", "steps")
 
     def __init__(
         self, score: float, nodes: tuple[int, ...], steps: Sequence[ElementaryMove]
@@ -211,6 +235,7 @@ class MoveOption:
         self.score = score
         self.nodes = nodes
         self.steps = tuple(steps)
+        self.penalty = 0.0
         self.extra: dict[str, Any] = {}
 
 

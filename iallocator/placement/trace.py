@@ -65,6 +65,9 @@ if TYPE_CHECKING:
         def what_if(self, instance: Instance, motion: Motion, **asked: tuple[Check, ...]) -> WhatIf:
             """Every limit that single nodes break, with the numbers."""
 
+        def keeps_n1(self, instance: Instance, nodes: Nodes) -> bool:
+            """Return whether `instance` may be on `nodes` as far as N+1 goes."""
+
     class Trace(Protocol):
         """Hears what is decided, and why; see the module."""
 

@@ -87,7 +87,7 @@ def movable(
     """
     chosen = [
         i
-        for i in cluster.instances
+        for i in cluster.members(group)
         if i.mirrored
         and len(i.nodes) == i.required_nodes  # a drbd instance may have lost its mirror
         and (i.auto_balance or unbalanced)

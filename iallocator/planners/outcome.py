@@ -130,7 +130,7 @@ class Outcome:
         exclusive = self._nodes[after[0]].exclusive_storage
         reason = home.policy.refuses(instance, exclusive)
         if reason is not None:
-            yield f"the policy of group {home.name} refuses it: {reason}"
+            yield f"the policy of group {home.name} rejects it"
         if left and home.alloc_policy == "unallocable":
             yield f"group {home.name} is unallocable"
 
@@ -147,7 +147,7 @@ class Outcome:
         """Nodes that the plan frees must be empty."""
         for index in sorted(self._limits.leaving):
             for instance in state.instances_on(index):
-                yield "", f"{self._nodes[index].name} is not empty: {instance.name}"
+                yield instance.name, f"{self._nodes[index].name} is not empty: {instance.name}"
 
     def soft(self, state: State) -> Iterator[Found]:
         """Soft limits that a node keeps at first and breaks in the end, by what came there.

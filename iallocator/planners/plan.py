@@ -21,11 +21,13 @@ __all__ = [
 
 
 def traffic(instance: Instance, letters: Sequence[str]) -> int:
-    """MiB that travel between nodes: ``r`` copies the disks, a live migration the memory.
+    """Return the MiB that travel between nodes: ``r`` copies the disks, a migration the memory.
 
-    A failover of an instance that does not run copies nothing; to move one on local disks
-    copies these.
+    To fail over an instance that does not run copies nothing, and so does any move of a
+    forthcoming instance, which has no disks yet.  To move an instance on local disks copies these.
     """
+    if instance.forthcoming:
+        return 0
     if not instance.mirrored:
         return instance.disk * len(letters)
     memory = instance.memory if instance.running else 0

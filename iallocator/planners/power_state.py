@@ -1,16 +1,22 @@
 """Nodes that a planner switches off or on: what they are like, and supposing that it is done.
 
-The same of moves: supposing that those of other groups are made.
+`Moved` supposes that moves are made, those of other groups or those that are planned already.
 """
 
 from __future__ import annotations
 
+import math
+
+from iallocator.model.columns import DISK, FREE_SPINDLES, MEMORY
+from iallocator.model.state import State
+from iallocator.planners.plan import replay
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
+    from collections.abc import Collection, Iterable, Sequence
 
     from iallocator.model.cluster import Cluster, Node
-    from iallocator.model.instance import Instance
+    from iallocator.model.instance import Instance, Pool
     from iallocator.planners.plan import PlannedMove
 
 __all__ = ["Moved", "Switched", "size_like"]
@@ -64,23 +70,49 @@ class Switched:
 class Moved:
     """A ``with`` block in which instances are where `make` has put them.
 
-    Only for what is bound to them elsewhere: what their own nodes report is as it was.
+    Their nodes report as much free memory, disk and spindles, and as much in their storage pools,
+    as is left after the moves.
     """
 
-    __slots__ = ("_saved",)
+    __slots__ = ("_cluster", "_homes", "_reports")
 
-    def __init__(self) -> None:
-        self._saved: list[tuple[Instance, tuple[int, ...]]] = []
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._homes: list[tuple[Instance, tuple[int, ...]]] = []
+        self._reports: list[tuple[Node, int, int, int, dict[Pool, float]]] = []
 
-    def make(self, moves: Iterable[PlannedMove]) -> None:
+    def make(self, moves: Sequence[PlannedMove]) -> None:
         """Suppose that `moves` are made."""
+        if not moves:
+            return
+        state, storage = State(self._cluster), self._cluster.storage
+        touched = sorted({index for move in moves for index in (*move.before, *move.after)})
+        before = {index: state.row(index) for index in touched}
+        replay(state, moves)
+        for index in touched:
+            node, now = self._cluster.nodes[index], state.row(index)
+            gained = {c: now[c] - before[index][c] for c in (MEMORY, DISK, FREE_SPINDLES)}
+            pools = {} if storage is None else storage.free(index)
+            self._reports.append(
+                (node, node.reported_memory, node.reported_disk, node.free_spindles, pools)
+            )
+            node.reported_memory += math.floor(gained[MEMORY] / node.memory_ratio)
+            node.reported_disk += int(gained[DISK])
+            node.free_spindles += int(gained[FREE_SPINDLES])
+            if storage is not None and state.pools is not None:
+                measured = state.pools.free[index]
+                storage.report(index, {pool: measured[pool] for pool in pools})
         for move in moves:
-            self._saved.append((move.instance, move.instance.nodes))
+            self._homes.append((move.instance, move.instance.nodes))
             move.instance.nodes = move.after
 
     def __enter__(self) -> Moved:
         return self
 
     def __exit__(self, *_: object) -> None:
-        for instance, nodes in reversed(self._saved):
+        for instance, nodes in reversed(self._homes):
             instance.nodes = nodes
+        for node, memory, disk, spindles, pools in reversed(self._reports):
+            node.reported_memory, node.reported_disk, node.free_spindles = memory, disk, spindles
+            if self._cluster.storage is not None:
+                self._cluster.storage.report(node.index, pools)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from copy import copy
+
+from iallocator.model.moves import FAILOVER, FAILOVER_TO, REPLACE_SECONDARY, apply_steps
 from iallocator.model.state import State
-from iallocator.planners.plan import Plan, replay
+from iallocator.planners.plan import Plan, PlannedMove, replay, traffic
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -12,13 +15,16 @@ if TYPE_CHECKING:
     from iallocator.aliases import Json
     from iallocator.model.cluster import Cluster, Group
     from iallocator.model.instance import Instance
-    from iallocator.planners.plan import PlannedMove
+    from iallocator.planners.verify import Problem
+    from iallocator.scoring.scalar import ScalarKernel
     from iallocator.transition.requirements import Demands
     from iallocator.transition.separations import Separations
     from iallocator.transition.transition import Transition
 
 
-__all__ = ["GroupPlan", "GroupPlans", "GroupRow", "PlanResult"]
+__all__ = ["GroupPlan", "GroupPlans", "GroupRow", "PlanResult", "moves_of_transition"]
+
+LETTERS = {FAILOVER: "f", REPLACE_SECONDARY: "r", FAILOVER_TO: "fa"}
 
 
 class GroupRow:
@@ -172,9 +178,30 @@ class PlanResult:
         replay(state, self.moves)
         return state
 
-    def keep(self, count: int, reason: str) -> bool:
-        """Make only the first `count` moves, for `reason`; whether the plan bears that."""
-        return False
+    def without(self, problem: Problem, reason: str) -> str:
+        """Leave out the moves that `problem` is about, for `reason`.
+
+        Return what is left out, in words; "" if the rest is of no use.
+        """
+        return ""
+
+    def leave_out(self, part: object, reason: str) -> str:
+        """Leave out one of the `parts`, for `reason`.
+
+        Return what is left out, in words; "" if the rest is of no use.
+        """
+        return ""
+
+    def parts(self) -> list[tuple[object, PlanResult]]:
+        """Return the parts of the plan that are of use alone, in order, each as a plan.
+
+        A part is a node group, or the nodes of one round of reboots.
+        """
+        return []
+
+    def failed_parts(self) -> list[tuple[object, str]]:
+        """Return the parts that do not reach what they are for, and why."""
+        return []
 
     def document(self) -> Json:
         """All but the transition as plain data; see ``schemas/plan.schema.json``."""
@@ -242,17 +269,79 @@ class GroupPlans(PlanResult):
         plans = [one.plan for one in self.plans]
         return sum(plan.before for plan in plans), sum(plan.after for plan in plans)
 
-    def keep(self, count: int, reason: str) -> bool:
-        """Every move is worth making by itself."""
+    def replace_moves(self, moves: Sequence[list[PlannedMove]]) -> list[list[PlannedMove]]:
+        """Give each plan other moves, and return those that it had."""
+        before = [one.plan.moves for one in self.plans]
+        for one, some in zip(self.plans, moves, strict=True):
+            one.plan.moves = some
+        self._transition = None
+        return before
+
+    def without(self, problem: Problem, reason: str) -> str:
+        """Cut the plan of the group that the move belongs to; other groups keep their plans."""
+        count = problem.number - 1
         for one in self.plans:
-            if len(one.plan.moves) > count:
+            if 0 <= count < len(one.plan.moves):
                 del one.plan.moves[count:]
                 one.plan.reason = reason
+                self._transition = None
+                return f"the moves of group {one.group.name} from move {problem.number} on"
             count -= len(one.plan.moves)
-        self._transition = None
-        return True
+        return ""
+
+    def leave_out(self, part: object, reason: str) -> str:
+        """Leave out the plan of a group, for `reason`."""
+        for one in self.plans:
+            if one.group is part and one.plan.moves:
+                one.plan.moves = []
+                one.plan.reason = reason
+                self._transition = None
+                return f"the plan of group {one.group.name}"
+        return ""
+
+    def parts(self) -> list[tuple[object, PlanResult]]:
+        """Return the plan of each group that has moves, alone."""
+        found: list[tuple[object, PlanResult]] = []
+        for one in self.plans:
+            if one.plan.moves:
+                alone = copy(self)
+                alone.plans, alone._transition = [one], None
+                found.append((one.group, alone))
+        return found
 
     def document(self) -> Json:
         """All but the transition as plain data."""
         self.groups = [one.row() for one in self.plans]
         return super().document()
+
+
+def moves_of_transition(before: State, transition: Transition) -> list[PlannedMove]:
+    """Return the moves that the steps of a transition make, cut where they wait for others."""
+    from iallocator.ganeti.jobs import chains
+    from iallocator.scoring.state_score import kernel_of
+
+    actions = {step.number: step.action for step in transition.steps}
+    state, names = before.copy(), before.cluster.nodes
+    kernels: dict[int, ScalarKernel] = {}  # one per group, renewed move by move
+    moves = []
+    for chain in chains(transition.steps):
+        steps = [actions[number] for number in chain if actions[number].move is not None]
+        if not steps or steps[0].instance is None or steps[0].before is None:
+            continue
+        instance, present = steps[0].instance, steps[0].before.nodes
+        made = [step.move for step in steps if step.move is not None]
+        group = names[present[0]].group
+        if group.index not in kernels:
+            kernels[group.index] = kernel_of(state, group.nodes)
+        apply_steps(state, instance, made)
+        touched = {*present, *state.where[instance.name]}  # in two groups, if it is torn
+        for number, kernel in kernels.items():
+            kernel.renew(k for k in touched if names[k].group.index == number)
+        notation = " ".join(
+            "f" if kind == FAILOVER else f"{LETTERS[kind]}:{names[target].name}"
+            for kind, target in made
+        )
+        copied = traffic(instance, [LETTERS[kind] for kind, _ in made])
+        score = kernels[group.index].score()
+        moves.append(PlannedMove(instance, present, made, notation, score, copied))
+    return moves

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from iallocator.limits.node import ALL_LIMITS, PRIMARY, SECONDARY, checks_for
 from iallocator.model.constraints.constraint import TOGETHER
+from iallocator.model.tags import new_conflict
 from iallocator.planners.moments import wrong_moments
 from iallocator.planners.outcome import Outcome
 from iallocator.planners.plan import ends_of_units
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from iallocator.constraints.relations import Relations
+    from iallocator.model.cluster import Group
     from iallocator.model.state import State
     from iallocator.planners.outcome import Failures
     from iallocator.planners.plan import PlannedMove
@@ -38,11 +40,22 @@ STUCK = "cannot be stopped, and must not be by force"
 
 
 class Problem:
-    """Something wrong: the number of the move or step from which on it is, and what it is."""
+    """Something wrong with a plan.
 
-    __slots__ = ("noun", "number", "text")
+    Attributes
+    ----------
+    noun, number:
+        The move or step from which on it is wrong.
+    text:
+        What is wrong.
+    group:
+        The group whose plan is wrong; None if that is not known.
+    """
 
-    def __init__(self, noun: str, number: int, text: str) -> None:
+    __slots__ = ("group", "noun", "number", "text")
+
+    def __init__(self, noun: str, number: int, text: str, group: Group | None = None) -> None:
+        self.group = group
         self.noun = noun
         self.number = number
         self.text = text
@@ -88,8 +101,15 @@ def verify_moves(
                 problems += (Problem("move", number, text) for text in texts)
                 held = {}
         ends = [*outcome.of_instances(state), *outcome.of_nodes(state)]
-    problems += (Problem("move", final.get(name, len(moves)), text) for name, text in ends)
+        nodes = state.cluster.nodes
+        groups = {name: nodes[state.where[name][0]].group for name, _ in ends if name}
+    problems += (
+        Problem("move", final.get(name, len(moves)), text, groups.get(name)) for name, text in ends
+    )
     problems += _losses(state, moves, outcome)
+    for problem in problems:
+        if problem.group is None and 0 < problem.number <= len(moves):
+            problem.group = nodes[moves[problem.number - 1].before[0]].group
     told = {str(problem): problem for problem in problems}
     return sorted(told.values(), key=lambda one: one.number)
 
@@ -140,6 +160,9 @@ def _soft(state: State, move: PlannedMove, limits: PlanLimits) -> Iterator[str]:
         for one in checks_for(SECONDARY if role else PRIMARY, instance, ALL_LIMITS):
             if one.forced or (here and one.local):
                 continue  # looked at step by step; its disks were there
+            there = state.primaries[index].values()
+            if one.reason == "FailTags" and limits.returns and not new_conflict(instance, there):
+                continue  # it shares its exclusion tag with the same instances at home
             if one.fails(empty[index], full[index], instance):
                 name = state.cluster.nodes[index].name
                 yield f"{name}: {one.numbers(empty[index], full[index], instance)}"
@@ -187,8 +210,9 @@ def verify_transition(
     steps = [step for step in transition.steps if step.action.instance is not None]
     moved = [(step.action.name, _concerned(step.action)) for step in steps]
     outcome = Outcome(state, moved, limits, failures)
+    spindles = not limits.settings.behaviour.counts_spindles_anywhere
     with state.trial():
-        execution = Execution(state)
+        execution = Execution(state, spindles=spindles)
         problems = carried_out(execution, transition.steps)
         for name in limits.left_out:
             execution.take_out(name)
@@ -196,7 +220,7 @@ def verify_transition(
         ends += (text for _, text in outcome.of_nodes(state))
         ends += (text for _, text in outcome.soft(state))
         ends += outcome.lost(state).values()
-    problems += in_other_orders(state, transition, rounds, over=over)
+    problems += in_other_orders(state, transition, rounds, over=over, spindles=spindles)
     problems = list(dict.fromkeys(problems))
     problems += wrong_moments(state, transition, limits, rounds, over=over)
     problems += (f"in the end: {text}" for text in ends)

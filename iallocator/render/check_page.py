@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from iallocator.planners.check.findings import KINDS, OF_NODES
+from iallocator.planners.check.findings import KINDS, NOT_ANALYSED, OF_NODES
 from iallocator.render.table import Column, Table
 
 TYPE_CHECKING = False
@@ -20,6 +20,9 @@ NAMED = 5
 
 GROUPS = 4
 """More groups have no columns of their own in the table of counts."""
+
+STATES = {True: "Healthy", False: "Something is wrong", None: "Not analysed"}
+"""`Checkup.healthy` in words."""
 
 DECIMALS = range(2, 9)
 """Digits behind the point of a score in a sentence: the fewest that show the difference."""
@@ -43,7 +46,7 @@ def show_checkup(found: Checkup, page: Page) -> None:
 
 def verdict_of(found: Checkup) -> str:
     """One sentence: how it is, and what balancing would do."""
-    state = "Healthy" if found.healthy else "Something is wrong"
+    state = STATES[found.healthy]
     if not found.tried:
         return f"{state}; balancing was not tried"
     if not found.moves:
@@ -76,7 +79,7 @@ def _counts(found: Checkup, page: Page) -> None:
     now, then = ({k: sum(g.counts[k] for g in of) for k in KINDS}
                  for of in (found.before, found.after))  # fmt: skip
     present = [kind for kind in KINDS if now[kind] or then[kind]]
-    if not present:
+    if not (present or found.not_analysed):
         return
     several = found.before if 1 < len(found.before) <= GROUPS else ()
     columns = [Column(health.group.name, True) for health in several]
@@ -86,14 +89,20 @@ def _counts(found: Checkup, page: Page) -> None:
         cells = [str(health.counts[kind]) for health in several] + [str(now[kind])]
         cells += [str(then[kind])] * bool(found.moves)
         table.add(KINDS[kind], *cells, tone="bad" if now[kind] else "")
+    if found.not_analysed:
+        cells = [str(len(health.not_analysed)) for health in several]
+        cells += [str(len(found.not_analysed))] + ["0"] * bool(found.moves)
+        table.add(NOT_ANALYSED, *cells)
     page.table(table)
 
 
 def _group(page: Page, before: GroupHealth, after: GroupHealth) -> None:
     balanced = f", {after.score:.8f} once balanced" if after.score != before.score else ""
     page.heading(f"Group {before.group.name}: score {before.score:.8f}{balanced}")
+    if before.not_analysed:
+        page.say(f"{NOT_ANALYSED}: {_some(before.not_analysed, 'nodes')}")
     if not before.findings:
-        page.say("nothing is wrong")
+        page.say("nothing wrong was found" if before.not_analysed else "nothing is wrong")
         return
     table = Table(Column("node"), Column("what is wrong"))
     by_node: dict[str, list[Finding]] = {}
@@ -117,8 +126,8 @@ def _of_node(findings: Sequence[Finding]) -> Iterator[str]:
         yield f"{_some(names)}: {text}" if names else text
 
 
-def _some(names: Sequence[str]) -> str:
-    """Names in a line: of many the first, and how many there are."""
+def _some(names: Sequence[str], noun: str = "instances") -> str:
+    """Return `names` in a line; of many, the first and how many `noun` there are."""
     if len(names) <= NAMED:
         return ", ".join(names)
-    return f"{len(names)} instances, {', '.join(names[:NAMED])}, ..."
+    return f"{len(names)} {noun}, {', '.join(names[:NAMED])}, ..."

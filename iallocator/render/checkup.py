@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from iallocator.errors import shown
-from iallocator.planners.check.findings import KINDS
+from iallocator.planners.check.findings import KINDS, NOT_ANALYSED
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -63,9 +63,21 @@ class Checkup:
         self.failures: FailuresFound | None = None
 
     @property
-    def healthy(self) -> bool:
-        """Whether nothing is wrong now."""
-        return not any(group.findings for group in self.before)
+    def healthy(self) -> bool | None:
+        """Whether nothing is wrong now; None if nothing was found, and not all was analysed."""
+        if any(group.findings for group in self.before):
+            return False
+        return None if self.not_analysed else True
+
+    @property
+    def not_analysed(self) -> list[str]:
+        """Names of the nodes whose failure was not analysed, because time was up."""
+        return [name for group in self.before for name in group.not_analysed]
+
+    @property
+    def complete(self) -> bool:
+        """Whether all that was asked for was analysed, several failures at once included."""
+        return not self.not_analysed and (self.failures is None or self.failures.complete)
 
     @property
     def mended(self) -> dict[str, int]:
@@ -86,6 +98,7 @@ class Checkup:
         """As plain data: the members of the JSON document that are check's own."""
         return {
             "healthy": self.healthy,
+            "not_analysed": self.not_analysed,
             "problems": _total(self.before),
             "problems_after": _total(self.after),
             "rebalancing": {
@@ -103,6 +116,7 @@ class Checkup:
                     "score": before.score,
                     "score_after": after.score,
                     "offline_nodes": before.offline_nodes,
+                    "not_analysed": before.not_analysed,
                     "findings": [found.document() for found in before.findings],
                     "findings_after": [found.document() for found in after.findings],
                 }
@@ -126,7 +140,8 @@ class Checkup:
                 for key, value in self._hcheck_counts(health):
                     sums[key] += value
                     yield f"HCHECK_{moment}_GROUP_{number}_{key}={value}"
-                yield f"HCHECK_{moment}_GROUP_{number}_SCORE={health.score:.8f}"
+                score = 0.0 if health.offline_nodes == len(health.group.nodes) else health.score
+                yield f"HCHECK_{moment}_GROUP_{number}_SCORE={score:.8f}"
             for key, value in sums.items():
                 if key != "GN1_FAIL" or self.capacity_checks:
                     yield f"HCHECK_{moment}_CLUSTER_{key}={value}"
@@ -158,4 +173,7 @@ def _total(groups: Sequence[GroupHealth]) -> dict[str, int]:
 def _summary(health: GroupHealth) -> str:
     """What is wrong with a group, in one line; "" if nothing is."""
     counts = health.counts
-    return ", ".join(f"{KINDS[kind]}: {count}" for kind, count in counts.items() if count)
+    parts = [f"{KINDS[kind]}: {count}" for kind, count in counts.items() if count]
+    if health.not_analysed:
+        parts.append(f"{NOT_ANALYSED}: {len(health.not_analysed)}")
+    return ", ".join(parts)

@@ -42,30 +42,30 @@ def _by_domain(found: FailuresFound) -> Table:
         failure = one.failure
         cells = [one.name, str(len(failure.nodes)), _survived(failure), *_amounts(failure)]
         if found.sets is not None and inside:
-            losing = len(found.sets.within(failure.nodes))
+            losing = found.sets.within(failure.nodes)
             cells += [str(comb(len(failure.nodes), found.size)), str(losing)]
         table.add(*cells, _names(failure), tone="" if failure.survived else "bad")
     return table
 
 
 def _show_sets(found: FailuresFound, sets: SetsFound, page: Page) -> None:
-    text = f"{sets.count} in all: {sets.survived} survived, {len(sets.losing)} lose something"
-    page.say(f"{text}, {sets.unknown} not known for lack of time" if sets.unknown else text)
-    if not sets.losing:
+    text = f"{sets.count} in all: {sets.survived} survived, {sets.lose} lose something"
+    page.say(f"{text}, {sets.unknown} not analysed for lack of time" if sets.unknown else text)
+    if not sets.lose:
         return
     table = Table(Column("nodes"), Column("lost", True), Column("MiB", True), Column("who is lost"))
-    worst = sorted(sets.losing, key=lambda one: (-len(one.lost or ()), -one.memory))
-    for one in worst[:WORST]:
+    worst = sets.worst(WORST)
+    for one in worst:
         names = " ".join(found.cluster.nodes[index].name for index in one.nodes)
         table.add(names, *_amounts(one), _names(one), tone="bad")
     page.table(table)
-    if len(worst) > WORST:
-        page.say(f"and {len(worst) - WORST} more, which lose no more than these")
+    if sets.lose > len(worst):
+        page.say(f"and {sets.lose - len(worst)} more, which lose no more than these")
 
 
 def _survived(failure: Failure) -> str:
     if failure.lost is None:
-        return "not known"
+        return "not analysed"
     return "yes" if failure.survived else "no"
 
 

@@ -120,7 +120,8 @@ def _groups(page: Page, plan: Json) -> None:
     if not groups:
         return
     page.heading("Groups")
-    cells = [_group_cells(one, _parts(groups)) for one in groups]
+    parts = _parts(groups)
+    cells = [_group_cells(one, parts) for one in groups]
     table = Table(Column("group"), *(column for column, _ in cells[0]), Column("why"))
     for one, row in zip(groups, cells):
         table.add(one["group"], *(text for _, text in row), one["reason"])

@@ -220,9 +220,14 @@ class Page:
     def say(self, text: str, tone: str = "", indent: int = 2) -> None:
         """Add a sentence, continued below itself a little to the right."""
         line = self.short(shown(text))
-        fits = indent + len(line) <= self._width
+        fits = indent + columns_of(line) <= self._width
         if line and fits and line == line.strip() and line.isprintable():
             self._lines.append(self._paint(" " * indent + line, tone))
+            return
+        if columns_of(line) > len(line):  # textwrap counts letters, not columns
+            first, *rest = _broken(line, self._width - indent - 4)
+            self._lines.append(self._paint(" " * indent + first, tone))
+            self._lines += [self._paint(" " * (indent + 4) + text, tone) for text in rest]
             return
         import textwrap
 

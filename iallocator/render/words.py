@@ -25,6 +25,7 @@ STATISTICS = {
     "location": "failure domains shared with the secondary, desired locations missed",
     "location_exclusion": "same exclusion tag twice in one failure domain",
     "reserved_mem_total": "memory reserved for failovers in all",
+    "penalty": "soft constraints are violated",
 }
 """What makes each statistic larger, and so the score worse."""
 
@@ -60,6 +61,7 @@ REASONS = {
     "FailTags": "exclusion tags",
     "FailMig": "migration tags",
     "FailDiskCount": "number of disks",
+    "FailPolicy": "rejected by the instance policy of the group",
     "FailSpindles": "spindles",
     "FailStrategy": "refused by the strategy",
 }

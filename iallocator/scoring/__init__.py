@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from iallocator.limits.node import ALL_LIMITS
-from iallocator.model.node_view import capacities
+from iallocator.model.node_view import Capacities
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -65,13 +65,18 @@ __all__ = ["Kernels", "arrays_pay"]
 LOADING = 42_000
 """Microseconds that loading the array library takes."""
 
-PER_INSTANCE = 1_500
-"""Microseconds that arrays take for one instance, however few candidates there are."""
+PER_QUESTION = 1_500
+"""Microseconds that arrays take for one instance in one group, however few candidates it has."""
 
 
-def arrays_pay(candidates: Iterable[tuple[int, int]]) -> bool:
-    """Whether arrays are quicker for this work: per instance, its nodes and its pairs of nodes."""
-    saved = sum(25 * nodes + pairs // 3 - PER_INSTANCE for nodes, pairs in candidates)
+def arrays_pay(candidates: Iterable[tuple[int, int]], groups: int = 1) -> bool:
+    """Return whether arrays are faster than scoring one candidate after the other.
+
+    `candidates`: per instance the numbers of its nodes and of its pairs of nodes, of all
+    `groups` together. Each group is asked about each instance.
+    """
+    fixed = PER_QUESTION * groups
+    saved = sum(25 * nodes + pairs // 3 - fixed for nodes, pairs in candidates)
     return saved > LOADING
 
 
@@ -79,7 +84,8 @@ class Kernels:
     """Makes kernels for one request, in the form that suits its size.
 
     `candidates`: per instance of the request, how many nodes and how many pairs of
-    nodes will be scored; see `arrays_pay`.
+    nodes of all `groups` will be scored; see `arrays_pay`.  `scope`: the nodes that are looked at,
+    by default all; see `Capacities`.
 
     Attributes
     ----------
@@ -90,10 +96,15 @@ class Kernels:
     """
 
     def __init__(
-        self, state: State, candidates: Iterable[tuple[int, int]], min_disk: float = 0.0
+        self,
+        state: State,
+        candidates: Iterable[tuple[int, int]],
+        min_disk: float = 0.0,
+        scope: Iterable[int] | None = None,
+        groups: int = 1,
     ) -> None:
-        self.fixed = [capacities(node, min_disk) for node in state.cluster.nodes]
-        self.arrays = arrays_pay(candidates)
+        self.fixed = Capacities(state.cluster.nodes, min_disk, scope)
+        self.arrays = arrays_pay(candidates, groups)
         self.many = False
         self._matrix: Floats | None = None
         self._reservations: tuple[State, Reservations] | None = None
@@ -109,7 +120,7 @@ class Kernels:
         if self._matrix is None:
             from iallocator.scoring.arrays import capacity_matrix
 
-            self._matrix = capacity_matrix(self.fixed)
+            self._matrix = capacity_matrix(self.fixed.all())
         return self._matrix
 
     def make(self, state: State, scope: Sequence[int]) -> Kernel:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from iallocator.limits.node import Check, LimitSet
     from iallocator.model.instance import Instance
+    from iallocator.model.node_view import Capacities
     from iallocator.model.state import State
 
 __all__ = ["Horizon", "Standpoint"]
@@ -58,7 +59,7 @@ class Horizon:
     def __init__(
         self,
         state: State,
-        fixed: Sequence[tuple[float, ...]],
+        fixed: Capacities,
         instance: Instance,
         limits: LimitSet,
     ) -> None:

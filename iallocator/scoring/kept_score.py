@@ -8,6 +8,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
+    from iallocator.model.node_view import Capacities
     from iallocator.model.state import State
 
 __all__ = ["KeptScore"]
@@ -18,12 +19,10 @@ class KeptScore:
 
     __slots__ = ("_changed", "_kernel", "_matrix", "_scope", "_state")
 
-    def __init__(
-        self, state: State, scope: Sequence[int], fixed: Sequence[tuple[float, ...]]
-    ) -> None:
+    def __init__(self, state: State, scope: Sequence[int], fixed: Capacities) -> None:
         self._state = state
         self._scope = scope
-        self._matrix = capacity_matrix(fixed)
+        self._matrix = capacity_matrix(fixed.all())
         self._kernel: ArrayKernel | None = None
         self._changed: set[int] = set()
 

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
     from iallocator.limits.node import Check, LimitSet
     from iallocator.model.instance import Instance
+    from iallocator.model.node_view import Capacities
     from iallocator.model.state import State
     from iallocator.scoring.candidates import Placement
     from iallocator.scoring.score_delta import Change
@@ -51,9 +52,7 @@ class ScalarKernel:
     `iallocator.model.node_view.capacities`.
     """
 
-    def __init__(
-        self, state: State, scope: Sequence[int], fixed: Sequence[tuple[float, ...]]
-    ) -> None:
+    def __init__(self, state: State, scope: Sequence[int], fixed: Capacities) -> None:
         self.state = state
         self._fixed = fixed
         self._group = scope_group(state.cluster, scope) if scope else None

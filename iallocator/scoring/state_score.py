@@ -4,18 +4,17 @@ from __future__ import annotations
 
 from math import sqrt
 
-from iallocator.model.node_view import capacities
+from iallocator.model.node_view import Capacities
 from iallocator.scoring.scalar import ScalarKernel
 from iallocator.scoring.score_delta import terms
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
-    from iallocator.model.instance import Instance
     from iallocator.model.state import State
 
-__all__ = ["kernel_of", "score_of", "terms_of", "terms_with"]
+__all__ = ["kernel_of", "score_of", "terms_of"]
 
 
 def score_of(state: State, scope: Sequence[int], min_disk: float = 0.0) -> float:
@@ -31,14 +30,6 @@ def terms_of(state: State, scope: Sequence[int]) -> list[float]:
     return terms(kernel_of(state, scope).totals, (), sqrt)
 
 
-def terms_with(
-    state: State, scope: Sequence[int], instance: Instance
-) -> Callable[[tuple[int, ...]], list[float]]:
-    """What gives the terms of the score once `instance`, which is off the state, is on nodes."""
-    kernel = kernel_of(state, scope)
-    return lambda nodes: kernel.terms_of(instance, nodes)
-
-
 def kernel_of(state: State, scope: Sequence[int], min_disk: float = 0.0) -> ScalarKernel:
     """The kernel that scores `state` over `scope`, to be renewed where the state changes."""
-    return ScalarKernel(state, scope, [capacities(node, min_disk) for node in state.cluster.nodes])
+    return ScalarKernel(state, scope, Capacities(state.cluster.nodes, min_disk, scope))

@@ -92,7 +92,8 @@ class Interrupts:
 class Budget:
     """What a search may spend: the work of `seconds` seconds, and the time until `alarm`.
 
-    Without an `alarm` that is `LAST_RESORT` from now on.
+    Without an `alarm` that is `LAST_RESORT` from now on.  `limit`: the seconds that are named
+    where the alarm ends the search, by default `seconds`.
 
     Attributes
     ----------
@@ -114,10 +115,14 @@ class Budget:
     )  # fmt: skip
 
     def __init__(
-        self, seconds: float, interrupts: Interrupts | None = None, alarm: Alarm | None = None
+        self,
+        seconds: float,
+        interrupts: Interrupts | None = None,
+        alarm: Alarm | None = None,
+        limit: float | None = None,
     ) -> None:
         self._alarm = alarm or Alarm(LAST_RESORT)
-        self._shown = LAST_RESORT if alarm is None else seconds
+        self._shown = LAST_RESORT if alarm is None else seconds if limit is None else limit
         work = (ITERATIONS, TRIALS, PLACEMENTS, LISTED)
         self._give(*(seconds * amount for amount in work))
         self.interrupts = interrupts

@@ -7,6 +7,8 @@ loaded in a third of the time, and is as quick on problems of this kind:
 
 from __future__ import annotations
 
+from functools import cache
+
 from iallocator.solver.budget import Interrupts
 from iallocator.solver.problem import FOUND, IMPOSSIBLE, LEFT_OUT, TIME_OUT, UNAVAILABLE, Answer
 
@@ -45,7 +47,7 @@ def solve(problem: Problem, budget: Budget, gap: float = GAP) -> Answer:
     import highspy
 
     model = _Model(problem)
-    solver = highspy.Highs()  # type: ignore[no-untyped-call]
+    solver = _silent_solver()()
     for name, value in (
         ("output_flag", False),
         ("time_limit", float(budget.left)),
@@ -79,6 +81,23 @@ def solve(problem: Problem, budget: Budget, gap: float = GAP) -> Answer:
     ):
         return Answer(IMPOSSIBLE)
     return Answer(TIME_OUT)
+
+
+@cache
+def _silent_solver() -> type[Any]:
+    """Return the solver's class, made to print nothing.
+
+    Version 1.16 prints its name while its constructor sets up the callbacks: too early for
+    an option that is set afterwards.
+    """
+    import highspy
+
+    class SilentSolver(highspy.Highs):
+        def enableCallbacks(self) -> None:  # noqa: N802  # the name is the library's
+            self.setOptionValue("output_flag", False)
+            super().enableCallbacks()  # type: ignore[no-untyped-call]
+
+    return SilentSolver
 
 
 class _Model:

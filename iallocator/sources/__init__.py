@@ -62,8 +62,13 @@ class Source:
         self.document = document
 
 
-def load(settings: Settings, positional: Sequence[str], reading: Reading) -> Source:
+def load(
+    settings: Settings, positional: Sequence[str], reading: Reading, in_run: bool = True
+) -> Source:
     """The cluster that a planning command is to work on.
+
+    `in_run`: whether the time limit of the run counts for reading a running cluster.  It does
+    not while a plan is carried out.
 
     Raises
     ------
@@ -73,7 +78,9 @@ def load(settings: Settings, positional: Sequence[str], reading: Reading) -> Sou
         If it is not understood.
     """
     path = document_path(settings, positional, bool(named(settings)))
-    return substitute(settings, reading) or _document(read_file(path, settings.max_input), reading)
+    return substitute(settings, reading, in_run) or _document(
+        read_file(path, settings.max_input), reading
+    )
 
 
 def document_path(settings: Settings, positional: Sequence[str], elsewhere: bool = False) -> str:
@@ -104,8 +111,10 @@ def _piped() -> str:
     return "-"
 
 
-def substitute(settings: Settings, reading: Reading) -> Source | None:
+def substitute(settings: Settings, reading: Reading, in_run: bool = True) -> Source | None:
     """The cluster that an option puts in the place of the document's; None if none does.
+
+    `in_run`: as of `load`.
 
     Raises
     ------
@@ -128,7 +137,7 @@ def substitute(settings: Settings, reading: Reading) -> Source | None:
     if settings.luxi is not None or settings.rapi:
         from iallocator.sources.live.load import read_live
 
-        cluster, policy, master, document = read_live(settings, reading)
+        cluster, policy, master, document = read_live(settings, reading, in_run)
         return Source(cluster, policy, master, document)
     return None
 
@@ -138,11 +147,13 @@ def _source(given: TextCluster) -> Source:
 
 
 def _refuse_idle(settings: Settings) -> None:
-    """An option for RAPI where nobody asks it would do nothing."""
+    """An option for servers that are not asked would do nothing."""
     asked = settings.rapi and not settings.rapi.startswith("file:")
     idle = [name for name in ("cacert", "insecure", "credentials") if getattr(settings, name)]
     if idle and not asked:
         raise UsageError(f"--{idle[0]} is for a cluster that is asked with -m HOST")
+    if "read_timeout" in settings.chosen and not settings.asks_servers:
+        raise UsageError("--read-timeout is for a cluster that is asked: -L, -m HOST or --mond")
 
 
 def named(settings: Settings) -> list[str]:

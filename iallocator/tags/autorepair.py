@@ -72,6 +72,10 @@ class Permission:
         """Whether a repair of this type may be made."""
         return bool(self.upto) and TYPES.index(kind) <= TYPES.index(self.upto)
 
+    def or_up_to(self, kind: str) -> Permission:
+        """Return a permission that also allows repairs up to this type; "" for no more."""
+        return Permission(kind, self.suspended) if kind and not self.allows(kind) else self
+
     def __str__(self) -> str:
         if self.suspended:
             until = "" if self.suspended == float("inf") else f" until {self.suspended:.0f}"

@@ -30,14 +30,20 @@ class Execution:
     condition.  What runs moves only where migration tags let it.
 
     `closed` are nodes to which nothing comes, though they are online; `opened` those that
-    are powered on before the first step.
+    are powered on before the first step. With `spindles` False, the free spindles of exclusive
+    storage limit no step: htools check them move by move, and count them in another way.
     """
 
-    __slots__ = ("_closed", "_fenced", "_held", "_opened", "_state")
+    __slots__ = ("_closed", "_fenced", "_held", "_opened", "_spindles", "_state")
 
     def __init__(
-        self, state: State, closed: Collection[int] = (), opened: Collection[int] = ()
+        self,
+        state: State,
+        closed: Collection[int] = (),
+        opened: Collection[int] = (),
+        spindles: bool = True,
     ) -> None:
+        self._spindles = spindles
         self._state = state
         self._closed = set(closed)
         self._opened = set(opened)
@@ -98,6 +104,8 @@ class Execution:
             for check in checks_for(SECONDARY if role else PRIMARY, arriving, FORCED_LIMITS):
                 if check.pools or (here and check.local):
                     continue  # looked at before; its disks are there already
+                if check.reason == "FailSpindles" and not self._spindles:
+                    continue
                 if check.fails(empty[index], full, arriving):
                     yield f"{name}: {check.numbers(empty[index], full, arriving)}"
 

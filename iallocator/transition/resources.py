@@ -22,7 +22,16 @@ if TYPE_CHECKING:
 
     Amounts = dict[Key, float]
 
-__all__ = ["HARD", "SOFT", "Place", "change", "describe_amount", "footprint", "room"]
+__all__ = [
+    "HARD",
+    "OWN_SPINDLES",
+    "SOFT",
+    "Place",
+    "change",
+    "describe_amount",
+    "footprint",
+    "room",
+]
 
 MEMORY, DISK, OWN_SPINDLES = "memory", "disk", "own spindles"
 CPUS, SHARED_SPINDLES = "cpus", "shared spindles"
@@ -129,5 +138,7 @@ def change(
 
 def describe_amount(dimension: str, amount: float) -> str:
     """``2048 MiB memory``."""
-    unit = "" if dimension in (OWN_SPINDLES, *SOFT) else " MiB"
-    return f"{amount:.12g}{unit} {dimension}"
+    from iallocator.limits.words import quantity
+
+    counted = dimension in (OWN_SPINDLES, *SOFT)
+    return quantity(amount, dimension if counted else f"MiB {dimension}")

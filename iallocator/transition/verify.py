@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import insort
 
 from iallocator.transition.execution import Execution
-from iallocator.transition.resources import describe_amount, room
+from iallocator.transition.resources import HARD, OWN_SPINDLES, describe_amount, room
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -42,8 +42,12 @@ def in_other_orders(
     rounds: int,
     seed: int = 0,
     over: Callable[[], bool] = lambda: False,
+    spindles: bool = True,
 ) -> list[str]:
-    """What `check` finds wrong in random orders, often the same."""
+    """What `check` finds wrong in random orders, often the same.
+
+    `spindles`: whether the spindles of exclusive storage count, see `Execution`.
+    """
     from random import Random
 
     rng = Random(seed)
@@ -51,8 +55,9 @@ def in_other_orders(
     for k in range(rounds):
         if k and over():
             break
-        problems += linear(state, shuffled(transition, rng))
-        problems += side_by_side(room(state), transition, rng)
+        problems += linear(state, shuffled(transition, rng), spindles)
+        names = HARD if spindles else [name for name in HARD if name != OWN_SPINDLES]
+        problems += side_by_side(room(state, names), transition, rng)
     return problems
 
 
@@ -122,13 +127,13 @@ def _taken(left: Amounts, transition: Transition, step: ScheduledStep) -> Iterat
             yield f"step {step.number}: {step.action.name} lacks {lacking} on {node}"
 
 
-def linear(state: State, steps: Sequence[ScheduledStep]) -> list[str]:
+def linear(state: State, steps: Sequence[ScheduledStep], spindles: bool = True) -> list[str]:
     """Execute one step after the other; say where an instance, a node or a limit is against it.
 
-    `state` is left as it is.
+    `state` is left as it is. `spindles`: see `Execution`.
     """
     with state.trial():
-        return carried_out(Execution(state), steps)
+        return carried_out(Execution(state, spindles=spindles), steps)
 
 
 def carried_out(execution: Execution, steps: Sequence[ScheduledStep]) -> list[str]:

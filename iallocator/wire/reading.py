@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from iallocator.compat import OURS
 from iallocator.model.instance import NO_LOAD, UNIT_LOAD
-from iallocator.model.tags import interpret_instance_tags
+from iallocator.model.tags import InstanceTags
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -36,6 +36,7 @@ class Reading:
     """
 
     __slots__ = (
+        "_meaning",
         "behaviour",
         "exclusion",
         "ignore_load",
@@ -55,6 +56,7 @@ class Reading:
         self.static_kvm_memory = static_kvm_memory
         self.ignore_load = ignore_load
         self.exclusion = exclusion
+        self._meaning: InstanceTags | None = None
         self.reads_auto_balance = behaviour.reads_auto_balance
         self.reads_cpu_speed = behaviour.reads_cpu_speed
 
@@ -78,10 +80,13 @@ class Reading:
     def place(self, instance: Instance, cluster: Cluster) -> None:
         """Give a new instance its place in the order, and the meaning of its tags."""
         from bisect import bisect
+        from operator import attrgetter
 
         if not self.behaviour.orders_by_name:
             instance.order = -1
         else:
-            names = [other.name for other in cluster.instances]
-            instance.order = bisect(names, instance.name) - 0.5
-        interpret_instance_tags(instance, cluster.tags, self.exclusion)
+            known = cluster.instances
+            instance.order = bisect(known, instance.name, key=attrgetter("name")) - 0.5
+        if self._meaning is None or self._meaning.cluster_tags is not cluster.tags:
+            self._meaning = InstanceTags(cluster.tags, self.exclusion)
+        self._meaning.interpret(instance)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from iallocator.errors import RequestError
 from iallocator.ranking import ALIASES, STRATEGIES
-from iallocator.wire.fields import LARGEST, boolean, describe, integer, number, one_of
+from iallocator.wire.fields import boolean, describe, one_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -25,45 +25,36 @@ def _strategy(raw: Raw, key: str) -> str:
     return ALIASES.get(name, name)
 
 
-def _signed(raw: Raw, key: str) -> float:
-    """A number from -2^53 to 2^53."""
+def _number(raw: Raw, key: str) -> float:
+    """A number of any size: `iallocator.settings` compares it with the bounds of the option."""
     value = raw[key]
-    if (type(value) is int or type(value) is float) and abs(value) <= LARGEST:
+    if type(value) is int or type(value) is float:
         return value
-    expected = f"a number from {-LARGEST} to {LARGEST}"
-    raise RequestError(key, f"expected {expected}, got {describe(value)}")
+    raise RequestError(key, f"expected a number, got {describe(value)}")
 
 
-def _whole(low: int, high: int = LARGEST) -> Reader:
-    """A whole number from `low` to `high`; floats without fraction count as whole."""
-
-    def read(raw: Raw, key: str) -> int:
-        value = raw[key]
-        if type(value) is int or type(value) is float:
-            if low <= value <= high and value == int(value):
-                return int(value)
-            expected = f"an integer from {low} to {high}"
-        else:
-            expected = "an integer"
-        raise RequestError(key, f"expected {expected}, got {describe(value)}")
-
-    return read
+def _integer(raw: Raw, key: str) -> int:
+    """A whole number of any size; floats without fraction count as whole."""
+    value = raw[key]
+    if type(value) is int or (type(value) is float and value.is_integer()):
+        return int(value)
+    raise RequestError(key, f"expected an integer, got {describe(value)}")
 
 
 READERS: dict[str, Reader] = {
     "strategy": _strategy,
-    "stickiness": _whole(-LARGEST),
+    "stickiness": _integer,
     "n1": lambda raw, key: one_of(raw, key, ("strict", "no-worse", "no-new", "off")),
     "ignore-soft-errors": boolean,
     "inter-group": lambda raw, key: one_of(raw, key, YES_NO),
     "exact-search": lambda raw, key: one_of(raw, key, YES_NO),
-    "time-limit": number,
-    "top": integer,
-    "affinity-overhead": integer,
-    "initial-msav": _signed,
-    "final-msav": _signed,
-    "msav-steps": _whole(1, 10_000),
-    "seed": integer,
+    "time-limit": _number,
+    "top": _integer,
+    "affinity-overhead": _integer,
+    "initial-msav": _number,
+    "final-msav": _number,
+    "msav-steps": _integer,
+    "seed": _integer,
 }
 """Key → reader; in the settings a dash is an underscore."""
 

@@ -36,14 +36,14 @@ MAY_IMPORT = {
     "placement": (
         "deadline names options model reply limits scoring n1 constraints ranking solver"
     ),  # the one engine: candidates, verdicts, moves
-    "settings": "options model requests",  # settings from tags and requests
+    "settings": "errors options model requests",  # settings from tags and requests
     "wire": "errors compat model requests reply ranking",  # bytes to model, reply to bytes
-    "live": "errors files wire",  # a running cluster, asked and told through its two doors
+    "live": "deadline errors files wire",  # a running cluster, asked and told through its two doors
     "calls": "__init__ errors files options configuration model requests reply wire",
     # ^ what was asked and answered, noted and read again
-    "sources": "errors files options model wire live calls",
+    "sources": "deadline errors files options model wire live calls",
     # ^ other places where a cluster may come from
-    "execution": "errors options model tags transition wire live",
+    "execution": "deadline errors options model tags transition wire live",
     # ^ a plan's steps become jobs of a running cluster
     "handlers": "deadline options model requests reply limits transition ganeti placement",
     # ^ a request each
@@ -63,13 +63,13 @@ MAY_IMPORT = {
         "ranking n1 placement handlers planners engine"
     ),  # looks at everything, changes nothing
     "render": (
-        "__init__ errors names files sources options constraints model requests reply planners "
-        "engine explain"
+        "__init__ errors names files sources options constraints model requests reply transition "
+        "planners engine explain"
     ),  # what people are shown
     "replay": "deadline errors files options configuration calls engine",  # answers, compares
     "commands": (
-        "__init__ compat deadline errors names files options model requests constraints wire "
-        "sources transition ganeti execution configuration calls "
+        "__init__ compat deadline errors names files options model tags requests constraints "
+        "wire sources transition ganeti execution configuration calls "
         "planners settings engine explain render replay"
     ),
     # ^ one command: read, say
@@ -95,7 +95,6 @@ ONLY_IN = {
     "numpy": {"scoring", "n1", "solver", "ranking", "planners"},  # pays for large requests
     "highspy": {"solver"},  # the solver, optional
     "orjson": {"wire"},  # pays for large documents
-    "urllib3": {"live"},  # needed for RAPI
     "jinja2": {"render"},  # needed for --html
     "jsonschema": {"wire"},  # needed for --validate
     "rich": {"commands"},  # needed for a bar on the terminal

@@ -208,3 +208,38 @@ def test_what_is_no_file_among_the_calls_is_let_alone(desk: Desk) -> None:
     assert "not captured" not in desk.asked(allocate(BUSY, "new"), "--capture-keep=1")["info"]
     assert (desk.calls / "000010.response.json.gz").is_file()
     assert (desk.calls / "000009.request.json.gz").is_dir()
+
+
+@pytest.mark.parametrize("words", [(), ("--json",), ("--last=3",)], ids=str)
+def test_history_of_a_folder_without_calls_is_an_error(
+    words: tuple[str, ...], tmp_path: Path, capsys: Capture
+) -> None:
+    """Most likely it is the wrong folder."""
+    (tmp_path / "notes.txt").write_text("no call")
+    assert main(["history", *words, str(tmp_path)]) == 2
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert said.err == (f"iallocator: {tmp_path}: no captured calls; --capture FOLDER keeps them\n")
+
+
+def test_history_where_no_call_matches_shows_no_header(desk: Desk) -> None:
+    """The number of calls there are is on stderr."""
+    status, out, err = desk.said("history", "--text=nowhere", str(desk.calls))
+    assert (status, out, err) == (0, "", "none of 4 captured calls matches\n")
+    assert desk.history("--text=nowhere") == []
+
+
+@pytest.mark.parametrize("digits", ["9" * 18, "9" * 19, "1" + "0" * 18, "0" * 18 + "9"])
+@pytest.mark.parametrize("kind", ["args", "request.json.gz"])
+def test_file_with_a_long_number_hides_no_later_call(
+    digits: str, kind: str, tmp_path: Path, capsys: Capture
+) -> None:
+    """Calls are listed, in their order, whatever else is in the folder."""
+    desk = Desk(tmp_path, capsys)
+    desk.asked(allocate(BUSY, "first", disk_template="rbd"))
+    (desk.calls / f"{digits}.{kind}").touch()
+    for name in ("second", "third"):
+        desk.asked(allocate(BUSY, name, disk_template="rbd"))
+    listed = [call["asked"] for call in desk.history() if "asked" in call]
+    assert [text.split()[0].rstrip(":") for text in listed] == ["first", "second", "third"]
+    assert [call["number"] for call in desk.history()][:3] == [1, 2, 3]

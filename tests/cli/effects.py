@@ -11,7 +11,11 @@ from dataclasses import replace
 
 from iallocator.commands import COMMANDS
 from iallocator.commands.shared.common_options import accepted
-from iallocator.commands.shared.execution_options import EXECUTION_OPTIONS
+from iallocator.commands.shared.execution_options import (
+    BOOT_OPTION,
+    EXECUTION_OPTIONS,
+    UNDO_OPTION,
+)
 from iallocator.options.table import COMMON
 from tests.builders import Json, allocate, cluster, instance
 from tests.live.worlds import rapi_answers
@@ -22,9 +26,10 @@ from .excluded import EXCLUDED
 
 __all__ = ["EFFECTS", "NEEDS_A_SERVER", "Effect"]
 
-NEEDS_A_SERVER = {"--luxi", "--cacert", "--insecure", "--credentials"} | {
-    option.names[0] for option in EXECUTION_OPTIONS
-}
+NEEDS_A_SERVER = {
+    "--luxi", "--cacert", "--insecure", "--credentials", "--read-timeout", "--even-if-short",
+    *(option.names[0] for option in (*EXECUTION_OPTIONS, BOOT_OPTION, UNDO_OPTION)),
+}  # fmt: skip
 """What acts only where a cluster runs: tests/live and tests/execution have one."""
 
 FEWER = "".join(line for line in TEXT.splitlines(True) if not line.startswith("db1|"))
@@ -237,6 +242,7 @@ def planned(document: Json, *words: str) -> dict[str, Effect]:
     """What every planner has."""
     return {
         **{name: Effect(document, name, words) for name in SHOWN_ALWAYS},
+        "--validate": Effect(document, "--validate"),
         "--save-cluster": Effect(document, "--save-cluster={folder}/saved", words),
         "--html": Effect(document, "--html={folder}/page.html", words),
         "--text-data": Effect(None, "--text-data={folder}/cluster.data",
@@ -441,6 +447,9 @@ SICK = cluster(4, instances={
 SICK["nodes"]["node2"] |= {"offline": True}
 for number in (3, 4):
     SICK["nodes"][f"node{number}"]["tags"] = ["iallocator:maintenance"]
+UNTAGGED = cluster(
+    3, instances={"a": instance("node1", "node2")}, changes={"node2": {"offline": True}}
+)
 LOST = cluster(2, instances={
     "a": instance("node1", disk_template="plain", tags=["ganeti:watcher:autorepair:reinstall"]),
 })  # fmt: skip
@@ -470,6 +479,7 @@ BUSY = lost(
 REPAIRS = {
     "--json": Effect(SICK, "--json"),
     "--html": Effect(SICK, "--html={folder}/page.html"),
+    "--allow": Effect(UNTAGGED, "--allow=reinstall"),
     "--job-delay": Effect(SICK, "--job-delay=3", ("--json", "--tag-prefix=x:")),
     **{name: Effect(SICK, name) for name in ("--validate", "--verbose", "--version", "--help")},
     "--text-data": LISTED["--text-data"],

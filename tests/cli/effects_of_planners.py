@@ -388,6 +388,7 @@ REBOOT = {
     "--full-evacuation": Effect(ROUNDS, "--full-evacuation", ("--print-moves", *FORCE)),
     "--skip-non-redundant": Effect(ROUNDS, "--skip-non-redundant", FORCE),
     "--ignore-non-redundant": Effect(ROUNDS, "--ignore-non-redundant", ("--print-moves", *FORCE)),
+    "--done": Effect(ROUNDS, "--done=node1", FORCE),
     "--node-tags": Effect(ROUNDS, "--node-tags=x", FORCE),
     "--group": Effect(MIXED, "--group=west", FORCE),
     "--master": Effect(ROUNDS, "--master=node1"),

@@ -202,3 +202,12 @@ def test_file_beside_a_case_is_the_one_that_counts(
     assert main(["replay", str(folder)]) == 0
     (folder / "conf").write_text("top = 2")
     assert main(["replay", str(folder)]) == 1
+
+
+def test_strategy_in_the_table_of_capacity_is_refused_where_it_cannot_act(desk: Desk) -> None:
+    """At the top it is skipped, as the example of the manual needs."""
+    status, _, err = desk.said('[capacity]\nstrategy = "score"', "capacity", str(desk.request))
+    assert (status, err) == (
+        2, "iallocator: --strategy is for requests (--replay): sizes are placed by score\n",
+    )  # fmt: skip
+    assert desk.said('strategy = "score"', "capacity", "-l1", str(desk.request))[0] == 0

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from iallocator.commands import options_of
+from iallocator.commands import COMMANDS, options_of
 from iallocator.configuration import BY_HAND, OF_COMMANDS
 from iallocator.options.table import COMMON, Option
+from iallocator.ranking import ALIASES
+from iallocator.ranking import STRATEGIES as NAMES
 
 from .effects import EFFECTS, Effect
 from .test_option_effects import said_by
 
 Capture = pytest.CaptureFixture[str]
+
+STRATEGIES = (*NAMES, *ALIASES)
 
 NOT_HERE = {*BY_HAND, *OF_COMMANDS, "no_config"}
 """Refused, or a source of which the command line of the effect names another one."""
@@ -73,3 +78,51 @@ def test_option_in_the_file_acts_as_on_the_command_line(
         assert (typed[0], typed[3].keys()) == (filed[0], filed[3].keys())
     else:
         assert typed == filed
+
+
+VALUES = {
+    "n1": "strict", "compat": "hail", "inter_group": "yes", "exact_search": "no", "mond": "no",
+    "exclusion_tags": "srv", "restrict_allocation_to": "node1,node2", "print_nodes": "name",
+    "save_cluster": "{folder}/saved", "mond_data": "{folder}/mond", "log": "{folder}/log",
+    "capture": "{folder}", "max_input": "900m", "tag_prefix": "x:",
+}  # fmt: skip
+"""A value for each common option that is no number, a flag or a strategy."""
+
+AT_TOP = [
+    (option, value)
+    for option in COMMON
+    if option.target not in {*BY_HAND, *OF_COMMANDS}
+    for value in (
+        STRATEGIES
+        if option.target == "strategy"
+        else ("0", "2")
+        if option.target == "make_room"
+        else ("",)
+        if option.read is None
+        else (VALUES.get(option.target, "3"),)
+    )
+]
+
+
+@pytest.mark.parametrize("command", ["", *COMMANDS])
+def test_no_option_at_the_top_of_the_file_makes_a_command_fail(
+    command: str, tmp_path: Path, capsys: Capture
+) -> None:
+    """Where the option does not act, the command skips it: requests may need it."""
+    usual = EFFECTS[command, "--max-input"]
+    words = tuple(word for word in usual.words if not word.startswith("--strategy"))
+    if command == "place":
+        words = usual.words
+    files = {**usual.files, "mond": "[]"}
+    failing = []
+    for number, (option, value) in enumerate(AT_TOP):
+        folder = tmp_path / f"run{number}"
+        word = f"{option.names[0]}={value}" if value else option.names[0]
+        conf = written("", option, word.replace("{folder}", str(folder)))
+        file = tmp_path / "conf"
+        file.write_text(conf)
+        effect = replace(usual, files=files)
+        done = said_by(command, effect, (*words, f"--config={file}"), folder, capsys)
+        if done[0] == 2:
+            failing.append((conf, done[2]))
+    assert not failing

@@ -41,7 +41,10 @@ def document(tmp_path: Path) -> str:
         ("balanc --all-groups FILE", "balanc: no such command or file (did you mean balance"),
         ("xyzzy", "xyzzy: no such command or file; iallocator --help lists"),
         ("help blance", "blance: no such command or file (did you mean balance"),
-        ("balance --lookahed FILE", "unknown option --lookahed (did you mean --lookahead?); "),
+        (
+            "balance --lookahed FILE",
+            "unknown option --lookahed (did you mean --lookahead or --ahead?); ",
+        ),
         ("balance --min FILE", "option --min may be any of --min-disk, --min-score, "),
         ("balance --stick=3 FILE", "balance takes no --stickiness: it goes by the score"),
         ("balance -O nope FILE", "--offline: unknown node nope"),

@@ -35,8 +35,8 @@ OF_QUESTIONS = {"--config", "--no-config",
 ANSWERED = {0, 1}
 """Exit statuses of a run that was understood; 1: `check` found something wrong."""
 
-REFUSES = {"--max-input"}
-"""Options that act by refusing something: exit status 2."""
+REFUSES = {"--max-input", "--validate"}
+"""Options that act by refusing something: exit status 2; or that need less than the command."""
 
 Said = tuple[int, str, str, dict[str, bytes]]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -163,3 +164,44 @@ def test_validate_looks_at_the_cluster_from_elsewhere_too(tmp_path: Path, capsys
     assert said.err.startswith(f"iallocator: {data}:1: ")
     assert main(["balance", "--validate", "-t", str(data)]) == 2
     assert capsys.readouterr().err.startswith(f"iallocator: {data}:1: ")
+
+
+@pytest.mark.parametrize("command", ["balance", "check", "config", "explain", "show", "repair"])
+def test_validate_with_json_prints_one_document(
+    command: str, tmp_path: Path, capsys: Capture
+) -> None:
+    """Valid or not, stdout has JSON, stderr has nothing, and the exit status is the same."""
+    path = tmp_path / "cluster.json"
+    document = allocate(cluster(instances={"a": instance("node1")}))
+    path.write_bytes(as_bytes(document))
+    assert main([command, "--validate", "--json", str(path)]) == 0
+    said = capsys.readouterr()
+    inputs = [{"name": str(path), "problems": []}]
+    assert (json.loads(said.out), said.err) == ({"valid": True, "inputs": inputs}, "")
+    del document["nodes"]["node1"]
+    path.write_bytes(as_bytes(document))
+    assert main([command, "--validate", "--json", str(path)]) == 2
+    said = capsys.readouterr()
+    found = json.loads(said.out)
+    assert (found["valid"], said.err) == (False, "")
+    assert "instances/a/nodes" in found["inputs"][0]["problems"][0]
+
+
+@pytest.mark.parametrize(
+    ("command", "word"),
+    [
+        ("", "--top=3"), ("", "--save-cluster=x"), ("", "--log=x"), ("balance", "--html=x"),
+        ("balance", "-X"), ("check", "--machine-readable"), ("make-room", "--request=allocate"),
+        ("place", "--strategy=minimal"), ("report", "--html=x"), ("show", "-p"),
+    ],
+)  # fmt: skip
+def test_validate_takes_no_option_that_would_not_act(
+    command: str, word: str, tmp_path: Path, capsys: Capture
+) -> None:
+    """Nothing is written; the line names the option."""
+    path = tmp_path / "cluster.json"
+    path.write_bytes(as_bytes(allocate(cluster())))
+    assert main([*([command] if command else []), "--validate", word, str(path)]) == 2
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert said.err.startswith("iallocator: --validate only checks the input: no --")

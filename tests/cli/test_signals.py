@@ -214,7 +214,7 @@ SOMEWHEN = {
     "config": "config --json doc",
     "constraints": "constraints --all --json -t crowded",
     "explain": "explain --json doc",
-    "history": "history --json .",
+    "history": "history --json calls",
     "make-room": "make-room --json doc",
     "place": "place --json --strategy=pacemaker-minimal -t crowded",
     "reboot": "reboot --json --force -t crowded",
@@ -240,8 +240,11 @@ def test_signal_somewhen_leaves_a_whole_answer_or_none(command: str, tmp_path: P
     """At moments that are drawn: whichever it is, what is on stdout is whole, or nothing."""
     if command == "report":
         pytest.importorskip("jinja2", reason="the template library is not installed")
-    files = {"crowded": crowded(tmp_path, 12, 60), "doc": str(tmp_path / "doc")}
+    names = {name: str(tmp_path / name) for name in ("doc", "calls")}
+    files = {"crowded": crowded(tmp_path, 12, 60), **names}
     Path(files["doc"]).write_bytes(as_bytes(allocate(cluster(99))))
+    Path(files["calls"]).mkdir()
+    (Path(files["calls"]) / "000001.request.json.gz").write_bytes(as_bytes(allocate(cluster(99))))
     arguments = [files.get(word, word) for word in SOMEWHEN[command].split()]
     for seed in seeds(1, 4):
         rng = Random(f"{command}{seed}")

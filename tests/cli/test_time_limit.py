@@ -254,7 +254,7 @@ def test_page_of_a_plan_without_time_says_what_is_not_judged(
     file, page = tmp_path / "document.json", tmp_path / "page.html"
     file.write_bytes(as_bytes(crowded(8, 2, 4)))
     assert main(["balance", f"--html={page}", str(file)]) == 0
-    assert page.read_text().count("Not looked at: time was up.") == 2
+    assert page.read_text().count("Not analysed: time was up.") == 2
 
 
 @pytest.mark.parametrize(("seconds", "late"), [(1, True), (9, False)])
@@ -288,7 +288,7 @@ def test_report_without_time_says_what_is_not_judged(
     file.write_bytes(as_bytes(crowded(8, 2, 4)))
     assert main(["report", "--time-limit=0", str(file)]) == 0
     said = capsys.readouterr()
-    assert "Not looked at: time was up." in said.out
+    assert "Not analysed: time was up." in said.out
     assert "the time limit of 0 s was reached (--time-limit)" in said.err
 
 

@@ -147,7 +147,7 @@ def test_scan_after_moves_is_as_a_new_one() -> None:
     """What is kept from step to step is what a look at everything finds."""
     from iallocator.constraints.affinity_factory import relations_of
     from iallocator.model.moves import apply_steps
-    from iallocator.model.node_view import capacities
+    from iallocator.model.node_view import Capacities
     from iallocator.model.state import State
     from iallocator.planners.balance.move_kinds import MoveRules
     from iallocator.planners.balance.scan.neighbourhood import MoveScan
@@ -159,7 +159,7 @@ def test_scan_after_moves_is_as_a_new_one() -> None:
     for _ in range(25):
         cluster = load(random_document(chances))
         group = cluster.groups[0]
-        fixed = [capacities(node) for node in cluster.nodes]
+        fixed = Capacities(cluster.nodes)
         state = State(cluster)
         relations = relations_of(cluster)
         instances = movable(cluster, group)

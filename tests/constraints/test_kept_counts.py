@@ -12,7 +12,7 @@ from iallocator.constraints.affinity_factory import relations_of
 from iallocator.constraints.census import Census, LiveCensus
 from iallocator.constraints.relations import Relations
 from iallocator.model.instance import Instance
-from iallocator.model.node_view import capacities
+from iallocator.model.node_view import Capacities
 from iallocator.model.state import State
 from iallocator.planners.balance.scan.constraints.affinity import BondCosts, MoveBonds
 from iallocator.planners.balance.scan.node_table import NodeTable
@@ -80,7 +80,7 @@ def test_bonds_of_a_scan_kept_while_instances_move_are_those_made_anew(seed: int
     state, relations = world(seed)
     rng, scope = Random(seed), range(len(state.cluster.nodes))
     instances = state.cluster.instances
-    table = NodeTable(state, scope, [capacities(node) for node in state.cluster.nodes])
+    table = NodeTable(state, scope, Capacities(state.cluster.nodes))
     bonds = BondCosts(relations, relations.live(state))
     places = MoveBonds(table, instances, bonds)
     for _ in range(8):

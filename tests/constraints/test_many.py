@@ -17,7 +17,7 @@ from iallocator.constraints.relations import Relations
 from iallocator.model.constraints.constraint import APART, Constraint
 from iallocator.model.constraints.rule import Member
 from iallocator.model.instance import Instance
-from iallocator.model.node_view import capacities
+from iallocator.model.node_view import Capacities
 from iallocator.model.state import State
 from iallocator.planners.balance.scan.constraints.affinity import BondCosts, MoveBonds
 from iallocator.planners.balance.scan.node_table import NodeTable
@@ -102,7 +102,7 @@ def test_counts_say_what_pairs_say(seed: int) -> None:
     state, relations = _world(chances)
     census = relations.live(state)
     names = [instance.name for instance in state.cluster.instances]
-    table = NodeTable(state, range(5), [capacities(node) for node in state.cluster.nodes])
+    table = NodeTable(state, range(5), Capacities(state.cluster.nodes))
     bonds = BondCosts(relations, census)
     arrays = MoveBonds(table, state.cluster.instances, bonds)
     for _ in range(4):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 import sys
@@ -9,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from iallocator.commands import COMMANDS, options_of
+from iallocator.commands import COMMANDS, module_of, options_of
 from iallocator.options.table import COMMON
 
 ROOT = Path(__file__).parents[2]
@@ -32,6 +33,13 @@ def test_page_of_a_command_names_each_of_its_options(command: str, made: Path) -
         for spelling in option.names:
             assert f"\\fB{spelling}\\fR" in page
         assert option.help in page
+
+
+def test_description_of_a_command_names_no_module() -> None:
+    """An administrator cannot look up a module or a function of this program."""
+    for name in COMMANDS:
+        described = (module_of(name).__doc__ or "").replace(f"iallocator {name}", "")
+        assert not re.findall(r"`[a-z]+[_.][a-z_.]+`", described), name
 
 
 @pytest.mark.skipif(not shutil.which("groff"), reason="groff is not installed")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 from pathlib import Path
 from shutil import which
@@ -45,6 +46,23 @@ def test_every_extra_is_in_the_one_for_all() -> None:
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"][
         "optional-dependencies"
     ]
-    every = {one for name, needs in extras.items() if name not in ("all", "dev") for one in needs}
-    assert set(extras["all"]) == every
-    assert every <= set(extras["dev"])
+    named = ",".join(sorted(extras.keys() - {"all", "dev"}))
+    assert extras["all"] == [f"iallocator[{named}]"]
+    assert "iallocator[all]" in extras["dev"]
+
+
+def test_folder_of_captured_calls_is_the_same_in_package_manual_and_cookbook() -> None:
+    """The package creates it for root alone; each page and the configuration name this folder."""
+    made = re.findall(r"^install -d -m 700 (.*)$", (ROOT / "tools/make-deb").read_text(), re.M)
+    assert len(made) == 1
+    created = re.findall(r'"\$root(/[^"]*)"', made[0])
+    sources = [ROOT / "packaging/iallocator.conf", *sorted((ROOT / "docs").glob("*.md"))]
+    named = {
+        source.name: set(re.findall(r"/var/lib/iallocator/\w+(?=[\s\"`#])", source.read_text()))
+        for source in sources
+    }
+    folders = set().union(*named.values())
+    assert folders == {"/var/lib/iallocator/calls"}
+    assert folders <= set(created)
+    for page in ("iallocator.conf", "cookbook.md", "running-clusters.md"):
+        assert named[page] == folders

@@ -16,7 +16,18 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from scenario import creation, execution, extras, groups, moves, outages, reading, trace, upkeep
+from scenario import (
+    creation,
+    execution,
+    extras,
+    groups,
+    moves,
+    outages,
+    reading,
+    returning,
+    trace,
+    upkeep,
+)
 from scenario.runner import Runner, Tally
 from vcluster import host, stage
 from vcluster.cluster import Cluster
@@ -38,10 +49,11 @@ _SECTIONS: dict[str, Callable[[Runner, str], None]] = {
     "reading": lambda run, _: reading.doors(run),
     "execution": lambda run, _: execution.faults(run),
     "upkeep": lambda run, _: upkeep.upkeep(run),
+    "returning": lambda run, _: returning.returning(run),
 }
 """Name -> what is done, with the parameters of the allocator; some need what earlier ones made."""
 
-_BEYOND_HAIL = ("trace", "reading", "execution", "upkeep")
+_BEYOND_HAIL = ("trace", "reading", "execution", "upkeep", "returning")
 """What Ganeti's own allocator has nothing of."""
 
 

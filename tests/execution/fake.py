@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from random import Random
 
@@ -24,7 +24,6 @@ class QueuedJob:
     """One job in the queue."""
 
     opcodes: list[Json]
-    after: list[int]
     status: str = "queued"
     done: int = 0
 
@@ -37,8 +36,10 @@ class FakeCluster:
     ----------
     executed:
         The numbers of the steps that were done, in order.
-    vanishing:
-        Ids of jobs that the queue forgets when they have ended.
+    most_waiting:
+        How many jobs waited in the queue at most.
+    held:
+        Jobs that do not begin.
     """
 
     places: Places
@@ -51,12 +52,15 @@ class FakeCluster:
     executed: list[int] = field(default_factory=list)
     cancelled: int = 0
     vanished: int = 0
+    most_waiting: int = 0
+    held: list[QueuedJob] = field(default_factory=list)
 
-    def submit(self, opcodes: Sequence[Json], batch: Sequence[int]) -> int:
-        """A new job; negative dependencies count back in `batch`, the ids before it."""
-        after = [other if other > 0 else batch[other] for other, _ in opcodes[0].get("depends", ())]
+    def submit(self, opcodes: Sequence[Json]) -> int:
+        """A new job."""
         job_id = 100 + len(self.jobs)
-        self.jobs[job_id] = QueuedJob([dict(code) for code in opcodes], after)
+        self.jobs[job_id] = QueuedJob([dict(code) for code in opcodes])
+        waiting = sum(job.status == "queued" for job in self.jobs.values())
+        self.most_waiting = max(self.most_waiting, waiting)
         return job_id
 
     def pass_time(self) -> None:
@@ -72,10 +76,7 @@ class FakeCluster:
 
     def _advance(self, job: QueuedJob) -> None:
         if job.status == "queued":
-            before = [self.jobs[other].status for other in job.after]
-            if any(status in ("error", "canceled") for status in before):
-                job.status = "canceled" if "canceled" in before else "error"
-            elif all(status in ("success", LOST) for status in before):
+            if job not in self.held:
                 job.status = "running"
         elif job.status == "running":
             step = self.steps[job.opcodes[job.done]["step"]]
@@ -105,10 +106,10 @@ class FakeQueue:
     """The queue's door; `trip` may end the process or lose an answer at each call."""
 
     def __init__(
-        self, cluster: FakeCluster, depends: bool, trip: Callable[[str], None] = lambda where: None
+        self, cluster: FakeCluster, singly: bool, trip: Callable[[str], None] = lambda where: None
     ) -> None:
         self.cluster = cluster
-        self.depends = depends
+        self.singly = singly
         self._trip = trip
 
     def able(self, opcode: Json) -> bool:
@@ -118,9 +119,7 @@ class FakeQueue:
     def submit(self, jobs: Sequence[Sequence[Json]]) -> list[int | str]:
         """Take the jobs; the answer may get lost."""
         self._trip("before submission")
-        ids: list[int] = []
-        for opcodes in jobs:
-            ids.append(self.cluster.submit(opcodes, ids))
+        ids = [self.cluster.submit(opcodes) for opcodes in jobs]
         self._trip("after submission")
         return list(ids)
 
@@ -151,6 +150,10 @@ class FakeQueue:
         """Nobody asks."""
         return []
 
+    def answering(self, nodes: Collection[str]) -> set[str]:
+        """All of them answer."""
+        return set(nodes)
+
     def find(self, run: str) -> Mapping[str, int]:
         """Jobs by their marks."""
         self._trip("find")
@@ -179,6 +182,7 @@ class FakeGround:
             dict(places.instances), set(places.offline), set(places.drained), set(places.nodes)
         )
 
-    def look(self, jobs: Sequence[Job], under_way: Sequence[Job], room: bool) -> dict[int, str]:
+    def look(self, jobs: Sequence[Job], waiting: Sequence[Job]) -> dict[int, str]:
         """What speaks against jobs."""
-        return refusals(jobs, under_way, self.places(), self._expected)
+        found = refusals(waiting, self.places(), self._expected)
+        return found | refusals(jobs, self.places(), self._expected)

@@ -29,6 +29,14 @@ class Running:
         Lists of jobs, as they were submitted.
     fails:
         Instances and nodes whose opcodes fail.
+    booting:
+        Node -> how often it does not answer yet: to be set online, or to say its memory.
+    read_while_booting:
+        How often all instances were asked for while a node did not answer.
+    broken_power:
+        Nodes whose out-of-band program fails.
+    syncing:
+        Instance -> what its secondary says of its disk, one status per query; then in sync.
     held:
         Whether jobs stay in the queue.
     meddle:
@@ -40,6 +48,10 @@ class Running:
         self.submitted: list[list[list[Json]]] = []
         self.jobs: dict[int, Json] = {}
         self.fails: set[str] = set()
+        self.booting: dict[str, int] = {}
+        self.read_while_booting = 0
+        self.broken_power: set[str] = set()
+        self.syncing: dict[str, list[Any]] = {}
         self.held = False
         self.meddle: Callable[[str], Any] = lambda method: None
         self.path = ""
@@ -63,6 +75,11 @@ class Running:
             return "nochange"
         if method == "Query" and arguments[0] == "job":
             return {"data": []}  # nothing has been archived
+        if method == "Query" and arguments[0] == "instance":
+            self.read_while_booting += any(left > 0 for left in self.booting.values())
+        if method == "Query" and arguments[1] == ["name", "mtotal"]:
+            rows = [[[0, node["name"]], [0, node["mtotal"]]] for node in self.answers["nodes"]]
+            return {"data": [row for row in rows if not self.boots(row[0][1])]}
         return luxi_answer(self.answers, method, arguments)
 
     def _submit(self, jobs: list[list[Json]]) -> Any:
@@ -72,6 +89,7 @@ class Running:
             after = [o if o > 0 else ids[o] for o, _ in codes[0].get("depends") or ()]
             ids.append(len(self.jobs) + 1)
             self.jobs[ids[-1]] = {"ops": codes, "after": after, "status": "queued", "done": 0}
+            self.jobs[ids[-1]]["results"] = []
         return [[True, job_id] for job_id in ids]
 
     def _query(self, ids: list[int], fields: list[str]) -> Any:
@@ -87,7 +105,8 @@ class Running:
         if field == "opstatus":
             return ["success"] * job["done"] + [job["status"]] * rest
         if field == "opresult":
-            return [["OpExecError", ["it cannot"]] if job["status"] == "error" else None]
+            failed = ["OpExecError", ["it cannot"]] if job["status"] == "error" else None
+            return job.get("results") or [failed]
         return job[field]
 
     def _cancel(self, job_id: int) -> Any:
@@ -112,11 +131,40 @@ class Running:
             if self.fails & {code.get("instance_name"), code.get("node_name"), code.get("name")}:
                 job["status"] = "error"
                 return
+            if code.get("offline") is False and self.boots(code["node_name"]):
+                why = (
+                    f"Node {code['node_name']} is being de-offlined but fails to report its version"
+                )
+                job["status"] = "error"
+                job["results"] = [["OpPrereqError", [f"{why}: no connection", "wrong_state"]]]
+                return
             self._do(code)
+            if code["OP_ID"] == "OP_OOB_COMMAND":
+                failed = 2 if self.broken_power & set(code["node_names"]) else 0
+                job["results"] = [[[[0, name], [failed, None]] for name in code["node_names"]]]
+            elif code["OP_ID"] == "OP_INSTANCE_QUERY_DATA":
+                job["results"] = [{name: self._disks(name) for name in code["instances"]}]
             job["done"] += 1
         job["status"] = "success"
 
+    def boots(self, node: str) -> bool:
+        """Return whether a node does not answer yet."""
+        self.booting[node] = self.booting.get(node, 0) - 1
+        return self.booting[node] >= 0
+
+    def _disks(self, name: str) -> Json:
+        """Return what Ganeti says of the one disk of an instance."""
+        here = self.found(name)
+        well = ["/dev/drbd0", 147, 0, None, None, False, 0]
+        later = self.syncing.get(name) or [well]
+        disk = {"dev_type": "drbd", "pstatus": well, "sstatus": later[0]}
+        disk["drbd_info"] = {"primary_node": here["pnode"], "secondary_node": here["snodes"][0]}
+        self.syncing[name] = later[1:]
+        return {"run_state": "up", "disks": [disk]}
+
     def _do(self, code: Json) -> None:
+        if code["OP_ID"] in ("OP_OOB_COMMAND", "OP_INSTANCE_QUERY_DATA"):
+            return
         one = self.found(code.get("instance_name") or code.get("node_name") or code.get("name"))
         if code["OP_ID"] == "OP_NODE_SET_PARAMS":
             one |= {"drained": False} if "offline" in code else {}

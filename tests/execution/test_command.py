@@ -68,24 +68,31 @@ def test_plan_of_every_planner_is_carried_out(
             assert world.places()[one["instance"]] == one["to"]
 
 
-def test_jobs_are_submitted_at_once_and_wait_for_each_other(tmp_path: Path) -> None:
-    """Every opcode has its reason trail and priority; what waits says for what."""
+def test_job_is_submitted_when_what_it_waits_for_is_done(tmp_path: Path) -> None:
+    """Every opcode has its reason trail and priority; at most `--ahead` jobs wait."""
     with running(tmp_path, shared_cluster()) as world:
-        status = carried_out(
-            tmp_path, world, "--reason=too warm", "--priority=high", command="squeeze"
-        )
-        assert status == 1  # the power takes a hand
-        (jobs,) = world.submitted
-        codes = [code for job in jobs for code in job]
+        submit, unfinished = world._submit, []
+
+        def watched(jobs: list[list[Json]]) -> Any:
+            found = submit(jobs)
+            waiting = [job["ops"] for job in world.jobs.values() if job["status"] == "queued"]
+            unfinished.append([code for codes in waiting for code in codes])
+            return found
+
+        world._submit = watched  # type: ignore[method-assign]
+        words = ("--reason=too warm", "--priority=high", "--ahead=3")
+        assert carried_out(tmp_path, world, *words, command="squeeze") == 0  # power takes a hand
+        codes = [code for jobs in world.submitted for job in jobs for code in job]
+        assert max(map(len, unfinished)) == 3
+        drained = {"OP_NODE_SET_PARAMS", "OP_INSTANCE_MIGRATE"}
+        assert {code["OP_ID"] for code in unfinished[0]} <= drained
+        assert not any("depends" in code for code in codes)
         assert all(code["priority"] == -10 for code in codes)
         sources = {entry[0] for code in codes for entry in code["reason"]}
         assert sources == {"iallocator"}
         assert all(code["reason"][0][1] == "too warm" for code in codes)
-        assert len({code["reason"][1][1] for code in codes}) == len(jobs)
+        assert len({code["reason"][1][1] for code in codes}) == len(world.jobs)
         assert all(isinstance(code["reason"][0][2], int) for code in codes)
-        waiting = [code["depends"] for code in codes if "depends" in code]
-        assert waiting
-        assert all(offset < 0 and states == ["success"] for [[offset, states]] in waiting)
 
 
 def test_priority_that_no_new_job_may_have_is_set_afterwards(tmp_path: Path) -> None:
@@ -132,9 +139,8 @@ def test_first_job_group_leaves_what_waits(tmp_path: Path, capsys: Capture) -> N
     with running(tmp_path, shared_cluster()) as world:
         assert carried_out(tmp_path, world, "--first-job-group", command="squeeze") == 0
         first = {code["OP_ID"] for job in world.jobs.values() for code in job["ops"]}
+        assert len(world.jobs) == 5
         main(["squeeze", f"-L{world.path}", "-X", "--resume", str(tmp_path / "journal")])
-        assert "depends" not in world.submitted[0][0][0]
-        assert len(world.submitted) == 2
         assert first == {"OP_NODE_SET_PARAMS", "OP_INSTANCE_MIGRATE"}
         assert world.found("node2")["offline"]
 
@@ -148,7 +154,8 @@ def test_failed_job_stops_what_waits_for_it_and_nothing_else(
         assert carried_out(tmp_path, world, command="squeeze") == 1
         out = capsys.readouterr().out
         assert "failed: job 1: drain node2: OpExecError: it cannot" in out
-        assert "not done: job 6: offline node2: it waits for: drain node2" in out
+        assert "not done: offline node2: it waits for: drain node2" in out
+        assert "To do:\n  remove the causes of the failures" in out
         assert not world.found("node2")["offline"]
         assert world.found("node4")["offline"]
 
@@ -164,8 +171,10 @@ def test_step_by_hand_is_waited_for_until_somebody_says_it_is_done(
         journal = str(tmp_path / "journal")
         assert f"--resume {journal} --done-by-hand" in err
         resumed = ["squeeze", f"-L{world.path}", "-X", "--resume", journal, "--done-by-hand"]
+        known = set(world.jobs)
         assert main(resumed) == 0
-        assert [code["OP_ID"] for job in world.submitted[1] for code in job] == ["OP_TAGS_SET"] * 3
+        later = [world.jobs[job_id] for job_id in world.jobs if job_id not in known]
+        assert [code["OP_ID"] for job in later for code in job["ops"]] == ["OP_TAGS_SET"] * 3
 
 
 def test_instance_that_moved_meanwhile_is_left_alone(tmp_path: Path, capsys: Capture) -> None:
@@ -189,12 +198,18 @@ def test_node_that_is_switched_on_first_is_moved_to(tmp_path: Path, capsys: Capt
     answers = shared_cluster()
     standby = answers["nodes"][2]
     standby |= {"offline": True, "tags": ["htools:standby:auto"]}
-    standby |= {"mtotal": None, "mfree": None, "dtotal": None, "dfree": None, "ctotal": None}
-    words = ("--minimal-resources=12", "--target-resources=1")
+    figures = {key: standby[key] for key in ("mtotal", "mfree", "dtotal", "dfree", "ctotal")}
+    standby |= dict.fromkeys(figures)
+    words = ("--minimal-resources=11", "--target-resources=1", "--even-if-short")
     with running(tmp_path, answers) as world:
-        assert carried_out(tmp_path, world, *words, command="squeeze") == 1
+        assert carried_out(tmp_path, world, *words, command="squeeze") == 0
         assert "by hand: power-on node3" in capsys.readouterr().out
         resumed = ["squeeze", f"-L{world.path}", "-X", f"--resume={tmp_path / 'journal'}"]
+
+        def boot(method: str) -> None:
+            world.found("node3").update({} if world.found("node3")["offline"] else figures)
+
+        world.meddle = boot
         assert main([*resumed, "--done-by-hand"]) == 0
         assert not world.found("node3")["offline"]
         assert ["node3"] in world.places().values()
@@ -225,7 +240,7 @@ def test_submission_without_an_answer_is_found_again(tmp_path: Path) -> None:
 
         world._submit = lost  # type: ignore[method-assign]
         assert carried_out(tmp_path, world) == 0
-        assert len(world.submitted) == 1
+        assert len(world.jobs) == 3
 
 
 @pytest.mark.parametrize("after", [True, False], ids=["when it is done", "before"])
@@ -268,7 +283,7 @@ def test_damaged_journal_is_refused_and_an_unfinished_line_is_not(
         whole = path.read_bytes()
         path.write_bytes(whole[:-5])
         assert main(["balance", f"-L{world.path}", "-X", f"--resume={path}"]) == 0
-        assert len(world.submitted) == 1
+        assert len(world.jobs) == 3
         lines = whole.split(b"\n")
         lines[0 if cut > 1 else 1] = b'{"event":"submit"}'
         path.write_bytes(b"\n".join(lines))
@@ -319,13 +334,11 @@ def test_cluster_that_is_not_reached_again_leaves_the_journal(
         assert f"--resume {tmp_path / 'journal'} goes on" in capsys.readouterr().err
         world.meddle = lambda method: None
         assert main(["balance", f"-L{world.path}", "-X", f"--resume={tmp_path / 'journal'}"]) == 0
-        assert len(world.submitted) == 1
+        assert len(world.jobs) == 3
 
 
-def test_interrupted_execution_takes_back_what_waits_for_others(
-    tmp_path: Path, capsys: Capture
-) -> None:
-    """Ctrl-C: jobs that wait for nothing are finished; the rest is done when it is resumed."""
+def test_interrupted_execution_cancels_what_waits(tmp_path: Path, capsys: Capture) -> None:
+    """Ctrl-C: the jobs in the queue that have not begun are taken out, and done when resumed."""
     with running(tmp_path, shared_cluster()) as world:
         world.held = True
 
@@ -337,28 +350,68 @@ def test_interrupted_execution_takes_back_what_waits_for_others(
 
         world.meddle = interrupt
         assert carried_out(tmp_path, world, command="squeeze") == 130
-        assert world.found("node2")["drained"]
-        assert not world.found("node2")["offline"]
-        assert "job 6: offline node2: taken back" in capsys.readouterr().err
+        assert [job["status"] for job in world.jobs.values()] == ["canceled"] * 2
+        err = capsys.readouterr().err
+        assert "job 1: drain node2: taken back" in err
         main(["squeeze", f"-L{world.path}", "-X", f"--resume={tmp_path / 'journal'}"])
         assert world.found("node2")["offline"]
 
 
-def test_full_disk_ends_the_execution(
-    tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+def test_failure_whose_cause_is_gone_is_retried_when_resumed(
+    tmp_path: Path, capsys: Capture
 ) -> None:
-    """Without a journal nothing is submitted."""
+    """The report says what to do; after that everything is done, and no job twice."""
+    with running(tmp_path, shared_cluster()) as world:
+        world.fails = {"i0", "node2"}
+        assert carried_out(tmp_path, world, "--json", command="squeeze") == 1
+        found = document(capsys)
+        conforms(found, "plan")
+        assert "repeat the command with -X and --resume" in found["execution"]["to_do"][0]
+        resume = ["squeeze", f"-L{world.path}", "-X", f"--resume={tmp_path / 'journal'}"]
+        assert main([*resume, "--dry-run"]) == 0
+        out = capsys.readouterr().out
+        assert "drain node2" in out
+        assert "drain node4" not in out
+        world.fails = set()
+        assert main(resume) == 0  # power takes a hand
+        out, err = capsys.readouterr()
+        assert "again: drain node2" in err
+        assert "failed" not in out
+        assert "To do:" not in out
+        assert world.found("node2")["offline"]
+        assert main([*resume, "--done-by-hand"]) == 0
+        done = [job["ops"] for job in world.jobs.values() if job["status"] == "success"]
+        drained = [codes for codes in done if codes[0].get("drained")]
+        assert len(drained) == len({codes[0]["node_name"] for codes in drained}) == 3
 
-    def full(handle: int) -> None:
-        raise OSError(28, "No space left on device")
 
-    with running(tmp_path) as world:
-        monkeypatch.setattr("iallocator.execution.journal.os.fsync", full)
+def test_failed_job_that_was_done_by_others_is_not_repeated(
+    tmp_path: Path, capsys: Capture
+) -> None:
+    """An instance that somebody has moved to its goal meanwhile is as planned."""
+    with running(tmp_path, shared_cluster()) as world:
+        world.fails = {"i0"}
         assert carried_out(tmp_path, world) == 1
-        assert not world.submitted
-    assert "No space left on device: without a journal nothing more is done" in (
-        capsys.readouterr().err
-    )
+        world.fails = set()
+        jobs = len(world.jobs)
+        world.found("i0")["pnode"] = "node2"
+        assert main(["balance", f"-L{world.path}", "-X", f"--resume={tmp_path / 'journal'}"]) == 0
+        assert "done already: migrate i0" in capsys.readouterr().err
+        assert len(world.jobs) == jobs
+
+
+def test_failed_job_whose_instance_is_elsewhere_asks_for_a_new_plan(
+    tmp_path: Path, capsys: Capture
+) -> None:
+    """The report says where it is and which command makes a new plan."""
+    with running(tmp_path, shared_cluster()) as world:
+        world.fails = {"i0"}
+        assert carried_out(tmp_path, world) == 1
+        world.fails = set()
+        world.found("i0")["pnode"] = "node5"
+        assert main(["balance", f"-L{world.path}", "-X", f"--resume={tmp_path / 'journal'}"]) == 1
+        said = "i0 is on node5, off its way: make a new plan with iallocator balance"
+        assert said in capsys.readouterr().out
 
 
 def test_second_execution_on_the_cluster_is_refused(tmp_path: Path, capsys: Capture) -> None:
@@ -401,10 +454,12 @@ WRONG = {
     "reason": (("--reason=x",), "--reason says how a plan is carried out: it goes with -X"),
     "priority": (("--priority=20",), "--priority: expected low, normal, high or a whole number"),
     "journal": (("--resume=/nowhere/at/all",), "/nowhere/at/all: No such file or directory"),
+    "ahead": (("-X", "-Lx", "--ahead=0"), "--ahead: expected a whole number from 1 to 1000"),
     "by hand": (("-X", "-Lx", "--done-by-hand"), "--done-by-hand is about the journal"),
     "both": (("-X", "-Lx", "--resume=a", "--journal=b"), "no --journal"),
     "page": (("--resume=a", "--html=b"), "--resume goes on with a plan that is made: no --html"),
     "dry": (("-X", "-Lx", "--dry-run", "--journal=b"), "--dry-run does nothing"),
+    "assume": (("--assume-offline",), "--assume-offline says how a plan is carried out"),
     "rapi": (("-X", "-mx", "--priority=3"), "RAPI (-m) takes low, normal and high only"),
 }
 
@@ -426,3 +481,22 @@ def test_every_option_of_executions_is_tried_here() -> None:
     """The table of effects leaves them to these tests, for they need a cluster that runs."""
     text = Path(__file__).read_text()
     assert all(option.names[0] in text or option.names[-1] in text for option in EXECUTION_OPTIONS)
+
+
+@pytest.mark.parametrize("form", [(), ("--json",)])
+def test_squeeze_that_does_not_reach_the_reserve_is_not_carried_out(
+    form: tuple[str, ...], tmp_path: Path, capsys: Capture
+) -> None:
+    """Nothing is submitted unless an option says so; the plan is shown all the same."""
+    answers = shared_cluster()
+    answers["nodes"][4] |= {"offline": True, "tags": ["htools:standby:auto"]}
+    words = ("--minimal-resources=1000", "--target-resources=1000", *form)
+    with running(tmp_path, answers) as world:
+        assert carried_out(tmp_path, world, *words, command="squeeze") == 1
+        assert not world.submitted
+        said = capsys.readouterr()
+        assert "the plan is not carried out: not enough even so" in said.err
+        assert "--even-if-short" in said.err
+        assert "node5" in said.out
+        carried_out(tmp_path, world, *words, "--even-if-short", command="squeeze")
+        assert world.submitted

@@ -15,7 +15,7 @@ from iallocator.execution.ground import Places, expectations
 from iallocator.execution.jobs import jobs_of
 from iallocator.execution.journal import Journal, read_journal
 from iallocator.execution.orders import Orders
-from iallocator.execution.queues.queue import LOST, UnknownOutcomeError
+from iallocator.execution.queues.queue import UnknownOutcomeError
 from iallocator.execution.records import DONE, FAILED, PENDING, REFUSED, Records
 from iallocator.execution.report import execution_document
 from iallocator.execution.runner import carry_out
@@ -39,19 +39,27 @@ class World:
         self.jobs = jobs_of(self.transition, lambda code: True, singly=not depends)
         self.head: Json = {
             "run": "run-1",
+            "command": "balance",
             "cluster": "made-up",
+            "singly": not depends,
+            "unable": [],
             "expected": expectations(self.transition, self.places),
+            "reason": "",
+            "priority": None,
+            "transition": self.transition,
         }
         self.before = dict(self.places.instances)
         self.records = Records(self.jobs)
+        self.ahead = 2
 
     def run(
         self,
         trip: Callable[[str], None] = lambda where: None,
         stopping: Callable[[], bool] = lambda: False,
         sync: Callable[[int], None] = lambda handle: None,
+        again: bool = False,
     ) -> Records:
-        """Begin, or go on; the process may end on the way."""
+        """Begin, or go on; the process may end on the way.  `again`: what failed, too."""
         self.records = Records(self.jobs)
         if self.path.exists():
             journal = Journal.reopen(str(self.path), sync)
@@ -62,13 +70,13 @@ class World:
         session = Session(
             self.head["run"],
             self.records,
-            FakeQueue(self.cluster, self.depends, trip),
+            FakeQueue(self.cluster, not self.depends, trip),
             FakeGround(self.cluster, self.head["expected"]),
             journal,
-            Orders(stopping=stopping, pause=lambda seconds: None),
+            Orders(stopping=stopping, pause=lambda seconds: None, ahead=self.ahead),
         )
         try:
-            carry_out(session)
+            carry_out(session, again)
         finally:
             journal.close()
         return self.records
@@ -226,7 +234,6 @@ def test_job_that_waits_is_cancelled_when_its_target_goes_offline(tmp_path: Path
         {
             **step,
             "number": 2,
-            "after": [1],
             "instance": "j",
             "to": ["c"],
             "opcodes": [{"OP_ID": "OP_TEST", "step": 2}],
@@ -239,6 +246,7 @@ def test_job_that_waits_is_cancelled_when_its_target_goes_offline(tmp_path: Path
     world.jobs = jobs_of(transition, lambda code: True)
 
     def fail_node(where: str) -> None:
+        world.cluster.held = [job for k, job in world.cluster.jobs.items() if k == 101]
         if world.cluster.executed:
             places.offline.add("c")
 
@@ -286,31 +294,87 @@ def test_instance_that_stays_stopped_is_named(node: str, runs: bool, state: str)
     assert found["instances"][0]["state"] == state
 
 
-@pytest.mark.parametrize("vanished", [{1}, {1, 2}], ids=["the first", "both"])
-def test_job_that_vanishes_after_the_next_one_moved_its_instance_on_is_done(
-    vanished: set[int], tmp_path: Path
+def test_jobs_wait_in_the_queue_no_further_ahead_than_asked(tmp_path: Path) -> None:
+    """Never are more jobs in the queue without running than `ahead` says, and all get done."""
+    for seed in range(60):
+        world = World(tmp_path / str(seed), Random(seed), depends=seed % 2 == 0)
+        world.ahead = 1 + seed % 3
+        world.run()
+        assert world.cluster.most_waiting <= world.ahead
+        assert sorted(world.cluster.executed) == sorted(world.steps)
+
+
+@pytest.mark.parametrize("depends", [True, False], ids=["luxi", "rapi"])
+def test_stopped_execution_completes_moves_in_progress_and_begins_no_other(
+    tmp_path: Path, depends: bool
 ) -> None:
-    """The instance is not where the first was to bring it, but where it has gone from there."""
-    step = {"kind": "migrate", "instance": "i", "because": []}
-    steps = [
-        {**step, "number": n, "after": [n - 1] if n > 1 else [], "from": [a], "to": [b],
-         "opcodes": [{"OP_ID": "OP_TEST", "step": n}]}
-        for n, a, b in ((1, "a", "b"), (2, "b", "c"))
-    ]  # fmt: skip
-    world = World(tmp_path / "journal", Random(1), depends=True)
-    world.places, world.steps = (
-        Places({"i": ("a",)}, set(), set(), set(NODES)),
-        {1: steps[0], 2: steps[1]},
-    )
-    world.cluster = FakeCluster(world.places, world.steps, Random(1))
-    world.jobs = jobs_of({"steps": steps, "jobs": [{"steps": [1]}, {"steps": [2]}]}, lambda _: True)
+    """After Ctrl-C an instance is where it was or where it goes, and waiting jobs are cancelled."""
+    cancelled = 0
+    for seed in range(CASES):
+        rng = Random(seed)
+        world = World(tmp_path / str(seed), rng, depends)
+        calls, limit, begun = [0], rng.randint(2, 8), set[str]()
 
-    def forget(where: str) -> None:
-        if where == "wait":
-            while len(world.cluster.executed) < 2:
-                world.cluster.pass_time()
-            for number in vanished:
-                world.cluster.jobs[99 + number].status = LOST
+        def stopping(
+            world: World = world,
+            calls: list[int] = calls,
+            limit: int = limit,
+            begun: set[str] = begun,
+        ) -> bool:
+            calls[0] += 1
+            if calls[0] == limit:
+                begun |= {world.steps[n].get("instance", "") for n in world.cluster.executed}
+            return calls[0] >= limit
 
-    records = world.run(forget)
-    assert {records.of[n].state for n in (1, 2)} == {DONE}
+        world.run(stopping=stopping)
+        assert not [j for j in world.cluster.jobs.values() if j.status in ("queued", "running")]
+        ends = {}
+        for step in world.transition["steps"]:
+            if "instance" in step:
+                ends[step["instance"]] = tuple(step["to"])
+        for name, end in ends.items():
+            assert world.places.instances[name] in (world.before[name], end)
+            if name in begun:
+                assert world.places.instances[name] == end
+        cancelled += sum(job.status == "canceled" for job in world.cluster.jobs.values())
+        world.run()
+        assert sorted(world.cluster.executed) == sorted(world.steps)
+    assert cancelled > CASES / 10
+
+
+@pytest.mark.parametrize("depends", [True, False], ids=["luxi", "rapi"])
+def test_failed_jobs_are_retried_from_where_their_instances_are(
+    tmp_path: Path, depends: bool
+) -> None:
+    """Once the causes are gone everything is done; each step once, if no other did some."""
+    for seed in range(CASES):
+        rng = Random(seed)
+        helped = False
+        fails = frozenset(n for n in range(1, 15) if rng.random() < 0.3)
+        world = World(tmp_path / str(seed), rng, depends, fails=fails)
+        world.run()
+        world.cluster.fails = frozenset()
+        for number in sorted(set(world.steps) - set(world.cluster.executed)):
+            step = world.steps[number]  # an administrator does some of it by hand
+            here = world.places.instances.get(step.get("instance", ""))
+            if rng.random() < 0.2 and here == tuple(step.get("from", ())):
+                world.places.carry_out(step)
+                helped = True
+        records = world.run(again=True)
+        assert not records.in_state(PENDING, FAILED, REFUSED)
+        found = execution_document(world.head, records, world.places)
+        assert all(one["state"] == "as planned" for one in found["instances"])
+        assert helped or sorted(world.cluster.executed) == sorted(world.steps)
+
+
+def test_failed_job_whose_instance_went_elsewhere_is_not_retried(tmp_path: Path) -> None:
+    """The report says where the instance is, and what to do."""
+    world = World(tmp_path / "journal", Random(3), depends=True)
+    first = next(step for step in world.transition["steps"] if "instance" in step)
+    world.cluster.fails = frozenset([first["number"]])
+    world.run()
+    world.cluster.fails = frozenset()
+    world.places.instances[first["instance"]] = ("x",)
+    records = world.run(again=True)
+    found = execution_document(world.head, records, world.places)
+    assert any(f"{first['instance']} is on x, off its way" in line for line in found["to_do"])

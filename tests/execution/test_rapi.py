@@ -87,6 +87,12 @@ class RapiDoor:
             return self._job(int(words[1]))
         if words[0] == "jobs" and method == "GET":
             return [self._job(job_id) for job_id in self.cluster.jobs]
+        if method == "GET" and words[-1] == "info" and len(words) > 1:
+            code = {"OP_ID": "OP_INSTANCE_QUERY_DATA", "instances": [words[1]], "reason": []}
+            return self.cluster.answer("SubmitManyJobs", [[[code]]])[0][1]
+        if method == "GET" and len(words) > 1:
+            silent = {"mtotal": None} if self.cluster.boots(words[1]) else {}
+            return {**self.cluster.found(words[1]), **silent}
         if method == "GET":
             return self.cluster.answers[words[0]]
         if self.refusal is not None:
@@ -95,7 +101,8 @@ class RapiDoor:
 
     def _submit(self, method: str, words: list[str], body: Json, query: Json) -> int:
         kinds = {
-            "migrate": "OP_INSTANCE_MIGRATE", "failover": "OP_INSTANCE_FAILOVER",
+            "activate-disks": "OP_INSTANCE_ACTIVATE_DISKS", "migrate": "OP_INSTANCE_MIGRATE",
+            "failover": "OP_INSTANCE_FAILOVER",
             "replace-disks": "OP_INSTANCE_REPLACE_DISKS", "modify": "OP_NODE_SET_PARAMS",
             "tags": "OP_TAGS_DEL" if method == "DELETE" else "OP_TAGS_SET",
         }  # fmt: skip
@@ -129,7 +136,7 @@ def test_plan_is_carried_out_one_opcode_at_a_time(
     with fake_rapi(tmp_path, RapiDoor(cluster).reply) as server:
         words = ["squeeze", f"-m{server.address}", f"--cacert={server.cacert}", "-X"]
         journal = str(tmp_path / "journal")
-        assert main([*words, "--journal", journal]) == 1
+        assert main([*words, "--journal", journal]) == 0
         assert all(len(jobs) == len(jobs[0]) == 1 for jobs in cluster.submitted)
         assert cluster.found("node2")["offline"]
         assert "by hand: power-off node2" in capsys.readouterr().out
@@ -152,8 +159,8 @@ def _run(journal: str) -> str:
 @pytest.mark.parametrize(
     ("status", "said"),
     [
-        (404, "failed: migrate i0 (node1 -> node2): not taken: no such thing"),
-        (503, "no such thing"),
+        (404, "failed: migrate i0 (node1 -> node2): not taken: no: no such thing (HTTP 404)"),
+        (503, "no: no such thing (HTTP 503)"),
     ],
 )
 def test_refusal_of_one_job_or_of_all_is_told(
@@ -169,3 +176,21 @@ def test_refusal_of_one_job_or_of_all_is_told(
         out, err = capsys.readouterr()
         assert said in out + err
         assert not cluster.submitted
+
+
+def test_drained_queue_is_reported_at_once_and_its_reason_shown(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Ganeti 3.0 says so with a status of 500: nothing was taken, and nothing is tried again."""
+    cluster = Running(shared_cluster())
+    door = RapiDoor(cluster)
+    said = b'{"code": 500, "message": "Queue drained", "explain": "Server got itself in trouble"}'
+    door.refusal = Raw(500, said)
+    with fake_rapi(tmp_path, door.reply) as server:
+        words = ["balance", f"-m{server.address}", f"--cacert={server.cacert}", "-X"]
+        journal = tmp_path / "journal"
+        assert main([*words, "--journal", str(journal)]) == 1
+        assert "Queue drained" in capsys.readouterr().err
+        assert journal.read_text().count('"event":"submit"') == 1
+        door.refusal = None
+        assert main([*words, "--resume", str(journal)]) == 0

@@ -364,6 +364,18 @@ def test_multi_allocate_one_without_room_leaves_the_others() -> None:
     assert second.groups[0].closest == "node2 lacks 809 MiB memory"
 
 
+def test_multi_allocate_statistics_are_those_of_each_turn() -> None:
+    """The statistics of the second instance begin where those of the first one end."""
+    base = allocate(cluster(3), memory=500, disk_template="rbd")["request"]
+    wanted = [{**base, "name": name} for name in ("a", "b")]
+    request = {**cluster(3), "request": {"type": "multi-allocate", "instances": wanted}}
+    first, second = (one.answer for one in explained(request).decisions)
+    assert first is not None
+    assert second is not None
+    assert [one.before for one in second.terms] == pytest.approx([t.after for t in first.terms])
+    assert sum(one.contribution_after for one in second.terms) == pytest.approx(second.score)
+
+
 def test_multi_allocate_like_hail_ends_with_the_first_failure() -> None:
     """In hail's way, what comes after a failure is not looked at, and that is told."""
     base = allocate(cluster(2), memory=9000)["request"]

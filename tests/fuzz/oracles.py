@@ -48,7 +48,7 @@ def complaints(case: Case, done: Outcome) -> list[str]:
     found = LONE_NUMBER.search(said) if done.status in (0, 1) else None
     if found and not _is_a_name(found.group(), case):
         wrong.append(f"{found.group()} among the numbers")
-    if "does not stand the test" in done.err:
+    if "does not stand the test" in done.err or "iallocator: left out: " in done.err:
         wrong.append("a plan that the verifier does not accept")
     return wrong + _shape(case, done)
 

@@ -50,8 +50,8 @@ def amounts(checks: tuple[Check, ...]) -> list[tuple[str, float]]:
     return found
 
 
-DISK = [("disk", 6), ("disk", 105), ("size", 1), ("of", 2), ("under", 8)]
-LATER = [("disk", 8), ("disk", 107), ("size", 1), ("of", 3), ("under", 12)]
+DISK = [("disk", 6), ("disk", 105), ("number", 1), ("of", 2), ("under", 8)]
+LATER = [("disk", 8), ("disk", 107), ("number", 1), ("of", 3), ("under", 12)]
 RESERVE = [("memory", 70), ("memory", 70)]
 
 

@@ -60,5 +60,5 @@ def test_group_refusal_names_the_networks_that_are_missing_and_no_others() -> No
     """Not those that the group has, and nobody asked for."""
     group = Group(0, "uuid-default", "default", policy(), networks=("blue", "green"))
     cluster = Cluster("c", (), [group], [Node("node0", group)], [])
-    refusals = group_refusals(cluster, group, instance(networks=("red", "blue")), (0,))
+    refusals = group_refusals(cluster, group, instance(networks=("red", "blue")), (0,), "")
     assert str(refusals[0]) == "FailGroup: group default is not connected to network red"

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import permutations
+from random import Random
 from typing import Any
 
 import pytest
 
-from tests.builders import Json, cluster, instance
+from tests.builders import Json, as_bytes, cluster, instance
+from tests.command import json_of, run
 from tests.property.answers import answered
+from tests.solver import moving
 
 LENIENT = "iallocator:ignore-soft-errors:yes"
 BUSY = {"memory": 512, "vcpus": 4, "disk_template": "rbd"}
@@ -130,3 +134,165 @@ def test_evacuation_is_not_held_to_global_n1(mode: str) -> None:
         made["nodes"][name]["free_memory"] -= 2000
     made["nodes"]["node1"]["drained"] = True
     assert set(moved(evacuation(made, ("big",)), f"--n1={mode}")) == {"big"}
+
+
+def _group_tag(document: Json, value: str) -> Json:
+    """Return `document` with the tag ``exact-search`` of every group set to `value`."""
+    groups = {
+        uuid: group | {"tags": [f"iallocator:exact-search:{value}"]}
+        for uuid, group in document["nodegroups"].items()
+    }
+    return document | {"nodegroups": groups}
+
+
+def _evacuations(seed: int) -> tuple[Json, tuple[str, ...]]:
+    return moving.evacuation(seed, "rbd", "all"), ()
+
+
+def _changes(seed: int) -> tuple[Json, tuple[str, ...]]:
+    return moving.group_change(seed, "rbd", ""), ()
+
+
+def _batches(seed: int) -> tuple[Json, tuple[str, ...]]:
+    rng = Random(f"group settings/{seed}")
+    document = cluster({"g1": 2, "g2": 2}, memory=4096)
+    sizes = [rng.choice((1024, 1536, 2048)) for _ in range(6)]
+    alike = instance("node1", disk_template="rbd")
+    del alike["nodes"]
+    wanted = [
+        alike | {"name": f"i{k}", "memory": size, "required_nodes": 1, "group_name": None}
+        for k, size in enumerate(sizes)
+    ]
+    request = {"type": "multi-allocate", "instances": wanted}
+    return document | {"request": request}, ("--n1=off",)
+
+
+@pytest.mark.parametrize("make", [_evacuations, _changes, _batches])
+def test_exact_search_of_a_group_acts_as_the_option_does(
+    make: Callable[[int], tuple[Json, tuple[str, ...]]],
+) -> None:
+    """The tag of the groups turns the search off and, against a tag of the cluster, on."""
+    pytest.importorskip("highspy")
+    decided = 0
+    for seed in range(12):
+        document, options = make(seed)
+        whole = answered(document, *options)
+        greedy = answered(document, "--exact-search=no", *options)
+        decided += whole != greedy
+        assert answered(_group_tag(document, "no"), *options) == greedy, seed
+        off = document | {"cluster_tags": ["iallocator:exact-search:no"]}
+        assert answered(_group_tag(off, "yes"), *options) == whole, seed
+    assert decided
+
+
+def _tight(seed: int, memory: int) -> Json:
+    """Return two groups of nodes with `memory` MiB, nearly full of instances on shared storage."""
+    rng = Random(f"group searches/{seed}")
+    while True:
+        instances = {
+            f"i{k}": instance(
+                f"node{rng.randint(1, 5)}",
+                memory=rng.choice((1000, 1500, 2000, 2500, 3000)),
+                disk_template="rbd",
+            )
+            for k in range(rng.randint(4, memory // 600))
+        }
+        document = cluster({"g1": 3, "g2": 2}, memory=memory, instances=instances)
+        if all(node["free_memory"] >= 0 for node in document["nodes"].values()):
+            return document
+
+
+@pytest.mark.parametrize(
+    ("command", "options", "memory", "start"),
+    [
+        ("squeeze", ("--n1=off", "--target-resources=1", "--minimal-resources=0"), 6144, 60),
+        ("place", ("--n1=off", "--strategy=pacemaker-utilization"), 4100, 31),
+    ],
+)
+def test_exact_search_of_a_group_acts_in_planners(
+    command: str, options: tuple[str, ...], memory: int, start: int
+) -> None:
+    """The tag of every group does what the option does, in commands that search."""
+    pytest.importorskip("highspy")
+    decided = 0
+    for seed in range(start, start + 20):
+        document = _tight(seed, memory)
+        whole = json_of(command, *options, document=document)
+        greedy = json_of(command, "--exact-search=no", *options, document=document)
+        decided += whole["moves"] != greedy["moves"]
+        assert json_of(command, *options, document=_group_tag(document, "no")) == greedy, seed
+        off = document | {"cluster_tags": ["iallocator:exact-search:no"]}
+        assert json_of(command, *options, document=_group_tag(off, "yes")) == whole, seed
+    assert decided
+
+
+def test_stickiness_of_a_group_counts_for_instances_that_run_there() -> None:
+    """The tag of the group acts in `place` as the option does."""
+    held = {name: instance("node1", disk_template="rbd") for name in ("a", "b")}
+    document = cluster(2, instances=held)
+    options = ("--strategy=pacemaker-balanced", "--n1=off")
+    assert json_of("place", *options, document=document)["moves"]
+    assert not json_of("place", *options, "--stickiness=100", document=document)["moves"]
+    document["nodegroups"]["uuid-default"]["tags"] = ["iallocator:stickiness:100"]
+    assert not json_of("place", *options, document=document)["moves"]
+
+
+def test_time_limit_of_a_group_does_not_count_and_is_warned_of() -> None:
+    """The time limit is that of the whole run, which a tag of one group cannot change."""
+    document = cluster(2, instances={"a": instance("node1", disk_template="rbd")})
+    document["nodegroups"]["uuid-default"]["tags"] = ["iallocator:time-limit:7"]
+    done = run("balance", stdin=as_bytes(document))
+    assert b"does not count: it is a setting of the whole run" in done.stderr
+
+
+def test_planners_keep_instances_in_a_group_that_allows_no_moves_to_others() -> None:
+    """The tag ``inter-group`` of one group keeps its instances there."""
+    held = {f"i{k}": instance(f"node{1 + k % 2}", disk_template="rbd") for k in range(4)}
+    document = cluster({"full": 2, "empty": 2}, instances=held)
+    assert json_of("balance-groups", document=document)["moves"]
+    document["nodegroups"]["uuid-full"]["tags"] = ["iallocator:inter-group:no"]
+    plan = json_of("balance-groups", document=document)
+    assert plan["moves"] == []
+
+
+def _shared_by_two(seed: int) -> Json:
+    """Return two groups on shared storage, the first of them too full to lose a node."""
+    rng = Random(f"group N+1/{seed}")
+    sizes = {"g1": rng.randint(2, 3), "g2": rng.randint(3, 4)}
+    held = {
+        f"i{k}": instance(f"node{rng.randint(1, sizes['g1'])}", memory=rng.choice((1024, 2048)),
+                          disk_template="rbd")
+        for k in range(rng.randint(3, 5))
+    }  # fmt: skip
+    last = sum(sizes.values())
+    held = {"small": instance(f"node{last}", memory=512, disk_template="rbd")} | held
+    while True:
+        document = cluster(sizes, memory=6144, instances=held)
+        if all(node["free_memory"] >= 0 for node in document["nodes"].values()):
+            return document
+        held.popitem()
+
+
+@pytest.mark.parametrize("mode", ["strict", "no-new", "no-worse", "off"])
+@pytest.mark.parametrize(
+    ("command", "options"),
+    [("redistribute", ("-O", "node1")), ("balance-groups", ()), ("compress", ())],
+)
+def test_n1_of_groups_acts_between_groups_as_the_option_does(
+    command: str, options: tuple[str, ...], mode: str
+) -> None:
+    """The tag on every group, or on the target group alone, allows the same number of moves."""
+    moves = 0
+    for seed in range(200, 208):
+        document = _shared_by_two(seed)
+        expected = json_of(command, *options, f"--n1={mode}", document=document)["moves"]
+        moves += len(expected)
+        tag = {"tags": [f"iallocator:n1:{mode}"]}
+        for tagged in (("uuid-g1", "uuid-g2"), ("uuid-g2",) if mode == "strict" else ()):
+            groups = {
+                uuid: group | (tag if uuid in tagged else {})
+                for uuid, group in document["nodegroups"].items()
+            }
+            plan = json_of(command, *options, document=document | {"nodegroups": groups})
+            assert not tagged or len(plan["moves"]) == len(expected), (seed, tagged)
+    assert moves

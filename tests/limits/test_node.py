@@ -57,8 +57,8 @@ EXCLUSIVE = {"ndparams": {"exclusive_storage": True, "spindle_count": 1}, "total
     [
         (3, {"size": 1024, "spindles": 3}, {}),
         (2, {"size": 1024, "spindles": 3}, {"FailSpindles": 1}),
-        (9, {"size": 1024, "spindles": None}, {"FailSpindles": 1}),
-        (9, {"size": 1024}, {"FailSpindles": 1}),
+        (9, {"size": 1024, "spindles": None}, {"FailPolicy": 1}),
+        (9, {"size": 1024}, {"FailPolicy": 1}),
     ],
 )
 def test_node_with_exclusive_storage_needs_spindles_enough(

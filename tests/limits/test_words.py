@@ -7,6 +7,9 @@ import pytest
 from iallocator.limits import words
 from iallocator.limits.node import ALL_LIMITS, PRIMARY, SECONDARY, checks_for
 from iallocator.limits.words import quantity
+from tests.builders import cluster
+from tests.builders import instance as instance_of
+from tests.command import respond
 from tests.model.make import instance
 
 
@@ -17,6 +20,35 @@ from tests.model.make import instance
 def test_quantity_of_one_is_singular(amount: float, said: str) -> None:
     """All others are plural, halves too."""
     assert quantity(amount, "virtual cpus") == said
+
+
+@pytest.mark.parametrize(
+    ("unit", "said"),
+    [
+        ("spindles of its own", "1 spindle of its own"),
+        ("spindles under the policy's ratio", "1 spindle under the policy's ratio"),
+        ("places in its storage pool", "1 place in its storage pool"),
+        ("MiB disk", "1 MiB disk"),
+        ("own spindles", "1 own spindle"),
+        ("the number of spindles of a disk", "the number of spindles of a disk"),
+    ],
+)
+def test_quantity_of_one_changes_the_noun_only(unit: str, said: str) -> None:
+    """Other words of the unit stay as they are."""
+    assert quantity(1, unit) == said
+
+
+def test_disk_without_spindles_is_what_the_closest_node_lacks() -> None:
+    """The message has no number, and words that end with s are whole."""
+    document = cluster(3, instances={"db": instance_of("node1", "node2")})
+    for one in document["nodes"].values():
+        one["ndparams"]["exclusive_storage"] = True
+        one |= {"total_spindles": 4, "free_spindles": 4}
+    for disk in document["instances"]["db"]["disks"]:
+        disk.pop("spindles", None)
+    asked = {"type": "relocate", "name": "db", "relocate_from": ["node2"], "required_nodes": 1}
+    info = respond({**document, "request": asked})["info"]
+    assert "node3 lacks the number of spindles of a disk" in info
 
 
 def test_disk_space_is_not_asked_of_who_has_all_disks_in_pools() -> None:

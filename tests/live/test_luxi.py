@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from iallocator.deadline import Deadline
 from iallocator.live.errors import LiveError, ServerError
 from iallocator.live.luxi import LuxiClient
 
@@ -86,7 +87,7 @@ def test_luxi_answer_that_is_late_is_an_error_that_names_the_limit(tmp_path: Pat
     with fake_luxi(tmp_path, lambda *_: late.wait()) as server:
         client = LuxiClient(server.path)
         with pytest.raises(LiveError, match=r"Query: no answer within 0\.05 s"):
-            client.call("Query", seconds=0.05)
+            client.call("Query", deadline=Deadline(0.05))
         late.set()
         client.close()
 

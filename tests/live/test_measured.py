@@ -159,7 +159,7 @@ def test_daemons_are_asked_over_http_each_at_its_node(
     server.shutdown()
     server.server_close()
     assert main(words) == 0
-    assert "node 127.0.0.1 does not say" in capsys.readouterr().err
+    assert "node 127.0.0.1: Connection refused" in capsys.readouterr().err
 
 
 def test_load_of_placement_keys_is_that_of_the_daemons(tmp_path: Path) -> None:

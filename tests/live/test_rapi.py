@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from iallocator.deadline import Deadline
 from iallocator.errors import UsageError
 from iallocator.live.errors import LiveError, ServerError
 from iallocator.live.rapi import RapiClient, base_address
@@ -87,7 +88,7 @@ def test_rapi_answer_that_is_no_json_is_an_error(server: FakeRapi) -> None:
 def test_rapi_answer_that_is_late_is_an_error(server: FakeRapi) -> None:
     """It names the limit."""
     with pytest.raises(LiveError, match=r"/2/slow: no answer within 0\.05 s"):
-        RapiClient(server.address, cacert=server.cacert).get("/2/slow", seconds=0.05)
+        RapiClient(server.address, cacert=server.cacert).get("/2/slow", Deadline(0.05))
     _LATE.set()
 
 
@@ -97,8 +98,11 @@ def test_rapi_answer_that_is_cut_off_is_an_error(tmp_path: Path) -> None:
     def cut(*_: Any) -> Raw:
         return Raw(200, b"[1, 2]", announced=100)
 
-    with fake_rapi(tmp_path, cut) as server, pytest.raises(LiveError, match=r"/2/x: .*middle"):
-        RapiClient(server.address, cacert=server.cacert).get("/2/x", seconds=PATIENCE)
+    with (
+        fake_rapi(tmp_path, cut) as server,
+        pytest.raises(LiveError, match=r"/2/x: .*closed after"),
+    ):
+        RapiClient(server.address, cacert=server.cacert).get("/2/x", Deadline(PATIENCE))
 
 
 def test_rapi_certificate_that_nobody_vouches_for_is_refused(server: FakeRapi) -> None:

@@ -97,7 +97,6 @@ Change = Callable[[Json], object]
 @pytest.mark.parametrize(
     ("change", "problem"),
     [
-        (lambda a: a["nodes"][1].update(mfree=None), "no mfree: the node does not answer"),
         (lambda a: a["nodes"][4].update(name=None), "nodes: expected a name for each"),
         (lambda a: a["instances"][0].update(status="odd"), 'inst1.example.com/status: .* "odd"'),
         (lambda a: a["instances"][0].update(disk_usage="x"), "disk_space_total: expected"),

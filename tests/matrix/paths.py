@@ -179,6 +179,8 @@ DOORS = [
 RESCUES = [
     Path("live execution", (SHARED, MIRROR), False, planners.balance, running.ask_executed,
          running.read_executed, judged=True),
+    Path("undo", (SHARED, MIRROR), False, rescues.moved_away, rescues.ask_undo,
+         planners.read_moves, judged=True, forced=True),
     Path("make-room", (SHARED,), False, rescues.make_room, rescues.ask_make_room,
          planners.read_moves, judged=True, forced=True),
     Path("check --failures", (SHARED,), False, rescues.failures, rescues.ask_failures,

@@ -108,6 +108,7 @@ RULES: list[Rule] = [
         "only a request for a new instance names nodes",
     ),
     (("migration tags",), NEW | SIZES, "a new instance comes from nowhere"),
+    (("together",), _paths("undo"), "the constraint is violated before the way back, and after"),
     (
         tuple(name for name in NODE_N1 if name != "N+1 no-worse"),
         UNJUDGED & MOVES,

@@ -13,8 +13,8 @@ from .requests import moving_world
 from .worlds import BEST, HELD, KEEPER, NEXT, SOURCE, SPARE, Scene, newcomer, world
 
 __all__ = [
-    "ask_failures", "ask_forecast", "ask_make_room", "failures", "forecast",
-    "make_room", "racks", "read_forecast", "read_survived",
+    "ask_failures", "ask_forecast", "ask_make_room", "ask_undo", "failures", "forecast",
+    "make_room", "moved_away", "racks", "read_forecast", "read_survived",
 ]  # fmt: skip
 
 
@@ -24,6 +24,37 @@ def make_room(kind: str, split: bool) -> Scene:
     request = newcomer("shared", memory=2000) | {"name": "arrival", "restrict-to-nodes": [SOURCE]}
     scene.document["request"] = request
     return scene
+
+
+def moved_away(kind: str, split: bool) -> Scene:
+    """The subject was on `best` until a plan moved it to its source."""
+    scene = moving_world(kind, split)
+    scene.node(SOURCE)["total_memory"] += scene.subject["memory"]
+    return scene
+
+
+def ask_undo(scene: Scene) -> Json:
+    """The way back of the subject, by the journal of the plan that moved it."""
+    there = list(scene.subject["nodes"])
+    home = [BEST if role == scene.role else node for role, node in enumerate(there)]
+    step = {"number": 1, "kind": "migrate", "instance": "subject", "from": home, "to": there}
+    head = {
+        "event": "begin", "format": 1, "run": "run", "command": "balance", "cluster": "cluster",
+        "singly": False, "unable": [], "expected": {}, "reason": "", "priority": None,
+        "transition": {
+            "steps": [{**step, "after": [], "opcodes": [{"OP_ID": "OP_TEST"}]}],
+            "jobs": [{"steps": [1]}],
+        },
+    }  # fmt: skip
+    done = {"event": "by hand", "jobs": [1]}
+    with tempfile.NamedTemporaryFile("w") as journal:
+        journal.write(f"{json.dumps(head)}\n{json.dumps(done)}\n")
+        journal.flush()
+        words = ("--json", "--verify-plan", f"--undo={journal.name}", *scene.options)
+        answer = run("balance", *words, stdin=as_bytes(scene.finished()))
+    plan: Json = json.loads(answer.stdout)
+    assert answer.returncode == bool(plan["transition"]["left"]), answer.stderr.decode()
+    return plan
 
 
 def failures(kind: str, split: bool) -> Scene:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from iallocator.model.tags import interpret_instance_tags, interpret_tags
+from iallocator.model.tags import InstanceTags, interpret_tags
 
 from .make import cluster, instance
 
@@ -28,7 +28,7 @@ def test_exclusion_tags_are_those_that_begin_with_a_named_prefix(
 ) -> None:
     """The prefix is a plain beginning, colon or not; each tag counts once, in its order."""
     one = instance(tags=tags)
-    interpret_instance_tags(one, cluster_tags)
+    InstanceTags(cluster_tags).interpret(one)
     assert one.exclusion == expected
 
 
@@ -36,14 +36,14 @@ def test_exclusion_tags_are_those_that_begin_with_a_named_prefix(
 def test_tag_kind_without_a_prefix_means_nothing(kind: str) -> None:
     """An empty prefix would be the beginning of every tag; hail leaves it out."""
     one = instance(tags=("service:dns",))
-    interpret_instance_tags(one, (f"htools:{kind}:",))
+    InstanceTags((f"htools:{kind}:",)).interpret(one)
     assert (one.exclusion, one.desired) == ((), frozenset())
 
 
 def test_desired_locations_are_those_that_begin_with_a_named_prefix() -> None:
     """They are read from the instance's own tags."""
     one = instance(tags=("rack:a", "power:1"))
-    interpret_instance_tags(one, ("htools:desiredlocation:rack",))
+    InstanceTags(("htools:desiredlocation:rack",)).interpret(one)
     assert one.desired == {"rack:a"}
 
 

@@ -101,7 +101,7 @@ def test_joint_failures_and_racks_lose_what_must_be_lost(template: str) -> None:
         found = examine_failures(State(read), 2, racks=True, relations=relations_of(read))
         assert found.sets
         assert found.domains
-        lost = {tuple(one.nodes): len(one.lost or ()) for one in found.sets.losing}
+        lost = {tuple(one.nodes): len(one.lost or ()) for one in found.sets.losing()}
         every: list[tuple[int, ...]] = list(combinations(range(5), 2))
         failing = [(pair, lost.get(pair, 0)) for pair in every]
         failing += [(tuple(d.failure.nodes), len(d.failure.lost or ())) for d in found.domains]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 
-__all__ = ["cluster", "options"]
+__all__ = ["cluster", "odd", "options"]
 
 DEFAULT = (
     "128,1,1024,1,1,1|128,1,1024,1,1,1;32768,8,1048576,16,8,12"
@@ -106,3 +106,43 @@ def options(seed: int) -> list[str]:
     extra = ("--accept-existing-errors", "--independent-groups", "--no-capacity-checks",
              "--max-cpu=2.5", "--min-disk=0.25", "--spindle-use=2")  # fmt: skip
     return [*words, *(word for word in extra if chance.random() < 0.15)]
+
+
+INTERVALS = (
+    "128,1,1024,1,1,1;1000,1,2048,1,2,4", "2048,2,10240,1,1,1;4096,4,51200,2,4,4",
+    "5000,1,1024,1,1,1;6000,2,20480,2,2,4", "512,1,4096,1,1,1;3000,2,30720,1,2,4",
+)  # fmt: skip
+
+
+def odd(seed: int) -> tuple[str, list[str]]:
+    """Return a cluster and options: several intervals, free memory that does not add up.
+
+    The policies of cluster and groups have up to four intervals in any order.  Nodes report
+    more or less free memory than their instances leave; some that hold instances are offline.
+    """
+    chance = random.Random(seed)
+
+    def policy(least: int) -> str:
+        chosen = ";".join(chance.sample(INTERVALS, chance.randint(least, len(INTERVALS))))
+        ratio = chance.choice((1.0, 4.0))
+        return f"512,1,2048,1,1,1|{chosen}|plain,drbd,rbd,diskless|{ratio}|32.0"
+
+    groups, nodes, held, policies = [], [], [], [f"|{policy(2)}"]
+    for group in range(chance.choice((1, 1, 2))):
+        groups.append(f"g{group}|u{group}|preferred||")
+        policies.append(f"g{group}|{policy(1)}")
+        for k in range(chance.randint(2, 4)):
+            name, used, stored = f"g{group}n{k}", 0, 0
+            for number in range(chance.choice((0, 0, 1, 2))):
+                memory, state = chance.choice((300, 600)), chance.choice(("running", "ADMIN_down"))
+                used, stored = used + memory * (state == "running"), stored + 3000
+                held.append(f"{name}-{number}|{memory}|3000|1|{state}|Y|{name}||plain||1")
+            free = 8192 - 256 - used + chance.choice((0, 0, -700, 900))
+            offline = "Y" if chance.random() < 0.2 else "N"
+            nodes.append(f"{name}|8192|256|{free}|102400|{102400 - stored}|4|{offline}|u{group}|4")
+    words = [f"--disk-template={chance.choice(('plain', 'drbd', 'rbd', 'diskless'))}"]
+    if chance.random() < 0.3:
+        words.append("--no-capacity-checks")
+    return "\n".join(
+        "".join(f"{x}\n" for x in part) for part in (groups, nodes, held, [], policies)
+    ), words

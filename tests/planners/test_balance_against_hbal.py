@@ -205,3 +205,77 @@ def test_balance_commands_are_those_of_hbal(path: Path, capsys: pytest.CaptureFi
         for text in (mine, peer.output)
     ]
     assert commands[0] == commands[1]
+
+
+EXCLUSIVE = """\
+default|uuid-default|preferred||
+
+node1|16384|512|6288|102400|0|2|Y|uuid-default|3|rack:a|N|0|1|1.0
+node2|16384|512|9872|102400|12400|4|N|uuid-default|6||Y|2|1|1.0
+node3|16384|512|15872|102400|62160|2|N|uuid-default|6|rack:a|N|3|1|1.0
+
+i0|512|30000|1|running|Y|node1|node2|drbd|svc:a|1|-|N
+i1|1024|30000|2|running|Y|node1|node3|drbd||1|1|N
+i2|3000|30000|1|running|Y|node1|node2|drbd|svc:a|1|1|N
+i3|512|10240|2|running|Y|node1|node3|drbd||1|2|N
+i4|3000|30000|1|running|Y|node2||ext||1|1|N
+i5|512|30000|1|running|Y|node1||plain||1|-|N
+i6|3000|30000|2|running|Y|node2||plain||1|3|N
+i7|1024|1024|2|running|Y|node1||ext|svc:a|1|3|N
+i8|3000|1024|2|running|Y|node1||ext|svc:a|1|-|N
+
+htools:iextags:svc
+
+|128,1,1024,1,1,1|128,1,1024,1,1,1;32768,8,1048576,16,8,12|drbd,plain,ext|4.0|32.0
+"""
+"""An instance that does not name its spindles, on nodes with exclusive storage."""
+
+
+@pytest.mark.parametrize("options", [("--ignore-soft-errors",), ()])
+def test_plan_with_hidden_spindles_is_printed_as_by_hbal(
+    options: tuple[str, ...], tmp_path: Path
+) -> None:
+    """Htools check spindles move by move: another order of the steps must not reject the plan."""
+    path = tmp_path / "cluster.data"
+    path.write_text(EXCLUSIVE)
+    peer = hbal(path, *options)
+    assert peer is not None
+    assert peer.moves or not options
+    plan = ours("-t", str(path), *options)
+    assert difference(plan, peer) == ""
+
+
+BUSY_SECONDARY = """\
+default|uuid-default|preferred||
+
+node1|16384|512|15872|102400|72400|2|Y|uuid-default|6||N|0|1|1.0
+node2|16384|512|{free}|102400|72400|4|{offline}|uuid-default|6||N|2|1|1.0
+node3|16384|512|12872|102400|102400|2|N|uuid-default|6||N|3|1|1.0
+
+i0|512|30000|1|running|Y|node1|node2|drbd|svc:a|1|1|N
+i1|3000|1024|2|running|Y|node3||ext|{tag}|1|1|N
+
+htools:iextags:svc
+
+|128,1,1024,1,1,1|128,1,1024,1,1,1;32768,8,1048576,16,8,12|drbd,plain,ext|4.0|32.0
+"""
+"""The primary of i0 is offline, and node2 cannot take over. i1 may exclude i0 from node3."""
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        pytest.param({"free": 100, "offline": "N", "tag": "svc:a"}, id="excluded"),
+        pytest.param({"free": 100, "offline": "N", "tag": ""}, id="not excluded"),
+        pytest.param({"free": 15000, "offline": "Y", "tag": "svc:a"}, id="secondary offline"),
+    ],
+)
+def test_soft_limits_of_a_copy_off_an_offline_primary_are_those_of_hbal(
+    values: dict[str, str], tmp_path: Path
+) -> None:
+    """Copying disks and then failing over is checked against soft limits, a failover is not."""
+    path = tmp_path / "cluster.data"
+    path.write_text(BUSY_SECONDARY.format(**values))
+    peer = hbal(path)
+    assert peer is not None
+    assert difference(ours("-t", str(path)), peer) == ""

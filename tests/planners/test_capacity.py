@@ -365,3 +365,20 @@ def test_capacity_for_what_takes_only_cpus_ends_with_those(template: str, tmp_pa
     words = ["-t", str(path), f"--disk-template={template}", "--spindle-use=0"]
     words += ["--standard-alloc=0,0,1", "--tiered-alloc=0,0,8"]
     assert answer(*words)["standard"]["count"] == 30
+
+
+def test_capacity_of_a_simulated_cluster_counts_instances_with_disks() -> None:
+    """An empty cluster uses no virtual cpus; no instance has more disk than there is."""
+    words = ("capacity", "--simulate=preferred,3,300g,32g,8")
+    found = json_of(*words)
+    assert found["before"]["cpu"]["used"] == 0
+    assert found["standard"]["start"]["disk_template"] == "drbd"
+    assert all(size["disk"] <= 300 * 1024 for size in found["tiered"]["sizes"])
+    assert found["standard"]["after"]["cpu"]["used"] == found["standard"]["count"]
+    one = json_of("capacity", "--simulate=preferred,1,300g,32g,8", "--n1=off")
+    assert one["standard"]["start"]["disk_template"] == "plain"
+    diskless = json_of(*words, "--disk-template=diskless")
+    assert {size["disk"] for size in diskless["tiered"]["sizes"]} == {0}
+    assert diskless["tiered"]["start"]["disk"] == 0
+    hail = json_of(*words, "--compat=hail")
+    assert hail["standard"]["start"]["disk_template"] == "diskless"

@@ -10,7 +10,7 @@ import pytest
 
 from tests.command import run
 from tests.patience import PATIENCE
-from tests.planners.capacities import cluster, options
+from tests.planners.capacities import cluster, odd, options
 from tests.seeds import seeds
 
 pytestmark = pytest.mark.skipif(not shutil.which("hspace"), reason="hspace is not installed")
@@ -36,6 +36,16 @@ def test_capacity_of_a_cluster_is_the_one_of_hspace(seed: int, tmp_path: Path) -
     path = tmp_path / "cluster.data"
     path.write_text(cluster(seed))
     words = ["-t", str(path), *options(seed)]
+    assert ours(*words) == hspace(*words), words
+
+
+@pytest.mark.parametrize("seed", seeds(16, 60))
+def test_capacity_with_several_intervals_is_the_one_of_hspace(seed: int, tmp_path: Path) -> None:
+    """Tiers begin with each interval in turn; the overhead of memory is what nodes report."""
+    text, words = odd(seed)
+    path = tmp_path / "cluster.data"
+    path.write_text(text)
+    words = ["-t", str(path), *words]
     assert ours(*words) == hspace(*words), words
 
 

@@ -277,3 +277,77 @@ def test_check_out_of_time_before_balancing_begins_still_tells_what_is_wrong(
     assert findings(json.loads(said.out))
     assert json.loads(said.out)["moves"] == []
     assert "time is up before balancing was at its end" in said.err
+
+
+def tight() -> Json:
+    """Return a healthy cluster whose failures sums do not decide: they must be simulated."""
+    sizes = {"node1": (3000, 1500), "node2": (2000, 2700), "node3": (3000, 3000, 1500),
+             "node4": (2700,)}  # fmt: skip
+    residents = {
+        f"{home}-{number}": builders.instance(home, memory=size, disk_template="ext")
+        for home, some in sizes.items()
+        for number, size in enumerate(some)
+    }
+    return builders.cluster(4, memory=8192, instances=residents)
+
+
+def test_check_out_of_time_says_what_is_not_analysed() -> None:
+    """A healthy cluster is neither healthy nor broken if time did not suffice: exit status 3."""
+    assert json_of("check", document=tight())["healthy"] is True
+    found = json_of("check", "--time-limit=0", document=tight(), status=3)
+    conforms(found, "plan")
+    names = [f"node{k}" for k in range(1, 5)]
+    assert (found["healthy"], found["not_analysed"], findings(found)) == (None, names, [])
+    assert found["problems"] == dict.fromkeys(KINDS, 0)
+    assert found["groups"][0]["not_analysed"] == names
+    text = printed("check", "--time-limit=0", document=tight(), status=3)
+    assert "Not analysed; balancing was not tried" in text
+    assert "nodes whose failure was not analysed for lack of time    4" in text
+    assert "nothing wrong was found" in text
+    lines = printed("check", "--machine-readable", "--time-limit=0", document=tight(), status=3)
+    assert "HCHECK_INIT_CLUSTER_GN1_FAIL=0" in lines
+
+
+@pytest.mark.parametrize(("command", "status"), [("check", 3), ("report", 0)])
+def test_page_out_of_time_calls_nothing_healthy(command: str, status: int) -> None:
+    """Neither the sentence at the top, nor the tiles, nor the lists of a page call it healthy."""
+    page = printed(command, "--html=-", "--time-limit=0", document=tight(), status=status)
+    assert "Healthy: nothing is wrong" not in page
+    assert "4 nodes whose failure was not analysed for lack of time" in page
+    assert "<dt>Node failures survived</dt><dd>not analysed</dd>" in page
+    assert "Nothing is wrong." not in page
+
+
+def test_check_out_of_time_with_something_wrong_ends_with_status_1() -> None:
+    """What is wrong is known, whatever else is not analysed."""
+    document = tight()
+    document["nodes"]["node4"]["offline"] = True
+    found = json_of("check", "--time-limit=0", document=document, status=1)
+    assert (found["healthy"], found["not_analysed"]) == (False, ["node1", "node2", "node3"])
+
+
+def test_pairs_that_are_not_analysed_end_check_with_status_3(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The question about pairs is not answered, although each single failure is survived."""
+    monkeypatch.setattr("iallocator.planners.check.joint_failures.Effort.spent", True)
+    residents = {"i": builders.instance("node1", "node2")}
+    document = builders.cluster(3, instances=residents)
+    monkeypatch.setattr("iallocator.commands.clusters.check.GRACE", -1e9)
+    found = json_of("check", "--failures=2", "--time-limit=9", document=document, status=3)
+    assert (found["healthy"], found["failures"]["nodes"]["unknown"]) == (True, 3)
+
+
+def test_check_counts_failures_of_online_nodes_by_default() -> None:
+    """The default is ``no-worse``; ``strict`` also counts nodes that are not online."""
+    residents = {"i": builders.instance("node1", memory=6000, disk_template="ext")}
+    document = builders.cluster(3, memory=8192, instances=residents)
+    document["nodes"]["node1"]["drained"] = True
+    document["nodes"]["node2"]["free_memory"] = document["nodes"]["node3"]["free_memory"] = 1000
+    counts = {
+        mode: json_of("check", *options, document=document, status=1)["problems"]["global_n1"]
+        for mode, options in {
+            "default": (), "no-worse": ("--n1=no-worse",), "strict": ("--n1=strict",)
+        }.items()
+    }  # fmt: skip
+    assert counts == {"default": 0, "no-worse": 0, "strict": 1}

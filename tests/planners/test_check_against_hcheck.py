@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.builders import allocate, cluster, instance
 from tests.command import run
 from tests.conformance.documents import document
 from tests.patience import PATIENCE
@@ -103,3 +104,13 @@ def test_check_with_an_offline_node_is_that_of_hcheck(tmp_path: Path) -> None:
 def test_check_of_peer_data_is_that_of_hcheck(path: Path) -> None:
     """On Ganeti's own test data, too."""
     assert ours(path) == hcheck(path)
+
+
+def test_group_without_an_online_node_scores_0_as_in_hcheck(tmp_path: Path) -> None:
+    """The peer prints 0 for such a group; other forms of the answer keep the score of its nodes."""
+    pair = {"a": instance("node1", "node2"), "b": instance("node3", "node4")}
+    raw = allocate(cluster({"default": 2, "other": 2}, instances=pair))
+    path = as_text(raw, tmp_path)
+    options = ("-O", "node1", "-O", "node2", "--no-simulation")
+    assert ours(path, *options) == hcheck(path, *options)
+    assert "HCHECK_INIT_GROUP_0_SCORE=0.00000000" in ours(path, *options)[1]

@@ -102,3 +102,39 @@ def test_groups_of_tagged_clusters_break_nothing_while_they_are_away() -> None:
             assert judged(document, {"command": "reboot", "moves": moves}) == [], seed
             moved += len(moves)
     assert moved > 10
+
+
+@pytest.mark.parametrize("options", [(), ("--full-evacuation",)])
+def test_instances_that_share_an_exclusion_tag_at_home_may_share_it_while_away(
+    options: tuple[str, ...],
+) -> None:
+    """Two drbd instances share a tag on node1: node1 is rebooted, although both go to node2."""
+    web = {"tags": ["service:web"]}
+    pairs = {name: instance("node1", "node2") | web for name in ("a", "b")}
+    document = cluster(3, instances=pairs, tags=("htools:iextags:service",))
+    status, plan = _planned(document, *options)
+    assert (status, plan["kept"]) == (0, [])
+
+
+@pytest.mark.parametrize("nodes", [2, 3])
+def test_shared_storage_shares_an_exclusion_tag_while_away_as_at_home(nodes: int) -> None:
+    """Instances that share a tag at home go to one node, but not to that of a third one."""
+    web = {"tags": ["service:web"], "disk_template": "ext"}
+    homes = {"a": "node1", "b": "node1"} | ({"c": "node2"} if nodes == 3 else {})
+    instances = {name: instance(home) | web for name, home in homes.items()}
+    document = cluster(nodes, instances=instances, tags=("htools:iextags:service",))
+    status, plan = _planned(document)
+    assert (status, plan["kept"]) == (0, [])
+    away = {move["instance"]: move["nodes"] for move in plan["reboots"][0]["moves"]}
+    assert away == {"a": [f"node{nodes}"], "b": [f"node{nodes}"]}
+
+
+def test_new_conflict_of_exclusion_tags_keeps_a_node_from_being_rebooted() -> None:
+    """Instances with the same tag that are on different nodes must not meet."""
+    web = {"tags": ["service:web"]}
+    pairs = {"a": instance("node1", "node2") | web, "b": instance("node2", "node1") | web}
+    document = cluster(2, instances=pairs, tags=("htools:iextags:service",))
+    status, plan = _planned(document)
+    assert status == 1
+    reasons = [one["reason"] for one in plan["kept"]]
+    assert reasons[0] == "a cannot fail over to node2: b has the same exclusion tag"

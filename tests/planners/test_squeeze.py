@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 from pathlib import Path
 from typing import Any
 
@@ -151,6 +152,23 @@ def test_squeeze_powers_on_nothing_where_moving_is_enough() -> None:
     assert (plan["action"], plan["nodes"]) == ("none", [])
     assert plan["moves"]
     assert plan["commands"]
+
+
+def test_squeeze_leaves_no_node_for_a_second_run_to_free(tmp_path: Path) -> None:
+    """Moves that reach the minimal resources make room to free nodes: one plan does both.
+
+    It moves no instance to a node that it frees. hsqueeze frees none of the nodes.
+    """
+    path, after = tmp_path / "cluster.json", tmp_path / "after"
+    document = cluster(4, instances=FULL)
+    path.write_text(json.dumps(document))
+    first = json_of("squeeze", "--verify-plan", *MASTER, "-S", str(after), str(path))
+    assert (first["action"], first["nodes"]) == ("offline", ["node2", "node3"])
+    assert all(move["to"] == ["node4"] for move in first["moves"])
+    second = json_of("squeeze", *MASTER, "-t", f"{after}.squeezed")
+    assert (second["action"], second["nodes"], second["moves"]) == ("none", [], [])
+    compat = plan_of("squeeze", document, *MASTER, "--compat=hail")
+    assert (compat["action"], compat["nodes"]) == ("none", [])
 
 
 def test_squeeze_takes_a_node_of_unknown_size_for_the_smallest(
@@ -310,3 +328,43 @@ def test_squeeze_with_an_unusable_value_says_which(
     path.write_text(json.dumps(cluster(2)))
     assert main(["squeeze", option, str(path)]) == 2
     assert problem in capsys.readouterr().err
+
+
+def _renamed(document: Json, names: dict[str, str]) -> Json:
+    """Return `document` with other names of nodes."""
+    instances = {
+        name: one | {"nodes": [names[node] for node in one["nodes"]]}
+        for name, one in document["instances"].items()
+    }
+    nodes = {names[name]: node for name, node in document["nodes"].items()}
+    return document | {"instances": instances, "nodes": nodes}
+
+
+def test_squeeze_frees_as_many_nodes_whatever_their_names() -> None:
+    """Without a master node only the last remaining node stays for that reason."""
+    last = "it is the last online node, and the master node is unknown"
+    freed = 0
+    for seed in range(30):
+        rng = random.Random(f"squeeze renamed/{seed}")
+        count = rng.randint(2, 6)
+        homes = [f"node{rng.randint(1, count)}" for _ in range(rng.randint(0, 4))]
+        held = {f"i{k}": on_shared(home, memory=512) for k, home in enumerate(homes)}
+        document = cluster(count, instances=held)
+        names = list(document["nodes"])
+        shuffled = rng.sample(names, len(names))
+        options = (ONE_LEFT, "--target-resources=1")
+        plan = plan_of("squeeze", document, *options)
+        other = plan_of("squeeze", _renamed(document, dict(zip(names, shuffled))), *options)
+        assert len(plan["nodes"]) == len(other["nodes"]) == count - 1, seed
+        assert [one["reason"] for one in plan["kept"]] == [last]
+        freed += len(plan["nodes"])
+    assert freed > 30
+
+
+def test_squeeze_without_a_master_keeps_no_node_where_others_stay_online() -> None:
+    """Instances that cannot be moved keep two nodes; no node has to stay for the master."""
+    fixed = {f"fixed{k}": instance(f"node{k}") for k in (1, 2)}
+    document = cluster(4, instances=fixed | {"web": on_shared("node3")})
+    plan = plan_of("squeeze", document, ONE_LEFT)
+    assert sorted(plan["nodes"]) == ["node3", "node4"]
+    assert set(reasons(plan)) == {"node1", "node2"}

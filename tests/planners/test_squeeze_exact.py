@@ -44,8 +44,10 @@ def _cluster(seed: int) -> Json:
 
 
 def _squeeze(document: Json, *options: str) -> Json:
-    """Return the plan, which the model has verified."""
-    return json_of("squeeze", *OPTIONS, *options, document=document)
+    """Return the plan, which the model has verified; the fullest node is the master node."""
+    homes = [one["nodes"][0] for one in document["instances"].values()]
+    master = max(sorted(document["nodes"]), key=homes.count)
+    return json_of("squeeze", *OPTIONS, f"--master={master}", *options, document=document)
 
 
 def test_exact_search_keeps_instances_apart() -> None:

@@ -197,3 +197,68 @@ def test_squeeze_heeds_where_instances_of_other_groups_go() -> None:
     homes = {move["instance"]: move["to"][0] for move in plan["moves"]}
     assert homes["web1"] == "node2"
     assert "web2" not in homes
+
+
+def _mirrored(seed: int) -> Json:
+    """Return a cluster of drbd instances in which migrations go in one direction only."""
+    rng = Random(f"squeeze steps/{seed}")
+    count = rng.randint(3, 6)
+    names = [f"node{k}" for k in range(1, count + 1)]
+    instances = {
+        f"i{k}": instance(*rng.sample(names, 2), memory=rng.choice((256, 512, 1024)))
+        for k in range(rng.randint(2, 8))
+    }
+    circle = ("os:old", "os:new", "os:mid")
+    ways = [f"htools:allowmigration:{a}::{b}" for a, b in zip(circle, (*circle[1:], circle[0]))]
+    document = cluster(count, memory=10000, instances=instances)
+    document["cluster_tags"] = [MIGRATION, *rng.sample(ways, rng.randint(0, 3))]
+    for name in names:
+        document["nodes"][name]["tags"] = [rng.choice(circle)]
+    return document
+
+
+@pytest.mark.parametrize("mode", ["off", "no-worse", "strict"])
+def test_squeeze_moves_of_several_steps_keep_the_limits_at_every_step(mode: str) -> None:
+    """Every step of a move keeps migration tags; the verifier rejects no plan."""
+    freed = 0
+    for seed in seeds(60, 400, 500):
+        plan = _squeeze(_mirrored(seed), "--drbd", f"--n1={mode}")
+        freed += len(plan["nodes"])
+    assert freed > 40
+
+
+def test_squeeze_takes_another_way_where_a_step_is_not_allowed() -> None:
+    """The mirror cannot receive the instance: the new primary gets the disks first."""
+    tags = {"node1": "os:new", "node2": "os:new", "node3": "os:old"}
+    document = cluster(
+        3,
+        instances={"web": instance("node2", "node3"), "here": instance("node1")},
+        changes={name: {"tags": [tag]} for name, tag in tags.items()},
+        tags=(MIGRATION,),
+    )
+    plan = _squeeze(document, "--drbd", "--n1=off")
+    assert plan["nodes"] == ["node2"]
+    assert [move["move"] for move in plan["moves"]] == ["r:node1 f", "r:node3"]
+
+
+def test_squeeze_group_with_a_wrong_plan_keeps_the_plans_of_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The verifier rejects the plan of one group; the nodes of the other group are freed."""
+    moves = "iallocator.planners.squeeze.packing._Packing._allows"
+    monkeypatch.setattr(moves, lambda *_: True)
+    way = "iallocator.planners.squeeze.node_selection._tidy_up"
+    monkeypatch.setattr(way, lambda *_: None)
+    held = {f"i{k}": instance(f"node{k}", disk_template="rbd") for k in (1, 2, 3, 4)}
+    tags = {"node1": "os:old", "node2": "os:new", "node3": "os:new", "node4": "os:new"}
+    document = cluster(
+        {"mixed": 2, "alike": 2},
+        instances=held,
+        changes={name: {"tags": [tag]} for name, tag in tags.items()},
+        tags=(MIGRATION,),
+    )
+    plan = json_of("squeeze", *OPTIONS, "--n1=off", document=document, status=1)
+    assert plan["nodes"] == ["node3"]
+    assert [move["instance"] for move in plan["moves"]] == ["i3"]
+    (kept,) = (one["reason"] for one in plan["kept"] if one["node"] == "node2")
+    assert "node1 does not take what comes from node2: migration tag os:new" in kept

@@ -242,7 +242,7 @@ BETWEEN: dict[str, tuple[Plan, str]] = {
     "policy": (
         Plan(small("west", world({"i": rbd("node1")}, nodes=TWO), ipolicy=LITTLE),
              ("i", "fa:node3")),
-        "the policy of group west refuses it: FailMem",
+        "the policy of group west rejects it",
     ),
     "unallocable": (
         Plan(small("west", world({"i": rbd("node1")}, nodes=TWO), alloc_policy="unallocable"),

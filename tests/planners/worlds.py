@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from iallocator.model.cluster import Cluster, Group
-from iallocator.model.node_view import capacities
+from iallocator.model.node_view import Capacities
 from iallocator.model.state import State
 from iallocator.planners.balance.move_kinds import MoveRules
 from iallocator.planners.balance.problem import BalanceProblem
@@ -30,6 +30,6 @@ def worlds(seeds: range) -> Iterator[tuple[str, Cluster, Group]]:
 
 def problem_of(cluster: Cluster, group: Group, rules: MoveRules | None = None) -> BalanceProblem:
     """Return everything that may be balanced in a group."""
-    fixed = [capacities(node) for node in cluster.nodes]
+    fixed = Capacities(cluster.nodes)
     instances = movable(cluster, group)
     return BalanceProblem(State(cluster), group.nodes, fixed, instances, rules or MoveRules())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from iallocator.scoring.state_score import score_of, terms_of, terms_with
+from iallocator.scoring.state_score import kernel_of, score_of, terms_of
 
 from .answers import context_for, seeded
 
@@ -18,7 +18,7 @@ def test_terms_of_a_placement_are_those_of_the_state_with_it(seed: int) -> None:
         with state.trial():
             state.remove(instance, instance.nodes)
             nodes = instance.nodes[::-1]
-            foretold = terms_with(state, scope, instance)(nodes)
+            foretold = kernel_of(state, scope).terms_of(instance, nodes)
             state.place(instance, nodes)
             assert foretold == pytest.approx(terms_of(state, scope), abs=1e-9)
             assert score_of(state, scope) == pytest.approx(sum(foretold), abs=1e-9)

@@ -7,7 +7,7 @@ import pytest
 from iallocator.constraints.no_affinity import NoAffinity
 from iallocator.model.cluster import Cluster
 from iallocator.model.instance import Instance
-from iallocator.model.node_view import capacities
+from iallocator.model.node_view import Capacities
 from iallocator.model.state import State
 from iallocator.ranking.lost_allocations import rank, room_for
 from iallocator.requests import Allocate
@@ -46,7 +46,7 @@ def test_rank_of_every_candidate_is_what_it_loses(seed: int) -> None:
     state, instance = State(cluster), request.instance
     for group in cluster.groups:
         nodes = [i for i in group.nodes if cluster.nodes[i].online]
-        kernel = ScalarKernel(state, nodes, [capacities(node) for node in cluster.nodes])
+        kernel = ScalarKernel(state, nodes, Capacities(cluster.nodes))
         pair = instance.required_nodes == 2
         found: Candidates = (
             kernel.pairs(instance, nodes, nodes, {})

@@ -39,7 +39,7 @@ def test_place_without_what_is_kept_finds_the_same(
         return judge(self, node, place)
 
     def verdicts(one: Evaluator) -> Verdicts:
-        return Verdicts(one._working, one.group, one.motions, one.rules, one.scope.nodes)
+        return Verdicts(one._working, one.group, one.motions, one.rules, one.scope.nodes, "")
 
     monkeypatch.setattr(Survival, "judge", forgetful)
     monkeypatch.setattr(Evaluator, "_verdicts", property(verdicts))

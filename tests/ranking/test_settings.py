@@ -131,7 +131,7 @@ def test_unknown_strategy_on_the_command_line_is_an_error() -> None:
     [
         ("strategy", "best", 'request/strategy: expected one of "score"'),
         ("top", "3", "request/top: expected an integer"),
-        ("msav-steps", 0, "request/msav-steps: expected an integer from 1"),
+        ("msav-steps", 1.5, "request/msav-steps: expected an integer"),
         ("ignore-soft-errors", "yes", "request/ignore-soft-errors: expected true or false"),
     ],
 )

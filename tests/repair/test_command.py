@@ -289,3 +289,93 @@ def test_those_that_must_be_together_are_repaired_as_one(
         together
         or f"must be together with {'ab'[kinds.endswith('storage')]} (tag {bond})" in notes[0]
     )
+
+
+def broken_cluster() -> Json:
+    """One offline node with an instance of each kind; no tags."""
+    document = cluster(4, instances={
+        **{f"web{n}": instance("node1", disk_template="sharedfile") for n in (1, 2, 3)},
+        "primary": instance("node1", "node2"),
+        "mirror": instance("node2", "node1"),
+        "plain": instance("node1", disk_template="plain"),
+        "file": instance("node1", disk_template="file"),
+        "well": instance("node2", disk_template="rbd"),
+    })  # fmt: skip
+    document["nodes"]["node1"]["offline"] = True
+    return document
+
+
+def test_what_is_broken_is_listed_with_the_command_that_repairs_it() -> None:
+    """No tag allows anything: each instance says what would repair it, and where it would go."""
+    status, found = _of_document(broken_cluster())
+    entries = {entry["instance"]: entry for entry in found["instances"]}
+    assert status == 1
+    assert found["counts"] == {"Healthy": 8}
+    assert found["broken"] == len(entries) == 7
+    kinds = {name: entry.get("repair") for name, entry in entries.items()}
+    assert kinds == {
+        "web1": "failover", "web2": "failover", "web3": "failover", "primary": "failover",
+        "mirror": "fix-storage", "plain": "reinstall", "file": None,
+    }  # fmt: skip
+    for name, entry in entries.items():
+        assert entry["broken"] == "node1 offline"
+        assert not {"to", "opcodes", "tags"} & set(entry)
+        if name != "file":
+            assert entry["command"] == f"iallocator repair -L -X --allow {kinds[name]}"
+            assert f"--allow {kinds[name]} would repair it: it goes to node" in entry["note"]
+    text = run("repair", stdin=as_bytes(broken_cluster())).stdout.decode()
+    assert "Broken, and not repaired now: 7" in text
+    assert "primary, web1, web2, web3: iallocator repair -L -X --allow failover" in text
+
+
+@pytest.mark.parametrize(
+    ("allow", "repaired"),
+    [
+        ("fix-storage", {"mirror"}),
+        ("failover", {"mirror", "primary", "web1", "web2", "web3"}),
+        ("reinstall", {"mirror", "primary", "web1", "web2", "web3", "plain"}),
+    ],
+)
+def test_option_allows_repairs_up_to_a_type_this_once(allow: str, repaired: set[str]) -> None:
+    """Each repaired instance has a place on nodes that are online; the others say what lacks."""
+    done = run("repair", "--json", f"--allow={allow}", stdin=as_bytes(broken_cluster()))
+    found: Json = json.loads(done.stdout)
+    conforms(found, "repair")
+    places = {one["instance"]: one["to"] for one in found["instances"] if "to" in one}
+    assert set(places) == repaired
+    assert not any("node1" in nodes for nodes in places.values())
+    assert found["broken"] == 7 - len(repaired)
+
+
+def test_option_does_not_lift_a_suspension() -> None:
+    """Suspended repairs stay suspended, and no command is named for them."""
+    document = broken_cluster()
+    document["cluster_tags"].append(PREFIX + "suspend")
+    done = run("repair", "--json", "--allow=reinstall", stdin=as_bytes(document))
+    found: Json = json.loads(done.stdout)
+    assert done.returncode == 1
+    assert found["broken"] == 7
+    assert not any("command" in one or "to" in one for one in found["instances"])
+
+
+def test_instances_on_shared_storage_fail_over_once_allowed(
+    tmp_path: Path, capsys: Capture
+) -> None:
+    """The command that the text names repairs them on the running cluster."""
+    answers = _sick("suspend:1")
+    answers["nodes"][1]["offline"] = True
+    answers["instances"] = [
+        {**live_instance(f"w{n}", "node2", disk_template="rbd"), "nic.networks": []} for n in (1, 2)
+    ]
+    with running(tmp_path, answers) as world:
+        live = f"-L{world.path}"
+        assert main(["repair", live]) == 1
+        assert f"w1, w2: iallocator repair {live} -X --allow failover" in capsys.readouterr().out
+        words = ["--allow", "failover", "--journal", str(tmp_path / "journal")]
+        assert main(["repair", live, "-X", *words]) == 0
+        assert all(nodes[0] != "node2" for nodes in world.places().values())
+        assert main(["repair", live]) == 0
+        assert "Broken" not in capsys.readouterr().out.split("Now:")[-1]
+        assert (
+            main(["repair", live, "--resume", str(tmp_path / "journal"), "--allow=failover"]) == 2
+        )

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from iallocator.cli import answer
 from iallocator.engine import read
 from iallocator.errors import RequestError
-from iallocator.model.node_view import capacities
+from iallocator.model.node_view import Capacities
 from iallocator.model.state import State
 from iallocator.options.parser import parse
 from iallocator.options.settings import Settings
@@ -87,7 +87,7 @@ class _Board:
         for group in cluster.groups:
             if group.name == request.group_name:
                 scope = group.nodes
-        fixed = [capacities(node) for node in cluster.nodes]
+        fixed = Capacities(cluster.nodes)
         self._kernel = ScalarKernel(state, scope, fixed)
         self._index = {node.name: node.index for node in cluster.nodes}
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from iallocator.compat import behaviour_of
 from iallocator.model.cluster import Cluster
 from iallocator.model.columns import MEMORY
-from iallocator.model.node_view import capacities
+from iallocator.model.node_view import Capacities
 from iallocator.model.state import State
 from iallocator.scoring.scalar import ScalarKernel
 from iallocator.sources.text import TextCluster, read_text
@@ -50,7 +50,7 @@ def read(text: str, reading: Reading = READING) -> TextCluster:
 
 def score(state: State, scope: list[int]) -> float:
     """Our score of the nodes in `scope`."""
-    fixed = [capacities(node) for node in state.cluster.nodes]
+    fixed = Capacities(state.cluster.nodes)
     return ScalarKernel(state, scope, fixed).score()
 
 

@@ -9,7 +9,8 @@ from random import Random
 
 import pytest
 
-from tests.builders import Json, allocate
+from tests.builders import Json, allocate, cluster, instance
+from tests.command import printed
 from tests.seeds import seeds
 
 from .worlds import POOLS, answered, of_instance, reaching, super_cluster
@@ -115,7 +116,7 @@ def test_both_forms_of_the_kernel_refuse_the_same(
     from iallocator import scoring
 
     plain = [answered(case(seed)) for seed in range(30)]
-    monkeypatch.setattr(scoring, "arrays_pay", lambda candidates: forms == "arrays")
+    monkeypatch.setattr(scoring, "arrays_pay", lambda *asked: forms == "arrays")
     assert [answered(case(seed)) for seed in range(30)] == plain
 
 
@@ -141,3 +142,29 @@ def test_balancing_moves_stay_in_the_pool() -> None:
             assert set(move["to"]) <= within, (seed, move)
             moves += 1
     assert moves > 10
+
+
+@pytest.mark.parametrize("options", [(), ("--inter-group=yes",)], ids=str)
+def test_evacuation_of_secondaries_moves_no_instance_that_has_none(
+    options: tuple[str, ...],
+) -> None:
+    """An instance on shared storage has no secondary to leave: no group is offered or taken."""
+    held = {"shared": instance("node1", disk_template="rbd"), "drbd": instance("node2", "node1")}
+    document = cluster({"pair": 2, "other": 2}, instances=held)
+    wanted = {"type": "node-evacuate", "instances": ["shared", "drbd"]}
+    response = answered(document | {"request": wanted | {"evac_mode": "secondary-only"}}, *options)
+    moved, failed, _ = response["result"]
+    shared = next(one for one in response["solutions"] if one["instance"] == "shared")
+    assert "remote" not in shared
+    assert [name for name, _ in failed if name == "shared"] == ["shared"]
+    assert failed[0][1] == "Instances of type rbd have no secondary to relocate"
+    assert [name for name, *_ in moved] == (["drbd"] if options else [])
+
+
+def test_explanation_of_secondaries_names_no_other_group_for_an_instance_without_one() -> None:
+    """Neither another group nor a lack of time is given as the reason."""
+    document = cluster({"a": 2, "b": 2}, instances={"web": instance("node1", disk_template="rbd")})
+    wanted = {"type": "node-evacuate", "instances": ["web"], "evac_mode": "secondary-only"}
+    text = printed("explain", document=document | {"request": wanted})
+    assert "no secondary" in text
+    assert "ther group" not in text

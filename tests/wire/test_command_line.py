@@ -79,10 +79,10 @@ def test_command_stdin_is_read_with_dash_and_without(tmp_path: Path) -> None:
         (["--validate=maybe"],
          "--validate is a flag: yes (as without a value) or no, got 'maybe'"),
         (["--top"], "--top needs a value: N"),
-        (["--top", "many"], f"--top: expected a whole number from 0 to {2**53}, got 'many'"),
-        (["--top=-1"], f"--top: expected a whole number from 0 to {2**53}, got '-1'"),
+        (["--top", "many"], f"--top: expected a whole number from 1 to {2**53}, got 'many'"),
+        (["--top=-1"], f"--top: expected a whole number from 1 to {2**53}, got '-1'"),
         ([f"--top={2**53 + 1}"],
-         f"--top: expected a whole number from 0 to {2**53}, got '{2**53 + 1}'"),
+         f"--top: expected a whole number from 1 to {2**53}, got '{2**53 + 1}'"),
         (["--msav-steps=100000000"],
          "--msav-steps: expected a whole number from 1 to 10000, got '100000000'"),
         (["--initial-msav=1e308"],
@@ -154,7 +154,7 @@ def test_command_number_with_thousands_of_digits_is_one_short_line() -> None:
     """Neither a traceback nor a page of digits; leading zeros are no harm, and no way round."""
     done = run(f"--top={'9' * 5000}", stdin=good())
     assert (done.returncode, done.stdout) == (2, b"")
-    assert done.stderr.startswith(b"iallocator: --top: expected a whole number from 0 to")
+    assert done.stderr.startswith(b"iallocator: --top: expected a whole number from 1 to")
     assert len(done.stderr) < 1100
     assert run(f"--top={'0' * 5000}2", stdin=good()).returncode == 0
     assert run(f"--msav-steps={'0' * 50}20000", stdin=good()).returncode == 2

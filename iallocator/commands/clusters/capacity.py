@@ -12,7 +12,7 @@ from functools import partial
 from iallocator.commands.shared.plan_output import (
     HTML_OPTION,
     INTERRUPTED,
-    check_html,
+    check_outputs,
     check_saving,
     print_json,
     show_state_of,
@@ -21,7 +21,7 @@ from iallocator.commands.shared.plan_output import (
 from iallocator.commands.shared.progress import progress_line, say_progress
 from iallocator.deadline import Alarm, limit_reached
 from iallocator.errors import UsageError, tell
-from iallocator.files import WholeOutput
+from iallocator.files import WholeOutput, is_stdout
 from iallocator.model.policy import ALL_TEMPLATES
 from iallocator.options import settings as options
 from iallocator.options.table import Option
@@ -29,7 +29,7 @@ from iallocator.options.values import amount, choice, file_name, share, whole
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
     from typing import Any
 
     from iallocator.planners.capacity.capacity import CapacityOptions, CapacityReport
@@ -86,9 +86,11 @@ OPTIONS = (
            "size of the standard instances: disk,memory,cpus[,spindles] (default: the policy's)",
            size, "SIZE"),
     Option("--tiered-alloc", "tiered_alloc",
-           "size to begin with in tiers (default: the largest of the policy)", size, "SIZE"),
+           "size to begin with in tiers (default: the largest of each interval of the policy)",
+           size, "SIZE"),
     Option("--disk-template", "disk_template",
-           "disk template of the instances (default: the first of the policy)",
+           "disk template of the instances (default: the first of the policy; drbd or plain if "
+           "that is diskless)",
            choice(*ALL_TEMPLATES), "TEMPLATE"),
     Option("--spindle-use", "spindle_use", "spindles that an instance counts for", whole, "N"),
     Option("--independent-groups", "independent_groups",
@@ -114,9 +116,9 @@ def run(settings: Settings, positional: Sequence[str]) -> int:
 
     if settings.json and settings.machine_readable == "yes":
         raise UsageError("--json and --machine-readable exclude each other")
-    if settings.says("strategy") and not settings.replay:
+    if settings.asks_here("strategy") and not settings.replay:
         raise UsageError("--strategy is for requests (--replay): sizes are placed by score")
-    check_html(settings.html)
+    check_outputs(settings)
     check_saving(settings, "tiered", "standard")
     source = load_source(settings, positional)
     remarks: list[str] = []
@@ -139,6 +141,28 @@ def run(settings: Settings, positional: Sequence[str]) -> int:
     return INTERRUPTED if found.interrupted else 0
 
 
+def _usual_template(settings: Settings, source: Source) -> str:
+    """Return the disk template to count if none is asked for: the first of the policy.
+
+    Without ``--compat hail``, that is not diskless if the policy allows others: an instance on
+    two nodes (drbd) where a group has two that may be used, or on one (plain).  The order of
+    htools' default policy begins with diskless.
+    """
+    templates = source.policy.templates
+    if not settings.behaviour.plans_for_diskless or templates[0] != "diskless":
+        return templates[0]
+    from iallocator.planners.eligible import nodes_named
+
+    nodes, words = source.cluster.nodes, settings.restrict_allocation_to
+    allowed = nodes_named(source.cluster, words, "--restrict-allocation-to") if words else ()
+    pairs = any(
+        sum(nodes[i].online and (not allowed or nodes[i].name in allowed) for i in group.nodes) > 1
+        for group in source.cluster.groups
+    )
+    wanted = (*(["drbd"] if pairs else []), "plain", *templates[1:])
+    return next((one for one in wanted if one in templates), "diskless")
+
+
 def _asked_n1(settings: options.Settings) -> str:
     """The N+1 that was asked for, by the command line or by tags; "": none in particular."""
     return settings.n1 if settings.says("n1", "n1_off") else ""
@@ -149,28 +173,36 @@ def _wants(
 ) -> CapacityOptions:
     """What is asked; `tagged` are the settings completed from tags."""
     from iallocator.planners.capacity.capacity import CapacityOptions
-    from iallocator.planners.capacity.instance_size import Size, largest_size, standard_size
+    from iallocator.planners.capacity.instance_size import Size, largest_sizes, standard_size
 
     policy = source.policy
     if not (settings.disk_template or policy.templates):
         raise UsageError("the policy has no disk templates: expected --disk-template")
-    template = settings.disk_template or policy.templates[0]
+    template = settings.disk_template or _usual_template(settings, source)
     use = policy.standard.spindles if settings.spindle_use is None else settings.spindle_use
 
-    def chosen(given: tuple[int, ...] | None, usual: Callable[..., Size]) -> Size:
-        if given is None:
-            return usual(policy, template, use, load)
+    def chosen(given: tuple[int, ...]) -> Size:
         disk, memory, cpus, spindles = given
         return Size(memory, disk, cpus, spindles, template, use, load)
 
+    standard = standard_size(policy, template, use, load)
+    if settings.standard_alloc is not None:
+        standard = chosen(settings.standard_alloc)
+    largest = largest_sizes(policy, template, use, load)
+    if settings.tiered_alloc is not None:
+        largest = [chosen(settings.tiered_alloc)]
+
+    if template == "diskless" and settings.behaviour.plans_for_diskless:
+        for one in (standard, *largest):
+            one.disk = 0
     past: list[Past] = []
     if settings.replay:
         from iallocator.commands.shared.past_requests import past_requests
 
         past = past_requests(settings.replay, settings, source.cluster)
     return CapacityOptions(
-        chosen(settings.standard_alloc, standard_size),
-        chosen(settings.tiered_alloc, largest_size),
+        standard,
+        largest,
         n1=_asked_n1(tagged),
         accept_errors=settings.accept_existing_errors,
         independent=settings.independent_groups,
@@ -218,7 +250,7 @@ def _write(found: CapacityReport, settings: Settings) -> None:
 
         for line in key_lines(found):
             print(line)
-    else:
+    elif not is_stdout(settings.html):
         from iallocator.render.table import wants_colour
 
         print(capacity_page(document, wants_colour(sys.stdout)), end="")

@@ -1,7 +1,7 @@
 """``iallocator check``: what is wrong with the cluster, and whether balancing would help.
 
-Exit status 0: nothing is wrong; 1: something is; 130: interrupted, what was found until
-then is printed.
+Exit status 0: nothing is wrong; 1: something is wrong; 3: nothing wrong was found, but time did
+not suffice to analyse all failures; 130: interrupted, what was found until then is printed.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from iallocator.commands.shared import balance_options
 from iallocator.commands.shared.plan_output import (
     HTML_OPTION,
     INTERRUPTED,
-    check_html,
+    check_outputs,
     check_saving,
     print_json,
     show_state_of,
@@ -28,7 +28,7 @@ from iallocator.deadline import (
     limit_reached,
 )
 from iallocator.errors import UsageError, tell
-from iallocator.files import WholeOutput
+from iallocator.files import WholeOutput, is_stdout
 from iallocator.model.state import State
 from iallocator.options.table import Option
 from iallocator.options.values import whole_between
@@ -58,6 +58,9 @@ def yes_or_no(text: str) -> bool:
         raise ValueError("yes or no")
     return text == "yes"
 
+
+NOT_ANALYSED = 3
+"""The exit status if nothing wrong was found, and time did not suffice for all failures."""
 
 BALANCING = 0.5
 """The share of the time that is for balancing; the rest is for what is wrong."""
@@ -96,7 +99,7 @@ def run(settings: Settings, positional: Sequence[str]) -> int:
     _refuse_contradictions(settings)
     if settings.machine_readable:
         _follow_hcheck(settings)
-    check_html(settings.html)
+    check_outputs(settings)
     check_saving(settings, "original", "balanced")
     settings.all_groups = True
     source = _source(settings, positional)
@@ -125,8 +128,10 @@ def run(settings: Settings, positional: Sequence[str]) -> int:
     if done.interrupted:
         return INTERRUPTED
     if settings.machine_readable:
-        return int(found.hcheck_needs and not settings.no_simulation)
-    return int(not found.healthy)
+        wrong = found.hcheck_needs and not settings.no_simulation
+    else:
+        wrong = found.healthy is False
+    return 1 if wrong else 0 if found.complete else NOT_ANALYSED
 
 
 def _source(settings: Settings, positional: Sequence[str]) -> Source:
@@ -161,7 +166,7 @@ def _is_to_be_tried(settings: Settings, now: Checkup) -> bool:
     if settings.machine_readable:
         return now.hcheck_needs
     asked = settings.simulation or balance_options.chosen_for_moves(settings)
-    return bool(asked) or not now.healthy
+    return bool(asked) or now.healthy is False
 
 
 def _standing(cluster: Cluster, now: Checkup) -> GroupPlans:
@@ -218,8 +223,8 @@ def _follow_hcheck(settings: Settings) -> None:
 def _health(state: State, settings: Settings, alarm: Alarm) -> Checkup:
     """The health of `state`.
 
-    Where `alarm` leaves no time to find out whether failures would be survived, they count
-    as if not.
+    If `alarm` leaves no time to find out whether a failure would be survived, that failure is
+    not analysed.
     """
     from iallocator.planners.check.health import examine
     from iallocator.render.checkup import Checkup
@@ -258,7 +263,7 @@ def _checkup(done: GroupPlans, now: Checkup, settings: Settings) -> Checkup:
         return now
     last = Alarm.of_run(settings.planning_seconds + GRACE)
     then = _health(done.after(), settings, last)
-    if any(group.undecided for group in then.before):
+    if then.not_analysed:
         tell(f"iallocator: {TIME_IS_UP} before the health after balancing is known")
         return now
     moves = len(done.moves)
@@ -295,7 +300,7 @@ def _write(done: GroupPlans, found: Checkup, settings: Settings) -> None:
     elif settings.json:
         document = {**done.document(), "command": "check", **found.document()}
         print_json(document)
-    else:
+    elif not is_stdout(settings.html):
         from iallocator.names import domains_of
         from iallocator.render.check_page import show_checkup
         from iallocator.render.table import Page, wants_colour

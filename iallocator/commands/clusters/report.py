@@ -5,7 +5,7 @@ Exit status 0, whatever is wrong with the cluster: the page says so.
 
 from __future__ import annotations
 
-from iallocator.commands.shared.plan_output import check_html, write_html
+from iallocator.commands.shared.plan_output import check_outputs, write_html
 from iallocator.deadline import Alarm, limit_reached
 from iallocator.errors import tell
 from iallocator.files import WholeOutput
@@ -43,7 +43,7 @@ def run(settings: Settings, positional: Sequence[str]) -> int:
     from iallocator.commands.shared.source import load_source, measure
     from iallocator.planners.eligible import set_offline
 
-    check_html(settings.html)
+    check_outputs(settings)
     source = load_source(settings, positional)
     set_offline(source.cluster, settings.offline)
     measure(source, settings)

@@ -195,6 +195,10 @@ def _lists(source: Source, settings: Settings) -> list[str]:
     from iallocator.model.state import State
 
     lists = [summary(source.cluster)] if settings.verbose else []
+    if source.cluster.assumed_offline:
+        from iallocator.sources.live.load import silence_warnings
+
+        lists += silence_warnings(source.cluster)
     if settings.print_nodes is not None or settings.print_instances:
         from iallocator.render.states.before_after import lists_of
 

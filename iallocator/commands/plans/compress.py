@@ -1,7 +1,8 @@
 """``iallocator compress``: which whole groups could be emptied, and the moves that empty one.
 
 Exit status 0: there is a plan, if only an empty one; 130: interrupted, what was found
-until then is printed; 1: the plan did not stand the test, see `run_plan`.
+until then is printed; 1: the plan failed the check that every plan goes through before it is
+printed; stderr says which limits it breaks.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """``iallocator make-room``: the few moves of others after which a request can be satisfied.
 
-Exit status 0: there are such moves, or none are needed; 1: there are none, or what was found
-did not stand the test, see `run_plan`.
+Exit status 0: there are such moves, or none are needed; 1: there are none, or the plan failed
+the check that every plan goes through before it is printed; stderr says which limits it breaks.
 """
 
 from __future__ import annotations
@@ -100,10 +100,13 @@ def run(settings: Settings, positional: Sequence[str]) -> int:
     Where the cluster comes from elsewhere, only the request is the file's; `--request` says it
     in words.
     """
+    if not (settings.make_room or settings.asks_here("make_room")):
+        settings.make_room = Settings.make_room  # 0 at the top of a file is about requests
     if not settings.make_room:
         raise UsageError("make-room needs at least one move: --make-room N")
     document = None
-    if settings.names_another_cluster and not settings.request:
+    goes_by_journal = settings.resume or settings.undo
+    if settings.names_another_cluster and not settings.request and not goes_by_journal:
         from iallocator.files import read_file
         from iallocator.sources import document_path
         from iallocator.wire.read import decode

@@ -1,7 +1,7 @@
 """``iallocator place``: the whole cluster placed anew by one of Pacemaker's strategies.
 
-Exit status 0: there is an answer, even if instances stay out; 1: it did not stand the test,
-see `run_plan`.
+Exit status 0: there is an answer, even if instances stay out; 1: the plan failed
+the check that every plan goes through before it is printed; stderr says which limits it breaks.
 """
 
 from __future__ import annotations

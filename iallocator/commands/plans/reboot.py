@@ -1,13 +1,15 @@
 """``iallocator reboot``: which nodes can be rebooted together, and what moves away and back.
 
 Without ``--json`` or ``-C`` the groups are written as hroller writes them.  Exit status 0: every
-node is in a group; 1: some are in none, stderr says why; or the plan did not stand the test, see
-`run_plan`.
+node is in a group; 1: some are in none, stderr says why; or the plan failed the check that
+every plan goes through before it is printed.  Nodes whose reboot breaks a limit are left out
+then; stderr says which, and why.
 """
 
 from __future__ import annotations
 
 from iallocator.commands.shared import run_plan
+from iallocator.commands.shared.execution_options import BOOT_OPTION
 from iallocator.commands.shared.progress import say_share
 from iallocator.errors import UsageError, shown
 from iallocator.options.table import Option
@@ -39,6 +41,7 @@ class Settings(run_plan.Settings):
     skip_non_redundant: bool = False
     ignore_non_redundant: bool = False
     node_tags: Sequence[str] = ()
+    done: Sequence[str] = ()
     group: str = ""
     master: str = ""
     force: bool = False
@@ -49,6 +52,7 @@ class Settings(run_plan.Settings):
 
 OPTIONS = (
     *run_plan.OPTIONS,
+    BOOT_OPTION,
     Option("--offline -O", "offline", "treat this node as offline; may repeat", str, "NODE",
            repeats=True),
     Option("--offline-maintenance", "offline_maintenance",
@@ -59,6 +63,8 @@ OPTIONS = (
     Option("--ignore-non-redundant", "ignore_non_redundant",
            "instances without a secondary go down with their node"),
     Option("--node-tags", "node_tags", "only nodes with one of these tags", name_list, "TAG,..."),
+    Option("--done", "done", "leave these nodes out: they have been rebooted already", name_list,
+           "NODE,..."),
     Option("--group -G", "group", "look at this group only (name or uuid)", str, "GROUP"),
     Option("--master", "master", "the master node, which comes last", str, "NODE"),
     Option("--force -f", "force", "go on where nobody says which node is the master"),
@@ -123,6 +129,7 @@ def _wanted(settings: Settings, master: str) -> RebootOptions:
         single=SKIPPED if settings.skip_non_redundant else ignored,
         node_tags=settings.node_tags,
         group=settings.group,
+        done=settings.done,
         master=master,
         first_only=settings.one_step_only,
         force=settings.force,

@@ -10,24 +10,27 @@ from __future__ import annotations
 
 from contextlib import nullcontext
 from functools import partial
+from shlex import quote
 
 from iallocator.commands.shared.execution_options import (
     EXECUTION_OPTIONS,
     ExecutionSettings,
     refuse_contradictions,
+    refuse_silent_nodes,
 )
 from iallocator.commands.shared.plan_output import (
     HTML_OPTION,
     JSON_OPTION,
-    check_html,
+    check_outputs,
     print_json,
     write_html,
 )
 from iallocator.deadline import Alarm, limit_reached
 from iallocator.errors import shown, tell
-from iallocator.files import WholeOutput
+from iallocator.files import WholeOutput, is_stdout
 from iallocator.options.table import Option
-from iallocator.options.values import amount
+from iallocator.options.values import amount, choice
+from iallocator.tags.autorepair import FAILOVER, REINSTALL, TYPES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -49,18 +52,25 @@ USAGE = "[OPTIONS] [FILE]"
 
 LINE = "-" * 21
 
+SHOWN = 5
+"""How many instances are named for one command."""
+
 
 class Settings(ExecutionSettings):
     """The settings of this command."""
 
     html: str | None = None
     job_delay: float = 0.0
+    allow: str = ""
 
 
 OPTIONS = (
     JSON_OPTION,
     HTML_OPTION,
     *EXECUTION_OPTIONS,
+    Option("--allow", "allow",
+           "allow repairs up to this type this once, whatever tags say: "
+           "fix-storage, migrate, failover or reinstall", choice(*TYPES), "TYPE"),
     Option("--job-delay", "job_delay", "let every repair wait so long, while its tag is written",
            amount, "SECONDS"),
 )  # fmt: skip
@@ -73,12 +83,14 @@ def run(settings: Settings, positional: Sequence[str]) -> int:
 
     if settings.execute or not settings.dry_run:  # without -X nothing is changed anyway
         refuse_contradictions(settings)
-    check_html(settings.html)
+    check_outputs(settings)
     load = partial(_cluster, settings, positional)
     followed = partial(_tags, settings, load)
     if settings.resume:
         return resume(settings, load, followed)
     source = load_source(settings, positional)
+    if not settings.dry_run:
+        refuse_silent_nodes(source.cluster, settings)  # before tags are changed
     measure(source, settings)
     whole = completed_settings(settings, source)
     alarm = Alarm.of_run(whole.planning_seconds)
@@ -109,19 +121,37 @@ def _planned(
 
     jobs, name = _jobs(settings)
     changes = settings.execute and not settings.dry_run
-    work = RepairRound(cluster, whole, jobs, changes, settings.job_delay, alarm)
+    work = RepairRound(
+        cluster,
+        whole,
+        jobs,
+        changes,
+        settings.job_delay,
+        alarm,
+        settings.allow,
+        f"iallocator repair {_door(settings)} -X",
+    )
     with ClusterLock(name) if changes else nullcontext():
         work.follow_up()
     work.plan()
     return work
 
 
+def _door(settings: Settings) -> str:
+    """Return the words that name the running cluster; for a document those that usually do."""
+    if settings.rapi and not settings.rapi.startswith("file:"):
+        return f"-m {quote(settings.rapi)}"
+    return quote(f"-L{settings.luxi}") if settings.luxi else "-L"
+
+
 def _cluster(settings: Settings, positional: Sequence[str]) -> Cluster:
-    """The cluster, read anew."""
+    """The cluster, read anew while repairs are carried out."""
     from iallocator.engine import reading_for
     from iallocator.sources import load
 
-    return load(settings, positional, reading_for(settings)).cluster
+    cluster = load(settings, positional, reading_for(settings), in_run=False).cluster
+    refuse_silent_nodes(cluster, settings)
+    return cluster
 
 
 def _tags(
@@ -140,6 +170,8 @@ def _write(work: RepairRound, found: Json | None, settings: Settings) -> None:
     document = work.document()
     if settings.json:
         print_json(document if found is None else {**document, "execution": found})
+        return
+    if is_stdout(settings.html):
         return
     for line in _lines(document, settings.dry_run):
         print(shown(line))
@@ -185,3 +217,15 @@ def _lines(document: Json, details: bool) -> Iterator[str]:
             yield from (f"  removes the tag {tag}" for tag in tags.get("remove", ()))
     yield from (LINE, "Instance status count", LINE)
     yield from (f"{name}: {count}" for name, count in document["counts"].items())
+    if document["broken"]:
+        yield ""
+        yield f"Broken, and not repaired now: {document['broken']}"
+        commands: dict[str, list[str]] = {}
+        for one in document["instances"]:
+            if "broken" in one and "command" in one:
+                commands.setdefault(one["command"], []).append(one["instance"])
+        for command, names in commands.items():
+            some = ", ".join(names[:SHOWN]) + f", ... ({len(names)} in all)" * (len(names) > SHOWN)
+            yield f"  {some}: {command}"
+        if any(one.get("repair") in (FAILOVER, REINSTALL) for one in document["instances"]):
+            yield "  Make sure that offline nodes are powered off: what runs there would run twice."

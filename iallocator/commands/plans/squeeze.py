@@ -1,13 +1,15 @@
 """``iallocator squeeze``: which nodes to power down, or which standby nodes to power on.
 
 Exit status 0: there is a plan, if only to do nothing; 130: interrupted, what was found
-until then is printed; 1: the plan did not stand the test, see `run_plan`.
+until then is printed; 1: the plan failed the check that every plan goes through before it is
+printed; stderr says which limits it breaks.
 """
 
 from __future__ import annotations
 
 from iallocator.commands.shared import run_plan
 from iallocator.commands.shared.balance_options import DYNU_OPTION, adjust
+from iallocator.commands.shared.execution_options import BOOT_OPTION
 from iallocator.commands.shared.progress import say_plan
 from iallocator.errors import UsageError, tell
 from iallocator.options.table import Option
@@ -38,12 +40,14 @@ class Settings(run_plan.Settings):
     avoid: Sequence[str] = ()
     drbd: bool = False
     all_instances: bool = False
+    even_if_short: bool = False
     group: str = ""
     dynu_file: str = ""
 
 
 OPTIONS = (
     *run_plan.OPTIONS,
+    BOOT_OPTION,
     DYNU_OPTION,
     Option("--target-resources", "target_resources",
            "standard instances that every node can still take, powered down (default 2)", amount,
@@ -56,6 +60,8 @@ OPTIONS = (
            "NODE,..."),
     Option("--drbd", "drbd", "move drbd instances, too"),
     Option("--all", "all_instances", "move every instance that can be moved"),
+    Option("--even-if-short", "even_if_short",
+           "with -X, power nodes on even if that does not reach the minimal resources"),
     Option("--group -G", "group", "look at this group only (name or uuid)", str, "GROUP"),
 )  # fmt: skip
 
@@ -82,18 +88,18 @@ class _Squeezing(run_plan.Planner):
         done.remarks = _doubts(wanted, done.remarks, done.action)
         return done
 
-    def broken_promises(
-        self, source: Source, settings: options.Settings, done: PlanResult
-    ) -> list[str]:
-        """The reserve of the nodes that stay."""
-        from iallocator.planners.squeeze.result import SqueezeResult
-
-        assert isinstance(done, SqueezeResult)
-        return done.short()
-
     def warn(self, done: PlanResult) -> None:
         """Say on stderr what a person should know, and who says it."""
         tell(*(f"iallocator: {remark}" for remark in done.remarks))
+
+    def hindrance(self, done: PlanResult) -> str:
+        """Return what is missing of the reserve after powering on every standby node; or ""."""
+        from iallocator.planners.squeeze.result import SqueezeResult
+
+        assert isinstance(done, SqueezeResult)
+        if self._settings.even_if_short or not done.shortage:
+            return ""
+        return f"{done.shortage}; --even-if-short carries it out all the same"
 
     def group(self) -> str:
         """As ``--group`` says."""
@@ -131,7 +137,6 @@ def _wanted(
         kinds=kinds,
         group=settings.group,
         tag_prefix=settings.tag_prefix,
-        exact_seconds=whole.search_seconds,
         alarm=alarm,
     )
 

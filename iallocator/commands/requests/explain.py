@@ -7,12 +7,12 @@ import sys
 from iallocator.commands.shared.plan_output import (
     HTML_OPTION,
     check_graph,
-    check_html,
+    check_outputs,
     write_graph,
     write_html,
 )
 from iallocator.errors import UsageError
-from iallocator.files import WholeOutput, read_file
+from iallocator.files import WholeOutput, is_stdout, read_file
 from iallocator.options import settings as options
 from iallocator.options.table import Option
 
@@ -79,7 +79,7 @@ def check_forms(settings: Settings) -> None:
     if settings.brief and settings.node is not None:
         raise UsageError("--brief and --node exclude each other")
     check_graph(settings.graph)
-    check_html(settings.html)
+    check_outputs(settings)
 
 
 def write_explanation(
@@ -89,8 +89,9 @@ def write_explanation(
     if settings.graph is not None and "transition" not in explanation.response:
         raise UsageError("--graph draws the steps of moves, and this answer has none")
     with WholeOutput():
-        sys.stdout.buffer.write(_form(explanation, settings).encode())
-        sys.stdout.buffer.flush()
+        if not is_stdout(settings.html):
+            sys.stdout.buffer.write(_form(explanation, settings).encode())
+            sys.stdout.buffer.flush()
         if settings.graph is not None:
             write_graph(settings.graph, explanation.response["transition"])
         write_html(settings.html, lambda: _page(explanation, cluster, request))

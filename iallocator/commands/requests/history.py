@@ -64,16 +64,20 @@ def run(settings: Settings, positional: Sequence[str]) -> int:
     if len(positional) != 1:
         raise UsageError("history needs one folder of captured calls")
     found = read_history(positional[0])
+    if not found:
+        raise UsageError(f"{positional[0]}: no captured calls; --capture FOLDER keeps them")
     if settings.verbose:
         tell(f"read {len(found)} calls")
     for entry in found:
         _complete(entry, settings)
-    found = [entry for entry in found if _wanted(entry, settings)][-(settings.last or 0) :]
+    wanted = [entry for entry in found if _wanted(entry, settings)][-(settings.last or 0) :]
+    if not wanted:
+        tell(f"none of {len(found)} captured calls matches")
     with WholeOutput():
         if settings.json:
-            print_json({"calls": [entry.document() for entry in found]})
-        else:
-            _table(found)
+            print_json({"calls": [entry.document() for entry in wanted]})
+        elif wanted:
+            _table(wanted)
     return 0
 
 

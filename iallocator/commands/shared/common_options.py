@@ -146,6 +146,7 @@ WHERE: dict[str, tuple[frozenset[str], Reasons]] = {
             "cacert",
             "insecure",
             "credentials",
+            "read_timeout",
         )
     },
     "validate": (

@@ -1,7 +1,8 @@
 """Carrying a plan out, showing its jobs, or going on where an execution was interrupted.
 
-Exit status 0: everything was done, or all but what is to be done by hand in the end; 1:
-something was not, the report says what; 128 and the number of the signal: interrupted.
+Exit status 0: everything was done that can be done now; the rest waits for a person (a reboot, for
+example), and the report says for what.  1: something failed, was rejected, or did not come back in
+time.  128 and the number of the signal: interrupted.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 from contextlib import suppress
 
 from iallocator.commands.shared.by_hand import Confirmation
+from iallocator.commands.shared.execution_options import refuse_silent_nodes
 from iallocator.commands.shared.interrupts import Interrupts
 from iallocator.commands.shared.plan_output import print_json
 from iallocator.errors import IallocatorError, UsageError, one_line, shown, tell
@@ -19,8 +21,9 @@ from iallocator.execution.journal import Journal, default_path, read_journal
 from iallocator.execution.lock import ClusterLock
 from iallocator.execution.orders import Orders
 from iallocator.execution.queues.door import open_queue, runs
-from iallocator.execution.records import DONE, FAILED, PENDING, REFUSED, Records
-from iallocator.execution.report import complete, execution_document, report_lines
+from iallocator.execution.records import DONE, FAILED, REFUSED, RETURNING, SENDING, SENT, Records
+from iallocator.execution.report import complete, due_by_hand, execution_document, report_lines
+from iallocator.execution.retry import retries
 from iallocator.execution.runner import carry_out
 from iallocator.execution.session import Session
 from iallocator.execution.waves import ready
@@ -44,7 +47,7 @@ if TYPE_CHECKING:
 
     Followed = Callable[[JobQueue], Follower]
 
-__all__ = ["begin", "resume", "show_report"]
+__all__ = ["begin", "resume", "show_report", "told_by"]
 
 FOLLOWED = ("repair",)
 """Commands whose executions somebody follows: none goes on without."""
@@ -53,12 +56,17 @@ FOLLOWED = ("repair",)
 class _Execution:
     """One execution: its journal's head, its jobs, and how far they are."""
 
-    def __init__(self, settings: ExecutionSettings, head: Json, queue: JobQueue | None) -> None:
+    def __init__(
+        self,
+        settings: ExecutionSettings,
+        head: Json,
+        queue: JobQueue | None,
+        records: Records | None = None,
+    ) -> None:
         self.settings = settings
         self.head = head
         self.queue = queue
-        jobs = jobs_of(head["transition"], _able(head), head["singly"])
-        self.records = Records(jobs)
+        self.records = records or _new_records(head)
 
     def report(self, load: Load | None) -> Json:
         """What was done, and where everything is now, if the cluster can be asked."""
@@ -69,6 +77,11 @@ class _Execution:
             except IallocatorError as error:
                 _complain(f"where everything is now is not known: {error}")
         return execution_document(self.head, self.records, places)
+
+
+def _new_records(head: Json) -> Records:
+    """Return the records of an execution of which nothing has been done."""
+    return Records(jobs_of(head["transition"], _able(head), head["singly"]))
 
 
 def _able(head: Json) -> Callable[[Json], bool]:
@@ -102,6 +115,7 @@ def begin(
         return _shown(execution), 0
     if not execution.records.jobs:
         return execution.report(None), 0
+    refuse_silent_nodes(cluster, settings)
     with ClusterLock(name):
         path = settings.journal or default_path(command, head["run"])
         journal = Journal.create(path, head)
@@ -125,7 +139,7 @@ def _head(
         "run": f"{strftime('%Y%m%d-%H%M%S')}-{token_hex(3)}",
         "command": command,
         "cluster": name,
-        "singly": not queue.depends,
+        "singly": queue.singly,
         "unable": sorted(kind for kind, code in codes.items() if not queue.able(code)),
         "expected": expectations(transition, places_of(cluster)),
         "reason": settings.reason,
@@ -140,43 +154,62 @@ def resume(settings: ExecutionSettings, load: Load, followed: Followed | None = 
     `load`, `followed`: as of `begin`.
     """
     head = read_journal(settings.resume)[0]
-    if (head.get("command") in FOLLOWED) != (followed is not None):
-        raise UsageError(f"{settings.resume}: of iallocator {head.get('command')}")
+    if (head["command"] in FOLLOWED) != (followed is not None):
+        raise UsageError(f"{settings.resume}: of iallocator {head['command']}")
     if not settings.execute:
         execution = _read(settings, head, None)
         found = execution.report(load if runs(settings) else None)
         _print(found, settings)
-        return 0 if found["complete"] else 1
+        return 0 if found["complete"] or _stopped_as_planned(execution.records) else 1
     queue, name = open_queue(settings)
-    if name != head.get("cluster") or queue.depends == head.get("singly"):
-        door = "RAPI (-m)" if head.get("singly") else "LUXI (-L)"
-        raise UsageError(f"{settings.resume}: of {head.get('cluster')} by {door}, this is {name}")
+    if name != head["cluster"] or queue.singly != head["singly"]:
+        door = "RAPI (-m)" if head["singly"] else "LUXI (-L)"
+        raise UsageError(f"{settings.resume}: of {head['cluster']} by {door}, this is {name}")
     if settings.dry_run:
         execution = _read(settings, head, queue)
+        for kind, members in list(retries(execution.records, places_of(load()))):
+            execution.records.apply({"event": kind, **members})
         _print(_shown(execution), settings)
         return 0
     with ClusterLock(name):
         journal = Journal.reopen(settings.resume)
         execution = _read(settings, head, queue)
-        found, status = _carry_out(execution, journal, load, followed)
+        found, status = _carry_out(execution, journal, load, followed, again=True)
     _print(found, settings)
     return status
 
 
 def _read(settings: ExecutionSettings, head: Json, queue: JobQueue | None) -> _Execution:
     """The execution that a journal tells of, as far as it came."""
+    return _Execution(settings, head, queue, told_by(settings.resume)[1])
+
+
+def told_by(path: str) -> tuple[Json, Records]:
+    """Return the head of the journal at `path`, and how far its jobs are.
+
+    Raises
+    ------
+    UsageError
+        If it is no journal, or damaged.
+    """
+    head, events = read_journal(path)
+    records = _new_records(head)
     try:
-        execution = _Execution(settings, head, queue)
-        for event in read_journal(settings.resume)[1]:
-            execution.records.apply(event)
-    except (KeyError, TypeError, ValueError, IndexError, AttributeError):
-        raise UsageError(f"{settings.resume}: the journal is damaged") from None
-    return execution
+        for event in events:
+            records.apply(event)
+    except KeyError as error:  # what else may be damaged has been checked
+        raise UsageError(f"{path}: no job {error} in the plan of the journal") from None
+    return head, records
 
 
 def _carry_out(
-    execution: _Execution, journal: Journal, load: Load, followed: Followed | None
+    execution: _Execution,
+    journal: Journal,
+    load: Load,
+    followed: Followed | None,
+    again: bool = False,
 ) -> tuple[Json, int]:
+    """Carry out what is left; `again`: what failed in an earlier run, too."""
     assert execution.queue is not None
     trouble = ""
     with Interrupts() as interrupts:
@@ -191,7 +224,7 @@ def _carry_out(
         if followed is not None:
             session.follower = followed(execution.queue)
         try:
-            trouble = carry_out(session)
+            trouble = carry_out(session, again)
         except ExecutionError as error:
             trouble = str(error)
         journal.close()
@@ -201,24 +234,32 @@ def _carry_out(
         _complain(f"{trouble}; --resume {journal.path} goes on")
     elif interrupts.came and not complete(execution.records):
         _complain(f"interrupted; --resume {journal.path} goes on")
-    elif _waits_for_a_hand(execution.records):
-        _complain(f"there is something to do by hand; then --resume {journal.path} --done-by-hand")
+    elif due := _by_hand(execution.records):
+        what = ", ".join(map(describe, due))
+        _complain(f"now by hand: {what}; then go on with --resume {journal.path} --done-by-hand")
     return found, _status(execution, trouble, interrupts)
 
 
 def _status(execution: _Execution, trouble: str, interrupts: Interrupts) -> int:
-    """The exit status; what the first group leaves for later is no trouble."""
+    """The exit status; a planned stop, by hand or after the first group, is no failure."""
     records = execution.records
     stuck = records.in_state(FAILED, REFUSED) or records.blocked()
     left = execution.settings.first_job_group and not stuck
+    left = left or _stopped_as_planned(records)
     if trouble or not (complete(records) or left or interrupts.came):
         return 1
     return 0 if complete(records) or not interrupts.came else interrupts.status
 
 
-def _waits_for_a_hand(records: Records) -> bool:
-    """Whether somebody has something to do by hand now."""
-    return any(job.by_hand and records.free(job) for job in records.in_state(PENDING))
+def _stopped_as_planned(records: Records) -> bool:
+    """Return whether nothing is left to do but what a person must do first."""
+    stuck = records.in_state(FAILED, REFUSED) or records.blocked()
+    return bool(_by_hand(records)) and not stuck and not records.in_state(SENDING, SENT, RETURNING)
+
+
+def _by_hand(records: Records) -> list[Job]:
+    """Return the jobs that a person must do now."""
+    return [job for job in records.jobs.values() if due_by_hand(job, records)]
 
 
 def _orders(execution: _Execution, interrupts: Interrupts) -> Orders:
@@ -227,6 +268,8 @@ def _orders(execution: _Execution, interrupts: Interrupts) -> Orders:
         reason=settings.reason or execution.head["reason"],
         priority=_first_given(settings.priority, execution.head["priority"]),
         first_group=settings.first_job_group,
+        ahead=settings.ahead,
+        boot_timeout=settings.boot_timeout,
         say=_say,
         complain=_complain,
         stopping=lambda: interrupts.came,
@@ -242,7 +285,7 @@ def _shown(execution: _Execution) -> Json:
     """Print the jobs that would be submitted, and what each waits for; the report as it is."""
     records, settings = execution.records, execution.settings
     assert execution.queue is not None
-    first = {job.number for job in ready(records, execution.queue.depends, True)}
+    first = {job.number for job in ready(records)}
     if not settings.json:
         for job in records.jobs.values():
             done = records.of[job.number].state == DONE

@@ -5,9 +5,16 @@ from __future__ import annotations
 from iallocator.errors import UsageError
 from iallocator.options import settings as options
 from iallocator.options.table import Option
-from iallocator.options.values import file_name
+from iallocator.options.values import file_name, number_between, whole_between
 
-__all__ = ["EXECUTION_OPTIONS", "ExecutionSettings", "refuse_contradictions"]
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from iallocator.model.cluster import Cluster
+
+__all__ = [
+    "BOOT_OPTION", "EXECUTION_OPTIONS", "UNDO_OPTION", "ExecutionSettings",
+    "refuse_contradictions", "refuse_silent_nodes",
+]  # fmt: skip
 
 PRIORITIES = {"low": 10, "normal": 0, "high": -10}
 
@@ -37,6 +44,9 @@ class ExecutionSettings(options.Settings):
     first_job_group: bool = False
     reason: str = ""
     priority: int | None = None
+    ahead: int = 2
+    boot_timeout: float = 600.0
+    assume_offline: bool = False
 
 
 EXECUTION_OPTIONS = (
@@ -46,12 +56,18 @@ EXECUTION_OPTIONS = (
            "with -X: write down here what is done (default: a new file in a directory of state)",
            file_name, "FILE"),
     Option("--resume", "resume",
-           "with -X: continue what this journal tells of; without: show how far it came",
+           "with -X: continue what this journal tells of, and retry what failed; "
+           "without: show how far it came",
            file_name, "JOURNAL"),
     Option("--done-by-hand", "done_by_hand",
            "with --resume: what was to be done by hand has been done"),
     Option("--first-job-group", "first_job_group",
            "with -X: submit only the jobs that wait for nothing"),
+    Option("--ahead", "ahead",
+           "with -X: let so many jobs wait in the queue, beyond those that run (default 2)",
+           whole_between(1, 1000), "JOBS"),
+    Option("--assume-offline", "assume_offline",
+           "with -X: go on although nodes do not answer that are not marked offline"),
     Option("--reason", "reason", "with -X: say this in the reason trail of every job", str,
            "TEXT"),
     Option("--priority", "priority",
@@ -59,7 +75,32 @@ EXECUTION_OPTIONS = (
            priority, "PRIORITY"),
 )  # fmt: skip
 
-WITH_X = ("dry_run", "journal", "done_by_hand", "first_job_group", "reason", "priority")
+BOOT_OPTION = Option(
+    "--boot-timeout",
+    "boot_timeout",
+    "with -X: after power-on or a reboot, wait so long for the node to answer (default 600)",
+    number_between(1, 86400),
+    "SECONDS",
+)
+"""Of the commands whose plans power nodes on, or have them rebooted."""
+
+UNDO_OPTION = Option(
+    "--undo", "undo",
+    "plan to move back the instances that the plan of this journal has moved, and no others",
+    file_name, "JOURNAL",
+)  # fmt: skip
+
+WITH_X = (
+    "assume_offline",
+    "boot_timeout",
+    "dry_run",
+    "journal",
+    "done_by_hand",
+    "first_job_group",
+    "ahead",
+    "reason",
+    "priority",
+)
 
 WRITTEN = {
     "html": "--html",
@@ -67,8 +108,27 @@ WRITTEN = {
     "commands": "--print-commands",
     "verify_plan": "--verify-plan",
     "save_cluster": "--save-cluster",
+    "allow": "--allow",
+    "undo": "--undo",
 }
 """What is told of a plan when it is made -> how that is asked for."""
+
+
+def refuse_silent_nodes(cluster: Cluster, settings: ExecutionSettings) -> None:
+    """Refuse to change a cluster with nodes that are only assumed to be offline.
+
+    Their instances may be running.
+
+    Raises
+    ------
+    LiveError
+        Unless ``--assume-offline`` is given.
+    """
+    if not (settings.execute and cluster.assumed_offline) or settings.assume_offline:
+        return
+    from iallocator.sources.live.load import refuse_silence
+
+    refuse_silence(cluster, "--assume-offline")
 
 
 def refuse_contradictions(settings: ExecutionSettings) -> None:
@@ -79,7 +139,7 @@ def refuse_contradictions(settings: ExecutionSettings) -> None:
     UsageError
         Says which.
     """
-    names = {option.target: option.names[0] for option in EXECUTION_OPTIONS}
+    names = {one.target: one.names[0] for one in (*EXECUTION_OPTIONS, BOOT_OPTION)}
     late = [name for target, name in WRITTEN.items() if target in settings.chosen]
     if settings.resume and late:
         raise UsageError(f"--resume goes on with a plan that is made: no {late[0]}")

@@ -1,4 +1,4 @@
-"""Ctrl-C while a plan is carried out: once, finish what has begun; twice, leave at once."""
+"""Ctrl-C while a plan is carried out: once, complete moves in progress; twice, leave at once."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ __all__ = ["Interrupts"]
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
-ONCE = b"iallocator: this set of jobs is finished, the rest is left; again to leave at once\n"
+ONCE = (
+    b"iallocator: interrupted: waiting jobs are cancelled, moves in progress are completed; "
+    b"again to leave at once\n"
+)
 
 TWICE = b"iallocator: left at once; what is in the queue goes on, --resume shows how far it came\n"
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from iallocator.errors import UsageError, cut
-from iallocator.files import check_writable
+from iallocator.files import check_writable, is_stdout
 from iallocator.options.table import Option
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
-    from typing import Protocol
+    from typing import Any, Protocol
 
     from iallocator.aliases import Json
     from iallocator.model.state import State
@@ -22,11 +22,12 @@ if TYPE_CHECKING:
 
         json: bool
         commands: str | None
+        html: str | None
 
 
 __all__ = [
     "COMMANDS_OPTION", "GRAPH_OPTION", "HTML_OPTION", "INTERRUPTED", "JSON_OPTION",
-    "VERIFY_OPTION", "check_graph", "check_html", "check_saving", "print_json",
+    "VERIFY_OPTION", "check_graph", "check_outputs", "check_saving", "print_json",
     "show_state_of", "write_graph", "write_html", "write_plan",
 ]  # fmt: skip
 
@@ -135,28 +136,51 @@ def write_graph(path: str | None, transition: Json) -> None:
     from iallocator.render.transition.graph import graph
 
     drawn = graph(transition, path)
-    if path == "-":
+    if is_stdout(path):
         print(drawn, end="")
     else:
         write_file(path, drawn)
 
 
-def check_html(path: str | None) -> None:
-    """Say before the work begins that the page at `path` could not be made; None: not asked for.
+def check_outputs(settings: Any) -> None:
+    """Reject outputs that cannot be written, before any work begins.
+
+    Standard output takes one thing: text for people, a JSON document, or a page.
 
     Raises
     ------
     UsageError
-        If the file cannot be written, or the template library is missing.
+        If two options write to standard output what cannot follow each other; if the page
+        cannot be written, or the template library is missing.
     """
-    if path is None:
+
+    def given(name: str) -> Any:
+        return getattr(settings, name, None)  # not every command has every option
+
+    html = settings.html
+    writers = {
+        "--json": given("json"),
+        "--machine-readable": given("machine_readable") in (True, "yes"),
+        "-X": given("execute"),
+        "--print-commands": is_stdout(given("commands")),
+        "--graph": is_stdout(given("graph")),
+        "--html": is_stdout(html),
+    }
+    asked = [option for option, writes in writers.items() if writes]
+    for option, excluded in (("--html", asked[:-1]), ("--graph", ["--json"])):
+        others = [other for other in excluded if other in asked]
+        if option in asked and others:
+            raise UsageError(
+                f"{option}: expected the name of a file: {others[0]} writes to standard output, too"
+            )
+    if html is None:
         return
     from iallocator.render.page.html import check_library
 
-    if not path:
+    if not html:
         raise UsageError("--html needs the name of a file")
     check_library()
-    check_writable(path)
+    check_writable(html)
 
 
 def write_html(path: str | None, view: Callable[[], PageView]) -> None:
@@ -167,7 +191,7 @@ def write_html(path: str | None, view: Callable[[], PageView]) -> None:
     from iallocator.render.page.html import html_of
 
     page = html_of(view())
-    if path == "-":
+    if is_stdout(path):
         print(page)
     else:
         write_file(path, page)
@@ -182,12 +206,12 @@ def write_plan(
     """The plan in the form that was asked for."""
     if settings.json:
         print_json(document())
-    else:
+    elif not is_stdout(settings.html):
         for line in lines():
             print(line)
     if settings.commands is None:
         return
-    if settings.commands != "-":
+    if not is_stdout(settings.commands):
         from iallocator.files import write_file
 
         write_file(settings.commands, "\n".join(["#!/bin/sh", "set -e", *commands(), ""]))

@@ -1,9 +1,8 @@
 """What every command does that plans: read, plan, verify, show.
 
-A plan is executed on the model against all limits before anything of it is printed.  Where
-that finds something wrong, the plan ends before the first move that is; or, where it would
-be worth nothing without the rest, it is refused.  Either way the reason is on stderr and the
-exit status is 1.
+A plan is executed on the model against all limits before anything of it is printed.  If a
+part of the plan breaks a limit, that part is left out.  If the rest is of no use, the plan is
+rejected.  In both cases the reason is on stderr and the exit status is 1.
 """
 
 from __future__ import annotations
@@ -12,8 +11,10 @@ from functools import partial
 
 from iallocator.commands.shared.execution_options import (
     EXECUTION_OPTIONS,
+    UNDO_OPTION,
     ExecutionSettings,
     refuse_contradictions,
+    refuse_silent_nodes,
 )
 from iallocator.commands.shared.plan_output import (
     COMMANDS_OPTION,
@@ -23,7 +24,7 @@ from iallocator.commands.shared.plan_output import (
     JSON_OPTION,
     VERIFY_OPTION,
     check_graph,
-    check_html,
+    check_outputs,
     check_saving,
     print_json,
     show_state_of,
@@ -34,7 +35,7 @@ from iallocator.commands.shared.plan_output import (
 from iallocator.commands.shared.progress import progress_line
 from iallocator.commands.shared.source import load_source, measure
 from iallocator.deadline import TIME_IS_UP, Alarm, TimeIsUp, limit_reached
-from iallocator.errors import tell
+from iallocator.errors import UsageError, tell
 from iallocator.files import WholeOutput, check_writable
 from iallocator.options import settings as options
 
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
     from iallocator.aliases import Json
     from iallocator.compat import Behaviour
     from iallocator.model.cluster import Cluster
+    from iallocator.planners.outcome import Failures
     from iallocator.planners.plan_limits import PlanLimits
     from iallocator.planners.result import PlanResult
     from iallocator.render.page.view import PageView
@@ -58,6 +60,7 @@ __all__ = ["OPTIONS", "Planner", "Settings", "run_planner"]
 
 OPTIONS = (
     JSON_OPTION, COMMANDS_OPTION, GRAPH_OPTION, HTML_OPTION, VERIFY_OPTION, *EXECUTION_OPTIONS,
+    UNDO_OPTION,
 )  # fmt: skip
 
 
@@ -76,6 +79,15 @@ NO_PLAN: Json = {
 """What there is to say of a plan that was not even begun."""
 
 
+IDLE = frozenset({
+    "restrict_allocation_to", "compat", "exact_search", "optimal", "strategy", "stickiness",
+    "make_room", "cost", "top", "ignore_dynu", "mond", "mond_data", "mond_xen",
+    "exit_on_missing_mond_data", "affinity_overhead", "initial_msav", "final_msav", "msav_steps",
+    "seed",
+})  # fmt: skip
+"""Common options of planners that search: here the goal of each instance is known."""
+
+
 class Settings(ExecutionSettings):
     """The settings of every command that plans."""
 
@@ -83,6 +95,7 @@ class Settings(ExecutionSettings):
     graph: str | None = None
     html: str | None = None
     verify_plan: bool = False
+    undo: str = ""
 
 
 class Planner:
@@ -116,6 +129,10 @@ class Planner:
         """What the plan does not keep in the end of what it is for."""
         return []
 
+    def hindrance(self, done: PlanResult) -> str:
+        """Return why ``-X`` must not carry the plan out, although it breaks no limit; or ""."""
+        return ""
+
     def warn(self, done: PlanResult) -> None:
         """Say on stderr what a person should know."""
         tell(*done.remarks)
@@ -141,14 +158,54 @@ class Planner:
         return 0.0
 
 
+class Undoing(Planner):
+    """Plans the way back of the instances that the journal `path` has moved away."""
+
+    command = "undo"
+    suffix = "undone"
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+
+    def plan(self, source: Source, settings: options.Settings, alarm: Alarm) -> PlanResult:
+        """Plan the moves back, as far as the limits allow."""
+        from iallocator.commands.shared.execute import told_by
+        from iallocator.execution.report import moved_away
+        from iallocator.planners.undo import plan_undo
+
+        cluster = source.cluster
+        _, records = told_by(self._path)
+        now = {one.name: cluster.node_names(one.nodes) for one in cluster.instances}
+        moved = moved_away(records, now)
+        done = plan_undo(cluster, settings, moved, alarm)
+        if not moved:
+            done.plan.reason = "the journal has moved no instance that is not back already"
+        if done.staying:
+            done.remarks.append(
+                f"iallocator: {len(done.staying)} of {len(moved)} instances stay where they are: "
+                + "; ".join(f"{name}: {why}" for name, why in list(done.staying.items())[:5])
+            )
+        return done
+
+    def incomplete(self, done: PlanResult) -> bool:
+        """Whether some instance stays away."""
+        from iallocator.planners.undo import UndoResult
+
+        assert isinstance(done, UndoResult)
+        return bool(done.staying)
+
+
 def run_planner(settings: Settings, positional: Sequence[str], planner: Planner) -> int:
     """Load the cluster, plan, verify, show the plan; the exit status."""
     from iallocator.engine import effective_settings
 
     refuse_contradictions(settings)
+    if settings.undo:
+        _refuse_idle(settings, planner.command)
+        planner = Undoing(settings.undo)
     check_graph(settings.graph, positional)
     check_writable(settings.commands)
-    check_html(settings.html)
+    check_outputs(settings)
     check_saving(settings, "original", planner.suffix)
     load = partial(_cluster, settings, positional, planner)
     if settings.resume:
@@ -178,6 +235,25 @@ def run_planner(settings: Settings, positional: Sequence[str], planner: Planner)
     return max(status, _carry_out(done, plan, planner, settings, load))
 
 
+def _refuse_idle(settings: Settings, command: str) -> None:
+    """Refuse options that say how `command` searches.
+
+    Raises
+    ------
+    UsageError
+        Says which.
+    """
+    from iallocator.commands import module_of
+    from iallocator.options.table import COMMON
+
+    own = [one for one in module_of(command).OPTIONS if one not in OPTIONS]
+    names = {option.target: option.names[0] for option in (*COMMON, *own)}
+    idle = IDLE | {option.target for option in own}
+    wrong = sorted(settings.chosen & idle)
+    if wrong:
+        raise UsageError(f"--undo moves back what the journal has moved: no {names[wrong[0]]}")
+
+
 def _without_a_plan(command: str, settings: Settings, seconds: float) -> int:
     """Say that time was up before there was a plan, to programs as well; the exit status."""
     reached = limit_reached(seconds)
@@ -205,19 +281,23 @@ def _show(
     planner.warn(done)
     master, only = planner.master(source), planner.group()
     show_state_of(lambda: done.before, source, settings, "Initial", "original", master, only)
-    limits = _limits(done, effective, planner.min_disk())
-    if done.in_turn:
-        note_broken(done.before, done.moves, limits.relations)
+    limits_of = partial(_limits, settings=effective, min_disk=planner.min_disk())
+    limits = limits_of(done)
     plan = None
     with progress_line("checking the plan"):
-        problems, sound = _verified(done, limits, _rounds(settings))
+        problems, sound = _verified(done, limits_of, _rounds(settings))
+    if done.in_turn:
+        note_broken(done.before, done.moves, limits.relations)
     promises = planner.broken_promises(source, effective, done) if sound and not problems else []
     if promises or not sound:
         problems += promises
         tell("iallocator: the plan is refused, for it does not stand the test")
     else:
         whole = _document(done)
-        plan = None if problems or done.interrupted else whole
+        hindrance = planner.hindrance(done) if settings.execute else ""
+        plan = None if problems or done.interrupted or hindrance else whole
+        if hindrance:
+            problems.append(f"the plan is not carried out: {hindrance}")
         if not (plan and settings.execute and settings.json):
             _write(done, planner, settings, whole)
         show_state_of(done.after, source, settings, "Final", planner.suffix, master, only)
@@ -229,11 +309,12 @@ def _show(
 
 
 def _cluster(settings: Settings, positional: Sequence[str], planner: Planner) -> Cluster:
-    """The cluster, read anew."""
+    """The cluster, read anew while a plan is carried out."""
     from iallocator.engine import reading_for
     from iallocator.sources import load
 
-    source = load(settings, positional, reading_for(settings))
+    source = load(settings, positional, reading_for(settings), in_run=False)
+    refuse_silent_nodes(source.cluster, settings)
     planner.adjust(source)
     return source.cluster
 
@@ -263,38 +344,107 @@ def _rounds(settings: Settings) -> int:
     return ROUNDS if settings.verify_plan else 0
 
 
-def _verified(done: PlanResult, limits: PlanLimits, rounds: int) -> tuple[list[str], bool]:
-    """What is wrong with a plan, and whether what is left of it may be printed.
+def _verified(
+    done: PlanResult, limits_of: Callable[[PlanResult], PlanLimits], rounds: int
+) -> tuple[list[str], bool]:
+    """Return what is wrong with a plan, and whether what is left of it may be printed.
 
-    A plan that bears it is cut before the first move that is wrong, as often as it takes.
-    Once time is up only one more order of the steps is tried, which is told.
+    Moves that are wrong are left out, as often as it takes, if the rest of the plan is of use:
+    a group whose plan is wrong does not discard the plans of other groups.  If the parts of a
+    plan are correct alone and wrong together, the last part is left out.  When time is up, only
+    one more order of the steps is tried, and that is reported.
     """
     from iallocator.planners.outcome import Failures
     from iallocator.planners.verify import verify_moves, verify_transition
 
     told: list[str] = []
-    failures = Failures(limits)
-    while True:
-        problems = verify_moves(done.before, done.moves, limits, failures) if done.in_turn else []
-        if not problems:
-            break
-        told += map(str, problems)
-        first = problems[0]
-        reason = f"move {first.number} does not stand the test: {first.text}"
-        if not done.keep(first.number - 1, reason):
-            return told, False
     late: list[bool] = []
-    alarm = Alarm.of_run(limits.settings.planning_seconds)
+    alarm = Alarm.of_run(limits_of(done).settings.planning_seconds)
 
     def over() -> bool:
         if alarm.over():
             late.append(True)
         return bool(late)
 
-    wrong = verify_transition(done.before, done.transition, limits, rounds, over, failures)
+    def check(limits: PlanLimits, failures: Failures) -> list[str]:
+        return verify_transition(done.before, done.transition, limits, rounds, over, failures)
+
+    while True:
+        limits = limits_of(done)
+        failures = Failures(limits)
+        problems = verify_moves(done.before, done.moves, limits, failures) if done.in_turn else []
+        if problems:
+            told += map(str, problems)
+            first = problems[0]
+            cut = done.without(first, f"move {first.number} breaks a limit: {first.text}")
+            if not cut:
+                return told, False
+            told.append(f"left out: {cut}")
+            continue
+        checked = partial(check, limits, failures)
+        direct = _without_needless_copies(done, limits, failures, over, checked)
+        wrong = [] if direct else checked()
+        if wrong:
+            told += wrong
+            parts = done.parts()
+            faults: dict[object, str] = {}
+            for part, alone in parts if len(parts) > 1 else ():
+                own = limits_of(alone)
+                if text := next(iter(verify_transition(done.before, alone.transition, own)), ""):
+                    faults[part] = text
+            if len(parts) < 2 or len(faults) == len(parts):
+                return told, False
+        else:
+            failed = done.failed_parts()
+            told += (text for _, text in failed)
+            parts, faults = [], dict(failed)
+            if not faults:
+                break
+        for part, text in (faults or {parts[-1][0]: wrong[0]}).items():
+            cut = done.leave_out(part, text)
+            if not cut:
+                return told, False
+            told.append(f"left out: {cut}")
     if late:
         tell(f"iallocator: {TIME_IS_UP} before all {rounds} other orders of the steps were tried")
-    return told + wrong, not wrong
+    return told, True
+
+
+def _without_needless_copies(
+    done: PlanResult,
+    limits: PlanLimits,
+    failures: Failures,
+    over: Callable[[], bool],
+    check: Callable[[], list[str]],
+) -> bool:
+    """Replace several moves of an instance by fewer ones; return whether that was possible.
+
+    Planners between groups move each instance once, `place` goes from the first to the last places
+    at once, and `reboot` means every move.
+
+    `check` returns what is wrong with the transition. If anything is, the moves stay as they were.
+    """
+    from iallocator.planners.balance.move_kinds import MoveRules
+    from iallocator.planners.direct import direct_moves, rescore_all
+    from iallocator.planners.result import GroupPlans
+
+    settings = limits.settings
+    if not (isinstance(done, GroupPlans) and settings.behaviour.avoids_needless_copies):
+        return False
+    rules = MoveRules(
+        disk_moves=not getattr(settings, "no_disk_moves", False),
+        instance_moves=not getattr(settings, "no_instance_moves", False),
+        restricted=getattr(settings, "restricted_migration", False),
+    )
+    found = direct_moves(done, limits, failures, rules, over)
+    if found is None:
+        return False
+    before = done.replace_moves(found)
+    if check():
+        done.replace_moves(before)
+        return False
+    rescore_all(done, limits)
+    return True
 
 
 def _document(done: PlanResult) -> Json:

@@ -27,6 +27,10 @@ def load_source(settings: Settings, positional: Sequence[str]) -> Source:
     source = load(settings, positional, reading_for(settings))
     if settings.verbose:
         tell(summary(source.cluster))
+    if source.cluster.assumed_offline:
+        from iallocator.sources.live.load import silence_warnings
+
+        tell(*silence_warnings(source.cluster))
     return source
 
 

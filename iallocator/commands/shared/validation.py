@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import sys
 
-from iallocator.errors import IallocatorError, one_line, say
-from iallocator.files import read_file
+from iallocator.commands.shared.plan_output import print_json
+from iallocator.errors import IallocatorError, UsageError, one_line, say
+from iallocator.files import WholeOutput, read_file
 from iallocator.wire.validation.validate import NEEDED, OPTIONAL, UNREAD, problems
 
 TYPE_CHECKING = False
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from iallocator.options.settings import Settings
+    from iallocator.options.table import Option
 
 __all__ = ["request_of", "validate"]
 
@@ -31,23 +33,48 @@ def request_of(command: str) -> str:
     return REQUEST.get(command, UNREAD)
 
 
-def validate(settings: Settings, positional: Sequence[str], request: str) -> int:
-    """Every problem on stderr, what is valid on stdout; the exit status: 0, or 2 for problems.
+INPUTS = frozenset({
+    "validate", "json", "ialloc_src", "text_data", "simulate", "luxi", "rapi", "cacert", "insecure",
+    "credentials", "compat", "max_input", "config", "no_config", "verbose", "quiet",
+})  # fmt: skip
+"""The attributes of the settings that act with ``--validate``: what is read, and how."""
 
-    A document is read unless the cluster comes from elsewhere and no request is needed.
+
+def validate(
+    settings: Settings, positional: Sequence[str], request: str, table: Sequence[Option]
+) -> int:
+    """Print what is wrong with the input; return the exit status: 0, or 2 if something is.
+
+    As text, valid inputs are on stdout and problems on stderr; with ``--json`` one document on
+    stdout has both.  A document is read unless the cluster comes from elsewhere and no request
+    is needed.
+
+    Raises
+    ------
+    UsageError
+        For an option of `table` on the command line that does not act here.
     """
     from iallocator.sources import document_path, named
 
+    for option in table:
+        if option.target in settings.chosen - INPUTS:
+            raise UsageError(f"--validate only checks the input: no {option.names[0]}")
     files = [*positional, *([settings.ialloc_src] if settings.ialloc_src else [])]
-    wrong = False
+    found: dict[str, Sequence[str]] = {}
     elsewhere = settings.names_another_cluster
     if files or request == NEEDED or not elsewhere:
         path = document_path(settings, positional)
-        wrong = _say(path, problems(read_file(path, settings.max_input), request))
+        found[path] = problems(read_file(path, settings.max_input), request)
     if elsewhere:
-        name = settings.text_data or " ".join(named(settings))
-        wrong |= _say(name, list(_problems_elsewhere(settings)))
-    return 2 if wrong else 0
+        found[settings.text_data or " ".join(named(settings))] = [*_problems_elsewhere(settings)]
+    with WholeOutput():
+        if getattr(settings, "json", False):
+            inputs = [{"name": name, "problems": [*wrong]} for name, wrong in found.items()]
+            print_json({"valid": not any(found.values()), "inputs": inputs})
+        else:
+            for name, wrong in found.items():
+                _say(name, wrong)
+    return 2 if any(found.values()) else 0
 
 
 def _problems_elsewhere(settings: Settings) -> Iterator[str]:
@@ -61,10 +88,9 @@ def _problems_elsewhere(settings: Settings) -> Iterator[str]:
         yield str(error)
 
 
-def _say(name: str, found: Sequence[str]) -> bool:
-    """Say what is wrong with `name`, or that nothing is; whether something is."""
+def _say(name: str, found: Sequence[str]) -> None:
+    """Print that the input `name` is valid, or say on stderr what is wrong with it."""
     for problem in found:
         say(f"iallocator: {one_line(problem)}")
     if not found:
         sys.stdout.buffer.write(f"{one_line(name)}: valid\n".encode())
-    return bool(found)

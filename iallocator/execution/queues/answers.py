@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 from iallocator.execution.queues.queue import ERROR, LOST, RUNNING, SUCCESS, JobStatus
 from iallocator.live.errors import LiveError
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from typing import Any
 
-__all__ = ["expecting", "job_status"]
+__all__ = ["expecting", "failed_out_of_band", "job_status"]
 
 
 @contextmanager
@@ -44,7 +44,22 @@ def job_status(status: Any, opstatus: Any, opresult: Any) -> JobStatus:
     done = codes.count(SUCCESS)
     if status == "canceled" and begun:
         why = f"cancelled when {done} of {len(codes)} opcodes were done"
-    return JobStatus(status, why, begun, done)
+    return JobStatus(status, why, begun, done, opresult if isinstance(opresult, list) else ())
+
+
+def failed_out_of_band(results: Sequence[Any]) -> str:
+    """Return what failed in a job of an out-of-band command that Ganeti calls a success, or "".
+
+    The result is a list of nodes, each with its name and the answer of the program; both are
+    pairs of a status, 0 for success, and a value.
+    """
+    rows = results[-1] if results else None
+    for row in rows if isinstance(rows, list) else ():
+        with suppress(TypeError, ValueError):
+            (_, name), (status, _) = row
+            if status != 0:
+                return f"the out-of-band program of {name} failed; the log of the job says why"
+    return ""
 
 
 def _why(results: Any) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from iallocator.deadline import Deadline
 from iallocator.live.errors import LiveError
 
 TYPE_CHECKING = False
@@ -29,12 +30,13 @@ def open_queue(settings: Settings) -> tuple[JobQueue, str]:
     LiveError, UsageError
         If it is not reached.
     """
+    deadline = Deadline(settings.read_timeout, f"{settings.read_timeout:g} s (--read-timeout)")
     if settings.luxi is not None:
         from iallocator.execution.queues.luxi import LuxiJobs
         from iallocator.live.luxi import LuxiClient
 
-        luxi = LuxiClient(settings.luxi)
-        return LuxiJobs(luxi), _name_in(luxi.call("QueryClusterInfo"), settings.luxi)
+        luxi = LuxiClient(settings.luxi, settings.max_input)
+        return LuxiJobs(luxi), _name_in(luxi.call("QueryClusterInfo", (), deadline), luxi.path)
     from iallocator.execution.queues.rapi import RapiJobs
     from iallocator.live.rapi import RapiClient
 
@@ -43,8 +45,9 @@ def open_queue(settings: Settings) -> tuple[JobQueue, str]:
         cacert=settings.cacert,
         insecure=settings.insecure,
         credentials=settings.credentials,
+        limit=settings.max_input,
     )
-    return RapiJobs(rapi), _name_in(rapi.get("/2/info"), settings.rapi)
+    return RapiJobs(rapi), _name_in(rapi.get("/2/info", deadline), settings.rapi)
 
 
 def _name_in(info: Any, where: str) -> str:

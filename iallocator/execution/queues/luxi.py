@@ -1,7 +1,8 @@
-"""The job queue through LUXI: jobs of any opcodes, which wait for each other in the queue."""
+"""The job queue through LUXI: jobs of any opcodes."""
 
 from __future__ import annotations
 
+from iallocator.deadline import Deadline
 from iallocator.execution.queues.answers import expecting, job_status
 from iallocator.execution.queues.marks import marks_in
 from iallocator.execution.queues.queue import ENDED, UnknownOutcomeError
@@ -9,7 +10,7 @@ from iallocator.live.errors import LiveError, ServerError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
     from typing import Any
 
     from iallocator.aliases import Json
@@ -25,7 +26,7 @@ SUBMIT_SECONDS = 300.0
 class LuxiJobs:
     """Jobs of the cluster that `client` speaks to; see `JobQueue`."""
 
-    depends = True
+    singly = False
 
     def __init__(self, client: LuxiClient) -> None:
         self._client = client
@@ -40,7 +41,7 @@ class LuxiJobs:
         self._client.close()
         try:
             answer = self._client.call(
-                "SubmitManyJobs", [[list(job) for job in jobs]], SUBMIT_SECONDS
+                "SubmitManyJobs", [[list(job) for job in jobs]], Deadline(SUBMIT_SECONDS)
             )
         except ServerError:
             self._client.close()
@@ -85,6 +86,14 @@ class LuxiJobs:
         rows = self._client.call("QueryJobs", [[], ["id", "status", "ops"]])
         with expecting("QueryJobs"):
             return [(int(number), codes) for number, status, codes in rows if status not in ENDED]
+
+    def answering(self, nodes: Collection[str]) -> set[str]:
+        """Return those of `nodes` that say how much memory they have."""
+        wanted = ["|", *(["=", "name", node] for node in nodes)]
+        answer = self._client.call("Query", ["node", ["name", "mtotal"], wanted])
+        with expecting("Query"):
+            found = {str(name[1]) for name, memory in answer["data"] if memory[0] == 0}
+        return found & set(nodes)
 
     def find(self, run: str) -> Mapping[str, int]:
         """The jobs of an execution; where there are none, among the archived ones."""

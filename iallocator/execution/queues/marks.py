@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from typing import Any
 
-__all__ = ["marks_in", "reason_trail"]
+__all__ = ["SOURCE", "marks_in", "reason_trail"]
 
 SOURCE = "iallocator"
 

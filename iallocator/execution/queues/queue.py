@@ -7,7 +7,8 @@ from typing import Protocol
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
+    from typing import Any
 
     from iallocator.aliases import Json
 
@@ -48,12 +49,15 @@ class JobStatus:
         Whether an opcode of it runs or has succeeded.
     done:
         How many opcodes have succeeded.
+    results:
+        What each opcode returned, as the queue has it.
     """
 
     status: str
     why: str = ""
     begun: bool = False
     done: int = 0
+    results: Sequence[Any] = ()
 
 
 class JobQueue(Protocol):
@@ -63,20 +67,17 @@ class JobQueue(Protocol):
 
     Attributes
     ----------
-    depends:
-        Whether jobs can wait for each other in the queue, and have several opcodes.
+    singly:
+        Whether a job has one opcode only.
     """
 
-    depends: bool
+    singly: bool
 
     def able(self, opcode: Json) -> bool:
         """Whether the queue takes such an opcode."""
 
     def submit(self, jobs: Sequence[Sequence[Json]]) -> list[int | str]:
         """Submit jobs, lists of opcodes; per job its id, or why it was refused.
-
-        Where jobs wait for each other `depends` of the opcodes says so: ids, or negative
-        offsets in `jobs`.
 
         Raises
         ------
@@ -100,6 +101,9 @@ class JobQueue(Protocol):
 
     def unfinished(self) -> Sequence[tuple[int, Sequence[Json]]]:
         """The jobs of anybody that have not ended: id and opcodes."""
+
+    def answering(self, nodes: Collection[str]) -> set[str]:
+        """Return those of these online nodes whose daemon answers Ganeti now."""
 
     def find(self, run: str) -> Mapping[str, int]:
         """The jobs in the queue that an execution has marked: mark -> id."""

@@ -1,4 +1,4 @@
-"""The job queue through RAPI: a job per resource, one opcode each; waits are on our side."""
+"""The job queue through RAPI: a job per resource, one opcode each."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from iallocator.live.errors import LiveError, ServerError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
     from typing import Any
 
     from iallocator.aliases import Json
@@ -30,6 +30,9 @@ FEW = 8
 NOT_HEARD = (401, 403, 502, 503)
 """HTTP statuses with which RAPI says that it takes no job at all at the moment."""
 
+DRAINED = "Queue drained"
+"""What RAPI says, with HTTP status 500, of a job queue that is drained: it takes no job."""
+
 WITH_BODY = {
     "OP_INSTANCE_MIGRATE": ("PUT", "/2/instances/{}/migrate", "instance_name"),
     "OP_INSTANCE_FAILOVER": ("PUT", "/2/instances/{}/failover", "instance_name"),
@@ -42,13 +45,13 @@ WITH_BODY = {
 
 TAGGED = {"node": "/2/nodes/{}/tags", "instance": "/2/instances/{}/tags", "cluster": "/2/tags"}
 
-OUR_OWN = ("OP_ID", "reason", "depends")
+OUR_OWN = ("OP_ID", "reason")
 
 
 class RapiJobs:
     """Jobs of the cluster that `client` speaks to; see `JobQueue`."""
 
-    depends = False
+    singly = True
 
     def __init__(self, client: RapiClient) -> None:
         self._client = client
@@ -67,7 +70,7 @@ class RapiJobs:
         try:
             return _job_id(self._client.call(*call))
         except ServerError as error:
-            if error.status in NOT_HEARD:
+            if error.status in NOT_HEARD or DRAINED in error.problem:
                 raise
             if error.status < 500:
                 return error.problem
@@ -113,6 +116,16 @@ class RapiJobs:
         with expecting("/2/jobs"):
             return [(int(job["id"]), job["ops"]) for job in jobs if job["status"] not in ENDED]
 
+    def answering(self, nodes: Collection[str]) -> set[str]:
+        """Return those of `nodes` that say how much memory they have."""
+        found = set()
+        for node in nodes:
+            told = self._client.get(f"/2/nodes/{_quoted(node)}")
+            with expecting("/2/nodes"):
+                if isinstance(told["mtotal"], int):
+                    found.add(node)
+        return found
+
     def find(self, run: str) -> Mapping[str, int]:
         """The jobs of an execution."""
         jobs = self._client.get("/2/jobs?bulk=1")
@@ -135,6 +148,12 @@ def call_of(opcode: Json) -> Call | None:
     if kind == "OP_INSTANCE_STARTUP":
         path = f"/2/instances/{_quoted(opcode['instance_name'])}/startup"
         return "PUT", path, None, {**query, "force": int(opcode.get("force", False))}
+    if kind == "OP_INSTANCE_QUERY_DATA":
+        (name,) = opcode["instances"]
+        return "GET", f"/2/instances/{_quoted(name)}/info", None, query
+    if kind == "OP_INSTANCE_ACTIVATE_DISKS":
+        path = f"/2/instances/{_quoted(opcode['instance_name'])}/activate-disks"
+        return "PUT", path, None, query
     if kind == "OP_NODE_POWERCYCLE":
         path = f"/2/nodes/{_quoted(opcode['node_name'])}/powercycle"
         return "POST", path, None, {**query, "force": int(opcode.get("force", False))}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from iallocator.explain.facts import Placed
+from iallocator.explain.facts import PENALTY, Placed, Term
 from iallocator.explain.record.standings import standings
 from iallocator.explain.strategy import note_order, placed_by
 
@@ -30,7 +30,8 @@ __all__ = ["Asked", "Choice"]
 class Asked:
     """What a group said when it was asked to take an instance.
 
-    `turn` counts what was noted; `best` are the nodes that come first, () for none.
+    `turn` counts what was noted; `best` are the nodes that come first, () for none;
+    `penalty_before` is what the instance violates where it was.
     """
 
     turn: int
@@ -41,17 +42,19 @@ class Asked:
     survey: Survey
     scores: Contributions | None = None
     best: Nodes = ()
+    penalty_before: float = 0.0
 
     def note(
         self,
         cluster: Cluster,
-        ways: Sequence[tuple[Nodes, float]],
+        ways: Sequence[tuple[Nodes, float, float]],
         order: OrderedCandidates | None,
         candidates: Candidates,
         refused: Collection[Nodes],
         score_of: Callable[[Any, Nodes], float],
+        unchecked: Collection[Nodes] = (),
     ) -> None:
-        """Note the best placements, and how every node stands."""
+        """Note the best placements (nodes, score, penalty), and how every node stands."""
         report = self.report
         assert self.scores is not None
         self.best = ways[0][0] if ways else ()
@@ -60,14 +63,20 @@ class Asked:
         else:
             first = next(candidates.ranked(), None)
             report.by_losses = first is not None and isinstance(first[0], tuple)
-        scored = [(nodes, score, self.scores.of(nodes)) for nodes, score in ways]
-        report.standings = standings(cluster, candidates, score_of, order, refused)
+        scored = [(nodes, score, self.scores.of(nodes)) for nodes, score, _ in ways]
+        report.standings = standings(cluster, candidates, score_of, order, refused, unchecked)
         if order is not None:
             report.placements = placed_by(order, cluster, report.name, scored)
             return
+        penalties = [penalty for _, _, penalty in ways]
+        if any(penalties):
+            for (_, _, terms), penalty in zip(scored, penalties):
+                terms.append(Term(PENALTY, 1.0, self.penalty_before, penalty))
         report.placements = [
-            Placed(report.name, cluster.node_names(nodes), score, terms, rank)
-            for (nodes, score, terms), rank in zip(scored, _ranks(candidates, report, ways))
+            Placed(report.name, cluster.node_names(nodes), score, terms, rank, {}, penalty)
+            for (nodes, score, terms), rank, penalty in zip(
+                scored, _ranks(candidates, report, [one[0] for one in ways]), penalties
+            )
         ]
 
     def led_to(self, outcome: MoveResult) -> bool:
@@ -89,13 +98,11 @@ class Choice:
     said: list[Asked | None]
 
 
-def _ranks(
-    candidates: Candidates, report: GroupReport, ways: Sequence[tuple[Nodes, float]]
-) -> list[str]:
+def _ranks(candidates: Candidates, report: GroupReport, ways: Sequence[Nodes]) -> list[str]:
     """What placements are ranked by where lost allocations decide, else "" for each."""
     if not report.by_losses:
         return [""] * len(ways)
     from iallocator.ranking.lost_allocations import shown
 
     keys = {nodes: shown(lost) for lost, nodes in candidates.everything()}
-    return [keys[nodes] for nodes, _ in ways]
+    return [keys[nodes] for nodes in ways]

@@ -119,7 +119,8 @@ def _verdict(first: GroupReport, group: GroupReport, by_order: str = "") -> tupl
     mine, other = first.placements[0], group.placements[0]
     if first.by_losses and group.by_losses and mine.rank != other.rank:
         return f"loses more possible allocations: {other.rank} against {mine.rank}", False
-    equal = f"{mine.score:.8f}" == f"{other.score:.8f}"
+    equal = f"{mine.total:.8f}" == f"{other.total:.8f}"
     if equal or (first.by_losses and group.by_losses):
         return "equal, but later in the order of groups", False
-    return f"score higher by {other.score - mine.score:.8f}", True
+    what = "score and penalty" if mine.penalty or other.penalty else "score"
+    return f"{what} higher by {other.total - mine.total:.8f}", True

@@ -41,7 +41,7 @@ def node_reports(
     """A report on every node of `group`; `excluded` says why it is not considered.
 
     Cost: the limits of each node once in each role, and once more for every node of
-    which it holds secondaries.
+    which it holds secondaries.  Memory: proportional to the nodes and these pairs.
     """
     limits = _Limits(context, seats)
     names = context.cluster.node_names(group.nodes)
@@ -75,8 +75,15 @@ class _Limits:
         self._context = context
         self._seats = seats
         self._primary = {index: _refusal(seats.first(index)) for index in seats.primaries}
-        self._takers = [index for index in seats.primaries if self._primary[index] is None]
+        takers = [index for index in seats.primaries if self._primary[index] is None]
+        self._takers = {index: position for position, index in enumerate(takers)}
         self._secondary = {index: self._on_secondary(index) for index in seats.secondaries or ()}
+        self._usually = sum(node.usual is None for node in self._secondary.values())
+        self._differ: dict[int, int] = {}  # primary -> how many more nodes are possible beside it
+        for node in self._secondary.values():
+            for primary, told in node.beside.items():
+                more = (told is None) - (node.usual is None)
+                self._differ[primary] = self._differ.get(primary, 0) + more
 
     def roles(self, index: int) -> list[RoleReport]:
         """What the node says in each of its seats."""
@@ -85,13 +92,15 @@ class _Limits:
             if self._seats.secondaries is None:
                 found.append(self._primary_report(index, "only", 1, 1))
             else:
-                others = [node for s, node in self._secondary.items() if s != index]
-                possible = sum(1 for node in others if node.takes_from(index))
-                found.append(self._primary_report(index, "primary", len(others), possible))
+                own = self._secondary.get(index)
+                possible = self._usually + self._differ.get(index, 0)
+                possible -= own is not None and own.usual is None
+                others = len(self._secondary) - (own is not None)
+                found.append(self._primary_report(index, "primary", others, possible))
         if index in self._secondary:
             found.append(self._secondary[index].report(self._context))
         elif index in self._seats.out_as_mirrors:
-            beside = len(self._seats.primaries) - (index in self._seats.primaries)
+            beside = len(self._seats.primaries) - (index in self._primary)
             out = self._seats.out_as_mirrors[index]
             found.append(RoleReport("secondary", 0, [Refusal(out.reason, out.text, "", beside)]))
         return found
@@ -105,15 +114,16 @@ class _Limits:
     def _on_secondary(self, index: int) -> _Secondary:
         """The node as secondary of any node, and of those of which it has secondaries now."""
         prospect, primaries = self._seats.prospect, self._seats.primaries
-        takers = [p for p in self._takers if p != index]
+        takers = len(self._takers) - (index in self._takers)
         if len(primaries) == 1:  # beside that one, then
             failures = prospect.secondary_failures(index, primaries[0])
             return _Secondary(_refusal(first_of(failures)), {}, takers)
         known = self._context.state.peers[index]
+        special = [primary for primary in known if primary in self._takers and primary != index]
+        special.sort(key=self._takers.__getitem__)
         beside = {
             primary: _refusal(first_of(prospect.secondary_failures(index, primary)))
-            for primary in takers
-            if primary in known
+            for primary in special
         }
         usual = _refusal(first_of(prospect.secondary_failures(index, None)))
         return _Secondary(usual, beside, takers)
@@ -122,33 +132,29 @@ class _Limits:
 class _Secondary:
     """A node as secondary: what it usually says, and what beside particular primaries.
 
-    `takers` are the other nodes that could be the primary.
+    `takers`: how many other nodes could be the primary.
     """
 
-    __slots__ = ("_beside", "_takers", "_usual")
+    __slots__ = ("_takers", "beside", "usual")
 
     def __init__(
         self,
         usual: Refusal | None,
         beside: dict[int, Refusal | None],
-        takers: Sequence[int],
+        takers: int,
     ) -> None:
-        self._usual = usual
-        self._beside = beside
+        self.usual = usual
+        self.beside = beside
         self._takers = takers
-
-    def takes_from(self, primary: int) -> bool:
-        """Whether it could be the secondary of `primary`, and that the primary."""
-        return primary in self._takers and self._beside.get(primary, self._usual) is None
 
     def report(self, context: Context) -> RoleReport:
         """The role, with one refusal for any primary and one for each that differs."""
-        special = {p: told for p, told in self._beside.items() if told != self._usual}
-        usual = len(self._takers) - len(special)
+        special = {p: told for p, told in self.beside.items() if told != self.usual}
+        usual = self._takers - len(special)
         refusals = []
-        if self._usual is not None and (usual or not self._takers):
-            refusals.append(replace(self._usual, placements=usual))
-        possible = usual if self._usual is None else 0
+        if self.usual is not None and (usual or not self._takers):
+            refusals.append(replace(self.usual, placements=usual))
+        possible = usual if self.usual is None else 0
         for primary, told in special.items():
             if told is None:
                 possible += 1

@@ -79,7 +79,9 @@ class Moves:
         else:
             found = self._decision(done)
         found.notes += self._notes(done)
-        if done.outcome.best is None and isinstance(self._request, NodeEvacuate):
+        request, refused = self._request, done.outcome.best is None
+        evacuated = isinstance(request, NodeEvacuate) and request.leaves_a_node(done.instance)
+        if refused and evacuated:
             self._elsewhere(found, done)
         if isinstance(self._request, MultiEvacuate) and done.outcome.best is None:
             found.notes.append(

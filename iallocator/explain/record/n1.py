@@ -33,6 +33,7 @@ class RecordingN1Check(N1Check):
         self._cluster = state.cluster
         self._replay = Simulation(state, kernels, rules, more[0])
         self._verdicts: dict[tuple[str, tuple[int, ...]], bool] = {}
+        self._refused: dict[tuple[str, int], set[tuple[int, ...]]] = {}  # by instance and group
 
     def accepts(self, instance: Instance, nodes: tuple[int, ...]) -> bool:
         """As `N1Check.accepts`; every placement is judged once."""
@@ -40,22 +41,39 @@ class RecordingN1Check(N1Check):
         verdict = self._verdicts.get(key)
         if verdict is None:
             verdict = self._verdicts[key] = super().accepts(instance, nodes)
+            if not verdict:
+                home = self._cluster.nodes[nodes[0]].group.index
+                self._refused.setdefault((instance.name, home), set()).add(nodes)
         return verdict
 
-    def refused(self, instance: Instance) -> set[tuple[int, ...]]:
-        """The placements of `instance` that were refused so far."""
-        return {
-            nodes
-            for (name, nodes), accepted in self._verdicts.items()
-            if not accepted and name == instance.name
-        }
+    def knows(self, instance: Instance, nodes: tuple[int, ...]) -> bool:
+        """Return whether the placement of `instance` on `nodes` has been checked."""
+        return (instance.name, nodes) in self._verdicts
+
+    def decides(self, instance: Instance, nodes: tuple[int, ...]) -> bool:
+        """Check the placement; return whether there was enough effort left to decide it.
+
+        What is undecided is neither accepted nor refused, as if nobody had asked.
+        """
+        effort = self._rules.effort
+        before = effort.undecided
+        self.accepts(instance, nodes)
+        if effort.undecided == before:
+            return True
+        del self._verdicts[instance.name, nodes]
+        home = self._cluster.nodes[nodes[0]].group.index
+        self._refused[instance.name, home].discard(nodes)
+        return False
+
+    def refused(self, instance: Instance, group: Group) -> set[tuple[int, ...]]:
+        """Return the placements of `instance` in `group` that were rejected so far."""
+        return set(self._refused.get((instance.name, group.index), ()))
 
     def obstacles(
         self, instance: Instance, group: Group, score: Callable[[tuple[int, ...]], float]
     ) -> list[Unsurvived]:
         """What stood in the way of the best placements in `group` that it refused."""
-        refused = [n for n in self.refused(instance) if self._cluster.nodes[n[0]].group is group]
-        scored = sorted((score(nodes), nodes) for nodes in refused)[:SHOWN]
+        scored = sorted((score(nodes), nodes) for nodes in self.refused(instance, group))[:SHOWN]
         found = [self._unsurvived(instance, value, nodes) for value, nodes in scored]
         return [one for one in found if one is not None]
 

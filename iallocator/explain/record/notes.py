@@ -110,5 +110,8 @@ def unmovable_notes(cluster: Cluster, instance: Instance) -> list[str]:
 
 
 def wish_notes(extra: Mapping[str, Any]) -> list[str]:
-    """A note on each wish that the chosen place breaks; `extra` is its entry's."""
-    return [f"Its place breaks a wish: should be {text}." for text in extra.get("broken", ())]
+    """Return a note on each soft constraint that the place violates; `extra` is its entry's."""
+    return [
+        f"Its place violates a soft constraint: should be {text}."
+        for text in extra.get("broken", ())
+    ]

@@ -9,7 +9,9 @@ asked for again afterwards.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import wraps
 from itertools import islice
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from iallocator.explain.contributions import Contributions, standing
 from iallocator.explain.facts import Placed, Term
@@ -17,16 +19,18 @@ from iallocator.explain.group_report import GroupReport
 from iallocator.explain.record.asked import Asked, Choice
 from iallocator.explain.record.limits import possible
 from iallocator.explain.record.n1 import RecordingN1Check
+from iallocator.explain.record.standings import best_of_nodes
 from iallocator.explain.record.survey import Survey
+from iallocator.n1.effort import WORK
 from iallocator.placement.question import Question
+from iallocator.scoring.state_score import kernel_of
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Sequence
-    from typing import Any
 
     from iallocator.aliases import Nodes
     from iallocator.limits.refusal import Refusal
+    from iallocator.model.cluster import Group
     from iallocator.model.instance import Instance
     from iallocator.n1.check import N1Check
     from iallocator.placement.context import Context
@@ -39,12 +43,41 @@ if TYPE_CHECKING:
     )
     from iallocator.placement.trace import Accepts, Deciding
     from iallocator.scoring.candidates import Candidates, Placement
+    from iallocator.scoring.scalar import ScalarKernel
 
 
 __all__ = ["Recorder"]
 
+Note = TypeVar("Note", bound="Callable[..., None]")
+
+MOST_CHECKED, MOST_ROUNDS = 100, 10
+"""How many placements are checked for N+1 only to be explained, and how often nodes are tried."""
+
+WORK_OF_CHECKS = 2 * WORK
+"""The effort for these checks: about two seconds."""
+
 AT_LEAST = 2
 """Placements that are noted of each group: the best, and what it is compared with."""
+
+
+def aside(note: Note) -> Note:
+    """Have `note`, a method of the recorder, take no time and no work from the request.
+
+    What is explained is the answer that the request gets without an explanation.
+    """
+
+    @wraps(note)
+    def noted(recorder: Recorder, *about: Any) -> None:
+        context, effort = recorder.context, recorder.context.effort
+        spent = effort.left, effort.undecided, effort.used
+        paused = context.alarm.pause()
+        try:
+            note(recorder, *about)
+        finally:
+            effort.left, effort.undecided, effort.used = spent
+            context.alarm.resume(*paused)
+
+    return cast("Note", noted)
 
 
 @dataclass(slots=True)
@@ -62,6 +95,10 @@ class Recorder:
     _context: Context | None = None
     _open: Asked | None = None
     _turn: int = 0
+    _indices: dict[str, int] | None = None
+    _as_read: dict[str, Instance] | None = None
+    _version: int = -1
+    _kernels: dict[tuple[int, str], ScalarKernel] = field(default_factory=dict)
 
     @property
     def n1_check(self) -> type[RecordingN1Check]:
@@ -82,16 +119,20 @@ class Recorder:
         """Note that there is no answer to explain."""
         self.late = True
 
+    @aside
     def asked(self, evaluator: Deciding, question: Question) -> None:
         """Note what every node of the group says."""
         instance = question.instance
         survey = Survey(self.context, evaluator, question)
         said = self._begin(evaluator, question, survey)
-        before = self._before(instance, evaluator.scope.nodes)
-        said.scores = Contributions(self.context.state, evaluator.scope.nodes, instance, before)
+        nodes = evaluator.scope.nodes
+        before = self._before(instance, nodes)
+        said.scores = Contributions(self._kernel(nodes), instance, before)
+        said.penalty_before = self._penalty_before(instance)
         said.report.nodes = survey.reports(self.left, self._earlier(said))
         self._open = said
 
+    @aside
     def placed(
         self,
         evaluator: Deciding,
@@ -105,18 +146,52 @@ class Recorder:
         assert said.scores is not None
         check = evaluator.scope.n1_check(evaluator.rules)
         assert isinstance(check, RecordingN1Check)
-        refused = check.refused(instance)
+        unchecked: set[Nodes] = set()
+        if accepts == evaluator.keeps_n1:
+            unchecked = self._check_best(candidates, check, instance, said.group)
+        refused = check.refused(instance, said.group)
         report.successes, report.failures = found.successes, found.failures
         report.unsurvived = check.obstacles(instance, said.group, said.scores.score)
-        ways = [(nodes, found.score((rank, nodes))) for rank, nodes in found.best]
-        if ways and evaluator.settings.top < AT_LEAST:  # `best` holds one for each primary
-            others = self._runner_up(candidates, accepts, instance, ways[0][0])
-            ways = [ways[0], *((one[1], found.score(one)) for one in others)]
-        said.note(self.context.cluster, ways, found.order, candidates, refused, _scores(found))
+        best = found.best
+        if best and evaluator.settings.top < AT_LEAST:  # `best` holds one for each primary
+            best = [best[0], *self._runner_up(candidates, accepts, instance, best[0][1])]
+        ways = [(place[1], found.score(place), found.penalty(place)) for place in best]
+        said.note(
+            self.context.cluster, ways, found.order, candidates, refused, _scores(found), unchecked
+        )
         if not found.best:
             nearest = min(((said.scores.score(n), n) for n in refused), default=None)
             report.closest = said.survey.closest(check, nearest, instance)
 
+    def _check_best(
+        self, candidates: Candidates, check: RecordingN1Check, instance: Instance, group: Group
+    ) -> set[Nodes]:
+        """Have N+1 checked for the best placement of every node, which the answer may not need.
+
+        A node whose best placement N+1 rejects is tried with its next one.  `check` keeps the
+        results.  Return the placements that are not checked: those beyond `MOST_CHECKED`, or
+        `WORK_OF_CHECKS`.
+        """
+        effort = self.context.effort
+        effort.left = min(effort.left, WORK_OF_CHECKS)  # `aside` gives it back
+        left = MOST_CHECKED
+        unchecked: set[Nodes] = set()
+        for _ in range(MOST_ROUNDS):
+            refused = check.refused(instance, group)
+            best = best_of_nodes(candidates, refused)
+            asked = {nodes for lost, _, nodes in best.values() if not lost}
+            unchecked = set()
+            for nodes in sorted(asked):
+                if check.knows(instance, nodes):
+                    continue
+                if not left or effort.spent or not check.decides(instance, nodes):
+                    unchecked.add(nodes)
+                left -= bool(left)
+            if len(check.refused(instance, group)) == len(refused):
+                break
+        return unchecked
+
+    @aside
     def ranked(self, evaluator: Deciding, instance: Instance, found: RankedMoves) -> None:
         """Note where an instance that moves may go."""
         said, candidates = self._opened(), found.candidates
@@ -127,6 +202,7 @@ class Recorder:
         if not best:
             said.report.closest = said.survey.closest()
 
+    @aside
     def preferred(
         self,
         evaluator: Deciding,
@@ -143,7 +219,7 @@ class Recorder:
             first = places[0][1]
             others = self._runner_up(found.candidates, check.accepts, instance, first)
             places = [*places, *others]
-        refused = check.refused(instance).difference(nodes for _, nodes in places)
+        refused = check.refused(instance, said.group).difference(nodes for _, nodes in places)
         obstacles = check.obstacles(instance, said.group, said.scores.score)
         chosen = [self.context.cluster.node_names(nodes) for _, nodes in places[:1]]
         said.report.unsurvived = [one for one in obstacles if one.nodes not in chosen]
@@ -161,11 +237,12 @@ class Recorder:
         """Note the `best` of the places of an instance that moves."""
 
         def score_of(rank: Any, nodes: Nodes) -> float:
-            return float(found.scores[nodes] if found.scores else rank)
+            return found.score((rank, nodes))
 
-        ways = [(nodes, score_of(rank, nodes)) for rank, nodes in best]
+        ways = [(place[1], found.score(place), found.penalty(place)) for place in best]
         said.note(self.context.cluster, ways, found.order, found.candidates, refused, score_of)
 
+    @aside
     def exchanged(
         self, evaluator: Deciding, instance: Instance, present: Nodes, found: Refusal | None
     ) -> None:
@@ -185,7 +262,7 @@ class Recorder:
             if found is None:
                 said.best = present[::-1]
                 state.place(instance, said.best)
-                after = standing(state, nodes)
+                after = standing(kernel_of(state, nodes))
                 terms = [Term(a.name, a.weight, a.before, b.after) for a, b in zip(before, after)]
                 score = sum(term.contribution_after for term in terms)
                 names = self.context.cluster.node_names(said.best)
@@ -195,6 +272,7 @@ class Recorder:
                 said.report.failures = {found.reason: 1}
                 said.report.closest = survey.closest()
 
+    @aside
     def compared(self, wish: AllocationRequest, offers: RankedGroups) -> None:
         """Note how the groups were ranked."""
         name = wish.instance.name
@@ -218,7 +296,9 @@ class Recorder:
 
     def index_of(self, name: str) -> int:
         """The index of the node called `name`."""
-        return next(node.index for node in self.context.cluster.nodes if node.name == name)
+        if self._indices is None:
+            self._indices = {node.name: node.index for node in self.context.cluster.nodes}
+        return self._indices[name]
 
     def last_turn(self, name: str, together: bool) -> int:
         """When the groups were compared for an instance; where several were placed, at last."""
@@ -250,12 +330,35 @@ class Recorder:
     def _before(self, instance: Instance, scope: Sequence[int]) -> list[Term]:
         """The statistics before the instance goes anywhere: where it was, if it was."""
         state = self.context.state
-        known = next((i for i in self.context.cluster.instances if i.name == instance.name), None)
+        if self._as_read is None:
+            self._as_read = {one.name: one for one in self.context.cluster.instances}
+        known = self._as_read.get(instance.name)
         if known is None or instance.name in state.where:
-            return standing(state, scope)
-        with state.trial():
-            state.place(known, known.nodes)
-            return standing(state, scope)
+            return standing(self._kernel(scope))
+        return standing(self._kernel(scope, known))
+
+    def _kernel(self, scope: Sequence[int], known: Instance | None = None) -> ScalarKernel:
+        """Return the scores over `scope` as the state is now, or with `known` where it was read.
+
+        Kept until the state changes: an allocation asks many groups about the same nodes.
+        """
+        state = self.context.state
+        if state.version != self._version:
+            self._version, self._kernels = state.version, {}
+        key = id(scope), "" if known is None else known.name
+        if key not in self._kernels:
+            with state.trial():
+                if known is not None:
+                    state.place(known, known.nodes)
+                self._kernels[key] = kernel_of(state, scope)
+        return self._kernels[key]
+
+    def _penalty_before(self, instance: Instance) -> float:
+        """Return the penalty of the soft constraints that `instance` violates where it was."""
+        if not instance.nodes or instance.name in self.context.state.where:
+            return 0.0
+        home = instance.nodes[0]
+        return self.context.bonds.costs(instance, [home]).get(home, 0.0)
 
     def _runner_up(
         self,

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from iallocator.explain.facts import Standing
+from iallocator.explain.facts import Standing, scored
+from iallocator.placement.results import penalty_in
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from iallocator.scoring.candidates import Candidates, Placement
 
 
-__all__ = ["standings"]
+__all__ = ["best_of_nodes", "standings"]
 
 MANY = 100_000
 """Placements from which on only the best beside each primary is looked at."""
@@ -27,25 +28,21 @@ def standings(
     score_of: Callable[[Any, Nodes], float],
     order: OrderedCandidates | None,
     refused: Collection[Nodes],
+    unchecked: Collection[Nodes],
 ) -> dict[str, Standing]:
     """Node -> its best placement of those that every node allows; none: no entry.
 
     `score_of` gives the score of a placement by its rank and nodes.  Placements that N+1
-    `refused` count only where a node has no other.  With an `order`, what a strategy says
-    stands in the place of the score.
+    `refused` count only where a node has no other; of those `unchecked` that is not known.
+    With an `order`, what a strategy says stands in the place of the score.
     """
-    best: dict[int, tuple[bool, Any, Nodes]] = {}
-    for rank, nodes in _placements(candidates):
-        lost = nodes in refused
-        for index in nodes:
-            if index not in best or (lost, rank) < best[index][:2]:
-                best[index] = lost, rank, nodes
+    best = best_of_nodes(candidates, refused)
     every = {nodes for _, _, nodes in best.values()}
     alone = candidates.feasible - len(refused) < 2
     names = cluster.node_names(list(best))
     found = {}
     for name, (index, (lost, rank, nodes)) in zip(names, best.items()):
-        score = None
+        score, penalty = None, 0.0
         if order is not None:
             told = _criteria(order, nodes, index)
         elif isinstance(rank, tuple):
@@ -56,9 +53,25 @@ def standings(
             told = "the only placement possible"
         else:
             score = score_of(rank, nodes)
-            told = _scored(score, rank)
-        found[name] = Standing(cluster.node_names(nodes), told, score, lost)
+            penalty = penalty_in(rank, score)
+            told = f"score {scored(score, penalty)}"
+            told += " for violated soft constraints" if penalty else ""
+        told += "; N+1 not checked" if nodes in unchecked else ""
+        found[name] = Standing(cluster.node_names(nodes), told, score, lost, penalty)
     return found
+
+
+def best_of_nodes(
+    candidates: Candidates, refused: Collection[Nodes]
+) -> dict[int, tuple[bool, Any, Nodes]]:
+    """Return node -> whether N+1 refused its best placement, the rank of that, and its nodes."""
+    best: dict[int, tuple[bool, Any, Nodes]] = {}
+    for rank, nodes in _placements(candidates):
+        lost = nodes in refused
+        for index in nodes:
+            if index not in best or (lost, rank) < best[index][:2]:
+                best[index] = lost, rank, nodes
+    return best
 
 
 def _criteria(order: OrderedCandidates, nodes: Nodes, index: int) -> str:
@@ -68,12 +81,6 @@ def _criteria(order: OrderedCandidates, nodes: Nodes, index: int) -> str:
     else:
         found = [] if order.first is None else order.first.criteria(index)
     return ", ".join(f"{rule} {value}" for rule, value in found if rule != "name")
-
-
-def _scored(score: float, rank: float) -> str:
-    """The score, and what shoulds that the placement breaks add to it."""
-    price = rank - score
-    return f"score {score:.8f}" + (f", {price:g} for broken wishes" if abs(price) > 1e-9 else "")
 
 
 def _placements(candidates: Candidates) -> Iterable[Placement]:

@@ -85,6 +85,10 @@ class JointFailures:
         """Whether its failure leaves something that may go to several nodes."""
         return bool(self._need(node).items)
 
+    def failover_targets(self, node: int) -> Collection[int]:
+        """The nodes that drbd primaries of `node` fail over to."""
+        return self._need(node).failovers.keys()
+
     def cost(self, node: int) -> tuple[float, float]:
         """MiB that its failure takes from the other nodes, those that it has free included."""
         moved = sum(memory for memory, _, _ in self._need(node).items)

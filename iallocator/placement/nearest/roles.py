@@ -103,19 +103,19 @@ class _Reader:
             on_primary = ()
         prospect = self._evaluator.what_if(self._instance, motion, on_primary=on_primary)
         worded, breach = self._worded()
-        barred: list[int] = list(worded)
+        barred = set(worded)
         mirror = source = None
         if asked.kind == "pair":
             source = asked.present[0]
             mirror = self._evaluator.what_if(self._instance, self._off(asked.present[1]))
             on_the_way, stuck = self._on_the_way(mirror, worded)
             worded |= on_the_way
-            barred += stuck
+            barred.update(stuck)
         elif asked.kind == "exchange" and asked.answer is not None:
             index = asked.present[1]
             worded = {index: worded.get(index) or asked.answer}
             own = first_of(prospect.primary_failures(index))
-            barred = [] if own and own.reason == asked.answer.reason else [index]
+            barred = set() if own and own.reason == asked.answer.reason else {index}
         found = RolesTested(
             prospect, list(asked.primaries), self._seconds(), worded, self._out_as_mirrors()
         )

@@ -36,7 +36,9 @@ def move_all(context: Context, tasks: Sequence[MoveTask]) -> tuple[str, Made]:
     made = _without_separated(context, _in_turn(context, tasks))
     failed = [instance for instance, outcome in made if outcome.best is None]
     note = ""
-    if failed and len(tasks) > 1 and context.settings.searches and not context.alarm.over():
+    homes = map(context.cluster.group_of, failed)
+    searches = bool(failed) and len(tasks) > 1 and context.searches_for(homes)
+    if searches and not context.alarm.over():
         note, made = _at_once(context, tasks, made, failed)
     note += _losing_least(context, tasks, made)
     if context.settings.optimal:

@@ -21,12 +21,12 @@ if TYPE_CHECKING:
     from iallocator.aliases import Nodes
     from iallocator.limits.node import Check
     from iallocator.model.instance import Instance
+    from iallocator.model.node_view import Capacities
     from iallocator.model.state import State
     from iallocator.placement.motions import Motion, Motions
     from iallocator.placement.verdict.known_answers import Ask
     from iallocator.scoring.scalar import Failing
 
-    Fixed = Sequence[tuple[float, ...]]
 
 __all__ = ["MoveLimits"]
 
@@ -41,7 +41,7 @@ class MoveLimits:
     __slots__ = ("_fixed", "_kernel", "_known", "_motions", "_scope", "_state", "_version")
 
     def __init__(
-        self, state: State, fixed: Fixed, motions: Motions, scope: Sequence[int] = ()
+        self, state: State, fixed: Capacities, motions: Motions, scope: Sequence[int] = ()
     ) -> None:
         self._state = state
         self._fixed = fixed

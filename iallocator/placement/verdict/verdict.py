@@ -25,9 +25,12 @@ __all__ = ["Verdicts"]
 
 
 class Verdicts:
-    """Verdicts on single placements in `group`; N+1 by `rules`, scores run over `nodes`."""
+    """Verdicts on single placements in `group`; N+1 by `rules`, scores run over `nodes`.
 
-    __slots__ = ("_limits", "_working", "group", "motions", "nodes", "rules")
+    `policy_reason` is as `Behaviour.policy_reason`.
+    """
+
+    __slots__ = ("_limits", "_policy_reason", "_working", "group", "motions", "nodes", "rules")
 
     def __init__(
         self,
@@ -36,12 +39,14 @@ class Verdicts:
         motions: Motions,
         rules: Rules,
         nodes: Sequence[int],
+        policy_reason: str,
     ) -> None:
         self._working = working
         self.group = group
         self.motions = motions
         self.rules = rules
         self.nodes = nodes
+        self._policy_reason = policy_reason
         self._limits = MoveLimits(working.state, working.kernels.fixed, motions)
 
     def failover_refusal(self, instance: Instance, present: Nodes) -> Refusal | None:
@@ -122,7 +127,7 @@ class Verdicts:
         cluster = self._working.cluster
         if before and cluster.nodes[before[0]].group is self.group:
             return {}
-        return group_refusals(cluster, self.group, instance, nodes)
+        return group_refusals(cluster, self.group, instance, nodes, self._policy_reason)
 
     def _rule_refusal(self, instance: Instance, before: Nodes, after: Nodes) -> Refusal | None:
         """Bonds, hard locations and migration tags, for each node whose role changes."""

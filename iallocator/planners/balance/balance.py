@@ -5,7 +5,7 @@ from __future__ import annotations
 from iallocator.constraints.affinity_factory import relations_of
 from iallocator.constraints.transition_requirements import demands_of
 from iallocator.errors import NotFoundError
-from iallocator.model.node_view import capacities
+from iallocator.model.node_view import Capacities
 from iallocator.model.state import State
 from iallocator.names import whole_names
 from iallocator.planners.balance.greedy import balance
@@ -205,7 +205,7 @@ def _problem_of(
     state: State, group: Group, wishes: BalanceOptions, relations: Relations | None
 ) -> BalanceProblem:
     cluster = state.cluster
-    fixed = [capacities(node, wishes.min_disk) for node in cluster.nodes]
+    fixed = Capacities(cluster.nodes, wishes.min_disk, group.nodes)
     instances = movable(
         cluster, group, wishes.selected, wishes.excluded, behaviour=wishes.rules.behaviour
     )

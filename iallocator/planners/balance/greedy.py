@@ -87,18 +87,22 @@ class GreedyBalancer:
             making.make(found)
         elif not self._exchanges.make():
             if not self._mend() and not self.plan.reason:
-                self.plan.reason = self._why_not(found)
+                self.plan.reason = self._why_not(found, by_value)
             return
         if before - making.score <= rounding / 2:  # else it might go on for ever
             making.take_back(count, before)
             self.plan.reason = ROUNDING
 
-    def _best(self, by_value: bool) -> FoundMove | None:
-        """The best move; one that helps keeps global N+1, too."""
+    def _best(self, by_value: bool, budget: float | None = None) -> FoundMove | None:
+        """Return the best move; one that helps keeps global N+1, too.
+
+        It copies at most `budget` MiB; None stands for what ``--cost`` has left.
+        """
         making = self._making
+        budget = making.budget() if budget is None else budget
         while True:
             limit = 0.0 if by_value else making.score  # what raises the score is of no use
-            found = making.scan.best(self._measure(by_value), making.budget(), limit)
+            found = making.scan.best(self._measure(by_value), budget, limit)
             if found is None or not making.helps(found):
                 if not making.outdated:
                     return found
@@ -118,15 +122,18 @@ class GreedyBalancer:
             making.make_unit(unit, mends=True)
         return len(self.plan.moves) > count
 
-    def _unit(self, single: FoundMove | None, by_value: bool) -> UnitMove | None:
-        """The move of a unit that helps, and more than `single`."""
+    def _unit(
+        self, single: FoundMove | None, by_value: bool, budget: float | None = None
+    ) -> UnitMove | None:
+        """Return the move of a colocation group that helps, and helps more than `single`."""
         if not self._units:
             return None
         making, floor = self._making, -INFINITE
         if single is not None:
             price = traffic(single.instance, single.kind.letters)
             floor = making.gain(single) / (price + 1) if by_value else making.gain(single)
-        found = self._units.best(making.score, floor, making.budget(), making.left(), by_value)
+        budget = making.budget() if budget is None else budget
+        found = self._units.best(making.score, floor, budget, making.left(), by_value)
         return found if found is not None and making.helps(found) else None
 
     def _measure(self, by_value: bool) -> Measure:
@@ -145,7 +152,19 @@ class GreedyBalancer:
             plan.reason = TIME_IS_UP
         return bool(plan.reason)
 
-    def _why_not(self, found: FoundMove | None) -> str:
+    def _costs_too_much(self, by_value: bool) -> bool:
+        """Return whether a move helps that only ``--cost`` prevents."""
+        making = self._making
+        if making.limits.cost is None:
+            return False
+        found = self._best(by_value, INFINITE)
+        if found is not None and making.helps(found):
+            return True
+        return self._unit(None, by_value, INFINITE) is not None
+
+    def _why_not(self, found: FoundMove | None, by_value: bool) -> str:
+        if self._costs_too_much(by_value):
+            return "no move that helps is within --cost"
         if found is not None and self._making.gain(found) > self._making.rounding():
             return "no move gains enough"
         if self._making.barred:

@@ -12,10 +12,10 @@ if TYPE_CHECKING:
 
     from iallocator.model.instance import Instance
     from iallocator.model.moves import ElementaryMove
+    from iallocator.model.node_view import Capacities
     from iallocator.model.state import State
     from iallocator.planners.balance.move_kinds import MoveKind, MoveRules
 
-    Fixed = Sequence[tuple[float, ...]]
 
 __all__ = ["kinds_to", "possible"]
 
@@ -35,7 +35,7 @@ def kinds_to(state: State, instance: Instance, target: int, rules: MoveRules) ->
 
 def possible(
     state: State,
-    fixed: Fixed,
+    fixed: Capacities,
     instance: Instance,
     steps: Sequence[ElementaryMove],
     rules: MoveRules,

@@ -40,7 +40,8 @@ class CapacityOptions:
     Attributes
     ----------
     standard, largest:
-        The size of instances, and the one that the tiers begin with.
+        The size of instances, and those that the tiers begin with, one after the other: one of
+        each interval of the policy.
     n1:
         ``strict``, ``no-worse``, ``no-new``, ``off``, or "": hspace's rule, which is strict for
         instances on one node and relies on the reserved memory for those on two.
@@ -68,7 +69,7 @@ class CapacityOptions:
     def __init__(
         self,
         standard: Size,
-        largest: Size,
+        largest: Sequence[Size],
         *,
         n1: str = "",
         accept_errors: bool = False,
@@ -226,14 +227,15 @@ class _Work:
         if gated:
             self.study.failing = self._cluster.node_names(failing)
             groups = []
-        for kind, size in (("tiered", wants.largest), ("standard", wants.standard)):
-            if wants.limit is None:
-                self._refuse_endless(kind, size, groups)
+        if wants.limit is None:
+            for size in wants.largest:
+                self._refuse_endless("tiered", size, groups)
+            self._refuse_endless("standard", wants.standard, groups)
         whole = Alarm.of_run(wants.seconds)
         half = None if whole.left is None else max(whole.left, 0.0) / 2
         self.study.tiered = self._filled("tiered", wants.largest, groups, watched, Alarm(half))
         if not self.study.interrupted:
-            self.study.standard = self._filled("standard", wants.standard, groups, watched, whole)
+            self.study.standard = self._filled("standard", [wants.standard], groups, watched, whole)
         if wants.past and not self.study.interrupted:
             self.study.forecast = self._forecast(usable, whole)
 
@@ -264,18 +266,18 @@ class _Work:
     def _filled(
         self,
         kind: str,
-        size: Size,
+        sizes: Sequence[Size],
         groups: list[Group],
         watched: list[int],
         alarm: Alarm,
     ) -> Run:
-        """Fill the cluster as it is at first, until the alarm at most."""
+        """Fill the initial state with instances of `sizes`, until the alarm at most."""
         wants = self._wants
         state = State(self._cluster)
         site = self._site(state, groups, watched)
         filling = FillResult()
         names = _Names(self._cluster)
-        if not self.study.failing and not site.online(size.nodes == 2):
+        if not self.study.failing and not site.online(sizes[0].nodes == 2):
             self.study.nowhere = True
         elif self.study.failing:
             filling.failures = {"FailN1": 1}
@@ -283,20 +285,27 @@ class _Work:
             watch = self._watch(kind, alarm)
             try:
                 with alarm:
-                    if kind == "tiered":
-                        fill_tiered(site, size, filling, wants.limit, names, watch)
-                    else:
-                        fill(site, size, filling, wants.limit, names, watch)
+                    for size in sizes:
+                        if filling.ended:
+                            break
+                        if kind == "tiered":
+                            fill_tiered(site, size, filling, wants.limit, names, watch)
+                        else:
+                            fill(site, size, filling, wants.limit, names, watch)
             except KeyboardInterrupt as stop:
                 filling.interrupted = not isinstance(stop, TimeIsUp)
                 filling.ended = why_stopped(stop)
                 state = self._again(filling)
                 site = self._site(state, groups, watched)
-        run = Run(size, filling, state, Figures(state, site.score(), wants.min_disk))
+        run = Run(sizes[0], filling, state, Figures(state, site.score(), wants.min_disk))
         if not (filling.ended or self.study.failing or self.study.nowhere):
-            last = filling.placed[-1].size if filling.placed else size
-            probe = site.newcomer(last, len(filling.placed), names(len(filling.placed)))
-            run.closest = closest_of(site, probe)
+            number = len(filling.placed)
+            last = filling.placed[-1].size if filling.placed else sizes[0]
+            run.closest = closest_of(site, site.newcomer(last, number, names(number)))
+            if wants.behaviour.policy_reason and filling.last is not None:
+                filling.failures = site.failures_shown(
+                    site.newcomer(filling.last, number, names(number))
+                )
         return run
 
     def _site(self, state: State, groups: list[Group], watched: list[int]) -> CapacityState:

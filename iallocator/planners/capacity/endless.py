@@ -10,6 +10,7 @@ if TYPE_CHECKING:
 
     from iallocator.limits.node import LimitSet
     from iallocator.model.instance import Instance
+    from iallocator.model.node_view import Capacities
     from iallocator.model.state import State
 
 __all__ = ["MOST", "is_endless"]
@@ -20,7 +21,7 @@ MOST = 200_000
 
 def is_endless(
     state: State,
-    fixed: Sequence[tuple[float, ...]],
+    fixed: Capacities,
     instance: Instance,
     nodes: Sequence[int],
     limits: LimitSet,

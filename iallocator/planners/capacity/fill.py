@@ -46,15 +46,18 @@ class FillResult:
         Why there was no further attempt, in words: a limit; "" if there was no place.
     interrupted:
         Whether somebody stopped it.
+    last:
+        The size that was tried last; None: none was tried.
     """
 
-    __slots__ = ("ended", "failures", "interrupted", "placed")
+    __slots__ = ("ended", "failures", "interrupted", "last", "placed")
 
     def __init__(self) -> None:
         self.placed: list[Allocation] = []
         self.failures: Failures = {}
         self.ended = ""
         self.interrupted = False
+        self.last: Size | None = None
 
     @property
     def reason(self) -> str:
@@ -82,6 +85,7 @@ def fill(
     places were known at once; what it says ends the filling.
     """
     start = len(filling.placed)
+    filling.last = size
     first = site.newcomer(size, start, name(start))
 
     def coming(ahead: int) -> Instance:

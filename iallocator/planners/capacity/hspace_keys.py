@@ -86,6 +86,7 @@ def _standard(study: CapacityReport, run: Run) -> Iterator[tuple[str, str]]:
     yield "ALLOC_INSTANCES", str(len(filling.placed))
     yield "ALLOC_FAIL_REASON", filling.reason.upper()
     counts = [(reason, filling.failures.get(reason, 0)) for reason in REASONS]
+    counts = [count for count in counts if count[1] or count[0] != "FailPolicy"]  # not hspace's
     if study.failing:
         counts = [count for count in counts if count[1]]
     for reason, count in sorted(counts, key=lambda pair: -pair[1]):
@@ -115,7 +116,7 @@ def _figures(prefix: str, figures: Figures, totals: Totals) -> Iterator[tuple[st
         ("MEM_AVAIL", figures.available_memory),
         ("MEM_RESVD", figures.free_memory - figures.available_memory),
         ("MEM_INST", figures.used_memory),
-        ("MEM_OVERHEAD", totals.memory - figures.free_memory - figures.used_memory),
+        ("MEM_OVERHEAD", totals.overhead),
         ("MEM_EFF", _share(figures.used_memory, totals.memory)),
         ("DSK_FREE", figures.free_disk),
         ("DSK_AVAIL", figures.available_disk),

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     Amounts = tuple[int, int, int, int]
     """Memory, disk, cpus, spindles."""
 
-__all__ = ["STEPS", "Size", "largest_size", "standard_size"]
+__all__ = ["STEPS", "Size", "largest_sizes", "standard_size"]
 
 STEPS = {"FailMem": ("memory", 64), "FailDisk": ("disk", 256), "FailCPU": ("cpus", 1),
          "FailSpindles": ("spindles", 1)}  # fmt: skip
@@ -26,7 +26,7 @@ class Size:
     Attributes
     ----------
     memory, disk:
-        MiB; it has one disk.
+        MiB; it has one disk.  The disk of a diskless instance is 0, except for hspace.
     spindles:
         Of its disk, where storage is exclusive.
     template:
@@ -114,9 +114,9 @@ def standard_size(policy: Policy, template: str, spindle_use: int, load: Load) -
     return _size(policy.standard, template, spindle_use, load)
 
 
-def largest_size(policy: Policy, template: str, spindle_use: int, load: Load) -> Size:
-    """The upper end of the first interval of `policy`."""
-    return _size(policy.intervals[0].high, template, spindle_use, load)
+def largest_sizes(policy: Policy, template: str, spindle_use: int, load: Load) -> list[Size]:
+    """Return the upper end of each interval of `policy`."""
+    return [_size(one.high, template, spindle_use, load) for one in policy.intervals]
 
 
 def _size(spec: Spec, template: str, spindle_use: int, load: Load) -> Size:

@@ -109,5 +109,8 @@ def _figures(figures: Figures, totals: Totals) -> Json:
             "free": figures.free_disk,
             "available": figures.available_disk,
         },
-        "cpu": {"used": figures.used_cpus, "free": totals.vcpus - figures.used_cpus},
+        "cpu": {
+            "used": figures.used_cpus - totals.own_cpus,
+            "free": totals.vcpus - figures.used_cpus,
+        },
     }

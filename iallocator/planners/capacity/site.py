@@ -66,6 +66,7 @@ class CapacityState:
         self._probing: ArrayKernel | None = None
         self._arrays = False  # whether the array library is loaded
         self._survival = FillingSurvival(state, kernels, rules_of)
+        self._policy_reason = ""  # what a size lacks for the policy says how to make it smaller
 
     def online(self, pair: bool) -> bool:
         """Whether there are nodes for an instance at all."""
@@ -106,6 +107,14 @@ class CapacityState:
             return self._find(instance, self._probing_kernel, every)
         barred = self._barred(instance)
         return ((), barred) if barred else self._probe_singles(instance, every)
+
+    def failures_shown(self, instance: Instance) -> Failures:
+        """Return what rejects `instance`; the policy has a reason of its own here."""
+        self._policy_reason = self._behaviour.policy_reason
+        try:
+            return self._find(instance, self.kernel, False)[1]
+        finally:
+            self._policy_reason = ""
 
     def _probe_singles(self, instance: Instance, every: bool) -> tuple[tuple[int, ...], Failures]:
         """Any node for `instance`, whatever its score."""
@@ -268,7 +277,7 @@ class CapacityState:
         """Where the policy of `group` refuses `instance`; to hspace a diskless one has a disk."""
         if instance.template == "diskless" and not self._behaviour.plans_for_diskless:
             return self._refused_with_a_disk(group, _with_a_disk(instance))
-        return refused_by_policy(self.state.cluster, group, instance)
+        return refused_by_policy(self.state.cluster, group, instance, self._policy_reason)
 
     def _refused_with_a_disk(self, group: Group, twin: Instance) -> dict[int, str]:
         nodes = self.state.cluster.nodes

@@ -12,23 +12,32 @@ __all__ = ["Figures", "Totals"]
 
 
 class Totals:
-    """The capacities of all nodes, online or not.
+    """The capacities of all nodes, online or not; `state` is the cluster as read.
 
     Attributes
     ----------
     memory, disk:
         MiB.
+    overhead:
+        MiB of memory that the nodes use themselves, and that is neither free nor explained by
+        instances; less where nodes report more free memory than their instances leave.
+    own_cpus:
+        Virtual cpus that the nodes use themselves.
     vcpus:
         Virtual cpus that the policies allow.
     """
 
-    __slots__ = ("cpus", "disk", "memory", "nodes", "spindles", "vcpus")
+    __slots__ = ("cpus", "disk", "memory", "nodes", "overhead", "own_cpus", "spindles", "vcpus")
 
     def __init__(self, state: State) -> None:
         nodes = state.cluster.nodes
         self.nodes = len(nodes)
         self.memory = sum(node.total_memory for node in nodes)
+        self.overhead = int(
+            sum(node.reserved_memory + state.missing(node.index)[0] for node in nodes)
+        )
         self.disk = sum(node.total_disk for node in nodes)
+        self.own_cpus = sum(node.reserved_cpus for node in nodes)
         self.cpus = sum(node.total_cpus for node in nodes)
         self.vcpus = sum(int(node.vcpu_ratio * node.total_cpus) for node in nodes)
         self.spindles = sum(
@@ -52,7 +61,8 @@ class Figures:
     used_memory:
         MiB of running instances.
     used_cpus, used_cores:
-        Virtual cpus, and the share of cpus that these are by the ratio of each node.
+        Virtual cpus in use, those of the nodes themselves included, and the share of cpus that
+        these are by the ratio of each node.
     """
 
     __slots__ = (

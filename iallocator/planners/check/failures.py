@@ -6,7 +6,7 @@ from iallocator.n1.rules import Rules
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Collection, Iterable, Mapping
 
     from iallocator.model.cluster import Node
     from iallocator.model.instance import Instance
@@ -27,7 +27,10 @@ class NodeFailure:
     node:
         Its name.
     judged:
-        Whether it was looked at: of nodes that are not online, and without N+1, nothing is said.
+        Whether it was analysed. The failure of a node that is not online is not analysed, and
+        with ``--n1 off`` none is.
+    late:
+        Whether it was not analysed because time was up.
     lost:
         Why it would not be survived; "" if it would be.
     failovers:
@@ -36,11 +39,12 @@ class NodeFailure:
         Who is started on some other node, from shared storage, and who is created anew.
     """
 
-    __slots__ = ("failovers", "judged", "lost", "moved", "node", "recreated")
+    __slots__ = ("failovers", "judged", "late", "lost", "moved", "node", "recreated")
 
-    def __init__(self, node: str, judged: bool, lost: str) -> None:
+    def __init__(self, node: str, judged: bool, lost: str, late: bool) -> None:
         self.node = node
-        self.judged = judged
+        self.judged = judged and not late
+        self.late = judged and late
         self.lost = lost
         self.failovers: dict[str, Share] = {}
         self.moved: Share = (0, 0)
@@ -62,13 +66,16 @@ def failures(state: State, health: Iterable[GroupHealth], mode: str) -> list[Nod
     found = []
     for group in health:
         lost = {one.node: one.text for one in group.findings if one.kind == "global_n1"}
-        found += [_failure(state, nodes[k], rules, lost) for k in group.group.nodes]
+        late = frozenset(group.not_analysed)
+        found += [_failure(state, nodes[k], rules, lost, late) for k in group.group.nodes]
     return found
 
 
-def _failure(state: State, node: Node, rules: Rules, lost: Mapping[str, str]) -> NodeFailure:
+def _failure(
+    state: State, node: Node, rules: Rules, lost: Mapping[str, str], late: Collection[str]
+) -> NodeFailure:
     judged = rules.mode != "off" and (rules.strict or node.online)
-    found = NodeFailure(node.name, judged, lost.get(node.name, ""))
+    found = NodeFailure(node.name, judged, lost.get(node.name, ""), node.name in late)
     for instance in state.primaries[node.index].values():
         if instance.forthcoming:
             continue

@@ -6,7 +6,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from iallocator.model.cluster import Group
 
-__all__ = ["KINDS", "OF_NODES", "UNDECIDED", "Finding", "GroupHealth"]
+__all__ = ["KINDS", "NOT_ANALYSED", "OF_NODES", "Finding", "GroupHealth"]
 
 KINDS = {
     "n1": "nodes without the memory for a failover to them",
@@ -21,10 +21,11 @@ KINDS = {
 }
 """Kind of a finding -> what is counted: nodes or instances."""
 
+NOT_ANALYSED = "nodes whose failure was not analysed for lack of time"
+"""What is counted for `GroupHealth.not_analysed`."""
+
 OF_NODES = {"n1", "global_n1", "conflicts"}
 """Kinds that count nodes, even where they name an instance."""
-
-UNDECIDED = "not enough time to find out whether its failure would be survived"
 
 
 class Finding:
@@ -61,23 +62,34 @@ class Finding:
 class GroupHealth:
     """What is wrong in one group.
 
-    ``offline_nodes`` says how many nodes are not online, which alone is nothing wrong.
+    Attributes
+    ----------
+    offline_nodes:
+        How many nodes are not online, which alone is nothing wrong.
+    not_analysed:
+        Names of the nodes for which time did not suffice to find out whether their failure
+        would be survived. These nodes have no finding of the kind ``global_n1``.
+    examined:
+        Whether there was time to look for findings of the other kinds.
     """
 
-    __slots__ = ("findings", "group", "offline_nodes", "score")
+    __slots__ = ("examined", "findings", "group", "not_analysed", "offline_nodes", "score")
 
     def __init__(
-        self, group: Group, findings: list[Finding], score: float, offline_nodes: int
+        self,
+        group: Group,
+        findings: list[Finding],
+        score: float,
+        offline_nodes: int,
+        not_analysed: list[str],
+        examined: bool = True,
     ) -> None:
+        self.not_analysed = not_analysed
+        self.examined = examined
         self.group = group
         self.findings = findings
         self.score = score
         self.offline_nodes = offline_nodes
-
-    @property
-    def undecided(self) -> bool:
-        """Whether there was not enough time for some failure."""
-        return any(found.text == UNDECIDED for found in self.findings)
 
     @property
     def counts(self) -> dict[str, int]:

@@ -7,7 +7,7 @@ from iallocator.model.node_view import NodeView, capacities
 from iallocator.n1.effort import Effort, UndecidedError
 from iallocator.n1.of_group import not_survived, simulation_of
 from iallocator.n1.rules import Rules
-from iallocator.planners.check.findings import UNDECIDED, Finding, GroupHealth
+from iallocator.planners.check.findings import Finding, GroupHealth
 from iallocator.planners.check.musts import BrokenMusts
 from iallocator.scoring.state_score import score_of
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from iallocator.model.instance import Instance
     from iallocator.model.state import State
 
-__all__ = ["examine"]
+__all__ = ["examine", "unexamined"]
 
 
 def examine(
@@ -44,13 +44,30 @@ def examine(
     relations:
         What tags ask of instances; None if they ask nothing.
     over:
-        Whether time is up; failures that are not decided then count as lost.
+        Whether time is up; failures that are not decided then are `GroupHealth.not_analysed`.
     """
     units = None if relations is None else relations.units()
     rules = Rules(n1, units, Effort(over=over))
     musts = None if relations is None else BrokenMusts(state, relations)
     return [
         _Examination(state, group, rules, min_disk, musts).result()
+        for group in state.cluster.groups
+        if group.nodes
+    ]
+
+
+def unexamined(state: State) -> list[GroupHealth]:
+    """Return the health of every group that has nodes if there is no time to examine any."""
+    nodes = state.cluster.nodes
+    return [
+        GroupHealth(
+            group,
+            [],
+            0.0,
+            sum(1 for index in group.nodes if not nodes[index].online),
+            state.cluster.node_names(group.nodes),
+            examined=False,
+        )
         for group in state.cluster.groups
         if group.nodes
     ]
@@ -73,6 +90,7 @@ class _Examination:
         self._rules = rules
         self._nodes = state.cluster.nodes
         self._min_disk = min_disk
+        self._not_analysed: list[str] = []
 
     def result(self) -> GroupHealth:
         group = self._group
@@ -88,7 +106,7 @@ class _Examination:
         ]
         score = score_of(self._state, group.nodes, self._min_disk)
         offline = sum(1 for index in group.nodes if not self._nodes[index].online)
-        return GroupHealth(group, findings, score, offline)
+        return GroupHealth(group, findings, score, offline, self._not_analysed)
 
     def _primaries(self) -> Iterator[tuple[int, Instance]]:
         """(node, instance) for every primary in the group, as nodes and names stand."""
@@ -122,7 +140,7 @@ class _Examination:
             try:
                 stranded = simulation.fail(index)
             except UndecidedError:
-                yield Finding("global_n1", UNDECIDED, node=self._name(index))
+                self._not_analysed.append(self._name(index))
                 continue
             if stranded is None:
                 continue

@@ -1,8 +1,10 @@
 """Balancing groups on shared storage: load against capacity, from the most to the least loaded.
 
-Each step moves the one instance, or those that must be together, of a more loaded group to a
-less loaded one of its partition that evens the loads out most, first between the groups that
-are furthest apart; it is made only if it lowers the score, which is that of
+Each step moves one instance, or one colocation group, to another group of its partition. The
+pairs of groups are tried in turn, those first whose loads are furthest apart, from the more to
+the less loaded group.  If no such move lowers the score, moves in the other direction are
+tried: the sum of the loads does not show how unevenly each kind of load is spread.  Of a pair
+the move that lowers the score most is made.  The score is that of
 `iallocator.planners.intergroup.load_score`.
 """
 
@@ -170,19 +172,22 @@ class _Balancing:
         self.blocked = {(name, to) for name, to in self.blocked if to != found.source}
 
     def _pairs(self) -> Iterator[tuple[int, int]]:
-        """(more, less loaded) group by position, those furthest apart first."""
+        """Return (source, target) by position of the groups.
+
+        Pairs whose source has most load beyond that of the target come first.
+        """
         count = range(len(self.groups))
         level = [self.loads.of(position) for position in count]
         pairs = [
-            (level[low] - level[high], high, low)
-            for high in count
-            for low in count
-            if level[high] > level[low]
+            (level[target] - level[source], source, target)
+            for source in count
+            for target in count
+            if source != target
         ]
-        yield from ((high, low) for _, high, low in sorted(pairs))
+        yield from ((source, target) for _, source, target in sorted(pairs))
 
     def _next(self) -> _Found | None:
-        """The best move between the two groups that are furthest apart, of those that have one."""
+        """Return the best move of the first pair of groups that has one, or None."""
         self.why = ""
         for source, target in self._pairs():
             self.context.keep_going()

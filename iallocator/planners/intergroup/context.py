@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import contextmanager
 
 from iallocator.deadline import TimeIsUp
+from iallocator.n1.rules import Rules
 from iallocator.placement.context import Context
 from iallocator.placement.motions import Motions, motions_for
 from iallocator.solver.budget import Budget
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from iallocator.deadline import Alarm
-    from iallocator.model.cluster import Cluster
+    from iallocator.model.cluster import Cluster, Group
     from iallocator.options.settings import Settings
 
 __all__ = ["IntergroupContext", "forbidden"]
@@ -30,12 +31,26 @@ LEAST = 200_000
 """So many of them for each."""
 
 
+class _RulesOfTarget(Rules):
+    """N+1 of the group that an instance comes to.
+
+    ``strict`` does not check the other groups: a plan that empties a group which violates
+    N+1 would be rejected because of the group that it repairs.
+    """
+
+    def failing(self, cluster: Cluster, group: Group, scope: Sequence[int]) -> Sequence[int]:
+        """Return the nodes of `group` whose failure must be tolerated."""
+        return super().failing(cluster, group, group.nodes)
+
+
 class IntergroupContext(Context):
     """A context in which existing instances find places in other groups.
 
-    An instance is held to the limits of a new one where it comes to, even if it comes from
-    a node that is offline.  An `alarm` says when the time is up; `search_budget` is
-    what all exact searches may spend; ``tell`` shows a line of progress.
+    An instance is checked against the limits of a new instance where it comes to, even if it
+    leaves a node that is offline.  N+1 is that of the group it comes to.
+
+    An `alarm` says when the time is up; `search_budget` is what all exact searches may spend;
+    ``tell`` shows a line of progress.
     """
 
     __slots__ = ("_simulations", "search_budget", "tell")
@@ -48,9 +63,12 @@ class IntergroupContext(Context):
         tell: Callable[[str], None] = lambda text: None,
     ) -> None:
         candidates = [(len(cluster.nodes), 0)] * MOVES
-        super().__init__(cluster, settings, candidates, alarm=alarm)
+        groups = len(cluster.groups)
+        super().__init__(cluster, settings, candidates, alarm=alarm, groups=groups)
         self.tell = tell
-        self.search_budget = Budget(settings.optimum_seconds, None, self.alarm)
+        self.search_budget = Budget(
+            settings.optimum_seconds, None, self.alarm, settings.planning_seconds
+        )
         self._simulations = min(self.effort.left, SIMULATED)
 
     @contextmanager
@@ -77,6 +95,10 @@ class IntergroupContext(Context):
         """Wherever an instance comes from, it is held to the limits of a new one."""
         new = motions_for(settings).new
         return Motions(new, new, new)
+
+    def make_rules(self, mode: str, units: Mapping[str, Sequence[str]] | None) -> Rules:
+        """Return the N+1 rules of `mode`, the same for every group that has this mode."""
+        return _RulesOfTarget(mode, units, self.effort)
 
     def keep_going(self) -> None:
         """Go on if there is time.

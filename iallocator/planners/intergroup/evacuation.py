@@ -162,7 +162,7 @@ def _at_once(
     if unknown:
         done.verdict = OUT_OF_TIME
         return []
-    if not context.settings.searches:
+    if not context.searches_for([context.cluster.group_of(failed)]):
         done.give_up("; no exact search was made", UNDECIDED)
         return []
     choices = sum(_choices(instance, targets(instance)) for instance in instances)

@@ -12,6 +12,7 @@ from iallocator.placement.across_groups import TWINS, AcrossGroups
 from iallocator.placement.groups import collect_offers
 from iallocator.placement.moves import move_pair
 from iallocator.placement.results import AllocationRequest, MoveOption, MoveResult
+from iallocator.planners.intergroup.context import forbidden
 from iallocator.planners.plan import PlannedMove, traffic
 
 TYPE_CHECKING = False
@@ -98,6 +99,9 @@ class Mover:
         relations = self.context.bonds.relations
         if instance.forthcoming:
             return "it does not exist yet"
+        hindered = forbidden(self.context.settings_of(self.context.cluster.group_of(instance)))
+        if hindered:
+            return hindered
         if not instance.mirrored:
             return f"instances of type {instance.template} cannot be moved"
         if relations is not None and instance.name in relations.stuck:

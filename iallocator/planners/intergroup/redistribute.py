@@ -8,7 +8,9 @@ them find a place there.  Else nothing of it moves.
 
 from __future__ import annotations
 
-from iallocator.planners.intergroup.context import forbidden
+from copy import copy
+
+from iallocator.planners.intergroup.context import IntergroupContext, forbidden
 from iallocator.planners.intergroup.evacuation import evacuate
 from iallocator.planners.intergroup.health import HEALTHY, Health, examine, stranding
 from iallocator.planners.intergroup.impossible.proof import Proofs
@@ -23,19 +25,114 @@ if TYPE_CHECKING:
 
     from iallocator.model.cluster import Group
     from iallocator.model.instance import Instance
-    from iallocator.planners.intergroup.context import IntergroupContext
     from iallocator.planners.plan import PlannedMove
+    from iallocator.planners.result import PlanResult
+    from iallocator.planners.verify import Problem
 
-__all__ = ["check_redistribution", "redistribute"]
+__all__ = ["RedistributionResult", "redistribute"]
 
 
-def redistribute(context: IntergroupContext) -> IntergroupResult:
+class RedistributionResult(IntergroupResult):
+    """The repairs of unhealthy groups.
+
+    Attributes
+    ----------
+    repairs:
+        Each repaired group and its moves, in the order of the plan.
+    health:
+        Index of a group -> its health before the plan.
+    unhealthy:
+        How many groups the planner tried to repair.
+    """
+
+    def __init__(self, context: IntergroupContext) -> None:
+        super().__init__("redistribute", context)
+        self.settings = context.settings
+        self.repairs: list[tuple[Group, Sequence[PlannedMove]]] = []
+        self.health: dict[int, Health] = {}
+        self.unhealthy = 0
+
+    def without(self, problem: Problem, reason: str) -> str:
+        """Leave out all moves of the group: fewer of them do not repair it."""
+        count = 0
+        for group, moves in self.repairs:
+            count += len(moves)
+            if problem.number <= count:
+                return self.leave_out(group, reason)
+        return ""
+
+    def leave_out(self, part: object, reason: str) -> str:
+        """Leave out the repair of a group, for `reason`; the scores of later moves change."""
+        groups = [group for group, _ in self.repairs]
+        if part not in groups:
+            return ""
+        position = groups.index(part)
+        group, moves = self.repairs.pop(position)
+        before = self.repairs[position - 1][1][-1].score if position else self.plan.before
+        gain = before - moves[-1].score
+        for _, later in self.repairs[position:]:
+            for move in later:
+                move.score += gain
+        self.plan.moves = [move for _, some in self.repairs for move in some]
+        self._transition = None
+        row, health = self.row(group), self.health[group.index]
+        row.members |= {"repaired": False, "verdict": UNDECIDED}
+        row.reason = f"{health.describe(self.cluster.nodes)}: {reason}"
+        if self.plan.stop is None:
+            self.plan.reason = self.summary()
+        return f"the repair of group {group.name}"
+
+    def parts(self) -> list[tuple[object, PlanResult]]:
+        """Return the repair of each group, alone."""
+        found: list[tuple[object, PlanResult]] = []
+        for group, moves in self.repairs:
+            alone = copy(self)
+            alone.plan, alone._transition = copy(self.plan), None
+            alone.plan.moves = list(moves)
+            found.append((group, alone))
+        return found
+
+    def failed_parts(self) -> list[tuple[object, str]]:
+        """Return the repaired groups that are not healthy at the end, or that harm another group.
+
+        If a group is no longer healthy, the last repair that moves instances to it is to blame.
+        """
+        if not self.repairs:
+            return []
+        mover = Mover(IntergroupContext(self.cluster, self.settings))
+        nodes = self.cluster.nodes
+        expected: dict[Group, Group] = {}  # a group that must be healthy -> the repair to blame
+        for row in self.groups:
+            if examine(mover, row.group).state == HEALTHY:
+                expected[row.group] = self.repairs[-1][0]
+        for group, moves in self.repairs:
+            for move in moves:
+                mover.put(move.instance, move.after)
+                expected.update((nodes[index].group, group) for index in move.after)
+        expected |= {group: group for group, _ in self.repairs}
+        return [
+            (to_blame, f"group {group.name} is not healthy at the end: {health.describe(nodes)}")
+            for group, to_blame in expected.items()
+            if (health := examine(mover, group)).state != HEALTHY
+        ]
+
+    def summary(self) -> str:
+        """Return how many groups stay unhealthy, for people."""
+        left = self.unhealthy - len(self.repairs)
+        return (
+            f"{left} of {self.unhealthy} unhealthy groups cannot be repaired"
+            if left
+            else "all groups that share a partition are healthy then"
+        )
+
+
+def redistribute(context: IntergroupContext) -> RedistributionResult:
     """Repair the unhealthy groups of the cluster of `context`, in their order.
 
     Scores are counts: instances on offline nodes, plus nodes that fail N+1.  A
     KeyboardInterrupt, or the end of the time, leaves the groups repaired until then.
     """
-    done = IntergroupResult("redistribute", context)
+    done = RedistributionResult(context)
     work = _Redistribution(context, done)
     until_stopped(done, work.run)
     work.tell()
@@ -45,14 +142,13 @@ def redistribute(context: IntergroupContext) -> IntergroupResult:
 class _Redistribution:
     """One redistribution, group by group."""
 
-    def __init__(self, context: IntergroupContext, done: IntergroupResult) -> None:
+    def __init__(self, context: IntergroupContext, done: RedistributionResult) -> None:
         self.context = context
         self.mover = Mover(context)
         self.peers = Peers(context.cluster)
         self.proofs = Proofs(self.mover)
         self.done = done
-        self.health: dict[int, Health] = {}
-        self.repaired: set[int] = set()
+        self.health = done.health
         self.healthy: list[Group] = []
         self.targets: dict[str, list[Group]] = {}
         self.verdicts: dict[int, str] = {}
@@ -73,16 +169,12 @@ class _Redistribution:
         nothing = _nothing_to_do(len(done.groups), concerned, self.healthy, unhealthy)
         if nothing:
             return nothing
+        done.unhealthy = len(unhealthy)
         for number, group in enumerate(unhealthy, start=1):
             self.context.tell(f"group {number} of {len(unhealthy)}: {group.name}")
             with self.context.share(len(unhealthy) - number + 1):
                 self._repair(group)
-        left = len(unhealthy) - len(self.repaired)
-        return (
-            f"{left} of {len(unhealthy)} unhealthy groups cannot be repaired"
-            if left
-            else "all groups that share a partition are healthy then"
-        )
+        return done.summary()
 
     def _troubles(self) -> float:
         state = self.done.before
@@ -113,7 +205,7 @@ class _Redistribution:
             row.reason = f"moving {len(taken)} instances would {told}"
             return
         moves = self._scored(group, done.moves)
-        self.repaired.add(group.index)
+        self.done.repairs.append((group, moves))
         self.done.add(moves)
         row.reason = f"{len(moves)} instances move to other groups"
         row.reason += f", {done.reason}" if done.reason else ""
@@ -204,11 +296,12 @@ class _Redistribution:
     def tell(self) -> None:
         """Fill in what is said of the groups."""
         nodes = self.context.cluster.nodes
+        groups = [group for group, _ in self.done.repairs]
         looked_at = [row for row in self.done.groups if row.group.index in self.health]
         self.done.groups = looked_at
         for row in looked_at:
             health = self.health[row.group.index]
-            repaired = row.group.index in self.repaired
+            repaired = row.group in groups
             verdict = self._verdict(row.group)
             row.members = {"state": health.state, "repaired": repaired, "verdict": verdict}
             told = health.describe(nodes)
@@ -235,21 +328,3 @@ def _nothing_to_do(
     if not unhealthy:
         return "no group is unhealthy"
     return "" if healthy else "no group is healthy"
-
-
-def check_redistribution(context: IntergroupContext, done: IntergroupResult) -> list[str]:
-    """What is wrong with the end of a plan: repaired groups must be healthy, and stay so others.
-
-    `context` has the state before the plan, and is left with the state after it.
-    """
-    mover = Mover(context)
-    healthy = [r.group for r in done.groups if examine(mover, r.group).state == HEALTHY]
-    for move in done.moves:
-        mover.put(move.instance, move.after)
-    repaired = [row.group for row in done.groups if row.members.get("repaired")]
-    nodes = context.cluster.nodes
-    return [
-        f"group {group.name} is not healthy: {health.describe(nodes)}"
-        for group in (*healthy, *repaired)
-        if (health := examine(mover, group)).state != HEALTHY
-    ]

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from iallocator.deadline import GRACE, TIME_IS_UP, Alarm, why_stopped
-from iallocator.ganeti.jobs import chains
 from iallocator.model.constraints.constraint import TOGETHER
-from iallocator.model.moves import FAILOVER, FAILOVER_TO, REPLACE_SECONDARY, apply_steps
 from iallocator.model.state import State
 from iallocator.placement.context import Context
 from iallocator.planners.place.planned_place import PlannedPlace, runs, stopped_disks
 from iallocator.planners.place.whole import place_cluster
-from iallocator.planners.plan import PlannedMove, traffic
-from iallocator.planners.result import PlanResult
-from iallocator.scoring.state_score import kernel_of, score_of
+from iallocator.planners.result import PlanResult, moves_of_transition
+from iallocator.scoring.state_score import score_of
 from iallocator.transition.assemble import plan_transition
 
 TYPE_CHECKING = False
@@ -25,14 +22,11 @@ if TYPE_CHECKING:
     from iallocator.model.instance import Instance
     from iallocator.options.settings import Settings
     from iallocator.requests import Allocate
-    from iallocator.scoring.scalar import ScalarKernel
     from iallocator.transition.requirements import Demands
     from iallocator.transition.transition import Transition
 
 
 __all__ = ["PlaceResult", "in_document_order", "place_anew"]
-
-LETTERS = {FAILOVER: "f", REPLACE_SECONDARY: "r", FAILOVER_TO: "fa"}
 
 
 class PlaceResult(PlanResult):
@@ -62,7 +56,10 @@ class PlaceResult(PlanResult):
         self.strategy = strategy
         self._names = names
         self.new_instances = new
-        self.add(_moves(self))
+        self.add(moves_of_transition(before, self.transition))
+        broken = {place.instance.name: place.broken for place in places}
+        for move in self.moves:
+            move.broken = broken[move.instance.name]
 
     @property
     def scores(self) -> tuple[float, float]:
@@ -228,35 +225,3 @@ def _staying(before: State, instance: Instance, why: str) -> PlannedPlace:
     place = PlannedPlace(instance, nodes, bool(nodes) and runs(before, instance))
     place.nodes, place.why = nodes or None, why
     return place
-
-
-def _moves(done: PlaceResult) -> list[PlannedMove]:
-    """The ways of the instances that change their nodes, cut where they wait for others."""
-    actions = {step.number: step.action for step in done.transition.steps}
-    broken = {place.instance.name: place.broken for place in done.places}
-    state, names = done.before.copy(), done.cluster.nodes
-    kernels: dict[int, ScalarKernel] = {}  # one per group, renewed move by move
-    moves = []
-    for chain in chains(done.transition.steps):
-        steps = [actions[number] for number in chain if actions[number].move is not None]
-        if not steps or steps[0].instance is None or steps[0].before is None:
-            continue
-        instance, before = steps[0].instance, steps[0].before.nodes
-        made = [step.move for step in steps if step.move is not None]
-        group = names[before[0]].group
-        if group.index not in kernels:
-            kernels[group.index] = kernel_of(state, group.nodes)
-        apply_steps(state, instance, made)
-        touched = {*before, *state.where[instance.name]}  # in two groups, if it is torn
-        for number, kernel in kernels.items():
-            kernel.renew(k for k in touched if names[k].group.index == number)
-        notation = " ".join(
-            "f" if kind == FAILOVER else f"{LETTERS[kind]}:{names[target].name}"
-            for kind, target in made
-        )
-        copied = traffic(instance, [LETTERS[kind] for kind, _ in made])
-        score = kernels[group.index].score()
-        move = PlannedMove(instance, before, made, notation, score, copied)
-        move.broken = broken[instance.name]
-        moves.append(move)
-    return moves

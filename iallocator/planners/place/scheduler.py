@@ -16,10 +16,9 @@ from iallocator.planners.place.chooser import Chooser
 from iallocator.planners.place.openings import Openings
 from iallocator.planners.place.planned_place import PlannedPlace, runs, stopped_disks
 from iallocator.planners.place.survival import Survival
-from iallocator.ranking.pacemaker import facts_of, kind_of
+from iallocator.ranking.pacemaker import facts_of, kind_of, node_scores_of
 from iallocator.ranking.pacemaker.colocation_sets import ColocationSet, in_turn, units_of
 from iallocator.ranking.pacemaker.ledger import Ledger
-from iallocator.ranking.pacemaker.node_scores import NodeScores
 from iallocator.transition.planning.unstoppable import stays_for_good
 
 TYPE_CHECKING = False
@@ -82,7 +81,7 @@ class SchedulingPass:
         self.kind = kind_of(strategy)
         self._wanted = {one.instance.name: one for one in wanted}
         self.facts = facts_of(context)
-        self.weigher = NodeScores(self.facts, context.settings.stickiness)
+        self.weigher = node_scores_of(context)
         self.survival = Survival(context)
         self.relations = context.bonds.relations
         self._demands = context.bonds.demands()

@@ -57,7 +57,7 @@ def place_cluster(
             one.take_back()
 
     one = tried(())
-    if one.left_out and context.settings.searches and _may_end(one):
+    if one.left_out and _searches(one) and _may_end(one):
         found = _searched(
             one, lambda: SchedulingPass(context, strategy, instances, wanted, staying)
         )
@@ -72,6 +72,20 @@ def place_cluster(
         one.take_back()
         one = tried(kept)
     return one
+
+
+def _searches(one: SchedulingPass) -> bool:
+    """Return whether exact search is allowed in the group of an instance that is left out.
+
+    A new instance may go to any group.
+    """
+    cluster = one.context.cluster
+    groups = [
+        group
+        for place in one.left_out
+        for group in ([cluster.nodes[place.before[0]].group] if place.before else cluster.groups)
+    ]
+    return one.context.searches_for(groups)
 
 
 def _may_end(one: SchedulingPass) -> bool:

@@ -13,6 +13,7 @@ from iallocator.deadline import TimeIsUp
 from iallocator.limits.migration import may_not_receive
 from iallocator.model.columns import MEMORY
 from iallocator.model.moves import FAILOVER, apply_steps
+from iallocator.model.tags import new_conflict
 from iallocator.placement.moves import move_anywhere, move_secondary
 from iallocator.placement.results import MoveOption
 from iallocator.planners.intergroup.moving import planned
@@ -223,13 +224,35 @@ class Absence:
             for index in evaluator.online_nodes()
             if not may_not_receive(context.cluster, index, [home])
         ]
-        return self._best(
-            instance,
-            targets,
-            gone,
-            away,
-            lambda some: move_anywhere(context, evaluator, instance, some, names_others=False),
-        )
+
+        def best(moved: Instance, targets: Sequence[int]) -> tuple[list[ElementaryMove], str]:
+            return self._best(
+                moved,
+                targets,
+                gone,
+                away,
+                lambda some: move_anywhere(context, evaluator, moved, some, names_others=False),
+            )
+
+        steps, reason = best(instance, targets)
+        tags = set(instance.exclusion)
+        companions = [other for other in context.cluster.instances if other.nodes[:1] == (home,)]
+        if steps or not any(
+            tags.intersection(other.exclusion) for other in companions if other is not instance
+        ):
+            return steps, reason
+        # The instance already shares an exclusion tag at home: it may share it elsewhere with the
+        # same instances, but with no others.
+        primaries = context.state.primaries
+        apart = [i for i in targets if not new_conflict(instance, primaries[i].values())]
+        untagged = instance.twin(instance.name, instance.order)
+        untagged.exclusion = ()
+        with context.state.trial():
+            context.state.remove(instance, before)
+            context.state.place(untagged, before)
+            away.homeless = False
+            steps, _ = best(untagged, apart)
+        return steps, "" if steps else reason
 
     def _other_mirror(
         self, instance: Instance, gone: frozenset[int], away: Away
@@ -295,9 +318,7 @@ class Absence:
         refusal = context.evaluator(node.group).failover_refusal(instance, before)
         if refusal is not None:
             return f"cannot fail over to {node.name}: {refusal.text}"
-        tags = set(instance.exclusion)
-        there = context.state.primaries[mirror].values() if tags else ()
-        other = next((one.name for one in there if tags.intersection(one.exclusion)), "")
+        other = new_conflict(instance, context.state.primaries[mirror].values())
         return (
             f"cannot fail over to {node.name}: {other} has the same exclusion tag" if other else ""
         )

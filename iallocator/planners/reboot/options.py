@@ -36,6 +36,8 @@ class RebootOptions:
         Name of the master node, which comes last; "" if it is not known.
     first_only:
         Whether only the first group of nodes is wanted.
+    done:
+        Names of nodes that have been rebooted already: they are in no group.
     force:
         Whether the master need not be known.
     """
@@ -47,4 +49,5 @@ class RebootOptions:
     group: str = ""
     master: str = ""
     first_only: bool = False
+    done: Collection[str] = ()
     force: bool = False

@@ -9,7 +9,7 @@ from iallocator.planners.reboot.absence import Absence
 from iallocator.planners.reboot.context import RebootContext
 from iallocator.planners.reboot.grouping import Grouping
 from iallocator.planners.reboot.options import SKIPPED
-from iallocator.planners.reboot.result import RebootResult
+from iallocator.planners.reboot.result import NO_NODE, RebootResult
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ def plan_reboots(
     Raises
     ------
     NotFoundError
-        If the group or the master node is unknown.
+        If the group, the master node, or a node of `RebootOptions.done` is unknown.
     """
     nodes = _eligible(cluster, wanted)
     known = bool(wanted.master) or wanted.force
@@ -87,6 +87,8 @@ def _eligible(cluster: Cluster, wanted: RebootOptions) -> list[Node]:
     """The nodes that are to be rebooted: online ones that options do not rule out."""
     if wanted.group:
         group_named(cluster, wanted.group)
+    known = [node.name for node in cluster.nodes]
+    done = {whole_name(name, known, "--done", "node") for name in wanted.done}
     alone = {
         index
         for instance in cluster.instances
@@ -97,6 +99,7 @@ def _eligible(cluster: Cluster, wanted: RebootOptions) -> list[Node]:
         node
         for node in cluster.nodes
         if node.online
+        and node.name not in done
         and (not wanted.group or wanted.group in (node.group.name, node.group.uuid))
         and (not wanted.node_tags or not set(wanted.node_tags).isdisjoint(node.tags))
         and not (wanted.single == SKIPPED and node.index in alone)
@@ -120,7 +123,7 @@ def _in_order(groups: Sequence[Sequence[int]], master: int) -> list[list[int]]:
 def _reason(grouping: Grouping) -> str:
     """How good the answer is, for people."""
     if not grouping.groups:
-        return "no node can be rebooted" if grouping.left else "no node is to be rebooted"
+        return NO_NODE if grouping.left else "no node is to be rebooted"
     if len(grouping.groups) <= grouping.bound:
         return "fewer groups cannot be: proved"
     return ""

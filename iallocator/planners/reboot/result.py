@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from copy import copy
+
 from iallocator.model.state import State
 from iallocator.placement.results import MoveOption
 from iallocator.planners.intergroup.moving import planned
@@ -19,11 +21,14 @@ if TYPE_CHECKING:
     from iallocator.planners.plan import PlannedMove
     from iallocator.planners.reboot.away import Away
     from iallocator.planners.reboot.context import RebootContext
+    from iallocator.planners.verify import Problem
     from iallocator.transition.rounds import Move
     from iallocator.transition.transition import Transition
 
 
-__all__ = ["RebootGroup", "RebootResult"]
+__all__ = ["NO_NODE", "RebootGroup", "RebootResult"]
+
+NO_NODE = "no node can be rebooted"
 
 
 class RebootGroup:
@@ -78,6 +83,38 @@ class RebootResult(PlanResult):
             move.score = float(len(back) - position)
         self.rounds.append(RebootGroup(nodes, away.moves, back))
         self.add([*away.moves, *back])
+
+    def without(self, problem: Problem, reason: str) -> str:
+        """Leave out the whole group of nodes that the move belongs to."""
+        count = 0
+        for one in self.rounds:
+            count += len(one.out) + len(one.back)
+            if problem.number <= count:
+                return self.leave_out(one, reason)
+        return ""
+
+    def leave_out(self, part: object, reason: str) -> str:
+        """Do not reboot the nodes of one group, for `reason`."""
+        for one in self.rounds:
+            if one is part:
+                self.rounds = [other for other in self.rounds if other is not one]
+                self.plan.moves = [m for other in self.rounds for m in (*other.out, *other.back)]
+                self.left = {**self.left, **dict.fromkeys(one.nodes, reason)}
+                self._transition = None
+                if self.plan.stop is None:
+                    self.plan.reason = "" if self.rounds else NO_NODE
+                return f"the reboot of {', '.join(self.cluster.node_names(one.nodes))}"
+        return ""
+
+    def parts(self) -> list[tuple[object, PlanResult]]:
+        """Return each group of nodes, alone: every instance is back before the next group."""
+        found: list[tuple[object, PlanResult]] = []
+        for one in self.rounds:
+            alone = copy(self)
+            alone.plan, alone._transition = copy(self.plan), None
+            alone.rounds, alone.plan.moves = [one], [*one.out, *one.back]
+            found.append((one, alone))
+        return found
 
     def _ordered(self) -> Transition:
         rounds = [

@@ -4,6 +4,7 @@
 drbd, its secondary offline               ``fix-storage``: another secondary
 drbd, its primary offline                 ``failover``, then another secondary
 drbd with both, plain with its primary    ``reinstall``: disks made anew elsewhere
+shared storage, or no disks, its primary  ``failover``; not by tags, as with harep
 ========================================  =================================================
 """
 
@@ -14,7 +15,7 @@ from dataclasses import dataclass, field
 from iallocator.ganeti.opcodes import opcode
 from iallocator.model.moves import apply_steps
 from iallocator.placement.context import Context
-from iallocator.placement.moves import fail_over, move_secondary
+from iallocator.placement.moves import fail_over, move_anywhere, move_secondary
 from iallocator.placement.new import place_new
 from iallocator.tags.autorepair import FAILOVER, FIX_STORAGE, REINSTALL
 from iallocator.transition import step
@@ -51,7 +52,9 @@ class Repair:
     Attributes
     ----------
     kind:
-        Of the repair: how destructive it is.
+        Of the repair: how destructive it is; "" if there is none.
+    by_tags:
+        Whether tags can allow it: they do not act on instances that harep leaves alone.
     dead:
         Its nodes that are offline, in words.
     steps:
@@ -68,6 +71,7 @@ class Repair:
     steps: list[Json] = field(default_factory=list)
     nodes: tuple[int, ...] = ()
     reason: str = ""
+    by_tags: bool = True
 
     @property
     def opcodes(self) -> list[Json]:
@@ -94,13 +98,17 @@ class Repairs:
         """What the instance needs, not yet where it goes; None if its nodes are well."""
         off = [self._nodes[index].offline for index in instance.nodes]
         names = [self._nodes[i].name for i, dead in zip(instance.nodes, off) if dead]
-        if instance.forthcoming or instance.template not in ("drbd", "plain") or not any(off):
+        if instance.forthcoming or not any(off):
             return None
-        kind = FIX_STORAGE if not off[0] else FAILOVER
-        if all(off):
-            kind = REINSTALL
         dead = " and ".join(names)
-        return Repair(instance, kind, dead, reason=f"{dead} offline")
+        by_tags = instance.template in ("drbd", "plain")
+        if not by_tags:
+            kind = FAILOVER if instance.shared else ""
+        elif all(off):
+            kind = REINSTALL
+        else:
+            kind = FAILOVER if off[0] else FIX_STORAGE
+        return Repair(instance, kind, dead, reason=f"{dead} offline", by_tags=by_tags)
 
     def in_units(self, repairs: Sequence[Repair]) -> list[list[Repair]]:
         """`repairs` in their order, those that lead what must be on one node there together."""
@@ -144,11 +152,12 @@ class Repairs:
         if repair.kind == REINSTALL:
             self._reinstalled(repair)
             return
-        ways = (
-            [self._other_mirror]
-            if repair.kind == FIX_STORAGE
-            else [self._failed_over, self._other_mirror]
-        )
+        if repair.kind == FIX_STORAGE:
+            ways = [self._other_mirror]
+        elif repair.instance.shared:
+            ways = [self._elsewhere]
+        else:
+            ways = [self._failed_over, self._other_mirror]
         for way in ways:
             found = way(repair.instance)
             if found.best is None:
@@ -181,6 +190,11 @@ class Repairs:
     def _failed_over(self, instance: Instance) -> MoveResult:
         group = self._nodes[instance.nodes[0]].group
         return fail_over(self._context, self._context.evaluator(group), instance)
+
+    def _elsewhere(self, instance: Instance) -> MoveResult:
+        evaluator = self._context.evaluator(self._nodes[instance.nodes[0]].group)
+        targets = evaluator.online_nodes()
+        return move_anywhere(self._context, evaluator, instance, targets, names_others=False)
 
     def _other_mirror(self, instance: Instance) -> MoveResult:
         context = self._context

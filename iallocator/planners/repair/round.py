@@ -22,7 +22,9 @@ from iallocator.tags.autorepair import (
     HEALTHY,
     NEEDS,
     PENDING,
+    REINSTALL,
     SUCCESS,
+    Permission,
     Record,
     permission_of,
     state_of,
@@ -39,7 +41,7 @@ if TYPE_CHECKING:
     from iallocator.model.instance import Instance
     from iallocator.options.settings import Settings
     from iallocator.planners.repair.repair import Repair
-    from iallocator.tags.autorepair import Permission, RepairState
+    from iallocator.tags.autorepair import RepairState
 
     class Jobs(Protocol):
         """The job queue of the running cluster."""
@@ -65,7 +67,8 @@ class _Patient:
     """One instance: how it is, and what is done about it.
 
     ``steps`` are those of its repair; ``note`` is for people; ``added`` and ``removed`` are tags,
-    and whether they are ``written`` on the running cluster.
+    and whether they are ``written`` on the running cluster.  ``permit``: the type that would have
+    to be allowed; ``command``: what a person can run.
     """
 
     instance: Instance
@@ -76,6 +79,8 @@ class _Patient:
     removed: list[str] = field(default_factory=list)
     steps: list[Json] = field(default_factory=list)
     written: bool = False
+    permit: str = ""
+    command: str = ""
 
     @property
     def endless(self) -> bool:
@@ -98,8 +103,9 @@ class RepairRound:
     """One look at all instances.
 
     `jobs`: the queue, None for a cluster that is not running; `execute`: tags are changed
-    there; `delay`: seconds that every repair waits first; `alarm`: when it rings, those who have
-    no place by then are left for the next time.
+    there; `delay`: seconds that every repair waits first; `alarm`: when it rings, instances that
+    have no place by then are left for the next time; `allow`: the type up to which every repair is
+    allowed this once, "" for none; `command`: how to repeat this command so that it repairs.
 
     Raises
     ------
@@ -115,7 +121,11 @@ class RepairRound:
         execute: bool = False,
         delay: float = 0.0,
         alarm: Alarm | None = None,
+        allow: str = "",
+        command: str = "iallocator repair -X",
     ) -> None:
+        self._allow = allow
+        self._command = command
         self._alarm = alarm or Alarm(None)
         self._cluster = cluster
         self._jobs = jobs
@@ -141,6 +151,7 @@ class RepairRound:
             self._commit(one)
             if one.state.name == FAILED and one.state.record is not None and not one.note:
                 one.note = f"a repair failed: left alone as long as it has {one.state.record.tag}"
+                one.command = _forget(one.instance, one.state.record)
 
     def plan(self) -> None:
         """Find repairs for what is broken; those that must be together get theirs together."""
@@ -159,6 +170,7 @@ class RepairRound:
             self._repairs.placed(unit)
             for repair in unit:
                 self._treat(admitted[repair.instance.name], repair)
+        self._suggest()
 
     def _look_at_jobs(self, one: _Patient) -> None:
         """What has become of a pending repair."""
@@ -168,6 +180,7 @@ class RepairRound:
         done = self._jobs.ended(record.jobs) if self._jobs and record.jobs else None
         if done is None:
             one.note = self._pending_note(record)
+            one.command = "" if record.jobs else _forget(one.instance, record)
             return
         one.note = "its repair succeeded" if done else "its repair failed"
         result, name = (SUCCESS, HEALTHY) if done else (FAILURE, FAILED)
@@ -183,9 +196,13 @@ class RepairRound:
         """Whether an instance may be repaired: that is allowed, and nobody is about it."""
         repair = one.repair
         assert repair is not None
+        if not repair.kind:
+            one.note = f"its disks are on {repair.dead}, which is offline: bring the node back"
+            return False
         permission = permission_of(self._cluster, one.instance, self._now)
-        if not permission.allows(repair.kind):
-            self._forbidden(one, repair, permission)
+        allowed = permission.or_up_to(self._allow) if repair.by_tags else Permission(self._allow)
+        if permission.suspended or not allowed.allows(repair.kind):
+            self._forbidden(one, repair, permission, allowed)
             return False
         job = self._jobs.busy_with(one.instance.name) if self._jobs else None
         if job is not None:
@@ -214,12 +231,38 @@ class RepairRound:
             steps[0]["opcodes"] = [_delay(self._delay), *steps[0]["opcodes"]]
         return steps
 
-    def _forbidden(self, one: _Patient, repair: Repair, permission: Permission) -> None:
-        one.note = f"{repair.kind} is needed ({repair.reason}): {permission}"
-        if permission.upto:
+    def _forbidden(
+        self, one: _Patient, repair: Repair, permission: Permission, allowed: Permission
+    ) -> None:
+        why = str(permission if permission.suspended else allowed)
+        if not repair.by_tags and not permission.suspended and not self._allow:
+            why = "tags act on drbd and plain instances only, as with harep"
+        one.note = f"{repair.kind} is needed ({repair.reason}): {why}"
+        one.permit = "" if permission.suspended else repair.kind
+        if permission.upto and repair.by_tags:
             record = Record(repair.kind, str(uuid4()), self._now, (), ENOPERM)
             one.become(NEEDS, record)
             self._commit(one)
+
+    def _suggest(self) -> None:
+        """Say what `--allow` would do for each instance that no tag allows to be repaired."""
+        wanted = {one.instance.name: one for one in self._patients if one.permit}
+        repairs = [one.repair for one in wanted.values() if one.repair is not None]
+        for unit in self._repairs.in_units(repairs):
+            if self._alarm.over():
+                return
+            with self._repairs.state.trial():
+                self._repairs.placed(unit)
+            for repair in unit:
+                one = wanted[repair.instance.name]
+                if repair.steps:
+                    one.command = f"{self._command} --allow {repair.kind}"
+                    places = ":".join(self._cluster.node_names(repair.nodes))
+                    one.note += f"; --allow {repair.kind} would repair it: it goes to {places}"
+                    one.note += ", the data on its disks is lost" * (repair.kind == REINSTALL)
+                else:
+                    one.note += f"; --allow {repair.kind} would not help: {repair.reason}"
+                repair.steps, repair.nodes = [], ()
 
     def _commit(self, one: _Patient) -> None:
         """Change the tags on the running cluster, if there is one to be changed."""
@@ -271,13 +314,18 @@ class RepairRound:
             "instances": [
                 self._entry(one) for one in self._patients if one.note or one.state.name != HEALTHY
             ],
+            "broken": sum(one.repair is not None and not one.steps for one in self._patients),
             "counts": dict(sorted(Counter(one.state.name for one in self._patients).items())),
         }
 
     def _entry(self, one: _Patient) -> Json:
         found: Json = {"instance": one.instance.name, "state": one.state.name, "note": one.note}
         if one.repair is not None:
-            found["repair"] = one.repair.kind
+            found["broken"] = f"{one.repair.dead} offline"
+            if one.repair.kind:
+                found["repair"] = one.repair.kind
+        if one.command:
+            found["command"] = one.command
         if one.steps and one.repair is not None:
             found |= {
                 "to": self._cluster.node_names(one.repair.nodes),
@@ -286,6 +334,11 @@ class RepairRound:
         if one.added and not (self._execute and one.steps):  # which follow the jobs, and name them
             found["tags"] = {"add": one.added, "remove": one.removed}
         return found
+
+
+def _forget(instance: Instance, record: Record) -> str:
+    """Return the command that removes the tag for which an instance is left alone."""
+    return f"gnt-instance remove-tags {instance.name} {record.tag}"
 
 
 def _delay(seconds: float) -> Json:

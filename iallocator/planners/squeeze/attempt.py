@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from iallocator.model.node_view import capacities
+from iallocator.model.node_view import Capacities
 from iallocator.model.state import State
 from iallocator.planners.balance.greedy import GreedyBalancer
 from iallocator.planners.balance.problem import BalanceProblem
@@ -107,7 +107,7 @@ class Attempt:
         self.off = off
         self._tidy = tidy
         self._state = State(aim.cluster)
-        self._fixed = [capacities(node) for node in aim.cluster.nodes]
+        self._fixed = Capacities(aim.cluster.nodes, scope=aim.scope)
         self._balancing: BalanceProblem | None = None
         self._score = 0.0
         self.moves: list[PlannedMove] = []

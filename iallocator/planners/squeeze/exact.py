@@ -9,7 +9,7 @@ into an order in which each is allowed when it is made.
 from __future__ import annotations
 
 from iallocator.model.moves import FAILOVER_TO, apply_steps
-from iallocator.model.node_view import capacities
+from iallocator.model.node_view import Capacities
 from iallocator.model.state import State
 from iallocator.placement.verdict.move_limits import MoveLimits
 from iallocator.planners.plan import PlannedMove, mark_units, replay, traffic
@@ -72,7 +72,7 @@ class Arrangement:
         self._survival = survival
         self._rules = rules
         self._evacuate = evacuate
-        self._fixed = [capacities(node) for node in cluster.nodes]
+        self._fixed = Capacities(cluster.nodes, scope=scope)
         self._moves: list[PlannedMove] | None = None
         self._tries = 0
         self._blocked = False

@@ -7,15 +7,15 @@ instance on an online node, and every online node with room for the reserve?
 from __future__ import annotations
 
 from iallocator.compat import OURS
-from iallocator.model.node_view import capacities
+from iallocator.model.node_view import Capacities
 from iallocator.model.state import State
 from iallocator.planners.balance.move_kinds import MoveRules
 from iallocator.planners.balance.problem import BalanceProblem
+from iallocator.planners.direct import rescore
 from iallocator.planners.plan import replay
 from iallocator.planners.power_state import Switched
 from iallocator.planners.squeeze.amounts import Amounts
 from iallocator.planners.squeeze.attempt import Aim, Attempt, FeasibilityResult
-from iallocator.planners.squeeze.straight import rescore, straightened
 from iallocator.scoring.state_score import score_of
 
 TYPE_CHECKING = False
@@ -163,22 +163,10 @@ class Feasibility(Aim):
 
     def _rescored(self, off: Collection[int], moves: Sequence[PlannedMove]) -> float:
         """The score after `moves`, which have that after each of them then."""
-        fixed = [capacities(node) for node in self.cluster.nodes]
+        fixed = Capacities(self.cluster.nodes, scope=self.scope)
         rules = self._whole.while_leaving(off)
         state = State(self.cluster)
         return rescore(BalanceProblem(state, self.scope, fixed, (), rules, self.relations), moves)
-
-    def straight(
-        self, off: Collection[int], on: Collection[int], moves: Sequence[PlannedMove]
-    ) -> Sequence[PlannedMove]:
-        """`moves` with the nodes `off` offline and `on` online, without needless detours."""
-        with Switched(self.cluster, off, on):
-            fixed = [capacities(node) for node in self.cluster.nodes]
-            rules = self._whole.while_leaving(off)
-            found = straightened(State(self.cluster), moves, fixed, rules)
-            if found != moves:
-                self._rescored(off, found)
-            return found
 
     def _pays(self, off: frozenset[int]) -> bool:
         """Whether balancing may be tried where packing does not do; each time costs of `EFFORT`."""

@@ -20,7 +20,9 @@ if TYPE_CHECKING:
     from iallocator.planners.squeeze.feasibility import Feasibility
     from iallocator.planners.stop_criteria import StopCriteria
 
-__all__ = ["Search", "power_down", "power_on"]
+__all__ = ["Search", "balanced", "power_down", "power_on"]
+
+LAST_ONE = "it is the last online node, and the master node is unknown"
 
 
 class Search:
@@ -71,10 +73,14 @@ def power_down(
     candidates: Sequence[int],
     score: float,
     limits: StopCriteria,
+    most: int,
 ) -> Search:
-    """Free as many of `candidates` as can be, the first ones first; `score` is the present one."""
+    """Free as many of `candidates` as can be, the first ones first; `score` is the present one.
+
+    At most `most` nodes are freed.
+    """
     search = Search(score, limits)
-    descent = _Descent(feasibility, search, limits.expired)
+    descent = _Descent(feasibility, search, limits.expired, most)
     try:
         rest = descent.free_beginning(candidates)
         while rest:
@@ -83,8 +89,9 @@ def power_down(
                 break
             rest = refused  # what is off now may have been what was in the way
         if search.chosen and not search.stopped:
-            _tidy_up(feasibility, search)
-            search.moves = feasibility.straight(search.chosen, (), search.moves)
+            found = balanced(feasibility, search.chosen)
+            if found is not None:
+                search.keep(search.chosen, found)
     except KeyboardInterrupt as stop:
         search.stop, search.stopped = stop, why_stopped(stop)
     if search.packed:
@@ -95,21 +102,25 @@ def power_down(
     return search
 
 
-def _tidy_up(feasibility: Feasibility, search: Search) -> None:
-    """Take the moves that balance best, or else those of the quickest way that balances."""
+def balanced(feasibility: Feasibility, off: Sequence[int]) -> FeasibilityResult | None:
+    """Return the plan for `off` that balances best, or else the quickest one that balances.
+
+    None if there is neither.
+    """
     for tidy in (True, False):
-        found = feasibility.find(off=search.chosen, tidy=tidy, thorough=True)
+        found = feasibility.find(off=off, tidy=tidy, thorough=True)
         if not found.problem:
-            search.keep(search.chosen, found)
-            return
+            return found
+    return None
 
 
 class _Descent:
     """Tries sets of nodes, and keeps the best in `search`."""
 
     def __init__(
-        self, feasibility: Feasibility, search: Search, expired: Callable[[], bool]
+        self, feasibility: Feasibility, search: Search, expired: Callable[[], bool], most: int
     ) -> None:
+        self._most = most
         self._feasibility = feasibility
         self._search = search
         self._expired = expired
@@ -119,6 +130,9 @@ class _Descent:
         """Whether the nodes `off` can be freed; if so, they are kept."""
         if self._expired():
             self._search.stopped = TIME_IS_UP
+            return False
+        if len(off) > self._most:
+            self._search.refused[off[-1]] = LAST_ONE
             return False
         tried = frozenset(off)
         if tried not in self._failed:
@@ -139,7 +153,7 @@ class _Descent:
 
         The longest that may be possible, or what halving finds below it.
         """
-        low, high = 0, len(candidates)
+        low, high = 0, min(len(candidates), max(0, self._most))
         while high and not self._expired() and self._feasibility.hopeless(candidates[:high]):
             high -= 1
         if high and self._try(candidates[:high]):
@@ -178,7 +192,6 @@ def power_on(
     search = Search(score, limits)
     try:
         _power_on(feasibility, standby, search, limits.expired)
-        search.moves = feasibility.straight((), search.chosen, search.moves)
     except KeyboardInterrupt as stop:
         search.stop, search.stopped = stop, why_stopped(stop)
     for index in standby:

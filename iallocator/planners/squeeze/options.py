@@ -38,15 +38,15 @@ class SqueezeOptions:
         Name or uuid of the only group to look at; "": every group.
     tag_prefix:
         What this program's own tags begin with.
-    exact_seconds, alarm:
-        How much exact search may work in all, 0: it is not tried; when time is up for everything.
+    alarm:
+        Ends everything when time is up.
     settings:
-        What counts for global N+1 and soft limits, in groups whose tags ask for it
-        something of their own.
+        The settings for global N+1, soft limits and exact search, with those of groups that
+        have tags of their own.
     """
 
     __slots__ = (
-        "alarm", "avoid", "exact_seconds", "group", "kinds", "limits", "master", "minimal",
+        "alarm", "avoid", "group", "kinds", "limits", "master", "minimal",
         "prefer", "settings", "tag_prefix", "target",
     )  # fmt: skip
 
@@ -63,12 +63,10 @@ class SqueezeOptions:
         kinds: int = SHARED,
         group: str = "",
         tag_prefix: str = "iallocator:",
-        exact_seconds: float = 0.0,
         alarm: Alarm | None = None,
     ) -> None:
         self.settings = settings
         self.tag_prefix = tag_prefix
-        self.exact_seconds = exact_seconds
         self.alarm = alarm
         self.limits = limits
         self.target = target
@@ -87,6 +85,10 @@ class SqueezeOptions:
     def n1_of(self, group: Group) -> str:
         """How global N+1 is judged in `group`."""
         return mode_of(self.settings, group)
+
+    def searches(self, group: Group) -> bool:
+        """Return whether exact search may be used in `group`."""
+        return self.settings.by_group.get(group.index, self.settings).searches
 
     def ignores_soft(self, group: Group) -> bool:
         """Whether soft limits do not count in `group`."""

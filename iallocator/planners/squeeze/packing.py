@@ -12,6 +12,7 @@ from iallocator.model.columns import CPUS, MEMORY, MEMORY_LATER
 from iallocator.model.moves import places_after
 from iallocator.placement.verdict.move_limits import MoveLimits
 from iallocator.planners.balance.move_kinds import KINDS
+from iallocator.planners.balance.unit_steps import possible
 from iallocator.planners.kept_order import KeptOrder
 from iallocator.planners.plan import PlannedMove, traffic
 
@@ -141,10 +142,20 @@ class _Packing:
     def _first_allowed(self, instance: Instance, before: Nodes) -> Place | None:
         """The best place that is allowed for an instance that is on none of the targets."""
         places = self._pairs(instance, before) if len(before) > 1 else self._singles()
-        return next((place for place in places if self._allows(instance, before, place[2])), None)
+        return next((place for place in places if self._allows(instance, before, place)), None)
 
-    def _allows(self, instance: Instance, before: Nodes, after: Nodes) -> bool:
-        """Whether the limits allow an instance to come from `before` to `after`."""
+    def _allows(self, instance: Instance, before: Nodes, place: Place) -> bool:
+        """Return whether the limits allow every step of a move that begins at `before`."""
+        kind, target, after = place
+        if len(kind.letters) > 1:
+            changed = before[0] != after[0], before[1] != after[1]
+            if self._limits.refusal(instance, before, after, *changed) is not None:
+                return False  # the end alone is checked first, because that is fast
+            with self._state.trial():
+                self._state.place(instance, before)
+                steps = kind.steps(before, target)
+                rules = self._problem.rules
+                return possible(self._state, self._problem.fixed, instance, steps, rules)
         if not self._limits.allow(instance, before, after):
             return False
         if not self._careful or before[1:] != after[1:]:
@@ -156,16 +167,23 @@ class _Packing:
         return ((KINDS[-1], index, (index,)) for index in self._rooms.in_order())
 
     def _pairs(self, instance: Instance, before: Nodes) -> Iterator[Place]:
-        """The places of a drbd instance, those first that leave most room where they are least."""
+        """Return the places of a drbd instance, those that leave most free capacity first.
+
+        Last come those where migration tags bar a failover: no failure of the primary is
+        tolerated there.
+        """
         targets = self._targets(before)
         leads: dict[int, float] = {}
-        found: list[tuple[float, Place]] = []
+        found: list[tuple[bool, float, Place]] = []
+        nodes = self._state.cluster.nodes
         for kind, shape in self._shapes(before):
             for target in targets:
                 after = shape[0] if shape[0] >= 0 else target, shape[1] if shape[1] >= 0 else target
-                found.append((self._left(instance, after, leads), (kind, target, after)))
-        found.sort(key=lambda one: -one[0])
-        yield from (place for _, place in found)
+                barred = not nodes[after[0]].migration <= nodes[after[1]].receives
+                room = self._left(instance, after, leads)
+                found.append((barred, room, (kind, target, after)))
+        found.sort(key=lambda one: (one[0], -one[1]))
+        yield from (place for _, _, place in found)
 
     def _shapes(self, before: Nodes) -> Iterator[tuple[MoveKind, Nodes]]:
         """The kinds of moves that leave fewer nodes to be left; -1 stands for the target."""

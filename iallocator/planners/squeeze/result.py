@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from copy import copy
+
 from iallocator.ganeti.commands import job_sets_of_steps, script
 from iallocator.model.state import State
 from iallocator.planners.plan import Plan, replay
@@ -14,12 +16,15 @@ from iallocator.transition.resources import room
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Collection, Mapping, Sequence
 
     from iallocator.aliases import Json
-    from iallocator.model.cluster import Cluster
+    from iallocator.model.cluster import Cluster, Group
+    from iallocator.planners.plan import PlannedMove
+    from iallocator.planners.result import PlanResult
     from iallocator.planners.squeeze.headroom import Headroom
     from iallocator.planners.squeeze.node_selection import Search
+    from iallocator.planners.verify import Problem
     from iallocator.transition.transition import Transition
 
 
@@ -36,6 +41,14 @@ class SqueezePlan(Plan):
         self.moves = list(search.moves)
         self.stop, self.reason = search.stop, reason
         self._after = search.score
+
+    def replace(self, moves: Sequence[PlannedMove], after: float) -> None:
+        """Make other moves, after which the score is `after`."""
+        self.moves, self._after = list(moves), after
+
+    def give_up(self, reason: str) -> None:
+        """Make no moves, for `reason`."""
+        self.moves, self.reason, self._after = [], reason, self.before
 
     @property
     def after(self) -> float:
@@ -54,6 +67,8 @@ class SqueezeResult(GroupPlans):
         Indices of the nodes to power down or on, group by group in the order of choice.
     kept:
         Node -> why it is not switched, of those that come into question.
+    shortage:
+        Why a group does not reach the minimal resources, whatever is powered on; "" if all do.
     reserves:
         Index of a group -> what every online node of it must be able to take when nodes
         of it have been freed.
@@ -65,6 +80,7 @@ class SqueezeResult(GroupPlans):
         self.nodes: list[int] = []
         self.kept: dict[int, str] = {}
         self.reserves: dict[int, Headroom] = {}
+        self.shortage = ""
 
     @property
     def action(self) -> str:
@@ -81,9 +97,60 @@ class SqueezeResult(GroupPlans):
         """The nodes to power on."""
         return self.nodes if self.action == "online" else ()
 
-    def keep(self, count: int, reason: str) -> bool:
-        """Not where nodes are to be freed: they cannot be powered down if they are not empty."""
-        return not self.leaving and super().keep(count, reason)
+    def without(self, problem: Problem, reason: str) -> str:
+        """Leave out the whole plan of a group that frees nodes: they must be empty at the end."""
+        if not self.leaving:
+            return super().without(problem, reason)
+        return self.leave_out(problem.group, reason)
+
+    def leave_out(self, part: object, reason: str) -> str:
+        """Switch no node of a group and move nothing there, for `reason`."""
+        for one in self.plans:
+            switched = self.nodes_of(one.group)
+            if one.group is part and (switched or one.plan.moves):
+                assert isinstance(one.plan, SqueezePlan)
+                one.plan.give_up(reason)
+                self.nodes = [index for index in self.nodes if index not in switched]
+                self.kept.update(dict.fromkeys(switched, reason))
+                self._transition = None
+                return f"the plan of group {one.group.name}"
+        return ""
+
+    def parts(self) -> list[tuple[object, PlanResult]]:
+        """Return the plan of each group that has moves or switches nodes, alone."""
+        found: list[tuple[object, PlanResult]] = []
+        for one in self.plans:
+            switched = self.nodes_of(one.group)
+            if switched or one.plan.moves:
+                alone = copy(self)
+                alone.plans, alone.nodes, alone._transition = [one], switched, None
+                found.append((one.group, alone))
+        return found
+
+    def failed_parts(self) -> list[tuple[object, str]]:
+        """Return the groups in which a node that stays online lacks the reserve at the end."""
+        found: list[tuple[object, str]] = []
+        freed = {self.cluster.nodes[index].group.index for index in self.leaving}
+        if not freed:
+            return found
+        with self.switched():
+            state = State(self.cluster)
+            replay(state, self.moves)
+            for group in self.cluster.groups:
+                if group.index in freed:
+                    missing = self.reserves[group.index].missing(state, group.nodes)
+                    texts = (f"{self.cluster.nodes[i].name} {why}" for i, why in missing.items())
+                    found += ((group, text) for text in texts)
+        return found
+
+    def changes(self, group: Group) -> bool:
+        """Return whether the plan switches nodes of `group` or moves instances there."""
+        moved = any(one.plan.moves for one in self.plans if one.group is group)
+        return moved or bool(self.nodes_of(group))
+
+    def nodes_of(self, group: Group) -> list[int]:
+        """Return the nodes of `group` to power down or on."""
+        return [index for index in self.nodes if self.cluster.nodes[index].group is group]
 
     @property
     def added(self) -> dict[int, list[str]]:
@@ -123,21 +190,6 @@ class SqueezeResult(GroupPlans):
                 around=nodes,
                 separations=self.separations(),
             )
-
-    def short(self) -> list[str]:
-        """What the nodes that stay online lack of their reserve in the end."""
-        freed = {self.cluster.nodes[index].group.index for index in self.leaving}
-        found: list[str] = []
-        if not freed:
-            return found
-        with self.switched():
-            state = State(self.cluster)
-            replay(state, self.moves)
-            for group in self.cluster.groups:
-                if group.index in freed:
-                    missing = self.reserves[group.index].missing(state, group.nodes)
-                    found += (f"{self.cluster.nodes[i].name} {why}" for i, why in missing.items())
-        return found
 
     def document(self) -> Json:
         """All but the transition as plain data."""

@@ -2,26 +2,31 @@
 
 from __future__ import annotations
 
+from copy import copy
+
 from iallocator.constraints.affinity_factory import relations_of
 from iallocator.constraints.transition_requirements import demands_of
 from iallocator.errors import NotFoundError
 from iallocator.model.state import State
+from iallocator.planners.direct import rescore_all
 from iallocator.planners.eligible import group_named, in_order, movable, nodes_named
-from iallocator.planners.power_state import Moved, size_like
+from iallocator.planners.plan_limits import PlanLimits
+from iallocator.planners.power_state import Moved, Switched, size_like
 from iallocator.planners.result import GroupPlan
 from iallocator.planners.squeeze.feasibility import Feasibility
 from iallocator.planners.squeeze.headroom import Headroom
-from iallocator.planners.squeeze.node_selection import power_down, power_on
+from iallocator.planners.squeeze.node_selection import balanced, power_down, power_on
 from iallocator.planners.squeeze.options import ALL, SHARED
 from iallocator.planners.squeeze.result import SqueezePlan, SqueezeResult
 from iallocator.planners.survival import Survival
+from iallocator.planners.verify import verify_moves
 from iallocator.scoring.state_score import score_of
 from iallocator.solver.budget import Budget
 from iallocator.tags.standby import is_standby, wake_rank
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
     from iallocator.model.cluster import Cluster, Group, Node
     from iallocator.model.instance import Instance
@@ -31,6 +36,9 @@ if TYPE_CHECKING:
     from iallocator.planners.squeeze.options import SqueezeOptions
 
 __all__ = ["squeeze_cluster"]
+
+ROUNDS = 4
+"""How often a plan is continued at most."""
 
 
 def squeeze_cluster(
@@ -58,8 +66,11 @@ def squeeze_cluster(
     try:
         with work.moved:
             work.run(groups, done)
-            if wanted.alarm is not None:
-                wanted.alarm.quiet()
+        if wanted.behaviour.squeezes_further:
+            for more in work.free_more(groups, done):
+                done = more
+        if wanted.alarm is not None:
+            wanted.alarm.quiet()
     except KeyboardInterrupt as stop:
         done.plan.end(stop)
     done.before = State(cluster)  # sizes that nobody told are known by now
@@ -90,9 +101,10 @@ class _Work:
         self.wanted = wanted
         self._standard = policy.standard
         self._progress = progress
-        self.moved = Moved()
-        seconds = wanted.exact_seconds
-        self._budget = Budget(seconds, None, wanted.alarm) if seconds else None
+        self.moved = Moved(cluster)
+        self._budget = Budget(
+            wanted.settings.optimum_seconds, None, wanted.alarm, wanted.settings.planning_seconds
+        )
         known = wanted.behaviour.knows_affinity
         self.relations = relations_of(cluster, (), wanted.tag_prefix) if known else None
 
@@ -122,7 +134,7 @@ class _Work:
             behaviour=wanted.behaviour,
             progress=self._progress,
             relations=self.relations,
-            budget=self._budget,
+            budget=self._budget if wanted.searches(group) else None,
         )
 
     def run(self, groups: Sequence[Group], done: SqueezeResult) -> None:
@@ -145,7 +157,7 @@ class _Work:
             if stranded:
                 done.kept.update(dict.fromkeys(candidates, stranded))
                 candidates = []
-            search = power_down(relief, candidates, before, self.wanted.limits)
+            search = power_down(relief, candidates, before, self.wanted.limits, self._most(done))
             done.nodes += search.chosen
             done.kept.update(search.refused)
             reason = search.stopped or stranded or "no further node can be freed"
@@ -153,6 +165,76 @@ class _Work:
             self.moved.make(search.moves)
             if search.stop:
                 break
+
+    def free_more(self, groups: Sequence[Group], done: SqueezeResult) -> Iterator[SqueezeResult]:
+        """Yield plans that free more nodes than `done`, each from the end of the one before.
+
+        Moves that only reach the minimal resources may make room to free nodes, and nodes that
+        could not be freed may be so after other moves. If the plan powers nodes on, it frees none.
+        """
+        changed = [group for group in groups if done.aim == "online" or done.changes(group)]
+        for _ in range(ROUNDS):
+            if self.wanted.limits.expired() or done.interrupted or done.coming or done.shortage:
+                return
+            if not (done.moves or done.nodes):
+                return
+            further = SqueezeResult(self.cluster)
+            with Switched(self.cluster, off=done.nodes), Moved(self.cluster) as self.moved:
+                self.moved.make(done.moves)
+                self._free(changed, further)
+            before, changed = done, []
+            for more in further.plans:
+                if more.plan.interrupted and more.plan.stop:
+                    done.plan.end(more.plan.stop)
+                joined = self._joined(groups, done, further, more)
+                if joined is not None:
+                    done = joined
+                    changed.append(more.group)
+            if done is before:
+                return
+            limits = PlanLimits(self.wanted.settings, self.relations, leaving=done.leaving)
+            rescore_all(done, limits)
+            yield done
+
+    def _joined(
+        self, groups: Sequence[Group], done: SqueezeResult, further: SqueezeResult, more: GroupPlan
+    ) -> SqueezeResult | None:
+        """Return `done` with a plan that also frees the nodes that the plan `more` frees.
+
+        The group is planned anew with all of these nodes leaving; if that fails, the moves of
+        `more` follow those that the group has. None if neither way works: no instance may move
+        twice, since that can copy its disks twice, and no move may break a limit, such as going
+        to a node that leaves later. None also if `more` frees no node.
+        """
+        group, nodes = more.group, further.nodes_of(more.group)
+        if not nodes:
+            return None
+        old = next((one for one in done.plans if one.group is group), None)
+        plan = copy(more.plan)
+        assert isinstance(plan, SqueezePlan)
+        order = {one.index: number for number, one in enumerate(groups)}
+        joined = copy(done)
+        joined.aim = "offline"
+        joined.plans = [*(one for one in done.plans if one is not old), GroupPlan(group, plan)]
+        joined.plans.sort(key=lambda one: order[one.group.index])
+        joined.nodes = [*done.nodes, *nodes]
+        joined.nodes.sort(key=lambda index: order[self.cluster.nodes[index].group.index])
+        joined.kept = {i: why for i, why in done.kept.items() if i not in group.nodes}
+        joined.kept |= {i: why for i, why in further.kept.items() if i in group.nodes}
+        limits = PlanLimits(self.wanted.settings, self.relations, leaving=joined.leaving)
+        earlier = old.plan.moves if old else []
+        whole = [*earlier, *plan.moves], plan.after
+        if old:
+            plan.before = old.plan.before
+        relief = self._feasibility(group, self.wanted.target, evacuate=True)
+        anew = balanced(relief, joined.nodes_of(group))
+        for moves, after in [(anew.moves, anew.score), whole] if anew else [whole]:
+            if len({one.instance for one in moves}) < len(moves):
+                continue
+            plan.replace(moves, after)
+            if not verify_moves(done.before, joined.moves, limits):
+                return joined
+        return None
 
     def _candidates(self, group: Group, done: SqueezeResult) -> list[int]:
         """The nodes that come into question, in the order in which to try them."""
@@ -166,13 +248,12 @@ class _Work:
                     done.kept[index] = reason
                 else:
                     found.append(index)
-        if not self.wanted.master:
-            online = {n.index for n in self.cluster.nodes if n.online} - set(done.nodes)
-            if online <= set(found) and found:
-                spared = max(found, key=lambda index: self._rank(state, index))
-                done.kept[spared] = "no master node is named, and one node must stay online"
-                found.remove(spared)
         return sorted(found, key=lambda index: self._rank(state, index))
+
+    def _most(self, done: SqueezeResult) -> int:
+        """Return how many more nodes may be freed: an unknown master node may be the last one."""
+        online = sum(node.online for node in self.cluster.nodes) - len(done.nodes)
+        return online if self.wanted.master else online - 1
 
     def _rank(self, state: State, index: int) -> tuple[int, int]:
         held = len(state.primaries[index]) + len(state.secondaries[index])
@@ -218,6 +299,8 @@ class _Work:
             done.nodes += search.chosen
             done.kept.update(search.refused)
             reason = search.stopped or self._verdict(search)
+            if search.problem:
+                done.shortage = reason
             done.plans.append(GroupPlan(group, SqueezePlan(before, search, reason)))
             self.moved.make(search.moves)
             if search.stop:

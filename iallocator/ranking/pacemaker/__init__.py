@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from iallocator.ranking.base import RankQuery, WorkingSet
     from iallocator.ranking.pacemaker.rules import Choice
 
-__all__ = ["facts_of", "kind_of", "order", "sequence"]
+__all__ = ["facts_of", "kind_of", "node_scores_of", "order", "sequence"]
 
 
 def kind_of(strategy: str) -> str:
@@ -42,11 +42,18 @@ def facts_of(context: WorkingSet) -> PacemakerTags:
     return facts
 
 
+def node_scores_of(context: WorkingSet) -> NodeScores:
+    """Return the scores of nodes; the stickiness is that of the group of each node."""
+    by_group = {g.index: context.settings_of(g).stickiness for g in context.cluster.groups}
+    stickiness = [by_group[node.group.index] for node in context.cluster.nodes]
+    return NodeScores(facts_of(context), stickiness)
+
+
 def order(query: RankQuery, nodes: Sequence[int]) -> Choice:
     """The order of `nodes` for the instance of `query`; all other instances count."""
     context = query.context
     facts = facts_of(context)
-    weigher = NodeScores(facts, context.settings.stickiness)
+    weigher = node_scores_of(context)
     unit, position = ColocationSet([query.instance], [weigher.of(query.instance)], None), 0
     turn = context.turn
     lacks = {index: memory_lack(context.state, index, query.instance) for index in nodes}
@@ -84,7 +91,7 @@ def sequence(
     `homes`: name → the node where it runs, for those that do.
     """
     facts = facts_of(context)
-    weigher = NodeScores(facts, context.settings.stickiness)
+    weigher = node_scores_of(context)
     units = units_of(facts, weigher, instances, homes, lambda instance: False)
     ledger = Ledger.of_empty_nodes(facts, context.state)
     ranked = in_turn(kind_of(strategy), context.cluster, facts, weigher, ledger, units)

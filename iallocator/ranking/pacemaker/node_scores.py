@@ -18,11 +18,15 @@ __all__ = ["NodeScores"]
 
 
 class NodeScores:
-    """Scores by the tags in `facts`; `stickiness` is that of instances that do not say."""
+    """Scores by the tags in `facts`.
+
+    `stickiness` has an entry for each node of the cluster: what an instance without a stickiness
+    of its own adds to the score of that node while it runs there.
+    """
 
     __slots__ = ("_base", "_facts", "_nodes", "_stickiness")
 
-    def __init__(self, facts: PacemakerTags, stickiness: int) -> None:
+    def __init__(self, facts: PacemakerTags, stickiness: Sequence[int]) -> None:
         self._facts = facts
         self._stickiness = stickiness
         self._base = tuple(facts.weights)
@@ -36,7 +40,7 @@ class NodeScores:
         known = self._facts.of(instance)
         sticky = 0
         if home is not None:
-            sticky = self._stickiness if known.stickiness is None else known.stickiness
+            sticky = self._stickiness[home] if known.stickiness is None else known.stickiness
             sticky = INFINITY if pinned else max(0, sticky)
         if not known.scores and not sticky:
             return self._base

@@ -42,9 +42,7 @@ def tell_nodes(page: Page, group: GroupReport, answer: Placed | None, instance: 
         if len(refused.nodes) > 1:  # of one node its row says it
             page.say(failure_words(refused, instance))
     if group.placements[BEST:]:
-        more = [
-            f"{placed.where} {placed.rank or f'{placed.score:.8f}'}" for placed in group.placements
-        ]
+        more = [f"{placed.where} {placed.rank or placed.scored}" for placed in group.placements]
         page.say(f"Best placements: {', '.join(more)}")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from iallocator.explain.contributions import differences
+from iallocator.explain.facts import PENALTY
 from iallocator.render.table import Column, Page, Table
 from iallocator.render.words import STATISTICS
 
@@ -56,10 +57,11 @@ def _rank_sentence(mine: str, other: str) -> str:
 
 def _sentence(answer: Placed, rival: Placed, found: Sequence[Difference]) -> str:
     """By how much, and mainly because of what."""
-    gap = rival.score - answer.score
+    gap = rival.total - answer.total
     if not any(round(one.amount, 10) for one in found):
         return "The scores are equal, statistic by statistic; of equals the first is taken."
-    told = f"Score {rival.score:.8f}, {abs(gap):.8f} {'more' if gap >= 0 else 'less'}."
+    what = "Score and penalty" if answer.penalty or rival.penalty else "Score"
+    told = f"{what} {rival.scored}, {abs(gap):.8f} {'more' if gap >= 0 else 'less'}."
     against = _named([one for one in found if one.amount > 0])
     if against:
         told += f" Against it: {against}."
@@ -109,7 +111,8 @@ def _sums(found: Sequence[Difference]) -> Iterator[str]:
     """The last row: contributions added up."""
     answer = sum(one.mine.contribution_after for one in found)
     other = sum(one.other.contribution_after for one in found)
-    yield from ("score", "", "", "", "")
+    penalty = any(one.mine.name == PENALTY for one in found)
+    yield from ("total" if penalty else "score", "", "", "", "")
     yield _number(sum(one.mine.contribution_before for one in found))
     yield from (_number(answer), _number(other), _signed(other - answer))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from iallocator.explain.facts import PENALTY
 from iallocator.names import domain_of
 from iallocator.render.explanation.nodes import tell_nodes
 from iallocator.render.explanation.statistics import tell_comparison
@@ -128,9 +129,17 @@ def _answer(page: Page, decision: Decision, word: str) -> None:
         page.say(f"Steps: {'; '.join(steps)}" if len(steps) > 1 else f"Step: {steps[0][3:]}")
     if not decision.by_score:
         return
-    before = sum(term.contribution_before for term in answer.terms)
+    before = sum(t.contribution_before for t in answer.terms if t.name != PENALTY)
     over = f" of group {answer.group}" if decision.steps else ""
     page.say(f"Score{over} {answer.score:.8f}, {before:.8f} before; lower is better.")
+    if answer.penalty:
+        page.say(f"Penalty of violated soft constraints: {answer.penalty:.12g}.")
+    for _, rival in decision.rivals:
+        if rival.score < answer.score and rival.penalty > answer.penalty:
+            page.say(
+                f"{rival.where} has a lower score, {rival.score:.8f}, but a penalty of "
+                f"{rival.penalty:.12g} for violated soft constraints."
+            )
 
 
 def _groups(page: Page, decision: Decision) -> None:
@@ -149,7 +158,7 @@ def _groups(page: Page, decision: Decision) -> None:
 def _group_row(table: Table, group: GroupReport, answer: Placed | None, scored: bool) -> None:
     best = group.placements[0] if group.placements else None
     chosen = best is not None and best is answer
-    score = f"{best.score:.8f}" if best and group.ranked_by == "score" else "-"
+    score = best.scored if best and group.ranked_by == "score" else "-"
     table.add(
         group.name,
         group.alloc_policy,

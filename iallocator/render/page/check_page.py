@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from itertools import islice
+
 from iallocator.errors import shown
-from iallocator.planners.check.findings import KINDS
+from iallocator.planners.check.findings import KINDS, NOT_ANALYSED
 from iallocator.render.check_page import verdict_of
 from iallocator.render.page.nodes import Moment, nodes_view
 from iallocator.render.page.plan_page import plan_page
@@ -56,7 +58,7 @@ def check_page(done: PlanResult, found: Checkup, plan: Json, judging: Judging) -
         page = _cluster_page(done.before, standing(done.before, judging, found.before), judging)
         page.details = [verdict_of(found)]
     page.command = "check"
-    page.verdict, page.tone = _judgement(standing_counts(found))
+    page.verdict, page.tone = _judgement(standing_counts(found), len(found.not_analysed))
     page.sections += _joint(found.failures, short_names(done.cluster))
     if found.tag_findings:
         rows = [row_of((one.kind, str(one))) for one in found.tag_findings]
@@ -76,7 +78,7 @@ def report_page(state: State, judging: Judging, master: str = "") -> PageView:
     for group in now.health:
         for kind, count in group.counts.items():
             counts[kind] = counts.get(kind, 0) + count
-    page.verdict, page.tone = _judgement(counts)
+    page.verdict, page.tone = _judgement(counts, now.late)
     if master:
         page.details.append(f"Master: {shown(master)}")
     page.sections.append(_instances(state, short_names(state.cluster)))
@@ -88,11 +90,14 @@ def standing_counts(found: Checkup) -> dict[str, int]:
     return {kind: sum(group.counts[kind] for group in found.before) for kind in KINDS}
 
 
-def _judgement(counts: Mapping[str, int]) -> tuple[str, str]:
-    """The sentence at the top: the greatest problems, or that there is none."""
+def _judgement(counts: Mapping[str, int], late: int) -> tuple[str, str]:
+    """Return the sentence at the top, and its tone: the greatest problems, or that there is none.
+
+    `late`: how many nodes were not analysed for lack of time.
+    """
     wrong = sorted(((count, kind) for kind, count in counts.items() if count), reverse=True)
     if not wrong:
-        return "Healthy: nothing is wrong", "good"
+        return (f"{late} {NOT_ANALYSED}", "") if late else ("Healthy: nothing is wrong", "good")
     told = [f"{count} {KINDS[kind]}" for count, kind in wrong[:2]]
     more = f", and {len(wrong) - 2} more kinds of problems" if len(wrong) > 2 else ""
     return ", ".join(told) + more, "bad"
@@ -121,7 +126,7 @@ def _tiles(state: State, now: Standing) -> list[Tile]:
     return [
         Tile("Nodes", str(len(cluster.nodes)), f"{away} not online" if away else "all online"),
         Tile("Instances", str(len(cluster.instances)), f"{running} running"),
-        Tile("Problems", str(problems), "", "bad" if problems else "good"),
+        Tile("Problems", str(problems), "", "bad" if problems else "" if now.late else "good"),
         survival_tile(now, None),
         Tile("Score", decimals(score), "lower is better"),
     ]
@@ -154,16 +159,23 @@ def _joint(found: FailuresFound | None, short: Mapping[str, str]) -> list[Sectio
     if found is None:
         return []
     sections = []
-    document: Json = found.document()
-    if "nodes" in document:
-        sets = document["nodes"]
-        title = "If two nodes fail" if document["at_once"] == 2 else "If one node fails"
-        rows = [_lost(", ".join(one["nodes"]), one, short) for one in sets["losing"][:MOST]]
-        intro = f"{sets['survived']} of {sets['count']} are survived; those that are not:"
-        grid = Grid("", LOST, rows, intro, "Every one is survived.")
+    if found.sets is not None:
+        title = "If two nodes fail" if found.size == 2 else "If one node fails"
+        losing: list[Json] = [
+            one.document(found.cluster) for one in islice(found.sets.losing(), MOST)
+        ]
+        rows = [_lost(", ".join(one["nodes"]), one, short) for one in losing]
+        unknown = found.sets.unknown
+        late = f"{unknown} were not analysed for lack of time" if unknown else ""
+        intro = f"{found.sets.survived} of {found.sets.count} are survived; those that are not:"
+        empty = "No losing one was found." if late else "Every one is survived."
+        grid = Grid("", LOST, rows, f"{late}; {intro}" if late else intro, empty)
         sections.append(Section("grids", "joint", title, [grid]))
-    if "domains" in document:
-        rows = [_lost(one["domain"], one, short) for one in document["domains"]]
+    if found.domains is not None:
+        domains: list[Json] = [
+            {"domain": one.name, **one.failure.document(found.cluster)} for one in found.domains
+        ]
+        rows = [_lost(one["domain"], one, short) for one in domains]
         grid = Grid("", LOST, rows, "All nodes of a domain fail at once.")
         sections.append(Section("grids", "domains", "If a failure domain fails", [grid]))
     return sections
@@ -177,7 +189,9 @@ LOST = (
 
 def _lost(name: str, one: Json, short: Mapping[str, str]) -> Any:
     if one["survived"] is None:
-        return row_of((Cell(shown(name), tone="strong"), Cell("not known", tone="faint"), "", ""))
+        return row_of(
+            (Cell(shown(name), tone="strong"), Cell("not analysed", tone="faint"), "", "")
+        )
     verdict = Cell("survived", tone="good") if one["survived"] else Cell("not survived", tone="bad")
     names = ", ".join(short.get(lost, lost) for lost in one["lost"])
     memory = Cell(gib(one["lost_memory"]), sort=one["lost_memory"])

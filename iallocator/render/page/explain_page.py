@@ -86,6 +86,8 @@ def _tiles(document: Json, short: Mapping[str, str]) -> list[Tile]:
         tiles.insert(0, Tile("Answer", _where(answer["nodes"], short), f"group {answer['group']}"))
         if answer.get("score") is not None:
             tiles.append(Tile("Score", decimals(answer["score"]), "lower is better"))
+        if answer.get("penalty"):
+            tiles.append(Tile("Penalty", decimals(answer["penalty"]), "soft constraints violated"))
     elif decisions:
         placed = sum(one["answer"] is not None for one in decisions)
         tiles.insert(0, Tile("Instances", f"{placed} of {len(decisions)}", "have a place"))
@@ -158,7 +160,9 @@ def _comparison(other: Json, short: Mapping[str, str]) -> Grid:
                 )
             )
         )
-    gap = f"The score is lower by {decimals(other['difference'])}; contribution: weight × value."
+    penalised = any(one["name"] == "penalty" for one in other["statistics"])
+    what = "The sum of score and penalty" if penalised else "The score"
+    gap = f"{what} is lower by {decimals(other['difference'])}; contribution: weight × value."
     return Grid(shown(title), columns, rows, gap, "All statistics are alike.")
 
 
@@ -177,7 +181,10 @@ def _nodes(group: Json, short: Mapping[str, str]) -> Grid:
         ]
         if scored:
             score = node.get("score")
-            cells.append(Cell("") if score is None else Cell(decimals(score), sort=score))
+            penalty = node.get("penalty", 0.0)
+            text = "" if score is None else decimals(score)
+            text += f" + {decimals(penalty)}" if penalty else ""
+            cells.append(Cell("") if score is None else Cell(text, sort=score + penalty))
         rows.append(row_of(cells))
     intro = ". ".join(text for text in (group["obstacle"], group["verdict"]) if text)
     title = f"Nodes of group {group['group']}"

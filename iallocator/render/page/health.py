@@ -27,21 +27,29 @@ def finding_grid(before: Sequence[GroupHealth], after: Sequence[GroupHealth] | N
     if after is not None:
         columns.insert(0, Column("With the plan"))
     rows = []
-    about = {key[:3] for key in then}
+    about, before_about = {key[:3] for key in then}, {key[:3] for key in now}
+    late = {name for group in after or () for name in group.not_analysed}
+    examined = all(group.examined for group in after or ())
     for key in sorted({**now, **then}, key=lambda key: (key[1], key[2], key[0])):
         kind, node, instance, text = key
-        if key not in now and (kind, node, instance) in {one[:3] for one in now}:
+        if key not in now and key[:3] in before_about:
             continue  # the same with other numbers
         cells = [
             Cell(shown(node), tone="strong"), Cell(shown(instance)), Cell(KINDS[kind]), Cell(text),
         ]  # fmt: skip
         if after is not None:
-            cells.insert(0, _fate(key in now, key[:3] in about))
+            known = examined and not (kind == "global_n1" and node in late)
+            cells.insert(0, _fate(key in now, key[:3] in about, known))
         rows.append(row_of(cells))
-    return Grid("", columns, rows, empty="Nothing is wrong.")
+    complete = not any(group.not_analysed for group in (*before, *(after or ())))
+    empty = "Nothing is wrong." if complete else "Nothing wrong was found."
+    return Grid("", columns, rows, empty=empty)
 
 
-def _fate(was: bool, stays: bool) -> Cell:
+def _fate(was: bool, stays: bool, known: bool) -> Cell:
+    """What becomes of a finding; `known`: whether its state after the plan was analysed."""
+    if not known:
+        return Cell("not analysed", tone="faint")
     if not was:
         return Cell("new", tone="bad")
     return Cell("stays", tone="bad") if stays else Cell("mended", tone="good")
@@ -70,7 +78,7 @@ def failure_grid(
 
 def _verdict(one: NodeFailure) -> Cell:
     if not one.judged:
-        return Cell("not looked at", tone="faint")
+        return Cell("not analysed" if one.late else "not looked at", tone="faint")
     return Cell("survived", tone="good") if one.survived else Cell("not survived", tone="bad")
 
 

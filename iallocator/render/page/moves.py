@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from iallocator.errors import shown
+from iallocator.model.moves import FAILOVER as SWAP
 from iallocator.render.page.view import (
     Cell,
     Column,
@@ -15,19 +16,28 @@ from iallocator.render.page.view import (
     signed,
 )
 from iallocator.render.words import GAINS
+from iallocator.transition.paths import chain
+from iallocator.transition.resources import Place
+from iallocator.transition.step import FAILOVER, MIGRATE, MOVE, REPLACE_DISKS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
     from iallocator.aliases import Json
+    from iallocator.model.cluster import Cluster
+    from iallocator.planners.plan import PlannedMove
 
 
 __all__ = ["Reasons", "by_instance", "by_node", "gain_words", "how"]
 
-HOW = {"f": "fail over to its secondary", "r": "replace its secondary by", "fa": "move to"}
-LIVE = {"f": "migrate to its secondary", "r": "replace its secondary by", "fa": "migrate to"}
-
+HOW = {
+    MIGRATE: "migrate to",
+    FAILOVER: "fail over to",
+    MOVE: "move to",
+    REPLACE_DISKS: "replace its secondary by",
+}
+"""Kind of a step -> what it does, before the name of a node."""
 
 AIMS = {
     "redistribute": "so that every group is healthy",
@@ -98,20 +108,26 @@ class Reasons:
         return self._gains[position] or "makes room for others"
 
 
-def how(move: Json, stopped: Collection[str] = ()) -> str:
-    """The elementary moves in words: ``migrate to its secondary, replace its secondary by n3``."""
-    words = HOW if move["instance"] in stopped else LIVE
+def how(move: PlannedMove, cluster: Cluster) -> str:
+    """Return the steps of a move: ``migrate to its secondary, replace its secondary by n3``.
+
+    The kinds of the steps are those of the transition.
+    """
+    place = Place(move.before, move.instance.uses_memory)
     told = []
-    for part in move["move"].split():
-        letter, _, target = part.partition(":")
-        told.append(f"{words[letter]} {target}".strip())
+    for step in chain(move.instance, place, move.steps, cluster):
+        assert step.move is not None
+        kind, target = step.move
+        name = "its secondary" if kind == SWAP else cluster.nodes[target].name
+        told.append(f"{HOW[step.kind]} {name}")
     return ", ".join(told)
 
 
 def by_instance(
-    plan: Json, reasons: Reasons, short: Mapping[str, str], stopped: Collection[str] = ()
-) -> Grid:
-    """A row per move, in their order."""
+    plan: Json, moves: Sequence[PlannedMove], cluster: Cluster, reasons: Reasons,
+    short: Mapping[str, str],
+) -> Grid:  # fmt: skip
+    """Return the moves, one a row, in their order; `plan` is what ``--json`` writes of them."""
     columns = (
         Column("#", number=True), Column("Instance"), Column("From"), Column("To"),
         Column("Why"), Column("How"), Column("Copied", number=True),
@@ -131,7 +147,7 @@ def by_instance(
                     before,
                     Cell(shown(after), tone="strong"),
                     reasons.of(position),
-                    Cell(shown(how(move, stopped)), tone="faint"),
+                    Cell(shown(how(moves[position], cluster)), tone="faint"),
                     Cell(gib(move["copied_mib"]), sort=move["copied_mib"]),
                     Cell(decimals(move["score"]), sort=move["score"]),
                 ),

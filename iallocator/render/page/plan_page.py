@@ -130,8 +130,7 @@ def _moves(done: PlanResult, plan: Json, short: Json) -> list[Grid]:
         gains,
         {k for k, move in enumerate(done.moves) if move.mends},
     )
-    stopped = {move.instance.name for move in done.moves if not move.instance.running}
-    return [by_instance(plan, reasons, short, stopped), by_node(plan, short)]
+    return [by_instance(plan, done.moves, cluster, reasons, short), by_node(plan, short)]
 
 
 def _away(cluster: Cluster) -> dict[str, str]:

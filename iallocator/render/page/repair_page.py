@@ -77,6 +77,8 @@ def _tiles(document: Json, before: Standing, after: Standing) -> list[Tile]:
         Tile(name, str(count), "", TONES.get(name, ""))
         for name, count in document["counts"].items()
     ]
+    if document["broken"]:
+        counts.append(Tile("Broken, not repaired", str(document["broken"]), "", "bad"))
     return [*counts, survival_tile(before, after)]
 
 

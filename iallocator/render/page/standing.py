@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from iallocator.planners.check.failures import failures
-from iallocator.planners.check.health import examine
+from iallocator.planners.check.health import examine, unexamined
 from iallocator.planners.check.overview import group_overviews, score_terms
 from iallocator.planners.power_state import Switched
 from iallocator.render.page.health import (
@@ -49,7 +49,7 @@ class Judging:
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """How a cluster stands at one moment; no `health`: there was no time to look."""
+    """How a cluster stands at one moment."""
 
     health: Sequence[GroupHealth]
     failures: Sequence[NodeFailure]
@@ -60,6 +60,11 @@ class Standing:
     def survived(self) -> tuple[int, int]:
         """How many failures are survived, of how many that were looked at."""
         return sum(one.survived for one in self.failures), sum(one.judged for one in self.failures)
+
+    @property
+    def late(self) -> int:
+        """How many failures were not analysed because time was up."""
+        return sum(one.late for one in self.failures)
 
     @property
     def findings(self) -> int:
@@ -81,7 +86,7 @@ def standing(
     """
     with Switched(state.cluster, off=off, on=on):
         if health is None and judging.late:
-            health = ()
+            health = unexamined(state)
         elif health is None:
             health = examine(state, judging.n1, judging.min_disk, judging.relations, judging.over)
         return Standing(
@@ -101,15 +106,16 @@ def short_names(cluster: Cluster) -> dict[str, str]:
 
 def survival_tile(before: Standing, after: Standing | None) -> Tile:
     """How many failures of nodes are survived."""
-    survived, judged = (after or before).survived
+    then = after or before
+    survived, judged = then.survived
     if not judged:
-        return Tile("Node failures survived", "not looked at")
+        value = "not analysed" if then.late else "not looked at"
+        return Tile("Node failures survived", value)
     was = before.survived[0]
-    note = f"before: {was} of {before.survived[1]}" if after else ""
-    return Tile(
-        "Node failures survived", f"{survived} of {judged}", note,
-        "good" if survived == judged else "bad",
-    )  # fmt: skip
+    notes = [f"before: {was} of {before.survived[1]}"] if after else []
+    notes += [f"{then.late} not analysed"] if then.late else []
+    tone = "bad" if survived < judged else "" if then.late else "good"
+    return Tile("Node failures survived", f"{survived} of {judged}", ", ".join(notes), tone)
 
 
 def health_sections(
@@ -122,7 +128,8 @@ def health_sections(
     """What is wrong, failures, statistics, groups; `said`: what a planner says of groups."""
     then = after or before
     survived, judged = then.survived
-    late = "" if before.health and then.health else "Not looked at: time was up."
+    examined = all(group.examined for group in (*before.health, *then.health))
+    late = "" if examined else "Not analysed: time was up."
     one = "One node fails, all others are as they are then."
     if late or judging.n1 == "off":
         one = late or "Not looked at: --n1=off."

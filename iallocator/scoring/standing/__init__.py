@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from iallocator.aliases import Floats, Indices, Nodes, Truths
     from iallocator.limits.node import LimitSet
     from iallocator.model.instance import Instance
+    from iallocator.model.node_view import Capacities
     from iallocator.model.state import State
 
 
@@ -105,7 +106,7 @@ class Standing:
     def __init__(
         self,
         state: State,
-        fixed: Sequence[tuple[float, ...]],
+        fixed: Capacities,
         matrix: Floats,
         instance: Instance,
         groups: Sequence[Sequence[int]],

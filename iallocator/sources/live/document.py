@@ -1,6 +1,7 @@
 """From the answers of a running cluster to a document as Ganeti writes for allocators.
 
-What is not known of nodes that cannot be asked, or that have no volume group, is 0.
+What is not known of nodes that cannot be asked, or that have no volume group, is 0.  A node that
+does not answer counts as offline, even if it is not marked offline.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from iallocator.sources.live.answers import Answers, Record
 from iallocator.sources.text import STATUS
 from iallocator.wire.fields import describe
 
-__all__ = ["captured", "master_of"]
+__all__ = ["captured", "master_of", "silent_nodes"]
 
 VERSION = 2
 """Of the protocol between Ganeti and its allocators."""
@@ -56,6 +57,17 @@ def captured(answers: Answers) -> Record:
         "nodes": {_name(raw, "nodes"): _node(raw) for raw in answers.nodes},
         "instances": {_name(raw, "instances"): _instance(raw) for raw in answers.instances},
     } | ({"diskparams": pools} if _pools_differ(answers, pools) else {})
+
+
+def silent_nodes(answers: Answers) -> list[str]:
+    """Return the names of the nodes that do not answer, and are not marked offline."""
+    return [_name(raw, "nodes") for raw in answers.nodes if _is_silent(raw)]
+
+
+def _is_silent(raw: Record) -> bool:
+    """Whether a node lacks an amount that only the node itself can report."""
+    expected = not raw.get("offline") and raw.get("vm_capable") is not False
+    return expected and any(raw.get(field) is None for field in NEEDED.values())
 
 
 def master_of(answers: Answers) -> str:
@@ -126,18 +138,13 @@ def _pools_differ(answers: Answers, pools: Record) -> bool:
 
 
 def _node(raw: Record) -> Record:
-    name = raw["name"]
     vm_capable = raw.get("vm_capable")
-    answers = not raw.get("offline") and vm_capable is not False
+    silent = _is_silent(raw)
+    answers = not raw.get("offline") and vm_capable is not False and not silent
     exclusive = raw.get("ndp/exclusive_storage")
     amounts = {key: raw.get(field) or 0 for key, field in WHERE_KNOWN.items()}
     for key, field in NEEDED.items():
-        value = raw.get(field)
-        if value is None and answers:
-            raise RequestError(
-                f"nodes/{name}", f"no {field}: the node does not answer, and is not marked offline"
-            )
-        amounts[key] = value if answers else 0
+        amounts[key] = raw.get(field) if answers else 0
     if not answers:
         amounts |= dict.fromkeys(WHERE_KNOWN, 0)
     parameters = {
@@ -152,7 +159,7 @@ def _node(raw: Record) -> Record:
         "tags": raw.get("tags") or [],
         "primary_ip": raw.get("pip"),
         "secondary_ip": raw.get("sip"),
-        "offline": raw.get("offline"),
+        "offline": True if silent else raw.get("offline"),
         "drained": raw.get("drained"),
         "master_candidate": raw.get("master_candidate"),
         "master_capable": raw.get("master_capable"),

@@ -8,6 +8,10 @@ from iallocator.live.errors import LiveError
 from iallocator.live.luxi import LuxiClient
 from iallocator.sources.live.answers import Answers, Record
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from iallocator.deadline import Deadline
+
 __all__ = ["ask_luxi"]
 
 FIELDS = {
@@ -30,27 +34,29 @@ NORMAL = 0
 """Status of a field that has a value."""
 
 
-def ask_luxi(path: str) -> Answers:
+def ask_luxi(path: str, deadline: Deadline, limit: int) -> Answers:
     """What the daemons behind the socket at `path` say; "" means the usual one.
+
+    All is said before `deadline`, and no answer has more than `limit` bytes.
 
     Raises
     ------
     LiveError
         If they do not answer, or something else.
     """
-    with LuxiClient(path) as client:
-        info = client.call("QueryClusterInfo")
+    with LuxiClient(path, limit) as client:
+        info = client.call("QueryClusterInfo", (), deadline)
         if not isinstance(info, dict):
             raise LiveError(f"{client.path}: QueryClusterInfo", "expected an object")
         groups, nodes, instances, networks = (
-            _records(client, what) for what in ("group", "node", "instance", "network")
+            _records(client, what, deadline) for what in ("group", "node", "instance", "network")
         )
         return Answers(client.path, info, groups, nodes, instances, networks)
 
 
-def _records(client: LuxiClient, what: str) -> list[Record]:
+def _records(client: LuxiClient, what: str, deadline: Deadline) -> list[Record]:
     fields = FIELDS[what].split()
-    result = client.call("Query", [what, fields, None])
+    result = client.call("Query", [what, fields, None], deadline)
     try:
         return [_record(fields, row) for row in result["data"]]
     except (TypeError, KeyError, ValueError):

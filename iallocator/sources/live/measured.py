@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from iallocator.errors import IallocatorError, RequestError, UsageError
 from iallocator.files import read_file
+from iallocator.live.errors import LiveError
 from iallocator.model.loads import set_cpu_loads
 from iallocator.wire.read import decode_any
 
@@ -50,7 +51,8 @@ def add_measured(cluster: Cluster, settings: Settings) -> list[str]:
         If something is missing that must not be.
     """
     if not settings.measures:
-        idle = settings.mond_xen or settings.exit_on_missing_mond_data
+        alone = ("mond_xen", "exit_on_missing_mond_data")
+        idle = any(getattr(settings, one) and settings.asks_here(one) for one in alone)
         if idle and settings.mond != "no":
             raise UsageError(
                 "--mond-xen and --exit-on-missing-mond-data need --mond or --mond-data"
@@ -61,9 +63,12 @@ def add_measured(cluster: Cluster, settings: Settings) -> list[str]:
     behaviour = settings.behaviour
     asked = [node for node in cluster.nodes if not node.offline or behaviour.asks_offline_daemons]
     kind = OF_INSTANCES if settings.mond_xen else OF_NODES
-    reports = _reports([node.name for node in asked], kind, settings)
     apply = _apply_to_instances if settings.mond_xen else _apply_to_nodes
-    problem = apply(cluster, asked, reports)
+    try:
+        reports = _reports([node.name for node in asked], kind, settings)
+        problem = apply(cluster, asked, reports)
+    except LiveError as error:
+        problem = f"the monitoring daemon of node {error}"
     if not problem:
         return []
     if settings.exit_on_missing_mond_data:
@@ -72,12 +77,19 @@ def add_measured(cluster: Cluster, settings: Settings) -> list[str]:
 
 
 def _reports(nodes: Sequence[str], kind: str, settings: Settings) -> Mapping[str, Report | None]:
-    """Node -> its report."""
+    """Node -> its report.
+
+    Raises
+    ------
+    LiveError
+        If a daemon does not answer as it should.
+    """
     if settings.mond_data:
         return _stored(settings.mond_data, kind, settings.max_input)
     from iallocator.live.mond import ask_daemons
+    from iallocator.sources.live.load import reading_deadline
 
-    return ask_daemons(nodes, kind)
+    return ask_daemons(nodes, kind, reading_deadline(settings, in_run=True))
 
 
 def _stored(path: str, kind: str, limit: int) -> dict[str, Report | None]:

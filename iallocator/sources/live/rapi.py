@@ -10,6 +10,10 @@ from iallocator.live.errors import LiveError
 from iallocator.sources.live.answers import Answers, Record
 from iallocator.wire.read import decode_any
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from iallocator.deadline import Deadline
+
 __all__ = ["FILE", "Door", "StoredAnswers", "ask_rapi"]
 
 FILE = "file://"
@@ -30,8 +34,8 @@ class Door(Protocol):
 
     base: str
 
-    def get(self, path: str) -> Any:
-        """The JSON value at `path`."""
+    def get(self, path: str, deadline: Deadline) -> Any:
+        """The JSON value at `path`, all of it before `deadline`."""
 
 
 class StoredAnswers:
@@ -45,7 +49,7 @@ class StoredAnswers:
         self._limit = limit
         self._folder = address.removeprefix(FILE)
 
-    def get(self, path: str) -> Any:
+    def get(self, path: str, deadline: Deadline) -> Any:
         """What the file says that has the answer at `path`."""
         name = next(name for name, asked in QUESTIONS.items() if asked == path)
         file = f"{self._folder}/{name}.json"
@@ -60,15 +64,15 @@ class StoredAnswers:
             raise UsageError(f"{file}: {error}") from None
 
 
-def ask_rapi(door: Door) -> Answers:
-    """What RAPI says, or has said.
+def ask_rapi(door: Door, deadline: Deadline) -> Answers:
+    """What RAPI says, or has said; all before `deadline`.
 
     Raises
     ------
     LiveError, UsageError
         If it does not answer, or something else.
     """
-    said = {name: door.get(path) for name, path in QUESTIONS.items()}
+    said = {name: door.get(path, deadline) for name, path in QUESTIONS.items()}
     info = said.pop("info")
     if not isinstance(info, dict):
         raise LiveError(f"{door.base}: {QUESTIONS['info']}", "expected an object")

@@ -148,8 +148,10 @@ class CycleBreaker:
 
     @staticmethod
     def _cost(route: Route) -> float:
-        """MiB that another way would copy."""
+        """Return the MiB that another way would copy: none of a forthcoming instance."""
         instance = route.instance
+        if instance.forthcoming:
+            return 0
         return instance.memory + (instance.disk if instance.template == "drbd" else 0)
 
     def _around(self) -> Iterator[Detour]:

@@ -2,20 +2,24 @@
 """drbdsetup and drbdmeta (8.4 syntax) without DRBD.
 
 Remembers what was configured, and writes the status file that Ganeti reads.  No data moves: a
-device that has a disk and a peer is in sync at once.
+device that has a disk and a peer is in sync at once.  If the file `SYNC_SECONDS` exists on the
+node, it says how many seconds a device that is attached then takes to be in sync.
 """
 
 from __future__ import annotations
 
 import fcntl
 import json
+import os
 import re
 import sys
+import time
 from pathlib import Path
 from typing import NoReturn, TypedDict
 
 STATE = Path("/run/e2e/drbd.json")
 STATUS = Path("/run/e2e/drbd-status")
+SYNC_SECONDS = Path("/run/e2e/drbd-sync-seconds")
 VERSION = "version: 8.4.11 (api:1/proto:86-101)"
 
 
@@ -28,6 +32,8 @@ class Device(TypedDict, total=False):
     remote: str
     both_primary: bool
     primary: bool
+    begun: float
+    synced: float
 
 
 Devices = dict[str, Device]  # by minor
@@ -49,6 +55,15 @@ def _status_line(minor: str, device: Device) -> str:
     else:
         peer = "Secondary"
     connection = "Connected" if connected else "StandAlone"
+    left = device.get("synced", 0.0) - time.time()
+    if connected and attached and left > 0:
+        percent = 100 * (1 - left / (device["synced"] - device["begun"]))
+        return (
+            f"{minor:>2}: cs:SyncTarget ro:{role}/{peer} ds:Inconsistent/UpToDate C r-----\n"
+            "    ns:0 nr:0 dw:0 dr:0 al:0 bm:0 lo:0 pe:0 ua:0 ap:0 ep:1 wo:f oos:1\n"
+            f"\t[=>..................] sync'ed: {percent:4.1f}% (1/1)M\n"
+            f"\tfinish: 0:00:{int(left) % 60:02} speed: 1,000 (1,000) K/sec"
+        )
     disks = f"{'UpToDate' if attached else 'Diskless'}/{'UpToDate' if connected else 'DUnknown'}"
     return (
         f"{minor:>2}: cs:{connection} ro:{role}/{peer} ds:{disks} C r-----\n"
@@ -91,6 +106,9 @@ def _attach(device: Device, words: list[str]) -> None:
         if not Path(path).exists():
             _fail(f"Can not open backing device {path}")
     device["disk"], device["meta"] = words[:2]
+    if SYNC_SECONDS.exists():
+        device["begun"] = time.time()
+        device["synced"] = device["begun"] + float(SYNC_SECONDS.read_text(encoding="utf-8"))
 
 
 def _connect(device: Device, words: list[str]) -> None:
@@ -144,6 +162,25 @@ def _run_on_minor(devices: Devices, command: str, minor: str, words: list[str]) 
         _fail(f"{command}: not known here")
 
 
+def _follow_syncs() -> None:
+    """Publish the status anew every half second, in the background, while a device is syncing."""
+    if os.fork():
+        return
+    os.setsid()
+    nowhere = os.open("/dev/null", os.O_RDWR)
+    for descriptor in range(3):
+        os.dup2(nowhere, descriptor)
+    syncing = True
+    while syncing:
+        time.sleep(0.5)
+        with STATE.with_suffix(".lock").open("w", encoding="utf-8") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            devices: Devices = json.loads(STATE.read_text(encoding="utf-8"))
+            syncing = any(one.get("synced", 0.0) > time.time() for one in devices.values())
+            _publish(devices)
+    os._exit(0)
+
+
 def main() -> int:
     """Do what the name and the arguments say.
 
@@ -159,6 +196,8 @@ def main() -> int:
         devices: Devices = json.loads(STATE.read_text(encoding="utf-8")) if STATE.exists() else {}
         _run(devices, sys.argv[1], sys.argv[2:])
         _publish(devices)
+    if sys.argv[1] in ("attach", "connect") and SYNC_SECONDS.exists():
+        _follow_syncs()
     return 0
 
 

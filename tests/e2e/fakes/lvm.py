@@ -18,6 +18,8 @@ from typing import NoReturn
 
 STATE = Path("/run/e2e")
 TAGS = STATE / "volume-tags.json"
+FAULT = STATE / "lvcreate-fails"
+"""While this file exists, no volume can be made on the node."""
 
 Row = dict[str, float | str]
 
@@ -232,6 +234,8 @@ def _report(group: VolumeGroup, command: str, options: dict[str, str], wanted: l
 
 def _change(group: VolumeGroup, command: str, options: dict[str, str], words: list[str]) -> None:
     if command == "lvcreate":
+        if FAULT.exists():
+            _fail("device-mapper: reload ioctl failed: Input/output error")
         if options["-n"] in group.volumes():
             _fail(f'Logical Volume "{options["-n"]}" already exists in volume group "{group.name}"')
         group.resize(options["-n"], _mib(options["-L"]))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -14,7 +15,7 @@ from scenario.carrying import THROUGH_LUXI, THROUGH_RAPI, Execution, Words, prob
 from scenario.creation import add
 from scenario.runner import Runner
 
-_NAMES = ("ex1", "ex2", "ex3", "ex4")
+CROWD = ("ex1", "ex2", "ex3", "ex4")
 _DAEMONS = "/usr/lib/ganeti/daemon-util"
 _KILL = 'p=$(cat "$0"); kill -KILL $p; while kill -0 $p 2>/dev/null; do sleep 0.1; done; rm "$0"'
 """Ends a daemon at once; as long as it is there, or its file, no other is started."""
@@ -45,7 +46,11 @@ def faults(run: Runner) -> None:
     _try(run, "interrupted once", luxi, "accepted", _interrupted)
     _try(run, "interrupted twice", luxi, "accepted", _interrupted_twice)
     _try(run, "interrupted twice, through RAPI", rapi, "accepted", _interrupted_twice)
-    run.drop(*_NAMES)
+    for door in (luxi, rapi):
+        _failure_retried(run, door)
+        _waiting_jobs_cancelled(run, door)
+    _queue_drained(run)
+    run.drop(*CROWD)
 
 
 Fault = Callable[[Runner, Execution], None]
@@ -63,7 +68,7 @@ def _try(
 
     `whole`: in the end, resumed if need be, everything has been done.
     """
-    _crowd(run)
+    crowd(run)
     execution = Execution(run, door, re.sub(r"[^a-z]+", "-", label.lower()))
     execution.begin("-G", FIRST_GROUP)
     if fault is not None:
@@ -79,6 +84,76 @@ def _try(
     if status not in (0, 1):
         run.record(f"{label}: how it ended", err.splitlines()[-3:])
     _repair(run)
+
+
+def _failure_retried(run: Runner, door: Words) -> None:
+    """Disks cannot be made on one node; once they can be, `--resume` does the rest."""
+    through = _through(door)
+    crowd(run)
+    third = run.cluster.nodes[run.nodes_of(FIRST_GROUP)[2]]
+    full = third.path("/run/e2e/lvcreate-fails")
+    full.touch()
+    execution = Execution(run, door, f"retried-{through}")
+    execution.begin("-G", FIRST_GROUP)
+    status, found, _ = execution.end()
+    failed = [job for job in found["jobs"] if job["state"] == "failed"]
+    wrong = list(problems(run, status, found, False))
+    wrong += [] if failed and found.get("to_do") else [f"nothing failed: {found['jobs']}"]
+    run.record(f"a job fails, through {through}", wrong)
+    full.unlink()
+    status, found, err = execution.resumed()
+    wrong = list(problems(run, status, found, True))
+    run.record(f"the failed job is retried when its cause is gone, through {through}", wrong)
+    if wrong:
+        run.record("what it said", err.splitlines()[-5:])
+
+
+def _waiting_jobs_cancelled(run: Runner, door: Words) -> None:
+    """With one job at a time in Ganeti, Ctrl-C cancels the others and completes that one."""
+    through = _through(door)
+    crowd(run)
+    run.arrange("gnt-cluster", "modify", "--max-running-jobs=1")
+    execution = Execution(run, door, f"waiting-{through}")
+    execution.begin("-G", FIRST_GROUP)
+    execution.wait_for("accepted")
+    execution.interrupt()
+    status, found, err = execution.end()
+    wrong = list(problems(run, status, found, False))
+    wrong += [] if status == 130 else [f"status {status}: {err[-300:]}"]
+    states = [one["state"] for one in found["instances"]]
+    wrong += [f"an instance is {s}" for s in states if s not in ("not moved", "as planned")]
+    wrong += [] if "not moved" in states else ["all was done"]
+    left = [job["id"] for job in found["jobs"] if job["state"] == "in the queue"]
+    wrong += [f"in the queue are still {left}"] if left else []
+    run.record(f"Ctrl-C cancels waiting jobs, through {through}", wrong)
+    run.arrange("gnt-cluster", "modify", "--max-running-jobs=20")
+    status, found, _ = execution.resumed()
+    run.record(f"resumed, the rest is done, through {through}",
+               list(problems(run, status, found, True)))  # fmt: skip
+
+
+def _queue_drained(run: Runner) -> None:
+    """A queue that takes no jobs is reported at once, and the plan carried out later."""
+    crowd(run)
+    run.arrange("gnt-cluster", "queue", "drain")
+    execution = Execution(run, THROUGH_RAPI, "closed-queue")
+    started = time.monotonic()
+    execution.begin("-G", FIRST_GROUP)
+    status, found, err = execution.end()
+    seconds = time.monotonic() - started
+    run.arrange("gnt-cluster", "queue", "undrain")
+    wrong = [] if status == 1 else [f"status {status}"]
+    attempts = sum(one["event"] == "submit" for one in execution.events())
+    wrong += [] if "Queue drained" in err else [f"it said {err[-500:]}"]
+    wrong += [] if attempts == 1 else [f"it tried {attempts} times, for {seconds:.0f} s"]
+    wrong += ["a job was taken"] if execution.ids() else []
+    run.record("a drained queue is reported, through RAPI", wrong)
+    status, found, _ = execution.resumed()
+    run.record("resumed, everything is done", list(problems(run, status, found, True)))
+
+
+def _through(door: Words) -> str:
+    return "LUXI" if door == THROUGH_LUXI else "RAPI"
 
 
 def _killed(run: Runner, execution: Execution) -> None:
@@ -128,16 +203,16 @@ def _repair(run: Runner) -> None:
     run.cluster.gnt("gnt-node", "modify", "--force", "--offline=no", third)
 
 
-def _crowd(run: Runner) -> None:
+def crowd(run: Runner) -> None:
     """Four instances on two nodes, where a third one has room."""
-    run.drop(*_NAMES)
+    run.drop(*CROWD)
     first, second, _ = run.nodes_of(FIRST_GROUP)
     words = ("--no-install", "--no-wait-for-sync", f"--node={second}:{first}")
     with ThreadPoolExecutor(4) as pool:
-        list(pool.map(lambda name: run.arrange(*add(name, "drbd", *words, memory=2048)), _NAMES))
+        list(pool.map(lambda name: run.arrange(*add(name, "drbd", *words, memory=2048)), CROWD))
     with ThreadPoolExecutor(4) as pool:
         started = pool.map(
-            lambda name: run.cluster.gnt("gnt-instance", "startup", instance(name)), _NAMES
+            lambda name: run.cluster.gnt("gnt-instance", "startup", instance(name)), CROWD
         )
         if any(done.status for done in started):
             raise ClusterError("instances that should be balanced do not start")

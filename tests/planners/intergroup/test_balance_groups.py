@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from random import Random
 from statistics import pstdev
 
 import pytest
@@ -149,3 +150,49 @@ def test_unit_whose_second_is_tied_to_others_first_is_moved() -> None:
         node["free_memory"] = node["total_memory"] - 256 * len(here)
     plan = plan_of("balance-groups", document)
     assert {move["instance"] for move in plan["moves"]} == {"i01", "i02"}
+
+
+def _score(loads: dict[str, tuple[float, ...]], homes: dict[str, int], groups: int) -> float:
+    """Return the score of instances with `loads` in groups of equal capacity."""
+    total = 0.0
+    for kind in range(4):
+        sums = [sum(loads[n][kind] for n in loads if homes[n] == g) for g in range(groups)]
+        mean = sum(sums) / groups
+        total += pstdev([one / mean for one in sums]) if mean else 0.0
+    return total
+
+
+def _level(loads: dict[str, tuple[float, ...]], homes: dict[str, int], group: int) -> float:
+    """Return how loaded a group is: its share of each kind of load, added up."""
+    shares = []
+    for kind in range(4):
+        whole = sum(one[kind] for one in loads.values())
+        shares.append(sum(loads[n][kind] / whole for n in loads if homes[n] == group and whole))
+    return sum(shares)
+
+
+def test_balance_groups_ends_only_where_no_single_move_lowers_the_score(tmp_path: Path) -> None:
+    """Moves from the group with the smaller sum of loads are tried, too."""
+    path, upward = tmp_path / "loads", 0
+    for seed in range(300, 330):
+        rng = Random(f"balance groups/{seed}")
+        groups = rng.randint(2, 3)
+        homes = {f"i{k}": rng.randrange(groups) for k in range(rng.randint(2, 6))}
+        loads = {name: tuple(float(rng.choice((0, 0, 1, 4))) for _ in range(4)) for name in homes}
+        path.write_text("".join(f"{n} {' '.join(map(str, one))}\n" for n, one in loads.items()))
+        instances = {n: on_shared(f"node{home + 1}", memory=256) for n, home in homes.items()}
+        document = cluster({f"g{k}": 1 for k in range(groups)}, instances=instances)
+        plan = plan_of("balance-groups", document, "--n1=off", "-U", str(path))
+        if not any(map(any, loads.values())):
+            continue
+        assert plan["scores"]["before"] == pytest.approx(_score(loads, homes, groups))
+        for move in plan["moves"]:
+            source, target = homes[move["instance"]], int(move["to"][0][4:]) - 1
+            upward += _level(loads, homes, source) < _level(loads, homes, target)
+            homes[move["instance"]] = target
+        last = _score(loads, homes, groups)
+        assert plan["scores"]["after"] == pytest.approx(last)
+        for name in homes:
+            for group in range(groups):
+                assert _score(loads, homes | {name: group}, groups) > last - 1e-8, (seed, name)
+    assert upward

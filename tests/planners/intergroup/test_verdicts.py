@@ -54,6 +54,51 @@ def test_compress_says_a_verdict_for_each_group(
     assert _verdict(plan) == verdict
 
 
+def _interlocking() -> Json:
+    """Return six instances that fit on two nodes in one way: a, d and f on one of them."""
+    sizes = {"a": (400, 14), "b": (3000, 12), "c": (400, 12),
+             "d": (2000, 9), "e": (500, 7), "f": (1400, 7)}  # fmt: skip
+    held = {name: on_shared("node1", memory=m, vcpus=c) for name, (m, c) in sizes.items()}
+    held["w"] = on_shared("node2", memory=128, vcpus=1)
+    document = cluster({"east": 1, "west": 2}, memory=4096, instances=held)
+    document["nodes"]["node1"] |= {
+        "total_memory": 100000, "free_memory": 92300, "total_cpus": 64,
+    }  # fmt: skip
+    return document
+
+
+@pytest.mark.parametrize("command", ["compress", "redistribute"])
+def test_exact_search_tag_of_the_group_that_is_left_decides(command: str) -> None:
+    """Only an exact search finds the places; the tag of a group acts as the option does."""
+    pytest.importorskip("highspy")
+    document = _interlocking()
+    document["nodes"]["node1"]["offline"] = command == "redistribute"
+
+    def planned(*options: str, east: str = "", west: str = "", whole: str = "") -> list[str]:
+        named = {"uuid-east": east, "uuid-west": west}
+        for uuid, value in named.items():
+            tags = [f"iallocator:exact-search:{value}"] if value else []
+            document["nodegroups"][uuid]["tags"] = tags
+        document["cluster_tags"] = [f"iallocator:exact-search:{whole}"] if whole else []
+        plan = plan_of(command, document, "--n1=off", *options)
+        row = by_group(plan)["east"]
+        moved = sorted(m["instance"] for m in plan["moves"] if m["from"] == ["node1"])
+        return [row["verdict"], *moved]
+
+    found = ["found", *"abcdef"]
+    assert planned() == found
+    assert (
+        "placed together by exact search"
+        in by_group(plan_of(command, document, "--n1=off"))["east"]["reason"]
+    )
+    assert planned("--exact-search=no") == ["undecided"]
+    assert planned(east="no") == ["undecided"]
+    assert planned(whole="no") == ["undecided"]
+    assert planned(whole="no", east="yes") == found
+    assert planned(whole="no", west="yes") == ["undecided"]
+    assert planned(west="no") == found
+
+
 def test_compress_with_nothing_left_to_spend_tries_quickly(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

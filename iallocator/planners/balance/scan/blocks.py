@@ -87,9 +87,9 @@ class Block(Sides):
             return self._barred_mirror(self._mirror(self.s), self._off_primary)
         if kind.letters == ("f", "r", "f"):
             stays = self._as_secondary(self._s0, self.s, self.n)
-            return self._barred_lead(self._s0, self.s, stays, self._off_primary)
+            return self._barred_lead(self._s0, self.s, stays, self._off_primary, self._barred_led)
         stays = self._as_secondary(self._p0, self.p, self.n)
-        return self._barred_lead(self._p0, self.p, stays, self._off_secondary)
+        return self._barred_lead(self._p0, self.p, stays, self._off_secondary, self._barred_copied)
 
     def more_failing(self, kind: MoveKind) -> Quantity:
         """What `kind` adds to the score by nodes that fail N+1, beside what `leaving` says."""
@@ -129,7 +129,9 @@ class Block(Sides):
     def _replace_and_failover(self) -> MoveEffects:
         comes = self._comes
         stays = self._as_secondary(self._p0, self.p, self.n)
-        forbidden = self._barred_lead(self._p0, self.p, stays, self._off_secondary)
+        forbidden = self._barred_lead(
+            self._p0, self.p, stays, self._off_secondary, self._barred_copied
+        )
         shifts = [self._off_s[0], comes.shift, self._shift(stays, self.p)]
         stacks = [self._off_s[1], self._stay(), comes.stack]
         return MoveEffects(forbidden, stacks, [*shifts, self._shared(self.n, self.p)])
@@ -138,7 +140,7 @@ class Block(Sides):
         """Only the memory that the secondary reserves changes there."""
         comes = self._comes
         stays = self._as_secondary(self._s0, self.s, self.n)
-        barred = self._barred_lead(self._s0, self.s, stays, self._off_primary)
+        barred = self._barred_lead(self._s0, self.s, stays, self._off_primary, self._barred_led)
         forbidden = self._lead().forbidden | barred
         shifts = [self._off_p[0], comes.shift, self._shift(stays, self.s)]
         stacks = [self._off_p[1], comes.stack]

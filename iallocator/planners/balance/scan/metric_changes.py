@@ -209,6 +209,16 @@ class Sides:
         """Where targets cannot be primaries."""
         return self._forbidden(PRIMARY, self._off_primary, self._at_n, self._led)
 
+    @cached_property
+    def _barred_copied(self) -> Quantity:
+        """Where targets cannot be primaries, if their disks are copied before the failover.
+
+        hbal checks soft limits then, even if the old primary is offline.
+        """
+        if self._rules.ignore_soft or not self._rules.behaviour.copies_from_offline:
+            return self._barred_led
+        return self._forbidden(PRIMARY, ALL_LIMITS, self._at_n, self._led)
+
     def _barred_anywhere(self) -> Quantity:
         return self._may_not_receive(self.p, self.n) | self._barred_led | (self.n == self.p)
 
@@ -217,12 +227,15 @@ class Sides:
         return self._forbidden(SECONDARY, limits, self._at_n, mirror)
 
     def _barred_lead(
-        self, own: BatchView, node: Whole, stays: BatchView, limits: LimitSet
+        self, own: BatchView, node: Whole, stays: BatchView, limits: LimitSet, barred: Quantity
     ) -> Quantity:
-        """Where targets cannot lead, with `node` as secondary, which is `own` without either."""
+        """Return where targets cannot lead, with `node` as secondary.
+
+        `own` is that node without the instances, and `barred` where targets cannot be primaries.
+        """
         return (
             self._may_not_receive(node, self.n)
-            | self._barred_led
+            | barred
             | self._forbidden(SECONDARY, limits, own, stays)
         )
 

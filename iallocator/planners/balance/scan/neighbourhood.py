@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from iallocator.aliases import Floats
     from iallocator.constraints.relations import Relations
     from iallocator.model.instance import Instance
+    from iallocator.model.node_view import Capacities
     from iallocator.model.state import State
     from iallocator.planners.balance.move_kinds import MoveRules
     from iallocator.planners.balance.scan.batch_scan import Keyed, Measure
@@ -58,7 +59,7 @@ class MoveScan:
         self,
         state: State,
         scope: Sequence[int],
-        fixed: Sequence[tuple[float, ...]],
+        fixed: Capacities,
         instances: Sequence[Instance],
         rules: MoveRules,
         relations: Relations | None = None,

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from iallocator.aliases import Floats
-    from iallocator.model.node_view import Quantity
+    from iallocator.model.node_view import Capacities, Quantity
     from iallocator.model.state import State
 
     Whole = NDArray[np.intp]
@@ -116,7 +116,7 @@ class NodeTable:
         self,
         state: State,
         scope: Sequence[int],
-        fixed: Sequence[tuple[float, ...]],
+        fixed: Capacities,
         centres: Sequence[float] | None = None,
     ) -> None:
         self.state = state

@@ -21,9 +21,8 @@ __all__ = ["MoveTags", "tags_matter"]
 def tags_matter(table: NodeTable) -> bool:
     """Whether tags of nodes or instances have anything to do with scores or limits."""
     cluster = table.state.cluster
-    return any(cluster.nodes[index].locations for index in table.nodes) or any(
-        i.exclusion or i.desired for i in cluster.instances
-    )
+    located = any(cluster.nodes[index].locations for index in table.nodes)
+    return located or cluster.tags_place_instances
 
 
 class MoveTags:

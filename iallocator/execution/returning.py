@@ -1,0 +1,252 @@
+"""Nodes that come back: powered on, or rebooted.
+
+Two facts about Ganeti decide how a node is waited for.
+
+* Ganeti asks an offline node nothing.  Only the job that sets the node online asks the node daemon,
+  for its version, and fails while there is no answer.  So this job is submitted again until it
+  succeeds.
+* A rebooted node is not offline: a query of its memory says whether the node daemon answers.  The
+  drbd disks on the node stay inactive until `ganeti-watcher` activates them, which may be paused.
+  So the disks are activated here, and the jobs that follow wait until the disks are in sync.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+from iallocator.execution.errors import ExecutionError
+from iallocator.execution.queues.answers import expecting
+from iallocator.execution.queues.marks import SOURCE
+from iallocator.execution.queues.queue import ENDED, ERROR, SUCCESS, UnknownOutcomeError
+from iallocator.execution.records import PENDING, RETURNING
+from iallocator.live.errors import LiveError, ServerError
+from iallocator.transition.step import ONLINE, POWER_ON
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Sequence
+    from typing import Any
+
+    from iallocator.aliases import Json
+    from iallocator.execution.jobs import Job
+    from iallocator.execution.queues.queue import JobStatus
+    from iallocator.execution.session import Session
+
+
+__all__ = ["Returning"]
+
+NO_VERSION = "fails to report its version"
+"""Ganeti's words where a node is to be set online, and its daemon does not answer."""
+
+SHORTEST, LONGEST = 5.0, 60.0
+"""Seconds between two looks at a node or its disks."""
+
+NAP = 1.0
+"""Seconds between two looks at whether the execution is to stop."""
+
+REMINDER = 60.0
+"""Seconds between two messages about the same wait."""
+
+
+class Returning:
+    """Waits for the nodes of a session that were powered on or rebooted.
+
+    Attributes
+    ----------
+    trouble:
+        What did not come back within `Orders.boot_timeout`; "" if everything did.
+    """
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._records = session.records
+        self._since: dict[str, float] = {}
+        self._due: dict[int, float] = {}
+        self._said: dict[str, float] = {}
+        self._activated: set[str] = set()
+        self._given_up: set[int] = set()
+        self.trouble = ""
+
+    def put_off(self, job: Job, status: JobStatus) -> bool:
+        """Return whether a failed job is to be submitted again, because its node is still booting.
+
+        Only nodes that the plan itself powers on are waited for.
+        """
+        left = job.steps[-1]
+        booting = (
+            status.status == ERROR
+            and left["kind"] == ONLINE
+            and NO_VERSION in status.why
+            and any(
+                step["kind"] == POWER_ON and step["node"] == left["node"]
+                for one in self._records.whole.values()
+                for step in one.steps
+            )
+        )
+        if booting:
+            why = f"{left['node']} does not answer"
+            self._session.event("away", job=job.number, done=status.done, why=why)
+            self._wait_for([job.number], why)
+        return booting
+
+    def held(self, number: int) -> bool:
+        """Return whether a job must not be submitted yet, because its node does not answer."""
+        later = self._due.get(number, 0.0) > self._session.orders.clock()
+        return later or number in self._given_up
+
+    def waits(self) -> bool:
+        """Return whether something is still waited for."""
+        return any(number not in self._given_up for number in (*self._due, *self._rebooted()))
+
+    def wait(self) -> None:
+        """Wait a moment, short enough for Ctrl-C to be noticed."""
+        self._session.orders.pause(NAP)
+
+    def wait_for_all(self) -> None:
+        """Wait until nothing is waited for any more, or the execution is to stop."""
+        while self.waits() and not self._session.orders.stopping():
+            if not self.look():
+                self.wait()
+
+    def look(self) -> bool:
+        """Look at what is due now; return whether a job can go on."""
+        for number in [
+            n for n in self._due if self._records.of[n].state not in (PENDING, RETURNING)
+        ]:
+            del self._due[number]
+        over = [n for n in self._due if not self.held(n) and self._records.of[n].state == PENDING]
+        for number in over:
+            del self._due[number]
+        rebooted = [n for n in self._rebooted() if not self.held(n)]
+        if not rebooted:
+            return bool(over)
+        nodes = [str(self._records.jobs[number].steps[-1]["node"]) for number in rebooted]
+        queue = self._session.queue
+        silent = set(nodes) - self._session.patiently(lambda: queue.answering(nodes))
+        if silent:
+            verb = "does" if len(silent) == 1 else "do"
+            self._wait_for(rebooted, f"{', '.join(sorted(silent))} {verb} not answer", "nodes")
+            return bool(over)
+        behind = self._out_of_sync(nodes)
+        if behind:
+            why, seconds, progress = behind
+            if progress:  # a sync may take hours
+                self._since.pop("disks", None)
+            self._wait_for(rebooted, why, "disks", seconds)
+            return bool(over)
+        self._session.event("by hand", jobs=rebooted)
+        for number in rebooted:
+            self._session.tell(number, "done: the node answers, its disks are in sync")
+        return True
+
+    def _rebooted(self) -> list[int]:
+        return [job.number for job in self._records.in_state(RETURNING)]
+
+    def _wait_for(
+        self, jobs: Sequence[int], why: str, what: str = "", seconds: float = 0.0
+    ) -> None:
+        """Look at these jobs again later, or give them up; `what`: the wait is as old as others."""
+        orders, what = self._session.orders, what or why
+        now = orders.clock()
+        waited = now - self._since.setdefault(what, now)
+        if waited >= orders.boot_timeout:
+            self._given_up.update(jobs)
+            self.trouble = f"{why}, {waited:.0f} s after it was waited for"
+            return
+        pause = min(max(seconds, waited / 6, SHORTEST), LONGEST)
+        self._due.update(dict.fromkeys(jobs, now + pause))
+        if now - self._said.get(what, -REMINDER) >= REMINDER:
+            self._said[what] = now
+            limit = f", at most {orders.boot_timeout:g} s" if not seconds else ""
+            orders.say(f"waiting: {why}{limit}")
+
+    def _out_of_sync(self, nodes: Collection[str]) -> tuple[str, float, bool] | None:
+        """Return what is wrong with the drbd disks on `nodes`; None if all are in sync.
+
+        The reason, the seconds that the sync takes yet, and whether there is progress.  Disks that
+        are not active, or not connected, are activated once.
+        """
+        places = self._session.patiently(self._session.ground.places)
+        names = [
+            name
+            for name, where in places.instances.items()
+            if len(where) > 1 and name in places.running and not {*nodes}.isdisjoint(where)
+        ]
+        try:
+            found = sorted(self._disk_problems(names)) if names else []
+        except LiveError as error:
+            raise ExecutionError(str(error)) from None
+        if not found:
+            return None
+        inactive = {name for _, name, _, syncs in found if not syncs} - self._activated
+        for name in sorted(inactive):
+            self._session.orders.say(f"{name}: activating its disks")
+            self._submit([{"OP_ID": "OP_INSTANCE_ACTIVATE_DISKS", "instance_name": name}])
+        self._activated |= inactive
+        why = f"{len({name for _, name, _, _ in found})} instances are not in sync: {found[0][2]}"
+        return why, max(seconds for seconds, *_ in found), any(syncs for *_, syncs in found)
+
+    def _disk_problems(self, names: Sequence[str]) -> Iterator[tuple[float, str, str, bool]]:
+        """Yield, per disk that is not in sync: seconds left, instance, words, whether it syncs."""
+        query: Json = {"OP_ID": "OP_INSTANCE_QUERY_DATA", "static": False, "use_locking": False}
+        singly = self._session.queue.singly
+        groups = [[name] for name in names] if singly else [list(names)]
+        ids = [
+            job
+            for some in groups
+            if (job := self._submit([{**query, "instances": some}])) is not None
+        ]
+        queue = self._session.queue
+        while True:
+            now = self._session.patiently(partial(queue.statuses, ids))
+            open_jobs = [job for job in ids if now[job].status not in ENDED]
+            if not open_jobs or self._session.orders.stopping():
+                break
+            self._session.patiently(partial(queue.wait, open_jobs, NAP))
+        told: dict[str, Any] = {}
+        for status in now.values():
+            if status.status == SUCCESS and status.results and isinstance(status.results[0], dict):
+                told |= status.results[0]
+        for name in names:
+            if name not in told:
+                yield 0.0, name, f"the disks of {name} are not known", False
+                continue
+            with expecting("OP_INSTANCE_QUERY_DATA"):
+                yield from _problems(name, told[name])
+
+    def _submit(self, opcodes: Sequence[Json]) -> int | None:
+        """Submit a job that is no step of the plan; None if nobody knows whether it arrived."""
+        orders = self._session.orders
+        trail = [[SOURCE, orders.reason or "disks after a reboot", orders.now()]]
+        try:
+            (found,) = self._session.queue.submit([[{**code, "reason": trail} for code in opcodes]])
+        except UnknownOutcomeError:
+            return None
+        except ServerError as error:
+            raise ExecutionError(str(error)) from None
+        if isinstance(found, str):
+            raise ExecutionError(f"{opcodes[0]['OP_ID']} is rejected: {found}")
+        return found
+
+
+def _problems(name: str, told: Any) -> Iterator[tuple[float, str, str, bool]]:
+    """Yield what is wrong with the drbd disks of an instance, as OP_INSTANCE_QUERY_DATA has them.
+
+    Nothing of an instance that does not run: its disks are not active.
+    """
+    if told.get("run_state") != "up":
+        return
+    for position, disk in enumerate(told["disks"]):
+        if not disk["dev_type"].startswith("drbd"):
+            continue
+        nodes = disk.get("drbd_info") or {}
+        for side, role in (("pstatus", "primary_node"), ("sstatus", "secondary_node")):
+            where = f"disk {position} of {name} on {nodes.get(role, role)}"
+            if disk[side] is None:
+                yield 0.0, name, f"{where} is not active", False
+                continue
+            percent, seconds, degraded = disk[side][3:6]
+            if percent is not None:
+                yield float(seconds or 0), name, f"{where} is {percent:.0f} % in sync", True
+            elif degraded:
+                yield 0.0, name, f"{where} is degraded", False

@@ -1,0 +1,237 @@
+"""Needless copies: several moves of one instance are replaced by fewer ones with the same end.
+
+A search makes the move that helps most at the time. It may move an instance on, or back, when other
+instances have left. Only the end of a plan counts, so copies on the way are needless.
+
+Algorithm: for each instance that moves more than once, try the shortest ways from its first to its
+last place, at several times between its first and its last move. Keep a way if it copies less, or
+copies as much in fewer moves, and if every move of the plan is still legal. Repeat until nothing
+changes. Cost: one pass over the moves for each way and time, as long as `EFFORT` lasts.
+"""
+
+from __future__ import annotations
+
+from iallocator.model.moves import apply_steps
+from iallocator.model.node_view import Capacities
+from iallocator.planners.balance.move_kinds import KINDS, MoveRules
+from iallocator.planners.balance.problem import BalanceProblem
+from iallocator.planners.balance.unit_steps import possible
+from iallocator.planners.plan import PlannedMove, replay, traffic
+from iallocator.planners.power_state import Switched
+from iallocator.planners.verify import verify_moves
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from iallocator.aliases import Nodes
+    from iallocator.model.instance import Instance
+    from iallocator.model.state import State
+    from iallocator.planners.balance.move_kinds import MoveKind
+    from iallocator.planners.outcome import Failures
+    from iallocator.planners.plan_limits import PlanLimits
+    from iallocator.planners.result import GroupPlans
+
+    Moves = list[PlannedMove]
+
+__all__ = ["direct_moves", "rescore", "rescore_all"]
+
+EFFORT = 15_000
+"""Moves of plans that are looked at in all."""
+
+TIMES = 12
+"""Between its first and its last move, at so many times an instance may go directly."""
+
+BY_NAME = {kind.name: kind for kind in KINDS}
+
+
+def direct_moves(
+    done: GroupPlans,
+    limits: PlanLimits,
+    failures: Failures,
+    rules: MoveRules,
+    over: Callable[[], bool] = lambda: False,
+) -> list[Moves] | None:
+    """Return the moves of each plan of `done` without needless copies; None if nothing changes.
+
+    The moves of colocation groups stay as they are.
+
+    Parameters
+    ----------
+    done:
+        What the planner found; it is left as it is.
+    limits, failures:
+        What the plan is checked against. The plan of `done` must have passed that check.
+    rules:
+        Which kinds of moves the planner may make.
+    over:
+        Whether time is up; the moves that are found until then are kept.
+
+    The scores of the moves that change are not known; see `rescore_all`.
+    """
+    fixed = Capacities(done.cluster.nodes, limits.min_disk)
+    found = [list(one.plan.moves) for one in done.plans]
+    changed, left = False, EFFORT
+    for number, one in enumerate(done.plans):
+        start, ends = (
+            [move for moves in some for move in moves]
+            for some in (found[:number], found[number + 1 :])
+        )
+        ignore_soft = limits.of(one.group).ignore_soft_errors
+        rules = rules.minding_soft_limits(ignore_soft).while_leaving(limits.leaving)
+        search = True
+        while search:
+            search = False
+            for shorter in _shorter_plans(done.before, found[number], rules):
+                left -= len(shorter)
+                if left < 0 or over():
+                    return found if changed else None
+                with done.before.trial(), Switched(done.cluster, limits.leaving, limits.coming):
+                    replay(done.before, start)
+                    stands = _stands(done.before, shorter, found[number], fixed, rules)
+                every = [*start, *shorter, *ends]
+                if stands and not verify_moves(done.before, every, limits, failures):
+                    found[number] = shorter
+                    changed = search = True
+                    break
+    return found if changed else None
+
+
+def rescore_all(done: GroupPlans, limits: PlanLimits) -> None:
+    """Note at each move of `done` the score of its group after it."""
+    fixed = Capacities(done.cluster.nodes, limits.min_disk)
+    state = done.before.copy()
+    with Switched(done.cluster, limits.leaving, limits.coming):
+        for one in done.plans:
+            rules = MoveRules(leaving=limits.leaving, behaviour=limits.settings.behaviour)
+            scope = one.group.nodes
+            problem = BalanceProblem(state, scope, fixed, (), rules, limits.relations)
+            rescore(problem, one.plan.moves)
+
+
+def rescore(problem: BalanceProblem, moves: Sequence[PlannedMove]) -> float:
+    """Note at each of `moves` the score after it, and return the last.
+
+    They are made in the state of `problem`, which needs no instances for that.
+    """
+    scan, scores = problem.scan(), []
+    for move in moves:
+        apply_steps(problem.state, move.instance, move.steps)
+        scan.refresh(move.nodes)
+        scores.append(scan.score())
+    for move, score in zip(moves, scores):
+        move.score = score
+    return scan.score()
+
+
+def _shorter_plans(state: State, plan: Moves, rules: MoveRules) -> Iterator[Moves]:
+    """Return the plans in which one instance moves less, or copies less."""
+    own: dict[str, Moves] = {}
+    for move in plan:
+        own.setdefault(move.instance.name, []).append(move)
+    for name, moves in own.items():
+        if len(moves) > 1 and not any(move.unit for move in moves):
+            yield from _shorter(state, plan, name, rules)
+
+
+def _shorter(state: State, plan: Moves, name: str, rules: MoveRules) -> Iterator[Moves]:
+    """Return plans with less effort for an instance.
+
+    All of its moves are replaced first, then fewer that follow each other. The plans in which it
+    moves late come first.
+    """
+    every = [k for k, move in enumerate(plan) if move.instance.name == name]
+    spans = [
+        every[start : start + length]
+        for length in range(len(every), 1, -1)
+        for start in range(len(every) - length + 1)
+    ]
+    for places in spans:
+        own = [plan[k] for k in places]
+        for direct in _ways(state, own[0].instance, own[0].before, own[-1].after, rules):
+            if _effort(direct) >= _effort(own):
+                continue
+            for place in _times(places[0], places[-1]):
+                yield [
+                    one
+                    for k, move in enumerate(plan)
+                    for one in (*([] if k in places else [move]), *(direct if k == place else []))
+                ]
+
+
+def _times(first: int, last: int) -> Iterator[int]:
+    """Positions after which to move, from `last` down to `first`; some, if they are many."""
+    every = max(1, (last - first) // TIMES)
+    yield from range(last, first, -every)
+    yield first
+
+
+def _effort(moves: Sequence[PlannedMove]) -> tuple[int, int, int]:
+    """Return the MiB that are copied, and how many moves and steps there are."""
+    return sum(move.copied for move in moves), len(moves), sum(len(move.steps) for move in moves)
+
+
+def _ways(
+    state: State, instance: Instance, before: Nodes, after: Nodes, rules: MoveRules
+) -> Iterator[Moves]:
+    """Return the shortest ways that `rules` allow; [] if both places are equal."""
+    nodes = state.cluster.nodes
+    if before == after:
+        yield []
+    elif len(before) == 1:
+        yield [_move(state, instance, before, "fa", after[0])]
+    elif set(before) == set(after):
+        if rules.allows_of(BY_NAME["f"], nodes[before[0]], nodes[before[1]]):
+            yield [_move(state, instance, before, "f", after[0])]
+    else:
+        (new, *more) = (index for index in after if index not in before)
+        kinds = [kind for kind in KINDS if kind.drbd and kind.targeted]
+        if more:  # the new primary takes the mirror first
+            kinds = [BY_NAME["r f"], BY_NAME["f r f"]]
+        for kind in kinds:
+            if not rules.allows_of(kind, nodes[before[0]], nodes[before[1]]):
+                continue
+            first = _move(state, instance, before, kind.name, new)
+            if first.after == after:
+                yield [first]
+            elif more and first.after[0] == after[0]:
+                yield [first, _move(state, instance, first.after, "r", after[1])]
+
+
+def _move(state: State, instance: Instance, before: Nodes, name: str, target: int) -> PlannedMove:
+    """A move whose score is not known."""
+    kind: MoveKind = BY_NAME[name]
+    notation = kind.notation(state.cluster.nodes[target].name)
+    copied = traffic(instance, kind.letters)
+    return PlannedMove(instance, before, kind.steps(before, target), notation, 0.0, copied)
+
+
+def _stands(state: State, changed: Moves, plan: Moves, fixed: Capacities, rules: MoveRules) -> bool:
+    """Whether each move of `changed` is allowed when it is made, from where `plan` differs on.
+
+    The moves of `plan` have been checked already.
+    """
+    pairs = zip(changed, plan)
+    same = next((k for k, (new, old) in enumerate(pairs) if new is not old), len(changed))
+    nodes = _otherwise(changed, plan)
+    with state.trial():
+        replay(state, changed[:same])
+        for move in changed[same:]:
+            if state.pools is None and nodes.isdisjoint(move.nodes):
+                replay(state, [move])
+            elif not possible(state, fixed, move.instance, move.steps, rules):
+                return False
+        return True
+
+
+def _otherwise(changed: Moves, plan: Moves) -> set[int]:
+    """The nodes on which one plan has moves that the other has not.
+
+    To all others everything comes and goes as before, and nothing else matters to their limits,
+    but for storage pools, which several nodes may share.
+    """
+    known = {id(move) for move in plan}, {id(move) for move in changed}
+    alone = [m for m in changed if id(m) not in known[0]] + [
+        m for m in plan if id(m) not in known[1]
+    ]
+    return {index for move in alone for index in move.nodes}

@@ -1,0 +1,197 @@
+"""Plans that move instances back to where an earlier plan found them.
+
+The goal of each instance is known, so nothing is searched but the set of instances that can
+return.  At first all of them are planned at once: then the end is the placement before the
+earlier plan, and instances can change places.  If that breaks a limit, instances return one after
+the other as far as the `Evaluator` accepts each of them; then the others are tried together with
+those, each once.  What is left stays where it is, with the reason.
+
+Every candidate plan is checked by the verifier, against all limits.  The transition takes the way
+of each instance that copies its disks least often.
+"""
+
+from __future__ import annotations
+
+from iallocator.model.state import State
+from iallocator.placement.context import Context
+from iallocator.planners.intergroup.context import IntergroupContext, forbidden
+from iallocator.planners.plan_limits import PlanLimits
+from iallocator.planners.result import PlanResult, moves_of_transition
+from iallocator.planners.verify import verify_transition
+from iallocator.scoring.state_score import score_of
+from iallocator.transition.assemble import plan_transition
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from iallocator.aliases import Nodes
+    from iallocator.deadline import Alarm
+    from iallocator.model.cluster import Cluster
+    from iallocator.options.settings import Settings
+    from iallocator.transition.requirements import Demands
+    from iallocator.transition.transition import Transition
+
+__all__ = ["UndoResult", "plan_undo"]
+
+
+class UndoResult(PlanResult):
+    """The plan that brings instances back.
+
+    Attributes
+    ----------
+    homes:
+        Instance -> the nodes that it returns to.
+    staying:
+        Instance -> why it stays where it is.
+    """
+
+    in_turn = False
+
+    def __init__(self, before: State, homes: Mapping[str, Nodes], demands: Demands | None) -> None:
+        super().__init__("undo", before, demands)
+        self.homes = dict(homes)
+        self.staying: dict[str, str] = {}
+        nodes = self.cluster.nodes
+        self.between_groups = any(
+            nodes[before.where[name][0]].group is not nodes[home[0]].group
+            for name, home in self.homes.items()
+        )
+        self.add(moves_of_transition(before, self.transition))
+
+    def _ordered(self) -> Transition:
+        return plan_transition(self.before, self.homes, (), self.demands)
+
+    @property
+    def scores(self) -> tuple[float, float]:
+        """Of all nodes, before and after; lower is better."""
+        scope = range(len(self.cluster.nodes))
+        return score_of(self.before, scope), score_of(self.after(), scope)
+
+    def stay(self, staying: Mapping[str, str]) -> None:
+        """Say in the transition which instances stay where they are, and why."""
+        self.staying = dict(staying)
+        self.transition.left = [*self.transition.left, *self.staying.items()]
+
+
+def plan_undo(
+    cluster: Cluster, settings: Settings, moved: Mapping[str, Sequence[str]], alarm: Alarm
+) -> UndoResult:
+    """Plan to move instances back.
+
+    Parameters
+    ----------
+    cluster
+        As it is now.
+    settings
+        Those of each group count for its nodes.
+    moved
+        Instance -> the names of the nodes that it was on, primary first.
+    alarm
+        When it rings, the instances that are not yet planned stay where they are.
+    """
+    before = State(cluster)
+    homes, staying = _possible(before, settings, moved)
+    nodes = cluster.nodes
+    crossing = any(
+        nodes[before.where[n][0]].group is not nodes[h[0]].group for n, h in homes.items()
+    )
+    context = (IntergroupContext if crossing else Context)(cluster, settings, alarm=alarm)
+    demands = context.bonds.demands()
+    done = UndoResult(before, homes, demands)
+    if _problem(done, context):
+        chosen, refused = _in_turn(context, homes)
+        done = _checked(UndoResult(before, chosen, demands), context, refused)
+        for name in list(refused):
+            if alarm.over():
+                break
+            more = UndoResult(before, {**done.homes, name: homes[name]}, demands)
+            if not _problem(more, context):
+                done = more
+                del refused[name]
+        staying |= refused
+    done.stay(staying)
+    return done
+
+
+def _possible(
+    before: State, settings: Settings, moved: Mapping[str, Sequence[str]]
+) -> tuple[dict[str, Nodes], dict[str, str]]:
+    """Return the homes of the instances that may return, and why the others stay."""
+    cluster = before.cluster
+    known = {node.name: node for node in cluster.nodes}
+    homes: dict[str, Nodes] = {}
+    staying: dict[str, str] = {}
+    for name, names in moved.items():
+        here = before.where.get(name)
+        gone = [one for one in names if one not in known]
+        if here is None or gone:
+            staying[name] = f"{gone[0] if gone else name} is gone"
+            continue
+        nodes = [known[one] for one in names]
+        closed = [node for node in nodes if not node.online and node.index not in here]
+        home = nodes[0].group
+        hindered = (
+            ""
+            if home is cluster.nodes[here[0]].group
+            else forbidden(settings.by_group.get(home.index, settings))
+        )
+        if closed:
+            how = "offline" if closed[0].offline else "drained"
+            staying[name] = f"{closed[0].name} is {how}"
+        elif hindered:
+            staying[name] = hindered
+        elif len(nodes) != len(here):
+            staying[name] = f"it is on {len(here)} nodes now, and was on {len(nodes)}"
+        else:
+            homes[name] = tuple(node.index for node in nodes)
+    return homes, staying
+
+
+def _in_turn(
+    context: Context, homes: Mapping[str, Nodes]
+) -> tuple[dict[str, Nodes], dict[str, str]]:
+    """Let instances return one after the other; return their homes, and why the others cannot."""
+    state, cluster = context.state, context.cluster
+    instances = {one.name: one for one in cluster.instances}
+    chosen: dict[str, Nodes] = {}
+    refused: dict[str, str] = {}
+    progress = True
+    while progress and not context.alarm.over():
+        progress = False
+        for name, home in homes.items():
+            if name in chosen:
+                continue
+            here = state.where[name]
+            evaluator = context.evaluator(cluster.nodes[home[0]].group)
+            refusal = evaluator.refusal(instances[name], here, home)
+            if refusal is not None:
+                refused[name] = refusal.text
+                continue
+            state.remove(instances[name], here)
+            state.place(instances[name], home)
+            chosen[name] = home
+            progress = True
+    return chosen, {name: refused.get(name, "time is up") for name in homes if name not in chosen}
+
+
+def _checked(done: UndoResult, context: Context, refused: dict[str, str]) -> UndoResult:
+    """Return the longest beginning of a plan that keeps all limits; `refused` gets the rest."""
+    while done.homes:
+        problem = _problem(done, context)
+        if not problem:
+            return done
+        *rest, last = done.homes
+        refused[last] = problem
+        done = UndoResult(done.before, {name: done.homes[name] for name in rest}, done.demands)
+    return done
+
+
+def _problem(done: UndoResult, context: Context) -> str:
+    """Return what is wrong with a plan, its steps and its end; "" if nothing is."""
+    if done.transition.left:
+        name, reason = done.transition.left[0]
+        return f"{name}: {reason}"
+    relations = context.bonds.relations
+    limits = PlanLimits(context.settings, relations, between_groups=done.between_groups)
+    return next(iter(verify_transition(done.before, done.transition, limits, rounds=1)), "")

@@ -1,0 +1,452 @@
+"""Nothing but the answer is on standard output: the real executable, with libraries that print."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from iallocator.commands import COMMANDS, options_of
+from iallocator.handlers import HANDLERS
+from tests.builders import Json, allocate, as_bytes, cluster, instance, leave
+from tests.command import COMMAND, ENVIRONMENT, ROOT, complaint, run, run_process
+from tests.execution.running import running, shared_cluster
+from tests.solver.moving import evacuation, group_change
+
+from .test_streams import closing
+
+pytest.importorskip("highspy")
+
+LOUD = """
+import os, sys
+
+class Loud:
+    "Print to descriptor 1, as code in C does, when a library is loaded and when it is used."
+
+    @staticmethod
+    def find_spec(name, path, target=None):
+        if name == "iallocator.cli":  # what comes first where nothing else is needed
+            os.write(1, b"LOUD start\\n")
+        if "." in name or name in sys.stdlib_module_names or name == "iallocator":
+            return None
+        os.write(1, f"LOUD library {name}\\n".encode())
+        os.system("echo LOUD child; ls -l /proc/self/fd")
+        if name == "highspy":
+            sys.meta_path.remove(Loud)
+            import highspy
+            create = highspy.Highs.__init__
+
+            def loudly(solver):
+                os.write(1, b"LOUD solver\\n")
+                create(solver)
+
+            highspy.Highs.__init__ = loudly
+            sys.meta_path.insert(0, Loud)
+            return highspy.__spec__
+        return None
+
+sys.meta_path.insert(0, Loud)
+"""
+"""A ``sitecustomize.py``: it also shows which descriptors a child process of a library has."""
+
+
+class Case(NamedTuple):
+    """Words of the command line; what the file ``doc`` holds; whether the solver is used."""
+
+    words: str
+    document: Json
+    solver: bool = False
+
+
+def crowded() -> Json:
+    """Return a cluster on shared storage: two nodes with room for 3 GiB each beside a full one."""
+    instances = {
+        f"i{number}": instance("node1", memory=memory, disk_template="rbd")
+        for number, memory in enumerate((1500, 1500, 3072))
+    }
+    document = cluster({"east": 1, "west": 2}, memory=16384, instances=instances)
+    for name in ("node2", "node3"):
+        leave(document["nodes"][name], 3073)
+    return document
+
+
+def batch() -> Json:
+    """Return a batch that fits only if its two small instances share a node."""
+    document = crowded()
+    wanted = []
+    for number, memory in enumerate((1500, 1500, 3072)):
+        one = allocate(document, memory=memory, disk_template="rbd")["request"]
+        del one["type"]
+        wanted.append(one | {"name": f"new{number}", "group_name": "west"})
+    return document | {"request": {"type": "multi-allocate", "instances": wanted}}
+
+
+def mirrors() -> Json:
+    """Return mirrored instances whose secondaries leave node1, for two nodes with little room."""
+    instances = {
+        f"i{number}": instance("node2", "node1", memory=memory)
+        for number, memory in enumerate((1500, 1500, 3072))
+    }
+    document = cluster(4, memory=16384, instances=instances)
+    for name in ("node3", "node4"):
+        leave(document["nodes"][name], 3073)
+    return document | {"request": {"type": "multi-evacuate", "evac_nodes": ["node1"]}}
+
+
+def quarrelsome(**changes: Any) -> Json:
+    """Return a group that can be emptied only if its instances are packed by memory and cpus."""
+    instances = {
+        name: instance("node1", memory=memory, vcpus=vcpus, disk_template="rbd")
+        for name, memory, vcpus in (("a", 3000, 17), ("b", 3000, 17), ("c", 1000, 15))
+    }
+    kept = {f"w{k}": instance(f"node{k}", memory=3192, disk_template="rbd") for k in (2, 3)}
+    document = cluster({"east": 1, "west": 2}, instances=instances | kept)
+    document["nodes"]["node1"] |= changes
+    return document
+
+
+def fixture(path: str) -> Json:
+    """Return a stored document."""
+    found: Json = json.loads((ROOT / "fixtures" / path / "request.json").read_text())
+    return found
+
+
+def asked(document: Json, **request: Any) -> Json:
+    """Return `document` with a request."""
+    return document | {"request": request}
+
+
+DRBD = cluster(3, instances={"i1": instance("node1", "node2")})
+PLAIN = cluster(3, instances={"i1": instance("node1", disk_template="plain")})
+SQUEEZE = str(ROOT / "fixtures/squeeze/survivable/cluster.data")
+
+REQUESTS = {
+    "allocate": Case("doc", allocate(cluster(400), disk_template="drbd")),
+    "multi-allocate": Case("--n1=off doc", batch(), solver=True),
+    "allocate-secondary": Case("doc", asked(PLAIN, type="allocate-secondary", name="i1")),
+    "relocate": Case(
+        "doc",
+        asked(DRBD, type="relocate", name="i1", required_nodes=1, relocate_from=["node2"],
+              disk_space_total=1152),
+    ),
+    "node-evacuate": Case("doc", evacuation(0, "rbd", "all"), solver=True),
+    "change-group": Case("doc", group_change(0, "rbd", ""), solver=True),
+    "multi-evacuate": Case("doc", mirrors(), solver=True),
+}  # fmt: skip
+"""For each type of request a document; where a type knows exact search, one that needs it."""
+
+CASES = {
+    "ask": Case("ask evacuate node1 --n1=off doc", evacuation(0, "rbd", "all"), solver=True),
+    "balance": Case("balance doc", crowded()),
+    "balance-groups": Case("balance-groups --n1=off doc", crowded()),
+    "capacity": Case("capacity doc", crowded()),
+    "check": Case("check --failures=2 doc", cluster(3, instances={
+        f"i{number}": instance("node1", memory=2600, disk_template="rbd") for number in range(3)
+    })),
+    "compress": Case("compress --n1=off doc", quarrelsome(), solver=True),
+    "config": Case("config doc", batch()),
+    "constraints": Case("constraints --all doc", batch()),
+    "explain": Case("explain --n1=off doc", batch(), solver=True),
+    "history": Case("history calls", batch()),
+    "make-room": Case("make-room --make-room=2 doc", evacuation(0, "rbd", "all"), solver=True),
+    "place": Case(
+        "place --strategy=pacemaker-utilization doc", fixture("place/example-for-all"), solver=True
+    ),
+    "reboot": Case("reboot doc", cluster(3, instances={"i1": instance("node1", "node2")})),
+    "redistribute": Case("redistribute --n1=off doc", quarrelsome(offline=True), solver=True),
+    "repair": Case("repair doc", mirrors()),
+    "replay": Case("replay case", batch(), solver=True),
+    "report": Case("report doc", batch()),
+    "show": Case("show doc", batch()),
+    "snapshot": Case("snapshot doc", batch()),
+    "squeeze": Case(f"squeeze -t {SQUEEZE}", {}, solver=True),
+}  # fmt: skip
+"""For each command a document; where a planner knows exact search, one that needs it."""
+
+
+def forms() -> dict[str, tuple[str, ...]]:
+    """Return the words of every case, as text and as JSON where there is a choice."""
+    found = {}
+    for name, case in (REQUESTS | CASES).items():
+        words = tuple(case.words.split())
+        found[name] = words
+        if name in CASES and any("--json" in one.names for one in options_of(name)):
+            found[f"{name} --json"] = (words[0], "--json", *words[1:])
+    return found
+
+
+FORMS = forms()
+
+
+def case_of(form: str) -> Case:
+    return (REQUESTS | CASES)[form.removesuffix(" --json")]
+
+
+@pytest.fixture(scope="module")
+def loud(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """Return an environment in which every library prints when it is loaded or used."""
+    folder = tmp_path_factory.mktemp("loud")
+    (folder / "sitecustomize.py").write_text(LOUD)
+    return {**ENVIRONMENT, "PYTHONPATH": f"{folder}:{ROOT}", "PATH": os.environ["PATH"]}
+
+
+def lay_out(document: Json, folder: Path) -> None:
+    """Write `document` as a file, a stored case, and a captured call."""
+    (folder / "doc").write_bytes(as_bytes(document))
+    (folder / "case").mkdir()
+    shutil.copy(folder / "doc", folder / "case/request.json")
+    (folder / "calls").mkdir()
+    if "request" in document:
+        run("--capture=calls", "doc", cwd=folder)
+
+
+def test_every_request_type_and_every_command_has_a_case() -> None:
+    """A new one needs a row in the tables above."""
+    assert REQUESTS.keys() == HANDLERS.keys()
+    assert CASES.keys() == COMMANDS.keys()
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_stdout_with_loud_libraries_is_the_answer(
+    form: str, tmp_path: Path, loud: dict[str, str]
+) -> None:
+    """It has the same bytes as in a process without loud libraries, and all of it is JSON."""
+    case = case_of(form)
+    lay_out(case.document, tmp_path)
+    done = run_process(*FORMS[form], cwd=tmp_path, env=loud)
+    expected = run(*FORMS[form], cwd=tmp_path)
+    assert done.stdout == expected.stdout
+    assert done.returncode == expected.returncode
+    assert done.stdout.strip()
+    assert b"LOUD start" in done.stderr
+    assert (b"LOUD solver" in done.stderr) == case.solver
+    if form in REQUESTS or form.endswith("--json"):
+        json.loads(done.stdout)
+
+
+@pytest.mark.parametrize("start", ["bin/iallocator", "iallocator/__main__.py"])
+def test_stdout_of_each_script_is_the_answer(start: str, loud: dict[str, str]) -> None:
+    """The script that pip installs, and the package."""
+    words = ["-m", "iallocator"] if start.endswith("__main__.py") else [str(ROOT / start)]
+    done = subprocess.run(
+        [sys.executable, *words, "--n1=off"], input=as_bytes(batch()), env=loud, check=True,
+        capture_output=True,
+    )  # fmt: skip
+    assert json.loads(done.stdout)["success"]
+    assert b"LOUD solver" in done.stderr
+
+
+def test_executed_plan_is_the_only_thing_on_stdout(tmp_path: Path, loud: dict[str, str]) -> None:
+    """A plan that is carried out on a running cluster."""
+    with running(tmp_path, shared_cluster()) as world:
+        done = run_process(
+            "balance", "--json", "-X", f"-L{world.path}", f"--journal={tmp_path}/journal",
+            cwd=tmp_path, env=loud | {"XDG_RUNTIME_DIR": str(tmp_path), "TMPDIR": str(tmp_path)},
+        )  # fmt: skip
+    assert b"LOUD library" in done.stderr
+    assert json.loads(done.stdout)["execution"]
+
+
+def test_solver_in_a_program_that_imports_us_prints_nothing() -> None:
+    """Such a program keeps its standard output; the solver's own greeting is silenced."""
+    script = "import sys; from iallocator.cli import answer; answer(sys.stdin.buffer.read())"
+    raw = as_bytes(evacuation(0, "rbd", "all"))
+    done = subprocess.run(
+        [sys.executable, "-c", script], input=raw, env=ENVIRONMENT, check=True, capture_output=True
+    )
+    assert done.stdout == done.stderr == b""
+
+
+def test_program_prints_nothing_of_the_solver_on_stderr() -> None:
+    """The greeting is silenced, not only sent elsewhere."""
+    done = run_process("--n1=off", "-", stdin=as_bytes(batch()))
+    assert json.loads(done.stdout)["success"]
+    assert done.stderr == b""
+
+
+def test_child_process_does_not_inherit_stdout(loud: dict[str, str]) -> None:
+    """What a library starts cannot write to the answer, nor keep its reader waiting."""
+    reader, writer = os.pipe()
+    try:
+        name = os.readlink(f"/proc/self/fd/{writer}")
+        done = run_process(
+            "--n1=off", "-", stdin=as_bytes(batch()), env=loud, stdout=writer,
+            stderr=subprocess.PIPE,
+        )  # fmt: skip
+        assert b"LOUD child" in done.stderr
+        assert b" -> " in done.stderr
+        assert name.encode() not in done.stderr
+        assert json.loads(os.read(reader, 1 << 16))["success"]
+    finally:
+        os.close(reader)
+        os.close(writer)
+
+
+@pytest.mark.parametrize("closed", [("stderr",), ("stdin",), ("stdin", "stderr")])
+def test_stdout_is_the_answer_where_other_streams_are_closed(
+    closed: tuple[str, ...], tmp_path: Path, loud: dict[str, str]
+) -> None:
+    """What libraries print goes to /dev/null, and into no file that takes a free number."""
+    lay_out(batch(), tmp_path)
+    streams: dict[str, Any] = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE,
+                               "stderr": subprocess.PIPE}  # fmt: skip
+    done = subprocess.run(
+        [*COMMAND, "--n1=off", "--log=log", "doc"], cwd=tmp_path, env=loud, check=False,
+        **{**streams, **closing(*closed)},
+    )  # fmt: skip
+    assert done.returncode == 0
+    assert json.loads(done.stdout)["success"]
+    assert b"LOUD" not in (tmp_path / "log").read_bytes()
+
+
+def test_closed_stdout_is_reported_and_no_file_takes_its_place(
+    tmp_path: Path, loud: dict[str, str]
+) -> None:
+    """Status 1; neither stdout nor the files that are written hold anything else."""
+    lay_out(batch(), tmp_path)
+    before = sorted(tmp_path.rglob("*"))
+    done = subprocess.run(
+        [*COMMAND, "--n1=off", "--log=log", "doc"], cwd=tmp_path, env=loud, check=False,
+        stderr=subprocess.PIPE, **closing("stdout"),
+    )  # fmt: skip
+    assert (done.returncode, done.stderr) == (1, b"iallocator: standard output is closed\n")
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_full_device_is_reported_although_descriptor_1_has_room(loud: dict[str, str]) -> None:
+    """Errors of writing are those of the answer, not of what libraries print."""
+    with open("/dev/full", "w") as full:
+        done = run_process(
+            "--n1=off", "-", stdin=as_bytes(batch()), env=loud, stdout=full,
+            stderr=subprocess.PIPE,
+        )  # fmt: skip
+    assert done.returncode == 1
+    assert b"iallocator: standard output: No space left on device\n" in done.stderr
+
+
+def test_reader_that_leaves_is_status_1(loud: dict[str, str]) -> None:
+    """A broken pipe is no crash."""
+    reader, writer = os.pipe()
+    os.close(reader)
+    done = run_process(
+        "--n1=off", "-", stdin=as_bytes(batch()), env=loud, stdout=writer, stderr=subprocess.PIPE
+    )
+    os.close(writer)
+    assert done.returncode == 1
+    assert b"iallocator: standard output: Broken pipe\n" in done.stderr
+    assert b"Traceback" not in done.stderr
+
+
+def test_stdout_and_stderr_may_be_the_same_file(tmp_path: Path) -> None:
+    """As with ``2>&1``: the answer is whole, and follows the warnings."""
+    lay_out(evacuation(0, "rbd", "all"), tmp_path)
+    done = run_process("-v", "doc", cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    assert done.stdout.startswith(b"Warning: cluster has inconsistent data")
+    assert json.loads(done.stdout.splitlines()[-1])["success"]
+
+
+def on_terminal(words: list[str], folder: Path, name: str) -> bytes:
+    """Run the program with one stream on a terminal of its own; return what it shows."""
+    leader, follower = pty.openpty()
+    streams: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    streams[name] = follower
+    process = subprocess.Popen(
+        [*COMMAND, *words], cwd=folder, env=ENVIRONMENT, stdin=subprocess.DEVNULL, **streams
+    )
+    os.close(follower)
+    shown = b""
+    try:
+        while part := os.read(leader, 1 << 16):
+            shown += part
+    except OSError:  # the other end is closed
+        pass
+    os.close(leader)
+    out, _ = process.communicate(timeout=60)
+    assert process.returncode == 0
+    return shown if name == "stdout" else out
+
+
+@pytest.mark.parametrize(("name", "coloured"), [("stdout", True), ("stderr", False)])
+def test_colour_depends_on_stdout_and_not_on_stderr(
+    name: str, coloured: bool, tmp_path: Path
+) -> None:
+    """Descriptor 1 leads to stderr, but the question is whether the answer is on a terminal."""
+    lay_out(batch(), tmp_path)
+    assert (b"\x1b[" in on_terminal(["show", "doc"], tmp_path, name)) == coloured
+
+
+WITH_PAGE = ("balance", "reboot", "compress", "repair", "capacity", "check", "explain", "report",
+             "ask evacuate node1")  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ["-", "/dev/stdout", "/proc/self/fd/1"])
+@pytest.mark.parametrize("words", WITH_PAGE)
+def test_page_on_stdout_is_alone_there(words: str, name: str, tmp_path: Path) -> None:
+    """No table stands before it; the name of the descriptor is as good as the dash."""
+    pytest.importorskip("jinja2")
+    lay_out(evacuation(0, "rbd", "all"), tmp_path)
+    done = run_process(*words.split(), f"--html={name}", "doc", cwd=tmp_path)
+    assert done.returncode in (0, 1)
+    assert done.stdout.startswith(b"<!doctype html>")
+    assert done.stdout.endswith(b"</html>\n\n") or done.stdout.endswith(b"</html>\n")
+
+
+@pytest.mark.parametrize(
+    ("words", "option", "other"),
+    [
+        ("balance --json --html=-", "--html", "--json"),
+        ("balance --json --graph", "--graph", "--json"),
+        ("balance --json --graph=/dev/stdout", "--graph", "--json"),
+        ("balance --graph --html=/dev/stdout", "--html", "--graph"),
+        ("balance -C --html=-", "--html", "--print-commands"),
+        ("balance -X -L --html=-", "--html", "-X"),
+        ("check --machine-readable --html=-", "--html", "--machine-readable"),
+        ("capacity --json --html=-", "--html", "--json"),
+        ("repair --json --html=-", "--html", "--json"),
+        ("explain --json --html=-", "--html", "--json"),
+        ("explain --json --graph=-", "--graph", "--json"),
+        ("ask evacuate node1 --json --html=-", "--html", "--json"),
+    ],
+)
+def test_two_documents_on_stdout_are_rejected(words: str, option: str, other: str) -> None:
+    """A program that reads stdout could make nothing of both."""
+    document = as_bytes(evacuation(0, "rbd", "all"))
+    said = complaint(run(*words.split(), "-", stdin=document))
+    assert said == f"{option}: expected the name of a file: {other} writes to standard output, too"
+
+
+def test_output_file_named_stdout_goes_where_the_answer_goes(
+    tmp_path: Path, loud: dict[str, str]
+) -> None:
+    """To a file that stdout is redirected to, the table remains before the drawing."""
+    lay_out(evacuation(0, "rbd", "all"), tmp_path)
+    for target in (subprocess.PIPE, (tmp_path / "out").open("wb")):
+        done = run_process(
+            "balance", "--graph=/dev/stdout", "doc", cwd=tmp_path, env=loud, stdout=target,
+            stderr=subprocess.PIPE,
+        )  # fmt: skip
+        said = done.stdout if target == subprocess.PIPE else (tmp_path / "out").read_bytes()
+        assert said.startswith(b"Groups\n")
+        assert said.endswith(b"}\n")
+        assert b"digraph transition" in said
+        assert b"digraph" not in done.stderr
+
+
+def test_output_file_may_be_a_pipe(tmp_path: Path) -> None:
+    """As a shell passes one: ``--graph=>(dot)``."""
+    lay_out(evacuation(0, "rbd", "all"), tmp_path)
+    reader, writer = os.pipe()
+    done = run_process(
+        "balance", "--json", f"--graph=/dev/fd/{writer}", "doc", cwd=tmp_path, pass_fds=(writer,)
+    )
+    os.close(writer)
+    assert json.loads(done.stdout)
+    with open(reader, "rb") as drawn:
+        assert drawn.read().startswith(b"digraph transition")

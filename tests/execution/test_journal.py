@@ -1,0 +1,149 @@
+"""Journals: written whole or not at all, and checked member by member when they are read."""
+
+from __future__ import annotations
+
+import json
+import resource
+import subprocess
+import sys
+from collections.abc import Iterator
+from copy import deepcopy
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+
+from iallocator.cli import main
+from tests.builders import Json
+
+from .running import running, shared_cluster
+from .test_signals import ROOT, SCRIPT
+
+Capture = pytest.CaptureFixture[str]
+
+WRONG: tuple[Any, ...] = (None, 7, -1.5, "x", True, [], ["x"], [[1]], {}, {"x": 1})
+
+
+@pytest.fixture(autouse=True)
+def _folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Locks of a test in its own folder; no pauses."""
+    monkeypatch.setattr("iallocator.execution.lock.run_directory", lambda: str(tmp_path / "run"))
+    monkeypatch.setattr("iallocator.execution.orders.Orders.pause", staticmethod(lambda _: None))
+    monkeypatch.setattr("iallocator.execution.session.PAUSES", (0, 0))
+
+
+def _limit_files() -> None:
+    """Let no file of this process grow beyond a few bytes, as if the disk were full."""
+    resource.setrlimit(resource.RLIMIT_FSIZE, (300, 300))
+
+
+def test_journal_on_a_full_disk_leaves_nothing_behind(tmp_path: Path) -> None:
+    """Nothing is submitted; the same command works once there is space."""
+    with running(tmp_path) as world:
+        words = ["balance", f"-L{world.path}", "-X", "--journal", str(tmp_path / "journal")]
+        done = subprocess.run(
+            [sys.executable, "-c", SCRIPT.format(str(tmp_path / "run")), *words],
+            cwd=ROOT, capture_output=True, text=True, check=False, preexec_fn=_limit_files,
+        )  # fmt: skip
+        assert done.returncode == 1
+        assert "File too large: without a journal nothing more is done" in done.stderr
+        assert not world.submitted
+        assert not (tmp_path / "journal").exists()
+        assert main(words) == 0
+
+
+@pytest.mark.parametrize("left", [b"", b'{"event":"beg', b'{"event":"begin","format":1,"run'])
+def test_journal_that_a_killed_process_began_is_replaced(
+    left: bytes, tmp_path: Path, capsys: Capture
+) -> None:
+    """It announces nothing; to resume it is refused, as nothing was begun."""
+    journal = tmp_path / "journal"
+    journal.write_bytes(left)
+    with running(tmp_path) as world:
+        assert main(["balance", f"-L{world.path}", "-X", f"--resume={journal}"]) == 2
+        assert "the journal is empty: nothing was begun" in capsys.readouterr().err
+        assert main(["balance", f"-L{world.path}", "-X", f"--journal={journal}"]) == 0
+
+
+def test_file_that_is_no_journal_is_not_replaced(tmp_path: Path, capsys: Capture) -> None:
+    """Whatever else is in the file stays there."""
+    journal = tmp_path / "journal"
+    with running(tmp_path) as world:
+        for text in ("notes", '{"event":"begin","format":1}\n'):
+            journal.write_text(text)
+            assert main(["balance", f"-L{world.path}", "-X", f"--journal={journal}"]) == 2
+            assert "exists; --resume continues it" in capsys.readouterr().err
+            assert journal.read_text() == text
+
+
+def _places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """Return the place of every value in a document."""
+    if path:
+        yield path
+    if isinstance(value, (dict, list)):
+        members = value.items() if isinstance(value, dict) else enumerate(value)
+        for key, item in members:
+            yield from _places(item, (*path, key))
+
+
+def _damaged(line: Json, place: tuple[Any, ...], rng: Random) -> Json:
+    """Return a line whose member at `place` is missing, or another value."""
+    found = deepcopy(line)
+    holder = found
+    for key in place[:-1]:
+        holder = holder[key]
+    if rng.random() < 0.3:
+        del holder[place[-1]]
+    else:
+        holder[place[-1]] = rng.choice(WRONG)
+    return found
+
+
+@pytest.mark.parametrize("line", range(5))
+def test_damaged_line_of_a_journal_is_one_clear_message(
+    line: int, tmp_path: Path, capsys: Capture
+) -> None:
+    """Whichever member is missing or of another type: status 2 and one line, or no harm."""
+    rng = Random(line)
+    with running(tmp_path, shared_cluster()) as world:
+        journal = tmp_path / "journal"
+        world.fails = {"i0"}
+        main(["squeeze", f"-L{world.path}", "-X", f"--journal={journal}"])
+        lines = [json.loads(text) for text in journal.read_text().splitlines()]
+        places = list(_places(lines[line]))
+        refused = 0
+        for place in rng.sample(places, min(len(places), 150)):
+            made = [*lines[:line], _damaged(lines[line], place, rng), *lines[line + 1 :]]
+            journal.write_text("".join(f"{json.dumps(one)}\n" for one in made))
+            capsys.readouterr()
+            live = [f"-L{world.path}", "-X", "--dry-run"] if rng.random() < 0.2 else []
+            status = main(["squeeze", f"--resume={journal}", *live])
+            assert status in (0, 1, 2)
+            refused += status == 2
+            if status == 2:
+                assert capsys.readouterr().err.count("\n") == 1
+        assert refused > 0
+
+
+@pytest.mark.parametrize(
+    ("event", "said"),
+    [
+        ({"event": "submit"}, "line 2: jobs: expected a list of integers, got null"),
+        ({"event": "submit", "jobs": [99]}, "no job 99 in the plan of the journal"),
+        ({"event": "boom"}, 'line 2: event: expected one of "submit"'),
+        ({"event": "accepted", "ids": [[1, "7"]]}, "line 2: ids: expected a list of pairs"),
+    ],
+)
+def test_wrong_event_of_a_journal_is_named(
+    event: Json, said: str, tmp_path: Path, capsys: Capture
+) -> None:
+    """The message says which line, which member, and what was expected."""
+    with running(tmp_path) as world:
+        journal = tmp_path / "journal"
+        main(["balance", f"-L{world.path}", "-X", f"--journal={journal}"])
+        lines = journal.read_text().splitlines()
+        journal.write_text("\n".join([lines[0], json.dumps(event), *lines[1:], ""]))
+        capsys.readouterr()
+        assert main(["balance", f"-L{world.path}", "-X", f"--resume={journal}"]) == 2
+        assert said in capsys.readouterr().err

@@ -1,0 +1,230 @@
+"""Nodes that take their time to come back: after power-on, and after a reboot."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from iallocator.cli import main
+from tests.builders import Json
+from tests.live.fakes import fake_rapi
+from tests.live.worlds import instance, node
+from tests.schemas import conforms
+
+from .running import Running, running, shared_cluster
+from .test_rapi import RapiDoor
+
+Capture = pytest.CaptureFixture[str]
+
+DOORS = ("luxi", "rapi")
+
+
+@pytest.fixture(autouse=True)
+def _folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Locks of a test in its own folder; short pauses."""
+    monkeypatch.setattr("iallocator.execution.lock.run_directory", lambda: str(tmp_path / "run"))
+    monkeypatch.setattr("iallocator.execution.session.PAUSES", (0, 0))
+    monkeypatch.setattr("iallocator.execution.queues.rapi.sleep", lambda seconds: None)
+    for name in ("NAP", "SHORTEST", "LONGEST"):
+        monkeypatch.setattr(f"iallocator.execution.returning.{name}", 0.01)
+
+
+@contextmanager
+def at(door: str, folder: Path, answers: Json) -> Iterator[tuple[Running, list[str]]]:
+    """A running cluster, and the words that name its door."""
+    if door == "luxi":
+        with running(folder, answers) as world:
+            yield world, [f"-L{world.path}"]
+        return
+    world = Running(answers)
+    with fake_rapi(folder, RapiDoor(world).reply) as server:
+        yield world, [f"-m{server.address}", f"--cacert={server.cacert}"]
+
+
+def standby_cluster(oob: str = "") -> tuple[Json, Json]:
+    """A crowded cluster whose third node is powered off, and what the node says once it is on."""
+    answers = shared_cluster()
+    answers["instances"].append({**answers["instances"][0], "name": "i4"})
+    answers["nodes"][0]["mfree"] -= 2048
+    standby = answers["nodes"][2]
+    figures = {key: standby[key] for key in ("mtotal", "mfree", "dtotal", "dfree", "ctotal")}
+    standby |= {"offline": True, "tags": ["htools:standby:auto"], **dict.fromkeys(figures)}
+    standby["ndparams"]["oob_program"] = oob
+    return answers, figures
+
+
+def tell_when_online(world: Running, figures: Json) -> None:
+    """Let node3 say its figures once it is online."""
+    world.meddle = lambda method: world.found("node3").update(
+        {} if world.found("node3")["offline"] else figures
+    )
+
+
+SQUEEZE = ("squeeze", "-X", "--minimal-resources=10", "--target-resources=1")
+
+
+def test_node_that_boots_slowly_is_waited_for_before_it_is_set_online(
+    tmp_path: Path, capsys: Capture
+) -> None:
+    """The job that sets it online fails until the node answers; then instances come."""
+    answers, figures = standby_cluster("/sbin/oob")
+    with at("luxi", tmp_path, answers) as (world, door):
+        tell_when_online(world, figures)
+        world.booting["node3"] = 4
+        assert main([*SQUEEZE, *door, "--json", f"--journal={tmp_path / 'journal'}"]) == 0
+        out, err = capsys.readouterr()
+        assert not world.found("node3")["offline"]
+        assert ["node3"] in world.places().values()
+        assert "waiting: node3 does not answer, at most 600 s" in err
+        found = json.loads(out)
+        assert found["execution"]["complete"]
+        conforms(found, "plan")
+
+
+@pytest.mark.parametrize("door", DOORS)
+def test_node_that_was_powered_on_by_hand_is_waited_for(door: str, tmp_path: Path) -> None:
+    """A person switches it on, and says so before it has booted."""
+    answers, figures = standby_cluster()
+    with at(door, tmp_path, answers) as (world, words):
+        journal = tmp_path / "journal"
+        assert main([*SQUEEZE, *words, f"--journal={journal}"]) == 0
+        tell_when_online(world, figures)
+        world.booting["node3"] = 3
+        assert main([*SQUEEZE, *words, f"--resume={journal}", "--done-by-hand"]) == 0
+        assert not world.found("node3")["offline"]
+        assert ["node3"] in world.places().values()
+
+
+def test_node_that_does_not_boot_in_time_is_named_and_the_journal_goes_on(
+    tmp_path: Path, capsys: Capture
+) -> None:
+    """The status is 1, and what to look at is said; once it has booted, --resume does the rest."""
+    answers, figures = standby_cluster("/sbin/oob")
+    with at("luxi", tmp_path, answers) as (world, door):
+        journal = tmp_path / "journal"
+        world.booting["node3"] = 1_000_000
+        assert main([*SQUEEZE, *door, "--boot-timeout=1", f"--journal={journal}"]) == 1
+        out, err = capsys.readouterr()
+        assert "iallocator: node3 does not answer, 1 s after" in err
+        assert f"--resume {journal} goes on" in err
+        assert "online node3: node3 does not answer" in out
+        world.booting["node3"] = 2
+        tell_when_online(world, figures)
+        assert main([*SQUEEZE, *door, f"--resume={journal}"]) == 0
+        assert ["node3"] in world.places().values()
+        powered = [c for job in world.jobs.values() for c in job["ops"] if "command" in c]
+        assert len(powered) == 1
+
+
+def test_out_of_band_program_that_fails_fails_its_job(tmp_path: Path, capsys: Capture) -> None:
+    """Ganeti calls such a job a success; the node is not set online then."""
+    answers, _ = standby_cluster("/sbin/oob")
+    with at("luxi", tmp_path, answers) as (world, door):
+        world.broken_power = {"node3"}
+        assert main([*SQUEEZE, *door, f"--journal={tmp_path / 'journal'}"]) == 1
+        assert "power-on node3: the out-of-band program of node3 failed" in capsys.readouterr().out
+        assert world.found("node3")["offline"]
+
+
+def mirrored_cluster() -> Json:
+    """Three nodes with drbd instances between them; the master is elsewhere."""
+    answers = shared_cluster()
+    answers["instances"] = [
+        {**instance("i1", "node1", "node2"), "nic.networks": []},
+        {**instance("i2", "node2", "node3"), "nic.networks": []},
+    ]
+    answers["nodes"][:3] = [node(f"node{n}") for n in (1, 2, 3)]
+    for one in answers["nodes"]:
+        held = [i for i in answers["instances"] if i["pnode"] == one["name"]]
+        one["mfree"] -= 2048 * len(held)
+    answers["nodes"][1]["tags"] = ["now"]
+    answers["info"]["master"] = "node4"
+    return answers
+
+
+REBOOT = ("reboot", "-X", "--node-tags=now")
+
+
+@pytest.mark.parametrize("door", DOORS)
+def test_instances_go_back_when_nodes_answer_and_disks_are_in_sync(
+    door: str, tmp_path: Path, capsys: Capture
+) -> None:
+    """A disk that is not active is activated; a sync is waited for, however long it takes."""
+    degraded = ["/dev/drbd0", 147, 0, None, None, True, 0]
+    half = ["/dev/drbd0", 147, 0, 50.0, 0, True, 1]
+    with at(door, tmp_path, mirrored_cluster()) as (world, words):
+        journal = tmp_path / "journal"
+        home = world.places()
+        assert main([*REBOOT, *words, f"--journal={journal}"]) == 0
+        assert world.places()["i2"] == ["node3", "node2"]
+        out, err = capsys.readouterr()
+        assert "by hand: reboot node2" in out
+        assert f"now by hand: reboot node2; then go on with --resume {journal}" in err
+        world.booting["node2"] = 3
+        world.syncing = {"i1": [None, degraded, half, half], "i2": [half]}
+        assert main([*REBOOT, *words, f"--resume={journal}", "--done-by-hand", "--json"]) == 0
+        assert world.places() == home
+        assert not world.read_while_booting
+        out, err = capsys.readouterr()
+        found = json.loads(out)["execution"]
+        assert found["rebooted"] == ["node2"]
+        assert "waiting: node2 does not answer, at most 600 s" in err
+        assert "i1: activating its disks" in err
+        codes = [code["OP_ID"] for job in world.jobs.values() for code in job["ops"]]
+        assert codes.count("OP_INSTANCE_ACTIVATE_DISKS") == 1
+        last = max(k for k, code in enumerate(codes) if code == "OP_INSTANCE_QUERY_DATA")
+        assert "OP_INSTANCE_MIGRATE" in codes[last:]
+        assert "OP_INSTANCE_MIGRATE" not in codes[codes.index("OP_INSTANCE_QUERY_DATA") : last]
+
+
+def test_disks_that_stay_degraded_are_named_and_the_journal_goes_on(
+    tmp_path: Path, capsys: Capture
+) -> None:
+    """Nothing migrates back; what a person confirmed needs no second word."""
+    with at("luxi", tmp_path, mirrored_cluster()) as (world, door):
+        journal = tmp_path / "journal"
+        assert main([*REBOOT, *door, f"--journal={journal}"]) == 0
+        world.syncing = {"i1": [None] * 10_000}
+        capsys.readouterr()
+        again = [*REBOOT, *door, f"--resume={journal}"]
+        assert main([*again, "--done-by-hand", "--boot-timeout=1"]) == 1
+        out, err = capsys.readouterr()
+        assert "disk 0 of i1 on node2 is not active, 1 s after" in err
+        assert "coming back: reboot node2" in out
+        assert world.places()["i2"] == ["node3", "node2"]
+        world.syncing = {}
+        assert main(again) == 0
+        assert world.places()["i2"] == ["node2", "node3"]
+
+
+def test_by_hand_lists_only_the_nodes_whose_turn_it_is(tmp_path: Path, capsys: Capture) -> None:
+    """The nodes of later groups still have instances; a planned stop is no failure."""
+    answers = mirrored_cluster()
+    for one in answers["nodes"][:3]:
+        one["tags"] = ["now"]
+    with at("luxi", tmp_path, answers) as (world, door):
+        journal = tmp_path / "journal"
+        seen: list[str] = []
+        words = [*REBOOT, *door, "--json"]
+        assert main([*words, f"--journal={journal}"]) == 0
+        while True:
+            found = json.loads(capsys.readouterr().out)
+            if "scores" in found:
+                conforms(found, "plan")
+            jobs = found["execution"]["jobs"]
+            due = [job["what"].split()[-1] for job in jobs if job["state"] == "by hand"]
+            if not due:
+                break
+            running_on = {nodes[0] for nodes in world.places().values()}
+            assert not running_on & set(due)
+            seen += due
+            assert sorted(found["execution"].get("rebooted", [])) == sorted(seen[: -len(due)])
+            assert main([*words, f"--resume={journal}", "--done-by-hand"]) == 0
+        assert sorted(seen) == ["node1", "node2", "node3"]
+        assert found["execution"]["complete"]
+        assert main(["reboot", f"--resume={journal}"]) == 0
+        assert "Rebooted: " in capsys.readouterr().out

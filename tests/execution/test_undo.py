@@ -1,0 +1,148 @@
+"""Instances go back to where the plan of a journal found them: those, and no others."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from iallocator.cli import main
+from tests.builders import Json, as_bytes, cluster
+from tests.live.worlds import rapi_answers
+from tests.schemas import conforms
+
+from .running import Running, running, shared_cluster
+
+Capture = pytest.CaptureFixture[str]
+
+
+@pytest.fixture(autouse=True)
+def _folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Locks of a test in its own folder; no pauses."""
+    monkeypatch.setattr("iallocator.execution.lock.run_directory", lambda: str(tmp_path / "run"))
+    monkeypatch.setattr("iallocator.execution.orders.Orders.pause", staticmethod(lambda _: None))
+    monkeypatch.setattr("iallocator.execution.session.PAUSES", (0, 0))
+
+
+def _planned(world: Running, command: str, capsys: Capture, *words: str) -> tuple[int, Json]:
+    """Return exit status and plan of a planner."""
+    capsys.readouterr()
+    status = main([command, f"-L{world.path}", "--json", *words])
+    return status, json.loads(capsys.readouterr().out)
+
+
+PLANNERS = {
+    "balance": (rapi_answers, ()),
+    "compress": (shared_cluster, ("--restrict-allocation-to=node4,node5",)),
+    "squeeze": (shared_cluster, ()),
+    "place": (shared_cluster, ("--strategy=pacemaker-balanced",)),
+    "balance-groups": (shared_cluster, ()),
+}
+
+
+@pytest.mark.parametrize("command", PLANNERS)
+def test_undone_plan_leaves_everything_where_it_was(
+    command: str, tmp_path: Path, capsys: Capture
+) -> None:
+    """The way back copies no more than the plan did: disks go to nodes that have none only."""
+    answers, words = PLANNERS[command]
+    journal = str(tmp_path / "journal")
+    with running(tmp_path, answers()) as world:
+        free = {node["name"]: node["mfree"] for node in world.answers["nodes"]}
+        home = world.places()
+        _, there = _planned(world, command, capsys, "-X", "--journal", journal, *words)
+        assert world.places() != home
+        for node in world.answers["nodes"]:  # this cluster does not count its memory
+            node["mfree"] = free[node["name"]]
+            for one in world.answers["instances"]:
+                came = (one["pnode"] == node["name"]) - (home[one["name"]][0] == node["name"])
+                node["mfree"] -= came * 2048
+        status, back = _planned(
+            world, command, capsys, "-X", "--undo", journal, "--journal", f"{journal}-2"
+        )
+        conforms(back, "plan")
+        assert back["command"] == "undo"
+        assert world.places() == home
+        assert status == 0
+        copied = [sum(move["copied_mib"] for move in plan["moves"]) for plan in (back, there)]
+        assert copied[0] <= copied[1]
+        status, nothing = _planned(world, command, capsys, "--undo", journal)
+        assert (status, nothing["moves"]) == (0, [])
+        assert "no instance that is not back" in nothing["reason"]
+
+
+def test_undo_moves_only_what_the_journal_has_moved(tmp_path: Path, capsys: Capture) -> None:
+    """An instance whose job failed stays where others have brought it."""
+    journal = str(tmp_path / "journal")
+    with running(tmp_path, shared_cluster()) as world:
+        world.fails = {"i0"}
+        main(["balance", f"-L{world.path}", "-X", f"--journal={journal}"])
+        moved = {name for name, nodes in world.places().items() if nodes != ["node1"]}
+        assert moved
+        world.found("i0")["pnode"] = "node5"
+        status, plan = _planned(world, "balance", capsys, "--undo", journal)
+        assert status == 0
+        assert {move["instance"] for move in plan["moves"]} == moved
+        assert all(move["to"] == ["node1"] for move in plan["moves"])
+
+
+def test_instance_that_may_not_return_stays_with_its_reason(
+    tmp_path: Path, capsys: Capture
+) -> None:
+    """An offline node takes nothing back; text, JSON and page say so, with status 1."""
+    journal = str(tmp_path / "journal")
+    with running(tmp_path, rapi_answers()) as world:
+        main(["balance", f"-L{world.path}", "-X", f"--journal={journal}"])
+        world.found("node1.example.com")["drained"] = True
+        page = tmp_path / "page.html"
+        status, plan = _planned(world, "balance", capsys, "--undo", journal, f"--html={page}")
+        assert status == 1
+        reasons = {one["name"]: one["reason"] for one in plan["transition"]["left"]}
+        assert reasons["inst1.example.com"] == "node1.example.com is drained"
+        assert "node1.example.com is drained" in page.read_text()
+        assert main(["balance", f"-L{world.path}", "--undo", journal]) == 1
+        out, err = capsys.readouterr()
+        assert "not done: inst1" in out
+        assert "instances stay where they are: inst1.example.com: " in err
+
+
+def test_undo_gives_up_only_what_breaks_a_limit(tmp_path: Path, capsys: Capture) -> None:
+    """Where the memory of two is taken meanwhile, the others return."""
+    journal = str(tmp_path / "journal")
+    with running(tmp_path, shared_cluster()) as world:
+        words = ["compress", "--restrict-allocation-to=node4,node5"]
+        main([*words, f"-L{world.path}", "-X", f"--journal={journal}"])
+        world.found("node1")["mfree"] = 2 * 2048 + 1024
+        status, plan = _planned(world, "compress", capsys, "--undo", journal)
+        assert status == 1
+        assert len(plan["moves"]) == 2
+        reasons = [one["reason"] for one in plan["transition"]["left"]]
+        assert len(reasons) == 2
+        assert all("needs 2048 MiB memory" in reason for reason in reasons)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--max-length=3",), "--undo moves back what the journal has moved: no --max-length"),
+        (("--cost=3",), "no --cost"),
+        (("--resume=x",), "--resume goes on with a plan that is made: no --undo"),
+    ],
+)
+def test_option_that_does_nothing_beside_undo_is_refused(
+    words: tuple[str, ...], said: str, tmp_path: Path, capsys: Capture
+) -> None:
+    """Nothing is searched, so nothing that says how to search acts."""
+    path = tmp_path / "document"
+    path.write_bytes(as_bytes(cluster(2)))
+    assert main(["balance", "--undo=nowhere", *words, str(path)]) == 2
+    assert said in capsys.readouterr().err
+
+
+def test_undo_of_a_file_that_is_no_journal_is_one_line(tmp_path: Path, capsys: Capture) -> None:
+    """Status 2, and what is wrong."""
+    path = tmp_path / "document"
+    path.write_bytes(as_bytes(cluster(2)))
+    assert main(["balance", f"--undo={path}", str(path)]) == 2
+    assert capsys.readouterr().err.count("\n") == 1

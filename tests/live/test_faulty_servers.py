@@ -1,0 +1,405 @@
+"""Every command that reads a cluster, against slow and hostile servers: one line, and soon."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from copy import deepcopy
+from functools import partial
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+
+from iallocator.live import mond
+from tests.builders import Json
+from tests.command import COMMAND, ENVIRONMENT, Done, run
+from tests.patience import PATIENCE
+
+from .faulty import (
+    CONNECTING,
+    HTTP_FAULTS,
+    JSON_FAULTS,
+    LUXI_FAULTS,
+    SLOW,
+    FaultyServer,
+    Talk,
+    faulty_daemons,
+    faulty_luxi,
+    faulty_rapi,
+    http,
+)
+from .worlds import luxi_answer, rapi_answers, write_answers
+
+COMMANDS = {
+    "ask": ["ask", "allocate", "--memory=1G", "--disk=1G", "--template=plain"],
+    "place": ["place", "--strategy=pacemaker-balanced"],
+    **{
+        name: [name]
+        for name in (
+            "balance", "balance-groups", "capacity", "check", "compress", "constraints",
+            "reboot", "redistribute", "repair", "report", "show", "snapshot", "squeeze",
+        )
+    },
+    "make-room": ["make-room", "--request=allocate --memory 1G --disk 1G --template plain"],
+    "request": ["FILE"],
+    "explain": ["explain", "FILE"],
+    "config": ["config"],
+}  # fmt: skip
+"""Every command that reads a running cluster."""
+
+LITTLE = "--max-input=300000"
+"""More than a good answer has, and little enough to be reached soon by an endless one."""
+
+FOREIGN = re.compile(
+    r"BadStatusLine|IncompleteRead|LineTooLong|RemoteDisconnected|Errno|Exception|[a-z]Error"
+    r"|Traceback|: None|<class|urllib"
+)
+"""Words of the libraries, which no message has."""
+
+
+def heard(done: Done, *causes: str) -> str:
+    """The only line on stderr; nothing is on stdout; exit status 2."""
+    error = done.stderr.decode()
+    assert (done.returncode, done.stdout, error.count("\n")) == (2, b"", 1), (causes, done)
+    assert not FOREIGN.search(error), (causes, error)
+    return error
+
+
+def of_bytes(data: bytes) -> Callable[[Talk, bytes], None]:
+    """The fault of another answer."""
+    return lambda talk, _: talk.send(data)
+
+
+def patience(fault: str) -> list[str]:
+    """The option that ends what only a deadline ends."""
+    return ["--read-timeout=0.15"] if fault in SLOW else []
+
+
+def words_of(command: str, folder: Path) -> list[str]:
+    """The command line, without a source."""
+    request = {"type": "relocate", "name": "inst1.example.com",
+               "relocate_from": ["node2.example.com"]}  # fmt: skip
+    (folder / "request.json").write_text(json.dumps({"request": request}))
+    return [str(folder / "request.json") if w == "FILE" else w for w in COMMANDS[command]]
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_faulty_rapi_ends_every_command_with_one_line(command: str, tmp_path: Path) -> None:
+    """Whatever the server does; what only the deadline ends is called late."""
+    words = [*words_of(command, tmp_path), LITTLE]
+    with faulty_rapi(tmp_path, rapi_answers()) as (server, reach):
+        assert run(*words, *reach).returncode in (0, 1)
+        for name, fault in HTTP_FAULTS.items():
+            server.become(fault)
+            said = heard(run(*words, *reach, *patience(name)), name)
+            assert ("(--read-timeout)" in said) == (name in SLOW), (name, said)
+        for name, fault in CONNECTING.items():
+            server.become(None, fault)
+            said = heard(run(*words, *reach, *patience(name)), name)
+            assert ("no TLS handshake within" in said) == (name in SLOW), (name, said)
+        for name, data in JSON_FAULTS.items():
+            server.become(of_bytes(http(data)))
+            heard(run(*words, *reach), name)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_faulty_luxi_ends_every_command_with_one_line(command: str, tmp_path: Path) -> None:
+    """As through RAPI."""
+    words = [*words_of(command, tmp_path), LITTLE]
+    with faulty_luxi(tmp_path, partial(luxi_answer, rapi_answers())) as (server, reach):
+        assert run(*words, *reach).returncode in (0, 1)
+        for name, fault in LUXI_FAULTS.items():
+            server.become(fault)
+            said = heard(run(*words, *reach, *patience(name)), name)
+            assert ("(--read-timeout)" in said) == (name in SLOW), (name, said)
+        for name, data in JSON_FAULTS.items():
+            server.become(of_bytes(data + b"\x03"))
+            heard(run(*words, *reach), name)
+            server.become(of_bytes(b'{"success": true, "result": ' + data + b"}\x03"))
+            heard(run(*words, *reach), name)
+
+
+MEASURING = [
+    name
+    for name in COMMANDS
+    if name not in ("capacity", "constraints", "place", "snapshot", "request", "config", "explain")
+]
+
+
+@pytest.fixture
+def one_node(tmp_path: Path) -> list[str]:
+    """How to read a cluster of one node, at a loopback address that no other test has."""
+    answers = rapi_answers()
+    rng = Random(os.urandom(8))
+    host = f"127.{rng.randrange(1, 255)}.{rng.randrange(1, 255)}.{rng.randrange(1, 255)}"
+    answers["nodes"] = answers["nodes"][:1]
+    answers["nodes"][0]["name"] = answers["info"]["master"] = host
+    answers["instances"] = []
+    return [host, "-m", write_answers(tmp_path / "one", answers)]
+
+
+@pytest.mark.parametrize("command", MEASURING)
+def test_faulty_daemon_is_a_warning_of_every_command(
+    command: str, tmp_path: Path, one_node: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The answer is that without measured loads; the warning names the node and the reason."""
+    host, *reach = one_node
+    words = [*words_of(command, tmp_path), *reach]
+    without = run(*words)
+    with faulty_daemons(host, 0) as server:
+        monkeypatch.setattr(mond, "PORT", server._listener.getsockname()[1])
+        assert b"does not count" not in run(*words, "--mond").stderr
+        faults = HTTP_FAULTS | {name: of_bytes(http(data)) for name, data in JSON_FAULTS.items()}
+        for name, fault in faults.items():
+            server.become(fault)
+            done = run(*words, "--mond", *patience(name))
+            error = (done.stderr + (done.stdout if command == "ask" else b"")).decode()
+            assert done.returncode == without.returncode, (name, error)
+            if command not in ("ask", "report"):  # which show the warning
+                assert done.stdout == without.stdout, name
+            warning = " ".join(error.split())  # which ask breaks into lines
+            assert f"node {host.split('.')[0]}" in warning, name
+            assert "no measured load counts" in warning, name
+            assert ("(--read-timeout)" in warning) == (name in SLOW), (name, warning)
+            assert not FOREIGN.search(error), (name, error)
+
+
+def test_faulty_daemon_with_exit_on_missing_is_status_1(
+    one_node: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With the same reason."""
+    host, *reach = one_node
+    with faulty_daemons(host, 0) as server:
+        monkeypatch.setattr(mond, "PORT", server._listener.getsockname()[1])
+        server.become(HTTP_FAULTS["trickling"])
+        strict = ["--mond", "--exit-on-missing-mond-data", "--read-timeout=0.1"]
+        done = run("check", *reach, *strict)
+    assert (done.returncode, done.stdout) == (1, b"")
+    assert b"within the 0.1 s" in done.stderr
+
+
+ODD: tuple[Any, ...] = (
+    None, True, 3, -1, 1.5, 1e300, "x", "", [], [3], [None], [["x"]], {}, {"a": 1},
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("what", ["info", "groups", "nodes", "instances", "networks"])
+def test_fields_of_wrong_types_are_one_line_or_count(what: str, tmp_path: Path) -> None:
+    """Every field of every answer, with values of every type: a wrong one is named."""
+    command = ["check", "balance"]
+    good = rapi_answers()
+    first = good[what] if what == "info" else good[what][0]
+    keys = [[key] for key in first]
+    keys += [[k, inner] for k in first if isinstance(first[k], dict) for inner in first[k]]
+    for number, key in enumerate(keys):
+        for odd in ODD:
+            answers = deepcopy(good)
+            inner = answers[what] if what == "info" else answers[what][0]
+            for part in key[:-1]:
+                inner = inner[part]
+            inner[key[-1]] = odd
+            address = write_answers(tmp_path / "odd", answers)
+            done = run(command[number % 2], "--no-simulation" if number % 2 == 0 else "-l1",
+                       "-m", address)  # fmt: skip
+            if done.returncode == 2:
+                heard(done, what, str(key), str(odd))
+            assert b"Traceback" not in done.stderr
+
+
+def start(*words: str, script: str = "") -> subprocess.Popen[bytes]:
+    """The real program, in a process of its own."""
+    command = [sys.executable, "-c", script] if script else COMMAND
+    pipe = subprocess.PIPE
+    return subprocess.Popen(
+        [*command, *words], env=os.environ | ENVIRONMENT, stdout=pipe, stderr=pipe
+    )
+
+
+def seconds_of(*words: str, script: str = "", enough: float = 0.0) -> tuple[float, str]:
+    """How long the real program takes; and its error.
+
+    On a busy machine the best of up to five times counts, if none is `enough`.
+    """
+    best, error = 1e9, ""
+    for _ in range(5):
+        if best <= enough:
+            break
+        began = time.monotonic()
+        process = start(*words, script=script)
+        out, err = process.communicate(timeout=PATIENCE)
+        assert (process.returncode, out) == (2, b""), err
+        best, error = min(best, time.monotonic() - began), err.decode()
+    return best, error
+
+
+NO_NAMES = """
+import socket, time
+known = socket.getaddrinfo
+def getaddrinfo(*words, flags=0, **more):
+    if flags & socket.AI_NUMERICHOST:
+        return known(*words, flags=flags, **more)
+    time.sleep(3600)
+socket.getaddrinfo = getaddrinfo
+from iallocator import process
+process.run()
+"""
+"""The program where the name server does not answer."""
+
+SLOWEST = ("silent", "trickling", "continuing fast", "trickling handshake")
+
+
+@pytest.fixture
+def startup() -> float:
+    """Seconds that the program takes where nothing is to be waited for."""
+    with socket.create_server(("127.0.0.1", 0)) as closed:
+        port = closed.getsockname()[1]
+    return seconds_of("balance", "-m", f"127.0.0.1:{port}")[0]
+
+
+def test_time_limit_ends_reading_within_half_a_second(tmp_path: Path, startup: float) -> None:
+    """Through both doors, in every phase; the message says which limit it was."""
+    said = "within the 0.5 s for the whole run (--time-limit)"
+    with faulty_rapi(tmp_path, rapi_answers()) as (server, reach):
+        for name in SLOWEST:
+            server.become(HTTP_FAULTS.get(name), CONNECTING.get(name))
+            words = ["balance", *reach, "--time-limit=0.5"]
+            took, error = seconds_of(*words, enough=startup + 1)
+            assert said in error, (name, error)
+            assert took < startup + 1, name
+    with faulty_luxi(tmp_path, partial(luxi_answer, rapi_answers())) as (server, reach):
+        server.become(LUXI_FAULTS["trickling"])
+        words = ["balance", *reach, "--time-limit=0.5"]
+        took, error = seconds_of(*words, enough=startup + 1)
+        assert said in error
+        assert took < startup + 1
+    words = ["balance", "-m", "cluster.example.com", "--time-limit=0.5"]
+    took, error = seconds_of(*words, script=NO_NAMES, enough=startup + 1)
+    assert f"no address of cluster.example.com {said}" in error
+    assert took < startup + 1
+
+
+def test_reading_the_whole_cluster_has_one_deadline(tmp_path: Path) -> None:
+    """Every answer comes in time, and their sum does not."""
+
+    def slowly(talk: Talk, answer: bytes) -> None:
+        time.sleep(0.15)
+        talk.send(answer)
+
+    with faulty_rapi(tmp_path, rapi_answers()) as (server, reach):
+        server.become(slowly)
+        said = heard(run("show", *reach, "--read-timeout=0.4"))
+        assert "within the 0.4 s for reading the cluster (--read-timeout)" in said
+        assert server.questions < 5
+        assert run("show", *reach, "--read-timeout=60").returncode == 0
+
+
+STOPPED = {signal.SIGINT: 130, signal.SIGTERM: 143}
+
+
+def stopped(process: subprocess.Popen[bytes], server: FaultyServer | None, number: int) -> int:
+    """Send one signal once the server is asked; the exit status."""
+    end = time.monotonic() + PATIENCE
+    while server is not None and not server.questions:
+        assert process.poll() is None, process.communicate()
+        assert time.monotonic() < end
+        time.sleep(0.01)
+    time.sleep(0.1 if server is not None else 1.0)
+    process.send_signal(number)
+    began = time.monotonic()
+    process.communicate(timeout=PATIENCE)
+    assert time.monotonic() - began < 10
+    return process.returncode
+
+
+@pytest.mark.parametrize("number", STOPPED)
+def test_first_signal_ends_reading(
+    number: signal.Signals, tmp_path: Path, one_node: list[str]
+) -> None:
+    """RAPI, LUXI, a name server, and the threads that ask daemons."""
+    with faulty_rapi(tmp_path, rapi_answers()) as (server, reach):
+        server.become(HTTP_FAULTS["trickling"])
+        assert stopped(start("check", *reach), server, number) == STOPPED[number]
+    with faulty_luxi(tmp_path, partial(luxi_answer, rapi_answers())) as (server, reach):
+        server.become(LUXI_FAULTS["trickling"])
+        assert stopped(start("check", *reach), server, number) == STOPPED[number]
+    process = start("check", "-m", "cluster.example.com", script=NO_NAMES)
+    assert stopped(process, None, number) == STOPPED[number]
+    host, *reach = one_node
+    with faulty_daemons(host, mond.PORT) as server:
+        server.become(HTTP_FAULTS["trickling"])
+        assert stopped(start("check", *reach, "--mond"), server, number) == STOPPED[number]
+
+
+@pytest.mark.parametrize("name", ["endless", "compressed bomb", "endless chunk", "endless headers"])
+def test_daemon_does_not_fill_the_memory(name: str, one_node: list[str]) -> None:
+    """The limit of a report is a mebibyte; the program as such takes less than 100."""
+    host, *reach = one_node
+    with faulty_daemons(host, mond.PORT) as server:
+        server.become(HTTP_FAULTS[name])
+        process = start("show", *reach, "--mond")
+        highest = 0
+        while process.poll() is None:
+            status = Path(f"/proc/{process.pid}/status").read_text()
+            if found := re.search(r"VmHWM:\s*(\d+)", status):
+                highest = int(found[1])
+            time.sleep(0.002)
+        _, err = process.communicate()
+    assert process.returncode == 0
+    assert b"no measured load counts" in err
+    assert 0 < highest < 150 * 1024
+
+
+def test_drained_queue_is_told_once_and_at_once(tmp_path: Path) -> None:
+    """RAPI answers HTTP 500, and names the reason in ``message`` alone."""
+    answers: Json = rapi_answers()
+    with faulty_rapi(tmp_path, answers) as (server, reach):
+
+        def refuse_changes(question: bytes) -> bytes:
+            if question.startswith(b"GET"):
+                path = question.split()[1].decode().removeprefix("/2/").partition("?")[0]
+                return http(json.dumps(answers[path]).encode())
+            said = {"code": 500, "message": "Queue drained",
+                    "explain": "Server got itself in trouble"}  # fmt: skip
+            return http(json.dumps(said).encode(), "500 Internal Server Error")
+
+        server._answer = refuse_changes
+        journal = str(tmp_path / "journal")
+        done = run("balance", *reach, "-X", f"--journal={journal}", "--reason=test")
+    assert done.returncode == 1
+    error = done.stderr.decode()
+    assert error.count("Queue drained: Server got itself in trouble (HTTP 500)") == 1
+    assert "looking for the jobs" not in error
+
+
+def test_execution_gives_up_where_a_server_begins_to_trickle(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every look at the cluster ends with the limit, and so does the execution, and its lock."""
+    folder = tmp_path / "run"
+    monkeypatch.setattr("iallocator.execution.lock.run_directory", lambda: str(folder))
+    monkeypatch.setattr("iallocator.execution.session.PAUSES", (0, 0))
+    with faulty_rapi(tmp_path, rapi_answers()) as (server, reach):
+
+        def later(talk: Talk, answer: bytes) -> None:
+            if server.questions > 6:  # the cluster as it was planned on, and its name
+                HTTP_FAULTS["trickling"](talk, answer)
+            talk.send(answer)
+
+        server.become(later)
+        words = ["balance", *reach, "-X", f"--journal={tmp_path / 'journal'}"]
+        done = run(*words, "--read-timeout=0.3", "--time-limit=60")
+        error = done.stderr.decode()
+        assert done.returncode == 1, error
+        assert "within the 0.3 s for reading the cluster (--read-timeout)" in error
+        assert "goes on" in error
+        server.become(None)
+        assert run(*words[:-1], f"--resume={tmp_path / 'journal'}", "--dry-run").returncode == 0

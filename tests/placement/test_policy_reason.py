@@ -1,0 +1,103 @@
+"""A rejection by the instance policy is counted as FailPolicy, by hail as what it is about."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.builders import Json, allocate, cluster, instance, policy, spec
+from tests.command import json_of, printed, respond
+
+
+def limited(document: Json, **members: Any) -> Json:
+    """Return `document` with a policy of its groups that admits 512 MiB and more, and no file."""
+    low, high = spec(512, 1, 1024, 1, 1), spec(8192, 16, 1 << 20, 16, 16)
+    found: Json = policy() | {"minmax": [{"min": low, "max": high}]}
+    found["disk-templates"] = [one for one in found["disk-templates"] if one != "file"]
+    for one in document["nodegroups"].values():
+        one["ipolicy"] = found | members
+    return document
+
+
+def small(**members: Any) -> Json:
+    """Return a request for 4 MiB, less than the policy admits."""
+    return allocate(limited(cluster(3)), **{"memory": 4, "disk_template": "rbd", **members})
+
+
+@pytest.mark.parametrize("members", [{}, {"memory": 1024, "disk_template": "file"},
+                                     {"disk_template": "drbd"}], ids=str)  # fmt: skip
+def test_allocation_that_the_policy_rejects_is_counted_as_fail_policy(
+    members: dict[str, Any],
+) -> None:
+    """Sizes and disk templates; nothing is short, so no other reason is counted."""
+    request = small(**members)
+    response = respond(request)
+    assert not response["success"]
+    (entry,) = response["solutions"]
+    assert set(entry["failures"]) == {"FailPolicy"}
+    assert "failure reasons: FailPolicy: " in response["info"]
+    text = printed("explain", document=request)
+    assert "FailPolicy (rejected by the instance policy of the group)" in text
+    assert ": outside the policy of the group" in text or "allows no file disks" in text
+    assert "FailMem" not in text
+
+
+def test_batch_that_the_policy_rejects_is_counted_as_fail_policy() -> None:
+    """The instance that fits is placed."""
+    request = small()
+    one = request["request"]
+    wanted = [{**one, "name": "a"}, {**one, "name": "b", "memory": 1024}]
+    request["request"] = {"type": "multi-allocate", "instances": wanted}
+    response = respond(request)
+    assert response["result"] == [[["b", ["node1"]]], ["a"]]
+    entry = next(one for one in response["solutions"] if one["instance"] == "a")
+    assert set(entry["groups"][0]["failures"]) == {"FailPolicy"}
+
+
+def test_change_of_group_that_the_policy_rejects_is_counted_as_fail_policy() -> None:
+    """The instance is smaller than the policy of the target group admits."""
+    document = limited(
+        cluster({"east": 2, "west": 2}, instances={"a": instance("node1", disk_template="rbd",
+                                                                 memory=128)})
+    )  # fmt: skip
+    asked = {"type": "change-group", "instances": ["a"], "target_groups": []}
+    response = respond({**document, "request": asked})
+    assert "FailPolicy: 2" in response["info"]
+    assert "FailMem" not in response["info"]
+
+
+def test_compat_hail_counts_what_the_policy_is_about() -> None:
+    """As hail does."""
+    response = respond(small(), "--compat=hail")
+    assert set(response["solutions"][0]["failures"]) == {"FailMem"}
+
+
+def test_capacity_that_the_policy_rejects_ends_with_fail_policy() -> None:
+    """The standard size lies outside the policy of the group."""
+    document = limited(cluster(3))
+    found = json_of(
+        "capacity", "--disk-template=rbd", "--standard-alloc=10g,128,1", document=document
+    )
+    assert found["standard"]["count"] == 0
+    assert (found["standard"]["reason"], set(found["standard"]["failures"])) == (
+        "FailPolicy", {"FailPolicy"},
+    )  # fmt: skip
+    keys = printed(
+        "capacity",
+        "--disk-template=rbd",
+        "--standard-alloc=10g,128,1",
+        "--machine-readable",
+        document=document,
+    )
+    assert "HTS_ALLOC_FAIL_REASON=FAILPOLICY" in keys
+    keys = printed(
+        "capacity",
+        "--disk-template=rbd",
+        "--standard-alloc=10g,128,1",
+        "--machine-readable",
+        "--compat=hail",
+        document=document,
+    )
+    assert "HTS_ALLOC_FAIL_REASON=FAILMEM" in keys
+    assert "FAILPOLICY" not in keys

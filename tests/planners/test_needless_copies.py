@@ -1,0 +1,209 @@
+"""No plan copies disks without need: several moves of an instance become fewer ones."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import random
+from collections.abc import Iterator
+
+import pytest
+
+from benchmarks.clusters import Shape, document
+from iallocator.compat import Behaviour
+from iallocator.compat.hail import HailBehaviour
+from iallocator.model.cluster import Cluster
+from iallocator.model.moves import FAILOVER, FAILOVER_TO, REPLACE_SECONDARY
+from iallocator.model.state import State
+from iallocator.options.settings import Settings
+from iallocator.planners.balance.move_kinds import MoveRules
+from iallocator.planners.direct import direct_moves
+from iallocator.planners.outcome import Failures
+from iallocator.planners.plan import Plan, PlannedMove, replay, traffic
+from iallocator.planners.plan_limits import PlanLimits
+from iallocator.planners.result import GroupPlan, GroupPlans
+from iallocator.transition.paths import shortest
+from iallocator.wire.document import read_cluster
+from iallocator.wire.reading import Reading
+from tests.builders import Json, as_bytes
+from tests.command import run
+
+
+def _cluster(template: str, seed: int, fullness: float = 0.3) -> Cluster:
+    return read_cluster(
+        document(Shape(5, template, per_node=3, fullness=fullness, seed=seed)), Reading()
+    )
+
+
+def _direct(state: State, moves: list[PlannedMove]) -> list[PlannedMove]:
+    """Return `moves`, which begin at `state`, without needless copies."""
+    plan = Plan("balance", 0.0)
+    plan.moves = moves
+    settings = Settings()
+    settings.n1 = "off"
+    limits = PlanLimits(settings)
+    done = GroupPlans("balance", state, [GroupPlan(state.cluster.groups[0], plan)])
+    found = direct_moves(done, limits, Failures(limits), MoveRules())
+    return moves if found is None else found[0]
+
+
+def _wandering(cluster: Cluster, rng: random.Random, count: int) -> tuple[State, list[PlannedMove]]:
+    """Return moves at random, some of which go on or back."""
+    state, moves = State(cluster), []
+    for _ in range(count):
+        instance = rng.choice(cluster.instances[:6])
+        here = state.where[instance.name]
+        other = rng.choice([index for index in range(5) if index not in here])
+        steps = [(FAILOVER_TO, other)]
+        if len(here) > 1:
+            steps = rng.choice([[(REPLACE_SECONDARY, other)], [(FAILOVER, here[1])]])
+        letter = {FAILOVER: "f", FAILOVER_TO: f"fa:{other}"}
+        notation = letter.get(steps[0][0], f"r:{other}")
+        copied = traffic(instance, [notation.partition(":")[0]])
+        move = PlannedMove(instance, here, steps, notation, 0.0, copied)
+        replay(state, [move])
+        moves.append(move)
+    return State(cluster), moves
+
+
+@pytest.mark.parametrize("template", ["rbd", "drbd"])
+def test_wandering_instances_go_to_their_last_place_directly(template: str) -> None:
+    """With room everywhere each is moved once, or twice where both of its nodes are new; or not."""
+    for seed in range(12):
+        cluster = _cluster(template, seed)
+        state, moves = _wandering(cluster, random.Random(seed), 14)
+        plan = _direct(state, moves)
+        ends = [State(cluster), State(cluster)]
+        replay(ends[0], moves)
+        replay(ends[1], plan)
+        assert ends[0].where == ends[1].where
+        for instance in cluster.instances:
+            made = [move for move in plan if move.instance is instance]
+            new = set(ends[0].where[instance.name]).difference(instance.nodes)
+            needed = len(new) or int(ends[0].where[instance.name] != instance.nodes)
+            assert len(made) == needed, (seed, instance.name)
+
+
+def test_detour_that_makes_room_is_kept() -> None:
+    """Two exchange their nodes, which have no room for both: one steps aside, and that stays so."""
+    cluster = _cluster("rbd", 1, fullness=0.95)
+    first, second = cluster.instances[0], cluster.instances[1]
+    (a,), (b,) = first.nodes, second.nodes
+    stops = [(first, a, 4), (second, b, a), (first, 4, b)]
+    for node in (a, b):
+        cluster.nodes[node].reported_memory = 100
+    moves = [
+        PlannedMove(one, (before,), [(FAILOVER_TO, after)], f"fa:{after}", 0.0, 0)
+        for one, before, after in stops
+    ]
+    cluster.nodes[4].reported_memory = 100_000
+    assert _direct(State(cluster), moves) == moves
+
+
+def _plans() -> Iterator[tuple[Json, Json]]:
+    """Yield documents of crowded clusters, and how they are squeezed."""
+    for seed in range(8):
+        whole = document(Shape(7, "drbd", per_node=6, fullness=0.5, crowding=0.5, seed=seed))
+        options = ("--drbd", "--json", "--verify-plan", "--exact-search=no")
+        done = run("squeeze", *options, stdin=as_bytes(whole))
+        if done.returncode == 0:
+            yield whole, json.loads(done.stdout)
+
+
+def test_squeeze_plans_have_no_needless_detour() -> None:
+    """No instance is copied more often than it has new nodes."""
+    again, moved = 0, 0
+    for whole, plan in _plans():
+        copies: dict[str, int] = {}
+        ends: dict[str, list[str]] = {}
+        for move in plan["moves"]:
+            name = move["instance"]
+            copies[name] = copies.get(name, 0) + move["move"].count("r:")
+            ends[name] = move["to"]
+        for name, end in ends.items():
+            before = whole["instances"][name]["nodes"]
+            again += copies[name] > len(set(end).difference(before)) or end == before
+            moved += 1
+    assert moved > 100
+    assert again == 0, (again, moved)
+
+
+def _places(*moves: str) -> tuple[State, list[PlannedMove]]:
+    """Return a state, and the moves of one drbd instance through places like ``AB``."""
+    cluster = _cluster("drbd", 3)
+    mover = next(one for one in cluster.instances if one.template == "drbd")
+    mover.nodes = (0, 1)
+    found = []
+    for before, after in itertools.pairwise(moves):
+        start, end = (tuple("ABCDE".index(letter) for letter in place) for place in (before, after))
+        steps = shortest(start, end)
+        letters = ["f" if kind == FAILOVER else "r" for kind, _ in steps]
+        found.append(PlannedMove(mover, start, steps, "", 0.0, traffic(mover, letters)))
+    return State(cluster), found
+
+
+@pytest.mark.parametrize(
+    ("places", "notations"),
+    [
+        (("AB", "BC", "BA"), ["f"]),
+        (("AB", "AC", "AB"), []),
+        (("AB", "BA", "BC", "CB", "CA"), ["r:C f"]),
+        (("AB", "AC", "AD"), ["r:D"]),
+        (("AB", "BC", "CD", "DA"), ["r:D f"]),
+    ],
+)
+def test_moves_of_one_instance_become_the_shortest_way(
+    places: tuple[str, ...], notations: list[str]
+) -> None:
+    """Needless copies and needless migrations are left out; the end is the same."""
+    state, moves = _places(*places)
+    short = {node.name: "ABCDE"[node.index] for node in state.cluster.nodes}
+    plan = _direct(state, moves)
+    told = []
+    for move in plan:
+        text = move.notation
+        for name, letter in short.items():
+            text = text.replace(name, letter)
+        told.append(text)
+    assert told == notations
+    last = plan[-1].after if plan else moves[0].before
+    assert last == moves[-1].after
+
+
+@pytest.mark.parametrize("options", [(), ("--lookahead",), ("--restricted-migration",)])
+def test_balance_copies_less_and_ends_the_same(
+    options: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The places and scores at the end are those of the plan as it was found."""
+    saved = 0
+
+    def planned(whole: Json) -> Json:
+        done = run("balance", "--json", "--verify-plan", *options, stdin=as_bytes(whole))
+        assert done.returncode == 0, done.stderr
+        plan: Json = json.loads(done.stdout)
+        if options == ("--restricted-migration",):
+            assert {move["move"].partition(":")[0] for move in plan["moves"]} <= {"f", "r"}
+        return plan
+
+    for seed in range(6):
+        whole = document(Shape(6, "drbd", per_node=6, fullness=0.4, crowding=0.5, seed=seed))
+        plan = planned(whole)
+        with monkeypatch.context() as patch:
+            patch.setattr(Behaviour, "avoids_needless_copies", False)
+            found = planned(whole)
+        ends = [{move["instance"]: move["to"] for move in one["moves"]} for one in (plan, found)]
+        for name, end in ends[1].items():
+            assert ends[0].get(name, whole["instances"][name]["nodes"]) == end
+        assert plan["scores"]["after"] == pytest.approx(found["scores"]["after"])
+        traffic_of = [sum(move["copied_mib"] for move in one["moves"]) for one in (plan, found)]
+        assert traffic_of[0] <= traffic_of[1]
+        assert len(plan["moves"]) <= len(found["moves"])
+        saved += traffic_of[1] - traffic_of[0]
+    if options == ("--lookahead",):
+        assert saved > 0
+
+
+def test_compat_hail_keeps_the_moves_of_the_peer() -> None:
+    """With ``--compat hail`` a plan has the moves that hbal makes, needless ones too."""
+    assert Behaviour.avoids_needless_copies
+    assert not HailBehaviour.avoids_needless_copies

@@ -1,0 +1,296 @@
+"""Plans of several groups, one of which is wrong: the rest of the plan is kept.
+
+A planner makes no wrong plans.  Each test lets one plan on a cluster that changes afterwards, or
+lets the check of the steps reject every plan that moves a certain instance.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from iallocator.model.instance import primary_vector
+from iallocator.planners import verify
+from iallocator.planners.intergroup.health import Health, examine
+from tests.builders import Json, as_bytes, cluster, instance
+from tests.command import run
+from tests.schemas import conforms
+
+from .intergroup.worlds import by_group, on_shared
+
+Patch = pytest.MonkeyPatch
+Spoil = Callable[[Any], object]
+
+PLANNERS = {
+    "balance": "iallocator.planners.balance.balance.balance_cluster",
+    "squeeze": "iallocator.planners.squeeze.squeeze.squeeze_cluster",
+    "reboot": "iallocator.planners.reboot.reboot.plan_reboots",
+    "redistribute": "iallocator.planners.intergroup.redistribute.redistribute",
+}
+HUGE = 100000
+
+
+def _afterwards(patch: Patch, command: str, spoil: Spoil) -> None:
+    """Let `spoil` change what the planner of `command` returns."""
+    module, _, name = PLANNERS[command].rpartition(".")
+    plan = getattr(__import__(module, fromlist=[name]), name)
+
+    def planned(*arguments: Any, **options: Any) -> Any:
+        done = plan(*arguments, **options)
+        spoil(done)
+        return done
+
+    patch.setattr(PLANNERS[command], planned)
+
+
+def _grows(name: str) -> Spoil:
+    """Return what lets an instance need more memory than any node has, after the planning."""
+
+    def spoil(done: Any) -> None:
+        one = done.cluster.instance_named(name)
+        one.memory = HUGE
+        one.as_primary = primary_vector(one)
+
+    return spoil
+
+
+def _reject_steps(patch: Patch, *rejected: str) -> None:
+    """Let the check of the steps reject all plans that move every instance of `rejected`."""
+    check = verify.verify_transition
+
+    def checked(state: Any, transition: Any, *arguments: Any) -> list[str]:
+        moved = {step.action.name for step in transition.steps if step.action.instance}
+        if moved.issuperset(rejected):
+            return [f"step 1: {rejected[0]}: wrong on purpose"]
+        return check(state, transition, *arguments)
+
+    patch.setattr(verify, "verify_transition", checked)
+
+
+def _plan(document: Json, command: str, *options: str) -> tuple[Json, str]:
+    """Return the plan, of which something is wrong, and stderr."""
+    done = run(command, "--json", "--verify-plan", *options, stdin=as_bytes(document))
+    assert done.returncode == 1, done.stderr
+    plan: Json = json.loads(done.stdout)
+    conforms(plan, "plan")
+    return plan, done.stderr.decode()
+
+
+def _moved(plan: Json) -> list[str]:
+    return [move["instance"] for move in plan["moves"]]
+
+
+def _two_uneven_groups() -> Json:
+    """Return two groups with two instances on the first node of each."""
+    held = {f"{group}{k}": instance(node, disk_template="rbd", memory=2048)
+            for group, node in (("east", "node1"), ("west", "node3")) for k in (1, 2)}  # fmt: skip
+    return cluster({"east": 2, "west": 2}, instances=held)
+
+
+def _two_broken_groups() -> Json:
+    """Return two groups with an offline node each, and one that can take the instances of both."""
+    held = {"a": on_shared("node1"), "b": on_shared("node3"), "c": on_shared("node3")}
+    broken = {"node1": {"offline": True}, "node3": {"offline": True}}
+    return cluster({"east": 2, "west": 2, "south": 3}, instances=held, changes=broken)
+
+
+def _two_turns() -> Json:
+    """Return nodes of which only the last has room for others: two reboots, one after the other."""
+    held = {f"i{k}": instance(f"node{k}", disk_template="rbd", memory=3000) for k in (1, 2)}
+    return cluster(3, memory=4096, instances=held)
+
+
+BALANCE = ("--all-groups", "--n1=off")
+
+
+def test_balance_cuts_the_plan_of_the_wrong_group_only(monkeypatch: Patch) -> None:
+    """A move in the second group breaks a limit; the plan of the first stays."""
+    document = _two_uneven_groups()
+    plan = json.loads(run("balance", "--json", *BALANCE, stdin=as_bytes(document)).stdout)
+    first, second = _moved(plan)
+    assert (first[:4], second[:4]) == ("east", "west")
+    _afterwards(monkeypatch, "balance", _grows(second))
+    plan, told = _plan(document, "balance", *BALANCE)
+    assert _moved(plan) == [first]
+    assert "breaks a limit" in by_group(plan)["west"]["reason"]
+    assert "breaks a limit" not in by_group(plan)["east"]["reason"]
+    assert "left out: the moves of group west from move 2 on" in told
+
+
+def test_balance_cuts_the_first_of_two_groups(monkeypatch: Patch) -> None:
+    """The group whose plan is wrong need not be the last."""
+    document = _two_uneven_groups()
+    plan = json.loads(run("balance", "--json", *BALANCE, stdin=as_bytes(document)).stdout)
+    first, second = _moved(plan)
+    _afterwards(monkeypatch, "balance", _grows(first))
+    plan, told = _plan(document, "balance", *BALANCE)
+    assert _moved(plan) == [second]
+    assert "left out: the moves of group east from move 1 on" in told
+
+
+def test_balance_leaves_out_the_group_whose_steps_are_wrong(monkeypatch: Patch) -> None:
+    """The transition fails in one group; the other group keeps its plan."""
+    document = _two_uneven_groups()
+    plan = json.loads(run("balance", "--json", *BALANCE, stdin=as_bytes(document)).stdout)
+    first, second = _moved(plan)
+    _reject_steps(monkeypatch, first)
+    plan, told = _plan(document, "balance", *BALANCE)
+    assert _moved(plan) == [second]
+    assert "wrong on purpose" in by_group(plan)["east"]["reason"]
+    assert "left out: the plan of group east" in told
+
+
+def test_balance_leaves_out_the_last_group_if_only_both_together_are_wrong(
+    monkeypatch: Patch,
+) -> None:
+    """Each plan is correct alone: the first is kept."""
+    document = _two_uneven_groups()
+    plan = json.loads(run("balance", "--json", *BALANCE, stdin=as_bytes(document)).stdout)
+    first, second = _moved(plan)
+    _reject_steps(monkeypatch, first, second)
+    plan, told = _plan(document, "balance", *BALANCE)
+    assert _moved(plan) == [first]
+    assert "left out: the plan of group west" in told
+
+
+def test_balance_of_one_group_whose_steps_are_wrong_is_rejected(monkeypatch: Patch) -> None:
+    """Nothing is left that could be shown."""
+    held = {f"i{k}": instance("node1", disk_template="rbd", memory=2048) for k in (1, 2)}
+    document = cluster(2, instances=held)
+    plan = json.loads(run("balance", "--json", *BALANCE, stdin=as_bytes(document)).stdout)
+    _reject_steps(monkeypatch, *_moved(plan))
+    done = run("balance", "--json", *BALANCE, stdin=as_bytes(document))
+    assert (done.returncode, done.stdout) == (1, b"")
+    assert b"wrong on purpose" in done.stderr
+
+
+SQUEEZE = ("--n1=off", "--target-resources=0.1", "--minimal-resources=0", "--master=node1")
+
+
+def test_squeeze_leaves_out_the_group_that_misses_its_reserve(monkeypatch: Patch) -> None:
+    """Only the group in which a node lacks the reserve keeps all its nodes."""
+
+    class Short:
+        def missing(self, state: Any, nodes: Any) -> dict[int, str]:
+            return {nodes[0]: "lacks the reserve"}
+
+    def spoil(done: Any) -> None:
+        done.reserves[done.cluster.nodes[0].group.index] = Short()
+
+    document = _two_uneven_groups()
+    _afterwards(monkeypatch, "squeeze", spoil)
+    plan, told = _plan(document, "squeeze", *SQUEEZE)
+    assert plan["nodes"] == ["node4"]
+    (kept,) = (one["reason"] for one in plan["kept"] if one["node"] == "node2")
+    assert kept == "node1 lacks the reserve"
+    assert "left out: the plan of group east" in told
+
+
+def test_redistribute_leaves_out_the_group_whose_moves_are_wrong(monkeypatch: Patch) -> None:
+    """The whole repair of that group is left out; the repair of the other group stays."""
+    for wrong, left, after in (("c", ["a"], 2), ("a", ["b", "c"], 1)):
+        with monkeypatch.context() as patch:
+            _afterwards(patch, "redistribute", _grows(wrong))
+            plan, told = _plan(_two_broken_groups(), "redistribute", "--n1=off")
+        bad = "east" if wrong == "a" else "west"
+        assert sorted(_moved(plan)) == left
+        repaired = {name for name, one in by_group(plan).items() if one["repaired"]}
+        assert repaired == {"east", "west"} - {bad}
+        row = by_group(plan)[bad]
+        assert row["verdict"] == "undecided"
+        assert "breaks a limit" in row["reason"]
+        assert f"left out: the repair of group {bad}" in told
+        assert plan["scores"] == {"before": 3, "after": after}
+        assert plan["reason"] == "1 of 2 unhealthy groups cannot be repaired"
+
+
+def test_redistribute_leaves_out_the_group_whose_steps_are_wrong(monkeypatch: Patch) -> None:
+    """The order of the steps fails for one group only."""
+    _reject_steps(monkeypatch, "a")
+    plan, told = _plan(_two_broken_groups(), "redistribute", "--n1=off")
+    assert sorted(_moved(plan)) == ["b", "c"]
+    assert "left out: the repair of group east" in told
+
+
+def test_redistribute_leaves_out_the_group_that_is_not_repaired(monkeypatch: Patch) -> None:
+    """A group that is not healthy at the end does not count as repaired."""
+
+    def spoil(done: Any) -> None:
+        group, moves = done.repairs[-1]
+        done.repairs[-1] = (group, moves[:-1])
+        del done.plan.moves[-1]
+
+    _afterwards(monkeypatch, "redistribute", spoil)
+    plan, told = _plan(_two_broken_groups(), "redistribute", "--n1=off")
+    assert _moved(plan) == ["a"]
+    assert "group west is not healthy at the end" in by_group(plan)["west"]["reason"]
+    assert "left out: the repair of group west" in told
+
+
+def test_reboot_leaves_out_the_nodes_whose_moves_are_wrong(monkeypatch: Patch) -> None:
+    """The nodes of one turn are kept, with the reason; the others are rebooted."""
+    document = _two_turns()
+    _afterwards(monkeypatch, "reboot", _grows("i1"))
+    plan, told = _plan(document, "reboot", "--force", "--n1=off")
+    rebooted = [name for one in plan["reboots"] for name in one["nodes"]]
+    assert "node1" not in rebooted
+    assert "node2" in rebooted
+    assert set(_moved(plan)) == {"i2"}
+    (kept,) = (one["reason"] for one in plan["kept"] if one["node"] == "node1")
+    assert "breaks a limit" in kept
+    assert "left out: the reboot of node1" in told
+
+
+def test_reboot_leaves_out_the_nodes_whose_steps_are_wrong(monkeypatch: Patch) -> None:
+    """The order of the steps fails for one turn only."""
+    _reject_steps(monkeypatch, "i2")
+    plan, told = _plan(_two_turns(), "reboot", "--force", "--n1=off")
+    rebooted = [name for one in plan["reboots"] for name in one["nodes"]]
+    assert "node1" in rebooted
+    assert "node2" not in rebooted
+    assert set(_moved(plan)) == {"i1"}
+    assert "left out: the reboot of" in told
+
+
+def test_squeeze_leaves_out_the_group_whose_steps_are_wrong(monkeypatch: Patch) -> None:
+    """The order of the steps fails for one group only: that group keeps its nodes on."""
+    held = {f"i{k}": instance(f"node{k}", disk_template="rbd") for k in (1, 2, 3, 4)}
+    document = cluster({"east": 2, "west": 2}, instances=held)
+    plan = json.loads(run("squeeze", "--json", *SQUEEZE, stdin=as_bytes(document)).stdout)
+    freed, (first, second) = plan["nodes"], _moved(plan)
+    _reject_steps(monkeypatch, first)
+    plan, told = _plan(document, "squeeze", *SQUEEZE)
+    assert (plan["nodes"], _moved(plan)) == (freed[1:], [second])
+    assert "left out: the plan of group east" in told
+
+
+def test_redistribute_leaves_out_the_last_repair_if_only_both_together_are_wrong(
+    monkeypatch: Patch,
+) -> None:
+    """Each repair is correct alone: the first is kept."""
+    _reject_steps(monkeypatch, "a", "b")
+    plan, told = _plan(_two_broken_groups(), "redistribute", "--n1=off")
+    assert _moved(plan) == ["a"]
+    assert "left out: the repair of group west" in told
+
+
+def test_redistribute_leaves_out_the_repair_that_harms_a_healthy_group(
+    monkeypatch: Patch,
+) -> None:
+    """A group that was healthy and takes instances must be healthy at the end."""
+    ends: list[bool] = []
+
+    def examined(mover: Any, group: Any) -> Health:
+        if ends and group.name == "south" and mover.context.state.where["b"][0] in group.nodes:
+            return Health(group, [], [group.nodes[0]], [])
+        return examine(mover, group)
+
+    _afterwards(monkeypatch, "redistribute", lambda done: ends.append(True))
+    monkeypatch.setattr("iallocator.planners.intergroup.redistribute.examine", examined)
+    plan, told = _plan(_two_broken_groups(), "redistribute", "--n1=off")
+    assert _moved(plan) == ["a"]
+    assert "group south is not healthy at the end" in told
+    assert "left out: the repair of group west" in told
