@@ -247,7 +247,7 @@ def test_squeeze_group_with_a_wrong_plan_keeps_the_plans_of_others(
     """The verifier rejects the plan of one group; the nodes of the other group are freed."""
     moves = "iallocator.planners.squeeze.packing._Packing._allows"
     monkeypatch.setattr(moves, lambda *_: True)
-    way = "iallocator.planners.squeeze.node_selection._tidy_up"
+    way = "iallocator.planners.squeeze.node_selection.balanced"
     monkeypatch.setattr(way, lambda *_: None)
     held = {f"i{k}": instance(f"node{k}", disk_template="rbd") for k in (1, 2, 3, 4)}
     tags = {"node1": "os:old", "node2": "os:new", "node3": "os:new", "node4": "os:new"}

@@ -172,20 +172,21 @@ def test_old_document_validated_has_no_problem(name: str, age: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "tally"),
+    ("name", "excess"),
     [
-        ("allocate-much-memory", "FailMem: 12"),
-        ("allocate-little-disk", "FailDisk: 12"),
-        ("allocate-many-cpus", "FailCPU: 12"),
-        ("allocate-many-spindles", "FailSpindles: 12"),
+        ("allocate-much-memory", "32769 MiB memory, at most 32768 allowed"),
+        ("allocate-little-disk", "1023 MiB in one disk, at least 1024 allowed"),
+        ("allocate-many-cpus", "9 virtual cpus, at most 8 allowed"),
+        ("allocate-many-spindles", "13 spindles, at most 12 allowed"),
     ],
 )
-def test_document_without_policy_has_the_documented_limits(name: str, tally: str) -> None:
-    """One MiB, cpu or spindle beyond the default is refused on all 12 pairs."""
+def test_document_without_policy_has_the_documented_limits(name: str, excess: str) -> None:
+    """One MiB, cpu or spindle beyond the default is rejected on all 12 pairs."""
     old = modern(name)
     without_policy(old)
     info = response_to(old)["info"]
-    assert f"No valid allocation solutions, failure reasons: {tally};" in info
+    assert "No valid allocation solutions, failure reasons: FailPolicy: 12;" in info
+    assert f"outside the policy of the group: {excess}" in info
 
 
 @pytest.mark.parametrize("name", ["allocate", "allocate-cpu-ratio"])

@@ -405,7 +405,7 @@ def _verified(
             if not cut:
                 return told, False
             told.append(f"left out: {cut}")
-    if late:
+    if late and rounds:
         tell(f"iallocator: {TIME_IS_UP} before all {rounds} other orders of the steps were tried")
     return told, True
 
