@@ -1,0 +1,65 @@
+"""The comparison of two checkouts finds what differs, and draws every option."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from importlib.machinery import SourceFileLoader
+from importlib.util import module_from_spec, spec_from_loader
+from pathlib import Path
+
+from iallocator.commands import COMMANDS, options_of
+from iallocator.options.table import COMMON
+from tests.patience import PATIENCE
+
+ROOT = Path(__file__).parents[2]
+TOOL = ROOT / "tools" / "compare"
+
+_loader = SourceFileLoader("compare_checkouts", str(TOOL))
+_spec = spec_from_loader("compare_checkouts", _loader)
+assert _spec is not None
+compare = module_from_spec(_spec)
+sys.modules["compare_checkouts"] = compare
+_loader.exec_module(compare)
+
+
+def test_every_option_is_drawn_or_left_out_for_a_reason() -> None:
+    tables = [COMMON, *map(options_of, COMMANDS)]
+    options = {one.target: one for table in tables for one in table}
+    values = {*compare.VALUES, *compare.NODES, *compare.INSTANCES}
+    for target, option in options.items():
+        drawn = option.read is None or target in values
+        assert (target in compare.SKIPPED) != drawn or option.read is None, target
+    assert {*values, *compare.SKIPPED} <= {*options, "json"}
+
+
+def test_checkout_is_equal_to_itself() -> None:
+    done = _compare(ROOT, "--documents=2")
+    assert done.returncode == 0, done.stdout
+    (total,) = (line for line in done.stdout.splitlines() if line.startswith("all "))
+    assert int(total.split()[1]) > 15
+    assert total.split()[3:5] == ["0", "0"]
+
+
+def test_changed_message_and_changed_decision_are_found(tmp_path: Path) -> None:
+    """A changed message is ignored by --decisions, a changed exit status is not."""
+    shutil.copytree(ROOT / "iallocator", tmp_path / "iallocator")
+    file = tmp_path / "iallocator" / "commands" / "clusters" / "show.py"
+    text = file.read_text()
+    changed = text.replace("    return 0\n", "    print('a new line')\n    return 0\n")
+    assert changed != text
+    file.write_text(changed)
+    done = _compare(tmp_path, "--documents=20", "--label=show")
+    assert done.returncode == 1
+    assert "a new line" in done.stdout
+    assert _compare(tmp_path, "--documents=20", "--label=show", "--decisions").returncode == 0
+    file.write_text(text.replace("    return 0\n", "    return 1\n"))
+    done = _compare(tmp_path, "--documents=20", "--label=show", "--decisions")
+    assert done.returncode == 1
+    assert "exit status" in done.stdout
+
+
+def _compare(other: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, str(TOOL), str(other), "-j1", *words]
+    return subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False)
