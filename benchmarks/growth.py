@@ -22,7 +22,7 @@ from benchmarks.clusters import Shape, document
 from benchmarks.measure import Measured, run
 from iallocator.aliases import Json
 
-__all__ = ["DIMENSIONS", "PATHS", "Growth", "grown", "measured"]
+__all__ = ["DIMENSIONS", "PATHS", "REPAIR", "Growth", "grown"]
 
 ROOT = Path(__file__).parents[1]
 OUTPUT = Path(__file__).with_name("GROWTH.md")
@@ -33,8 +33,8 @@ MOST = 120.0
 COUNTS = 0.15
 """Seconds of processor time at 4N, start-up excluded, below which growth is not computed."""
 
-AGAIN = 3
-"""Runs of which the fastest counts, where a single one seems to grow too fast."""
+AGAIN = 4
+"""Further rounds, where a single one seems to grow too fast; the fastest of each size counts."""
 
 BIG = 24.0
 """MiB at 4N, start-up excluded, below which growth is not computed."""
@@ -60,15 +60,15 @@ PATHS: dict[str, tuple[str, str]] = {
 }
 """Name of a row -> the type of the request in the document, and the words of the command."""
 
+REPAIR = {"repair": ("allocate", "repair")}
+"""As `PATHS`, only where jobs are pending."""
+
 AFFINITY = {"allocate": "--strategy=affinity", "explain": "explain --strategy=affinity"}
 
-PAIRS = (
-    "the best of N² pairs of nodes: a bichromatic closest pair in as many dimensions as there are "
-    "statistics, for which no faster way is expected as dimensions grow (Alman, Williams 2015)"
-)
+PAIRS = "the best of N² pairs of nodes: [pairs](#pairs)"
 """Why choosing two nodes at once takes what it takes."""
 
-MOVES = "the best of all moves of 2N instances to N nodes: as for the best pair of nodes"
+MOVES = "the best of all moves of 2N instances to N nodes: [pairs](#pairs)"
 
 REASONS: dict[tuple[str, str], str] = {
     ("nodes (drbd)", "allocate"): PAIRS,
@@ -105,6 +105,10 @@ class Dimension:
         self.paths = paths or tuple(PATHS)
 
 
+def _with_repair(most: int, make: Callable[[int], Json]) -> Dimension:
+    return Dimension(most, make, *PATHS, *REPAIR)
+
+
 def _nodes(template: str) -> Callable[[int], Json]:
     return lambda count: document(Shape(count, template, per_node=2, fullness=0.2))
 
@@ -114,7 +118,10 @@ def _groups(template: str) -> Callable[[int], Json]:
 
 
 def _crowd(count: int, template: str) -> Json:
-    """So many instances on 100 nodes of 2 groups that have free capacity for any number."""
+    """So many instances on 100 nodes of 2 groups that have free capacity for any number.
+
+    There are at least 100.  No limit of the policy is reached, whatever the number.
+    """
     whole = document(Shape(50, template, groups=2, per_node=max(1, count // 100), fullness=0.2))
     for node in whole["nodes"].values():
         node |= {"total_cpus": 10_000, "total_memory": 10**7, "free_memory": 10**7 - 1024}
@@ -122,7 +129,7 @@ def _crowd(count: int, template: str) -> Json:
         node["total_disk"] += 10**9
         node["free_disk"] += 10**9
     for instance in whole["instances"].values():
-        instance["memory"] = 256
+        instance |= {"memory": 256, "spindle_use": 0}
         node = whole["nodes"][instance["nodes"][0]]
         node["free_memory"] -= 256
         node["i_pri_memory"] += 256
@@ -213,8 +220,7 @@ def _rules(kind: str, members: int, template: str = "drbd") -> Callable[[int], J
 
     def make(count: int) -> Json:
         each = members or count
-        total = count * members or count
-        whole = document(Shape(50, template, groups=2, per_node=max(1, total // 100), fullness=0.2))
+        whole = _crowd(count * members or count, template)
         for number, one in enumerate(whole["instances"].values()):
             one["tags"] = [f"iallocator:{kind}:r{number // each}"]
         return whole
@@ -238,6 +244,30 @@ def _keys(count: int) -> Json:
         one["tags"] = [f"iallocator:key:s{k}:1" for k in range(count)]
     for one in whole["instances"].values():
         one["tags"] = [f"iallocator:syskey:s{k}:1:10" for k in range(count)]
+    return whole
+
+
+def _creations(count: int) -> Json:
+    """Instances that jobs in the queue will create: forthcoming, beside those that exist."""
+    whole = _crowd(count, "drbd")
+    for number, one in enumerate(whole["instances"].values()):
+        if number % 100:
+            node = whole["nodes"][one["nodes"][0]]
+            one["forthcoming"] = True
+            node["free_memory"] += 256
+            node["i_pri_memory"] -= 256
+            node["i_pri_up_memory"] -= 256
+            for name in one["nodes"]:
+                whole["nodes"][name]["free_disk"] += one["disk_space_total"]
+    return whole
+
+
+def _repairs(count: int) -> Json:
+    """Instances each of which has a repair whose job is pending, as its tag says."""
+    whole = _crowd(count, "drbd") | {"cluster_tags": ["ganeti:watcher:autorepair:failover"]}
+    for number, one in enumerate(whole["instances"].values(), 1):
+        tag = f"ganeti:watcher:autorepair:pending:failover:id{number}:1700000000:{number}"
+        one["tags"] = [tag]
     return whole
 
 
@@ -275,12 +305,14 @@ DIMENSIONS: dict[str, Dimension] = {
     "members of a separation": Dimension(8000, _rules("separate:should", 0)),
     "orders": Dimension(8000, _order),
     "placement keys": Dimension(8000, _keys, *AFFINITY, "check", "show", "report"),
-    "pending jobs": Dimension(16000, _jobs),
+    "pending jobs: creations": _with_repair(16000, _creations),
+    "pending jobs: repairs": _with_repair(16000, _repairs),
+    "pending jobs of one repair": _with_repair(16000, _jobs),
 }
 
 
-def with_request(whole: Json, kind: str) -> Json:
-    """A cluster with a request of type `kind`: one new instance, or four that exist."""
+def request_in(whole: Json, kind: str) -> Json:
+    """A request of type `kind` in a cluster: one new instance, or four that exist."""
     names = list(whole["instances"])
     model = whole["instances"][names[0]]
     new = {key: value for key, value in model.items() if key not in ("nodes", "admin_state")}
@@ -300,16 +332,20 @@ def with_request(whole: Json, kind: str) -> Json:
         request |= {"instances": some, "evac_mode": "all"}
     else:
         request |= {"instances": some, "target_groups": []}
-    return whole | {"request": request}
+    return request
 
 
 class Growth:
-    """Processor seconds and peak MiB at N, 2N and 4N, and of next to nothing."""
+    """Processor seconds and peak MiB at N, 2N and 4N, and of next to nothing.
+
+    `differ`: the exit status is not the same at all sizes, so that they ask different questions.
+    """
 
     def __init__(self, base: Measured, sizes: list[Measured]) -> None:
         self.sizes = sizes
         self.ended = any(one.limited for one in sizes)
         self.refused = [one.refused for one in (base, *sizes)]
+        self.differ = len(set().union(*(one.statuses for one in sizes))) > 1
         seconds = [min(one.seconds) - min(base.seconds) for one in sizes]
         memory = [one.peak_mib - base.peak_mib for one in sizes]
         self.time = _exponent(seconds, COUNTS)
@@ -328,40 +364,62 @@ def _exponent(values: list[float], least: float) -> float | None:
     return log2(values[-1] / max(values[0], least / 3)) / 2
 
 
-def measured(file: Path, words: str, runs: int = 1) -> Measured:
-    """`words` asked of a document, in a process of its own."""
+def measure(file: Path, words: str, into: Measured) -> None:
+    """Run `words` on a document, in a process of its own that has loaded the array library.
+
+    The program loads the library from some size on.  That must not count as growth.
+    """
     given = words.replace("page.html", str(file.with_name("page.html"))).split()
-    child = f"import sys; sys.path.insert(0, {str(ROOT)!r}); from iallocator.process import run"
-    found = Measured()
-    for _ in range(runs):
-        run([sys.executable, "-c", f"{child}; run()", *given, str(file)], found, MOST)
-    return found
+    child = f"""import os, sys
+os.environ["OPENBLAS_NUM_THREADS"] = "1"
+import numpy
+sys.path.insert(0, {str(ROOT)!r})
+from iallocator.process import run
+run()"""
+    run([sys.executable, "-c", child, *given, str(file)], into, MOST)
 
 
-def write(title: str, count: int, kind: str, file: Path) -> None:
-    """Write a document with so many of a dimension and a request of type `kind`."""
-    file.write_text(json.dumps(with_request(DIMENSIONS[title].make(count), kind)))
+def write(title: str, count: int, folder: Path) -> None:
+    """Write documents with so many of a dimension, one for each type of request."""
+    whole = DIMENSIONS[title].make(count)
+    text = json.dumps(whole)
+    for kind in dict.fromkeys(kind for kind, _ in PATHS.values()):
+        request = json.dumps(request_in(whole, kind))
+        _file(title, kind, count, folder).write_text(f'{text[:-1]}, "request": {request}}}')
 
 
-def grown(title: str, path: str, folder: Path, scale: float = 1.0, runs: int = 1) -> Growth:
+def _file(title: str, kind: str, count: int, folder: Path) -> Path:
+    return folder / f"{title.replace(' ', '-')}-{kind}-{count}.json"
+
+
+def grown(title: str, path: str, folder: Path, scale: float = 1.0, again: int = 0) -> Growth:
     """How `path` grows with the dimension of this title, up to `scale` times 4N.
 
-    Documents are made by processes of their own: the memory of a process counts for those that
-    it starts.
+    Growth that seems excessive is measured up to `again` times more: the fastest run of each size
+    counts.  Documents are made by processes of their own: the memory of a process counts for
+    those that it starts.
     """
-    kind, words = PATHS[path]
+    kind, words = (PATHS | REPAIR)[path]
     if title == "placement keys":
         words = AFFINITY.get(path, words)
     most = int(DIMENSIONS[title].most * scale)
-    found = []
+    files = []
     for count in (max(4, most // 100), most // 4, most // 2, most):
-        file = folder / f"{title.replace(' ', '-')}-{kind}-{count}.json"
-        if not file.exists():
-            maker = get_context("spawn").Process(target=write, args=(title, count, kind, file))
+        files.append(_file(title, kind, count, folder))
+        if not files[-1].exists():
+            maker = get_context("spawn").Process(target=write, args=(title, count, folder))
             maker.start()
             maker.join()
-        found.append(measured(file, words, runs))
-    return Growth(found[0], found[1:])
+    found = [Measured() for _ in files]
+    growth = None
+    for _ in range(1 + again):
+        for file, into in zip(files, found):
+            measure(file, words, into)
+        growth = Growth(found[0], found[1:])
+        if not growth.excessive:
+            break
+    assert growth is not None
+    return growth
 
 
 def rows(words: list[str], scale: float) -> Iterator[tuple[str, str, str, Growth]]:
@@ -371,22 +429,35 @@ def rows(words: list[str], scale: float) -> Iterator[tuple[str, str, str, Growth
             for path in dimension.paths:
                 if words and not all(word in f"{title} / {path} " for word in words):
                     continue
-                growth = grown(title, path, Path(name), scale)
-                if growth.excessive:  # a busy machine, perhaps
-                    growth = grown(title, path, Path(name), scale, AGAIN)
+                growth = grown(title, path, Path(name), scale, AGAIN)
                 yield title, str(int(dimension.most * scale)), path, growth
 
 
 HEAD = """# Growth
 
-How processor time and memory grow with each dimension of the input: `python -m benchmarks.growth`.
+How processor time and memory grow with each dimension of the input: `make growth` writes this page.
 Each cluster has N, 2N and 4N of one thing and a fixed number of all others. Seconds are processor
-time (user and system) of the whole process, start-up included; memory is its peak. The exponents
-exclude what a hundredth of 4N takes: 1 is linear, 2 quadratic; `-` is too little to tell. Rows that
-grow faster than N log N (an exponent above 1.25) have a reason.
+time (user and system) of the whole process, memory is its peak. Both include the start-up of the
+process and the array library, which is loaded at all sizes. The exponents exclude what a hundredth
+of 4N takes: 1 is linear, 2 quadratic; `-` is too little to tell (less than 0.15 s, or 24 MiB). Rows
+that grow faster than N log N (an exponent above 1.25) have a reason.
 
 | dimension | 4N | path | s at N | 2N | 4N | exponent | MiB at N | 2N | 4N | exponent | reason |
 |---|---:|---|---:|---:|---:|---:|---:|---:|---:|---:|---|
+"""
+
+FOOT = """
+## Pairs
+
+The score of a pair of nodes is made of the variances of d = 13 statistics, which both nodes change.
+A search for the lowest score has the form of a bichromatic closest pair in d dimensions. J. Alman
+and R. Williams ("Probabilistic Polynomials and Hamming Nearest Neighbors", FOCS 2015) show: if the
+Strong Exponential Time Hypothesis is true, then for every e > 0 there is a c for which no algorithm
+finds, among N vectors on each side with c log N bits, the closest pair by Hamming distance in time
+N^(2-e).
+
+This bound is conditional, and is about dimensions that grow with N. For a fixed number of
+statistics there are algorithms that take N^(2-Θ(1/d)). At d = 13 and 2 000 nodes they gain nothing.
 """
 
 
@@ -396,6 +467,8 @@ def row(title: str, most: str, path: str, growth: Growth) -> str:
     memory = " | ".join(f"{one.peak_mib:.0f}" for one in growth.sizes)
     time, space = ("-" if one is None else f"{one:.2f}" for one in (growth.time, growth.memory))
     reason = REASONS.get((title, path), "**none**") if growth.excessive else ""
+    if growth.differ:
+        reason = "**exit status differs**"
     if any(growth.refused):
         reason = "**refused**"
     return f"| {title} | {most} | {path} | {seconds} | {time} | {memory} | {space} | {reason} |"
@@ -413,7 +486,7 @@ def main() -> None:
         found.append(row(*measurement))
         print(found[-1], flush=True)
     if not options.words:
-        options.output.write_text(HEAD + "\n".join(found) + "\n")
+        options.output.write_text(HEAD + "\n".join(found) + "\n" + FOOT)
 
 
 if __name__ == "__main__":

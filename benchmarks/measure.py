@@ -16,6 +16,7 @@ __all__ = ["ENOUGH", "Measured", "in_turn", "run"]
 class Measured:
     """Processor seconds and peak memory of the runs of one command.
 
+    ``statuses``: the exit statuses of its runs.
     ``limited``: a run was ended at the time limit; the times are lower bounds then.
     ``refused``: a run ended with exit status 2, so that nothing was measured.
     """
@@ -23,6 +24,7 @@ class Measured:
     def __init__(self) -> None:
         self.seconds: list[float] = []
         self.peak_mib = 0.0
+        self.statuses: set[int] = set()
         self.limited = False
         self.refused = False
 
@@ -72,6 +74,7 @@ def run(command: Sequence[str], into: Measured, limit: float) -> None:
     ) as process:
         _, status, usage = os.wait4(process.pid, 0)
         process.returncode = os.waitstatus_to_exitcode(status)
+    into.statuses.add(process.returncode)
     into.limited |= process.returncode < 0
     into.refused |= process.returncode == 2
     into.seconds.append(usage.ru_utime + usage.ru_stime)

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from iallocator.model.instance import Instance
     from iallocator.model.node_view import NodeView
     from iallocator.scoring.candidates import Placement
+    from iallocator.scoring.reservations import PeerMemory
 
     Codes = NDArray[np.int8]
 
@@ -45,19 +46,29 @@ class ArrayCandidates(Candidates):
         return len(self._prefixes)
 
     def row(self, number: int) -> Iterator[Placement]:
-        scores = self._scores[number]
-        if not scores.size:
+        if not self._columns:
             return
-        if self._firsts is None:
-            self._firsts = self._scores.argmin(axis=1).tolist()
-        first = self._firsts[number]
-        if scores[first] == np.inf:
+        score, first = self._first_of(number)
+        if score == np.inf:
             return
-        yield self._placement(number, first)
+        yield self._placement(score, number, first)
+        scores = self._row(number)
         for position in np.argsort(scores, kind="stable")[1:].tolist():
             if not np.isfinite(scores[position]):
                 return
-            yield self._placement(number, position)
+            yield self._placement(scores[position], number, position)
+
+    def _row(self, number: int) -> Floats:
+        """The scores of a row."""
+        found: Floats = self._scores[number]
+        return found
+
+    def _first_of(self, number: int) -> tuple[float, int]:
+        """The lowest score of a row, and the first position that has it."""
+        if self._firsts is None:
+            self._firsts = self._scores.argmin(axis=1).tolist()
+        first = self._firsts[number]
+        return float(self._scores[number, first]), first
 
     def open(self, number: int) -> tuple[tuple[int, ...], list[int]]:
         feasible = np.flatnonzero(np.isfinite(self._scores[number])).tolist()
@@ -65,7 +76,7 @@ class ArrayCandidates(Candidates):
         return self._prefixes[number], [columns[position] for position in feasible]
 
     def score_of(self, number: int, last: int) -> float:
-        return float(self._scores[number, list(self._columns).index(last)])
+        return float(self._row(number)[list(self._columns).index(last)])
 
     def ranked(self) -> Iterator[Placement]:
         flat = self._scores.ravel()
@@ -75,17 +86,14 @@ class ArrayCandidates(Candidates):
         first = int(flat.argmin())  # the first of equals: by row, then by column
         if not np.isfinite(flat[first]):
             return
-        yield self._placement(*divmod(first, width))
+        yield self._placement(flat[first], *divmod(first, width))
         for position in np.argsort(flat, kind="stable")[1:].tolist():
             if not np.isfinite(flat[position]):
                 return
-            yield self._placement(*divmod(position, width))
+            yield self._placement(flat[position], *divmod(position, width))
 
-    def _placement(self, number: int, position: int) -> Placement:
-        return (
-            float(self._scores[number, position]),
-            (*self._prefixes[number], self._columns[position]),
-        )
+    def _placement(self, score: float, number: int, position: int) -> Placement:
+        return float(score), (*self._prefixes[number], self._columns[position])
 
 
 class RefusalCodes:
@@ -102,12 +110,23 @@ class RefusalCodes:
             if index in refusals:
                 self.codes[position] = self._number(refusals[index])
 
-    def spread(self, columns: int) -> RefusalCodes:
-        """The same reasons for every pair with `columns` other nodes."""
-        reasons = RefusalCodes((self.codes.size, columns), {}, ())
-        reasons.codes[:] = self.codes[:, None]
+    def others(self, size: int) -> RefusalCodes:
+        """Return as many codes of other candidates, whose reasons have the same numbers."""
+        reasons = RefusalCodes(size, {}, ())
         reasons.names = self.names
         return reasons
+
+    def paired(self, last: RefusalCodes, peers: PeerMemory) -> RefusalCodes:
+        """Return the reasons of all pairs with other nodes; those of these nodes come first.
+
+        `last` has the reasons of each other node without peers, and then of each entry of `peers`.
+        """
+        pairs = self.others(0)
+        first, width = self.codes[:, None], peers.shape[1]
+        pairs.codes = np.where(first != 0, first, last.codes[:width])
+        own = self.codes[peers.rows]
+        pairs.codes[peers.rows, peers.columns] = np.where(own != 0, own, last.codes[width:])
+        return pairs
 
     def _number(self, reason: str) -> int:
         if reason not in self.names:
@@ -125,9 +144,8 @@ class RefusalCodes:
 
     def counts(self) -> dict[str, int]:
         """Reason -> candidates it refused."""
-        numbers = np.bincount(self.codes[self.codes > 0].ravel(), minlength=len(self.names))
         return {
-            name: int(number)
-            for name, number in zip(self.names, numbers.tolist())
-            if name and number
+            name: count
+            for number, name in enumerate(self.names)
+            if name and (count := int(np.count_nonzero(self.codes == number)))
         }

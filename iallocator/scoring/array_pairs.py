@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from iallocator.model.node_view import NodeView, Quantity
     from iallocator.scoring.array_candidates import Codes
     from iallocator.scoring.candidates import Placement
+    from iallocator.scoring.reservations import PeerMemory
     from iallocator.scoring.score_delta import Change
 
     Changed = Callable[[NodeView], Change]
@@ -49,7 +50,8 @@ class PrunedPairs(ArrayCandidates):
     """Pairs whose scores are worked out as far as they are asked for.
 
     `codes`: rows × `columns`, 0 where a pair is feasible.  `bounds` says what no score of each
-    row is below, as long as it can; then, where scores are asked for, all are worked out.
+    row is below, as long as it can.  Only where it cannot, and all pairs are ranked, all scores are
+    kept at once; else of each row the lowest.
     """
 
     def __init__(
@@ -68,6 +70,8 @@ class PrunedPairs(ArrayCandidates):
         self._bounds = bounds
         self._whole: Floats | None = None
         self._firsts: list[int] | None = None
+        self._block: tuple[range, Floats] = range(0), np.empty((0, len(columns)))
+        self._best: dict[int, tuple[float, int]] = {}
         self.failures = failures
         self.feasible = int(np.count_nonzero(codes == 0))
 
@@ -76,6 +80,28 @@ class PrunedPairs(ArrayCandidates):
         if self._whole is None:
             self._whole = self._asked(slice(None))
         return self._whole
+
+    def _row(self, number: int) -> Floats:
+        """The scores of a row, worked out with some rows beside it: not all are kept at once."""
+        if self._whole is not None:
+            return super()._row(number)
+        rows, scores = self._block
+        if number not in rows:
+            height = max(1, BLOCK // len(self._columns))
+            begin = number - number % height
+            rows = range(begin, min(begin + height, len(self._prefixes)))
+            scores = self._asked(np.arange(rows.start, rows.stop))
+            self._block = rows, scores
+            self._whole = scores if len(rows) == len(self._prefixes) else None
+            lowest, firsts = scores.min(axis=1).tolist(), scores.argmin(axis=1).tolist()
+            self._best.update(zip(rows, zip(lowest, firsts)))
+        found: Floats = scores[number - rows.start]
+        return found
+
+    def _first_of(self, number: int) -> tuple[float, int]:
+        if number not in self._best:
+            self._row(number)
+        return self._best[number] if number in self._best else super()._first_of(number)
 
     def open(self, number: int) -> tuple[tuple[int, ...], list[int]]:
         feasible = np.flatnonzero(self._codes[number] == 0).tolist()
@@ -107,8 +133,8 @@ class PrunedPairs(ArrayCandidates):
 class PairScores:
     """The scores of all pairs, some primaries at a time; knows all that they follow from.
 
-    `peers`: primaries × secondaries, MiB reserved on the secondary for the primary, where that
-    matters.  `first` is what the primaries change, `change` says it of the secondaries.
+    `peers`: primaries × secondaries, where that matters.  `first` is what the primaries change,
+    `change` says it of the secondaries.
     """
 
     def __init__(
@@ -116,7 +142,7 @@ class PairScores:
         totals: Totals,
         instance: Instance,
         second: NodeView,
-        peers: Floats,
+        peers: PeerMemory,
         first: Change,
         change: Changed,
     ) -> None:
@@ -129,22 +155,31 @@ class PairScores:
 
     @property
     def columns(self) -> Indices:
-        """The secondaries that reserve more for some primaries than for the others, each once."""
-        return np.nonzero(self._peers)[1]
+        """The secondaries that reserve more for some primaries than for others, once for each."""
+        return self._peers.columns
 
     def scores(self, rows: slice | Indices, shared: Change | None) -> Floats:
-        """Of these primaries with all secondaries; `shared` is what pairs change together."""
-        peers = self._peers[rows]
-        after = after_secondary(self._second, self._instance, peers, np.maximum)
-        first = [(_upright(added, rows), _upright(square, rows)) for added, square in self._first]
-        changes: list[Change] = [first, self._change(after)]
-        if shared is not None:
-            changes.append(shared)
-        return total_scores(self._totals, changes, peers.shape)
+        """Of these primaries with all secondaries; `shared` is what pairs change together.
+
+        Some rows are scored at a time, so that what is worked out on the way stays in the cache.
+        """
+        wanted = np.arange(self._peers.shape[0])[rows]
+        total = np.empty((len(wanted), self._peers.shape[1]))
+        height = max(1, BLOCK // max(1, total.shape[1]))
+        for begin in range(0, len(wanted), height):
+            some = wanted[begin : begin + height]
+            peers = self._peers.of(some)
+            after = after_secondary(self._second, self._instance, peers, np.maximum)
+            first = [(_upright(a, some), _upright(square, some)) for a, square in self._first]
+            changes: list[Change] = [first, self._change(after)]
+            if shared is not None:
+                changes.append([(_rows(a, some), _rows(square, some)) for a, square in shared])
+            total[begin : begin + height] = total_scores(self._totals, changes, peers.shape)
+        return total
 
     def bounds(self, tight: NodeView, change: Changed) -> Floats:
         """Per primary what no pair with it scores below; `tight` and `change` are of `columns`."""
-        amounts = self._peers[np.nonzero(self._peers)]
+        amounts = self._peers.amounts
         count, more = self._peers.shape[1], len(amounts)
         alone = self._change(after_secondary(self._second, self._instance, 0.0, np.maximum))
         with_peers = change(after_secondary(tight, self._instance, amounts, np.maximum))
@@ -153,27 +188,11 @@ class PairScores:
             for one, other in zip(alone, with_peers)
         ]
         bounds = _bounds(self._totals, self._first, second, count + more)
-        return np.broadcast_to(bounds, len(self._peers))
+        return np.broadcast_to(bounds, self._peers.shape[0])
 
 
 def total_scores(totals: Totals, changes: Sequence[Change], shape: tuple[int, ...]) -> Floats:
-    """Rounded scores of `shape`; of large ones some rows at a time, which stay in the cache."""
-    if len(shape) < 2 or shape[0] * shape[1] <= BLOCK:
-        return _sum(totals, changes, shape)
-    total = np.empty(shape)
-    height = max(1, BLOCK // shape[1])
-    for first in range(0, shape[0], height):
-        rows = slice(first, first + height)
-        part = [
-            [(_rows(added, rows), _rows(square, rows)) for added, square in change]
-            for change in changes
-        ]
-        total[rows] = _sum(totals, part, total[rows].shape)
-    return total
-
-
-def _sum(totals: Totals, changes: Sequence[Change], shape: tuple[int, ...]) -> Floats:
-    """The same at once; small terms are added up before they are spread out."""
+    """Rounded scores of `shape`; small terms are added up before they are spread out."""
     by_shape: dict[tuple[int, ...], Quantity] = {}
     for term in terms(totals, changes, np.sqrt):
         key = np.shape(term)
@@ -184,12 +203,12 @@ def _sum(totals: Totals, changes: Sequence[Change], shape: tuple[int, ...]) -> F
     return np.round(total, DECIMALS, out=total)
 
 
-def _rows(quantity: Quantity, rows: slice) -> Quantity:
-    """Some rows of a matrix; what is one number, or alike for all rows, as it is."""
-    return quantity[rows] if np.ndim(quantity) == 2 and len(quantity) > 1 else quantity
+def _rows(quantity: Quantity, rows: Indices) -> Quantity:
+    """Some rows of a matrix; what is one number as it is."""
+    return quantity[rows] if np.ndim(quantity) == 2 else quantity
 
 
-def _upright(quantity: Quantity, rows: slice | Indices) -> Quantity:
+def _upright(quantity: Quantity, rows: Indices) -> Quantity:
     """Some of an array over primaries as a column, so that it meets secondaries in a matrix."""
     return quantity[rows][:, None] if np.ndim(quantity) == 1 else quantity
 

@@ -13,7 +13,7 @@ from iallocator.scoring.array_candidates import ArrayCandidates, RefusalCodes
 from iallocator.scoring.array_pairs import PairScores, PrunedPairs, total_scores
 from iallocator.scoring.array_sites import Sites
 from iallocator.scoring.metrics import STATISTICS
-from iallocator.scoring.reservations import Reservations
+from iallocator.scoring.reservations import PeerMemory, Reservations
 from iallocator.scoring.score_delta import (
     DOMAINS,
     LOCATION,
@@ -240,7 +240,7 @@ class ArrayKernel:
     ) -> dict[int, str]:
         """Why some of `nodes` cannot be the secondary; see `ScalarKernel.mirror_refusals`."""
         before = self._view(nodes)
-        peers = self._peers(instance, [primary], nodes)[0]
+        peers = self._peers(instance, [primary], nodes).of(slice(None))[0]
         after = after_secondary(before, instance, peers, np.maximum)
         reasons = RefusalCodes(len(nodes), {}, ())
         reasons.apply(checks_for(SECONDARY, instance, limits), before, after, instance)
@@ -265,9 +265,9 @@ class ArrayKernel:
 
         second = self._view(secondaries)
         peers = self._peers(instance, primaries, secondaries)
-        second_after = after_secondary(second, instance, peers, np.maximum)
-        reasons = refused.spread(len(secondaries))
-        reasons.apply(on_secondary, second, second_after, instance)
+        reasons = refused.paired(
+            self._last(instance, secondaries, peers, refused, on_secondary), peers
+        )
         position = {index: k for k, index in enumerate(secondaries)}
         same = [(r, position[p]) for r, p in enumerate(primaries) if p in position]
         diagonal = tuple(np.array(same, dtype=np.intp).reshape(-1, 2).T)
@@ -293,8 +293,28 @@ class ArrayKernel:
             tight = [secondaries[k] for k in pairs.columns.tolist()]
             return pairs.bounds(self._view(tight), self._change(tight))
 
-        some = peers.size > MANY and shared is None
+        some = len(primaries) * len(secondaries) > MANY and shared is None
         return PrunedPairs(prefixes, secondaries, scores, reasons.codes, bounds, failures)
+
+    def _last(
+        self,
+        instance: Instance,
+        nodes: Sequence[int],
+        peers: PeerMemory,
+        first: RefusalCodes,
+        checks: Sequence[Check],
+    ) -> RefusalCodes:
+        """What refuses `nodes` as secondaries: without peers, and then in each entry of `peers`.
+
+        Pairs differ only by peers, which few pairs have: they are not looked at one by one.
+        """
+        tight = [nodes[k] for k in peers.columns.tolist()]
+        before = self._fresh_view([*nodes, *tight])
+        amounts = np.hstack([np.zeros(len(nodes)), peers.amounts])
+        after = after_secondary(before, instance, amounts, np.maximum)
+        reasons = first.others(len(nodes) + len(tight))
+        reasons.apply(checks, before, after, instance)
+        return reasons
 
     def _no_pairs(
         self, primaries: Sequence[int], secondaries: Sequence[int], refused: RefusalCodes
@@ -327,14 +347,14 @@ class ArrayKernel:
 
     def _peers(
         self, instance: Instance, primaries: Sequence[int], secondaries: Sequence[int]
-    ) -> Floats:
-        """Matrix primaries × secondaries: MiB reserved on the secondary for the primary.
+    ) -> PeerMemory:
+        """Primaries × secondaries: MiB reserved on the secondary for the primary.
 
         Only where that matters: elsewhere `instance` leaves what is reserved as it is.
         """
         if not instance.reserves:
-            return np.zeros((len(primaries), len(secondaries)))
-        return self._reservations.matrix(self.state, primaries, secondaries, instance.memory)
+            return PeerMemory.none((len(primaries), len(secondaries)))
+        return self._reservations.among(self.state, primaries, secondaries, instance.memory)
 
     def _shared_domains(
         self, instance: Instance, primaries: Sequence[int], secondaries: Sequence[int]

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.growth import DIMENSIONS, PATHS, REASONS, grown
+from benchmarks.growth import DIMENSIONS, PATHS, REASONS, REPAIR, grown
 
 TIMES = 3
 """A busy machine may spoil a measurement: how often one that fails is repeated."""
@@ -16,13 +16,18 @@ KNOWN = (
     ("groups of 2 nodes (drbd)", "report", 0.8, 1.5),
     ("groups of 2 nodes (drbd)", "explain", 0.5, 1.5),
     ("groups of 2 nodes (rbd)", "check --failures 2", 0.5, 1.5),
+    ("nodes (plain)", "check --failures 2", 1.0, 1.4),
     ("migration tags", "show", 1.0, 1.5),
-    ("nodes (drbd)", "explain", 0.8, 2.3),
+    ("nodes (drbd)", "explain", 1.0, 1.8),
+    ("nodes (drbd)", "explain node-evacuate", 1.0, 1.8),
 )
-"""Dimension, path, part of 4N, and the exponent below which its growth must be.
+"""Dimension, path, part of 4N, and the exponent below which the growth of time must be.
 
-Each of them once grew with the square or, the last one, with the cube.
+Each of them once grew with the square or with the cube.
 """
+
+MEMORY = 1.35
+"""The exponent below which the growth of memory must be."""
 
 
 @pytest.mark.parametrize(("title", "path", "scale", "most"), KNOWN)
@@ -33,11 +38,12 @@ def test_growth_of_time_and_memory_is_bounded(
     for _ in range(TIMES):
         found = grown(title, path, tmp_path, scale)
         assert not any(found.refused)
-        if not found.ended and max(found.time or 0, found.memory or 0) < most:
+        bounded = (found.time or 0) < most and (found.memory or 0) < MEMORY
+        if not found.ended and bounded:
             return
     pytest.fail(f"time grows with exponent {found.time}, memory with {found.memory}")
 
 
 def test_reasons_are_about_rows_of_the_table() -> None:
     """A reason for a row that has been renamed or removed is removed, too."""
-    assert all(title in DIMENSIONS and path in PATHS for title, path in REASONS)
+    assert all(title in DIMENSIONS and path in PATHS | REPAIR for title, path in REASONS)

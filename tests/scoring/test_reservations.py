@@ -35,7 +35,8 @@ def test_reservations_kept_while_nodes_change_are_the_plain_ones() -> None:
 
     def agree() -> int:
         rows, columns = (rng.sample(range(6), rng.randint(0, 6)) for _ in range(2))
-        found = kept.matrix(state, rows, columns, memory := rng.choice([0, 300, 2048]))
+        peers = kept.among(state, rows, columns, memory := rng.choice([0, 300, 2048]))
+        found = peers.of(slice(None))
         assert found.tolist() == _plain(state, rows, columns, memory)
         return int((found > 0).sum())
 

@@ -86,6 +86,7 @@ class Meetings:
             if not any(map(joint.moves, members)):
                 self._note_near(joint, members)
                 self._members[key] = []
+        self._bits = {key: bits_of(members) for key, members in self._members.items()}
 
     def _note_near(self, joint: JointFailures, members: Sequence[int]) -> None:
         """Note who shares secondaries, where all instances fail over."""
@@ -110,10 +111,10 @@ class Meetings:
             return second in near
         return self._part[first] == self._part[second]
 
-    def of(self, index: int) -> Sequence[int]:
-        """The nodes that a node meets, ascending; itself may be among them."""
+    def of(self, index: int) -> int:
+        """The nodes that a node meets, a bit for each; itself may be among them."""
         near = self._near.get(index)
-        return self._members[self._part[index]] if near is None else sorted(near)
+        return self._bits[self._part[index]] if near is None else bits_of(near)
 
     def count(self, nodes: Collection[int]) -> int:
         """How many pairs of `nodes`, which are online, meet."""
@@ -353,10 +354,17 @@ def _pairs(
     found.add(
         _failure(joint, (first, last), over)
         for first in online
-        for last in meet.of(first)
-        if last > first and not cleared(first, last)
+        for last in cleared.left(first, meet.of(first))
     )
     return found
+
+
+def bits_of(nodes: Iterable[int]) -> int:
+    """A number with a bit for each node."""
+    bits = 0
+    for index in nodes:
+        bits |= 1 << index
+    return bits
 
 
 class _Cleared:
@@ -367,15 +375,19 @@ class _Cleared:
 
     def add(self, some: Iterable[int], others: Iterable[int]) -> None:
         """Note every pair of one of `some` and one of `others`, but those of a node with itself."""
-        bits = 0
-        for index in others:
-            bits |= 1 << index
+        bits = bits_of(others)
         for index in some:
             self._bits[index] = self._bits.get(index, 0) | bits & ~(1 << index)
 
-    def __call__(self, first: int, last: int) -> bool:
-        """Whether a pair is among them."""
-        return bool(self._bits.get(first, 0) >> last & 1)
+    def left(self, first: int, others: int) -> Iterator[int]:
+        """Those of `others` (a bit for each) above `first` that make no such pair with it."""
+        left = (others & ~self._bits.get(first, 0)) >> first + 1
+        last = first
+        while left:
+            step = (left & -left).bit_length()
+            last += step
+            left >>= step
+            yield last
 
     def count(self) -> int:
         """How many pairs there are."""
