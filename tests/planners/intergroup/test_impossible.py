@@ -9,7 +9,9 @@ from typing import Any
 import pytest
 
 from iallocator.options.settings import Settings
+from iallocator.planners.intergroup.compress import compress
 from iallocator.planners.intergroup.context import IntergroupContext
+from iallocator.planners.intergroup.impossible.arrivals import Arrivals
 from iallocator.planners.intergroup.impossible.measures import measures_of
 from iallocator.planners.intergroup.impossible.proof import Proofs
 from iallocator.planners.intergroup.moving import Mover
@@ -130,3 +132,22 @@ def test_measure_of_what_can_be_filled_is_the_best_sum() -> None:
     """Of 300 and 500 a room of 999 takes 900, one of 1000 all, one of 299 nothing."""
     filled = measures_of([300, 500], 1000)[-1]
     assert [filled(size) for size in (299, 300, 799, 999, 1000, -5)] == [0, 300, 600, 900, 1000, 0]
+
+
+def test_groups_are_asked_until_one_has_enough(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of 30 groups with free capacity few are asked for each that is to be emptied."""
+    asked = 0
+    most = Arrivals.most
+
+    def counted(room: Arrivals, *args: Any) -> float:
+        nonlocal asked
+        asked += 1
+        return most(room, *args)
+
+    monkeypatch.setattr(Arrivals, "most", counted)
+    groups = {f"g{k}": 2 for k in range(30)}
+    instances = {f"i{k}": instance(f"node{2 * k + 1}", f"node{2 * k + 2}") for k in range(30)}
+    document = cluster(groups, memory=10000, disk=10**6, instances=instances)
+    context = IntergroupContext(read_cluster(document, Reading()), Settings())
+    compress(context)
+    assert 30 <= asked <= 30 * 20

@@ -7,7 +7,7 @@ from iallocator.planners.intergroup.impossible.measures import Amount, AtLeast, 
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from iallocator.model.cluster import Group
     from iallocator.model.instance import Instance
@@ -91,8 +91,8 @@ class Proofs:
                 continue
             for measure in measures_of(pieces, largest):
                 wanted = sum(map(measure, pieces))
-                have = sum(room.most(number, measure, reach) for room in rooms)
-                if wanted > have:
+                have = _less_than(wanted, (room.most(number, measure, reach) for room in rooms))
+                if have is not None:
                     kept = kind.name == RAM.name and any(room.keeps for room in rooms)
                     beside = " beside what the failure of a node asks of them" if kept else ""
                     return _in_words(kind, measure, wanted, have, instances) + beside + " (proved)"
@@ -111,6 +111,18 @@ class Proofs:
             key = tuple(unit), where[one.name][0]
             together[key] = together.get(key, 0) + sum(kind.pieces(one))
         return found + [amount for amount in together.values() if amount > 0]
+
+
+def _less_than(wanted: float, amounts: Iterable[float]) -> float | None:
+    """The sum of `amounts`, none of which is negative; None if some of them are enough already."""
+    found: list[float] = []
+    so_far = 0.0
+    for amount in amounts:
+        found.append(amount)
+        so_far += amount
+        if so_far >= wanted:
+            return None
+    return sum(found)
 
 
 def _in_words(
