@@ -1,8 +1,9 @@
 """How processor time and memory grow with each dimension of the input.
 
-``python -m benchmarks.growth [--output FILE] [WORD ...]`` runs every request and command of
-`PATHS` on clusters that are N, 2N and 4N large in one dimension of `DIMENSIONS`, and writes
-``benchmarks/GROWTH.md``; with words it prints the rows that have one of them, and writes nothing.
+``python -m benchmarks.growth [--output FILE] [--update] [WORD ...]`` runs every request and command
+of `PATHS` on clusters that are N, 2N and 4N large in one dimension of `DIMENSIONS`, and writes
+``benchmarks/GROWTH.md``; with words it prints the rows that have all of them, and writes nothing,
+or with ``--update`` puts them where the page has them.
 Each run is a process of its own.  Its processor time (user and system) and its peak memory count.
 """
 
@@ -83,7 +84,7 @@ REASONS: dict[tuple[str, str], str] = {
     ("nodes (plain)", "balance -l 3"): MOVES,
     ("nodes (plain)", "balance --html"): MOVES,
 }
-"""(Dimension, path) -> why it may grow faster than N log N."""
+"""(Dimension, path) -> why its time may grow faster than N log N; there is none for memory."""
 
 
 class Dimension:
@@ -468,6 +469,8 @@ def row(title: str, most: str, path: str, growth: Growth) -> str:
     memory = " | ".join(f"{one.peak_mib:.0f}" for one in growth.sizes)
     time, space = ("-" if one is None else f"{one:.2f}" for one in (growth.time, growth.memory))
     reason = REASONS.get((title, path), "**none**") if growth.excessive else ""
+    if (growth.memory or 0) > LIMIT:
+        reason = "**none**"
     if growth.differ:
         reason = "**exit status differs**"
     if any(growth.refused):
@@ -481,12 +484,20 @@ def main() -> None:
     parser.add_argument("words", nargs="*", help="only rows with all of these")
     parser.add_argument("--scale", type=float, default=1.0, help="a part of 4N")
     parser.add_argument("--output", type=Path, default=OUTPUT)
+    parser.add_argument("--update", action="store_true", help="replace rows of the page")
     options = parser.parse_args()
     found = []
     for measurement in rows(options.words, options.scale):
         found.append(row(*measurement))
         print(found[-1], flush=True)
-    if not options.words:
+    if options.update:
+        text = options.output.read_text()
+        for line in found:
+            start = "|".join(line.split("|")[:4])
+            (old,) = (one for one in text.splitlines() if one.startswith(f"{start}|"))
+            text = text.replace(old, line)
+        options.output.write_text(text)
+    elif not options.words:
         options.output.write_text(HEAD + "\n".join(found) + "\n" + FOOT)
 
 

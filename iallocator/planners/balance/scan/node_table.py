@@ -128,7 +128,8 @@ class NodeTable:
         self.fixed: Floats = np.array([fixed[index] for index in scope], dtype=np.float64).T
         self.columns: Floats = np.zeros((len(state.columns), count))
         self.reserved: Floats = np.zeros(count)
-        self.peers: Floats = np.zeros((count, count + 1))
+        self.peers: Floats = np.zeros((count, count + 1))  # takes memory where it is written
+        self._reserving: set[int] = set()
         self.online = np.array([state.cluster.nodes[i].online for i in scope], dtype=bool)
         self._pools: PoolTable | None = None
         if state.pools is not None:
@@ -169,8 +170,12 @@ class NodeTable:
             index = self.nodes[k]
             self.columns[:, k] = state.row(index)
             self.reserved[k] = state.reserved[index]
-            self.peers[k] = 0
-            for primary, amount in state.peers[index].items():
+            peers = state.peers[index]
+            if k in self._reserving:
+                self.peers[k] = 0
+            if peers:
+                self._reserving.add(k)
+            for primary, amount in peers.items():
                 column = self.position.get(primary, -1)
                 self.peers[k, column] = max(self.peers[k, column], amount)
 
