@@ -138,13 +138,16 @@ class Behaviour:
     """A node is online while squeezing frees it; else it is taken for dead."""
 
     squeezes_further = True
-    """A squeeze plan continues from its own end until it frees no more nodes."""
+    """A squeeze plan continues from its own end until another run would do nothing."""
 
     avoids_needless_copies = True
     """Several moves of an instance become fewer ones if the end is the same."""
 
     recalls_newest_first = False
     """To capacity the newest instances are the first to leave a node that fails."""
+
+    counts_sizes_as_attempts = False
+    """With ``--max-length``, each size that capacity tries uses up what is placed already."""
 
     runs_in_job_sets = False
     """The commands of a plan stand in sets of jobs that touch different nodes."""

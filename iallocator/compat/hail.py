@@ -52,6 +52,7 @@ class HailBehaviour(Behaviour):
     squeezes_further = False
     avoids_needless_copies = False
     recalls_newest_first = True
+    counts_sizes_as_attempts = True
     runs_in_job_sets = True
     fails_batch_whole = True
     migrates_stopped = True

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     Moves = list[PlannedMove]
 
-__all__ = ["direct_moves", "rescore", "rescore_all"]
+__all__ = ["direct_moves", "rescore", "rescore_all", "shortest_ways"]
 
 EFFORT = 15_000
 """Moves of plans that are looked at in all."""
@@ -148,7 +148,7 @@ def _shorter(state: State, plan: Moves, name: str, rules: MoveRules) -> Iterator
     ]
     for places in spans:
         own = [plan[k] for k in places]
-        for direct in _ways(state, own[0].instance, own[0].before, own[-1].after, rules):
+        for direct in shortest_ways(state, own[0].instance, own[0].before, own[-1].after, rules):
             if _effort(direct) >= _effort(own):
                 continue
             for place in _times(places[0], places[-1]):
@@ -171,7 +171,7 @@ def _effort(moves: Sequence[PlannedMove]) -> tuple[int, int, int]:
     return sum(move.copied for move in moves), len(moves), sum(len(move.steps) for move in moves)
 
 
-def _ways(
+def shortest_ways(
     state: State, instance: Instance, before: Nodes, after: Nodes, rules: MoveRules
 ) -> Iterator[Moves]:
     """Return the shortest ways that `rules` allow; [] if both places are equal."""

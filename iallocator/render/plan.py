@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from iallocator.aliases import Json
 
 
-__all__ = ["plan_lines"]
+__all__ = ["plan_lines", "switched_nodes"]
 
 SUMS = {
     "redistribute": "Instances on offline nodes and nodes that fail N+1",
@@ -26,7 +26,12 @@ SUMS = {
 COUNTED = frozenset({"redistribute", "compress"})
 """The commands that lower a number of instances."""
 
-ACTIONS = {"offline": "Nodes to offline", "online": "Nodes to online", "none": "No action"}
+ACTIONS = {
+    "offline": "Nodes to offline",
+    "online": "Nodes to online",
+    "both": "Nodes to switch",
+    "none": "No action",
+}
 
 
 def plan_lines(plan: Json, group_of: Mapping[str, str]) -> Iterator[str]:
@@ -57,8 +62,15 @@ def _nodes(page: Page, plan: Json) -> None:
     """The nodes to switch."""
     if "action" in plan:
         page.heading(ACTIONS[plan["action"]] + (":" if plan["nodes"] else ""))
-        for name in plan["nodes"]:
+        for name in switched_nodes(plan):
             page.say(name)
+
+
+def switched_nodes(plan: Json) -> list[str]:
+    """Return the nodes to switch, and if the plan powers on and down, which of both."""
+    if plan["action"] != "both":
+        return list(plan["nodes"])
+    return [f"{name}: {'on' if name in plan['power_on'] else 'off'}" for name in plan["nodes"]]
 
 
 def _places(page: Page, plan: Json) -> None:

@@ -68,7 +68,8 @@ def test_plan_on_tagged_documents_breaks_nothing_anew(
             monkeypatch.setattr(Alarm, "over", lambda alarm, looks=looks: next(looks, True))
         options = ("--json", "--verify-plan", *command[1:])
         plan = json.loads(run(command[0], document, *options))
-        powered = plan["nodes"] if plan.get("action") == "online" else ()
+        on = plan.get("nodes", ()) if plan.get("action") == "online" else ()
+        powered = plan.get("power_on", on)
         assert judged(document, plan, powered) == [], seed
         moved += bool(plan["moves"])
     assert moved > 0

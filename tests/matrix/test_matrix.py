@@ -48,7 +48,8 @@ def _home(path: Path, scene: Scene) -> str:
 
 def _powered(answer: Json) -> list[str]:
     """The nodes that a plan switches on."""
-    return list(answer["nodes"]) if answer.get("action") == "online" else []
+    on = answer["nodes"] if answer.get("action") == "online" else []
+    return list(answer.get("power_on", on))
 
 
 def _holds(what: str, answer: Json) -> bool:

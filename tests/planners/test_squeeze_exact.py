@@ -124,7 +124,7 @@ def _with_units(seed: int) -> Json:
     return document
 
 
-@pytest.mark.parametrize("seed", [99, 244])
+@pytest.mark.parametrize("seed", [244, 682])
 def test_exact_search_moves_units_whole(seed: int) -> None:
     """It frees a node that greedy moves do not, by moving those that must be together."""
     document = _with_units(seed)

@@ -83,17 +83,21 @@ class FeasibilityResult:
     loses_n1:
         Whether a failure that must be survivable is not, once they are made; looked at only
         where there is a problem and nothing has to leave.
+    shortage:
+        How much the online nodes lack of the reserve in all, in MiB of memory and virtual cpus;
+        looked at only there, too.
     packed:
         Whether nothing is balanced, and no scores are known; see `Feasibility.score`.
     """
 
-    __slots__ = ("loses_n1", "moves", "packed", "problem", "score")
+    __slots__ = ("loses_n1", "moves", "packed", "problem", "score", "shortage")
 
     def __init__(
         self, moves: Sequence[PlannedMove], score: float, problem: str, loses_n1: bool = False
     ) -> None:
         self.loses_n1 = loses_n1
         self.packed = False
+        self.shortage = 0.0
         self.moves = moves
         self.score = score
         self.problem = problem
@@ -117,7 +121,10 @@ class Attempt:
         """What came of it."""
         asked = bool(self.problem) and not self._aim.evacuate
         loses_n1 = asked and self._aim.survival.first_lost(self._state) is not None
-        return FeasibilityResult(self.moves, self._score, self.problem, loses_n1)
+        found = FeasibilityResult(self.moves, self._score, self.problem, loses_n1)
+        if asked:
+            found.shortage = self._aim.reserve.shortage(self._state, self._aim.scope)
+        return found
 
     def follow(self, way: Sequence[Phase]) -> None:
         """Make the moves of every phase; if not `tidy`, only until they do."""

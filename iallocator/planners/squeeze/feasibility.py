@@ -79,6 +79,7 @@ class Feasibility(Aim):
         super().__init__(
             cluster, scope, reserve, limits, survival, evacuate, full, relations, progress
         )
+        self.behaviour = behaviour
         self.budget = budget
         self._worlds = [lighter] if len(lighter) == len(instances) else [lighter, instances]
         self._amounts = Amounts(cluster, scope, reserve, survival)

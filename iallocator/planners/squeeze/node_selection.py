@@ -220,7 +220,9 @@ def _power_on(
             last = found
     if last is not None and not expired():
         found = feasibility.find(on=standby, tidy=True)
-        search.keep(standby, feasibility.without_moves(standby) if found.loses_n1 else found)
+        still = feasibility.without_moves(standby)
+        idle = feasibility.behaviour.squeezes_further and found.shortage >= still.shortage
+        search.keep(standby, still if found.loses_n1 or idle else found)
 
 
 def _large_enough(feasibility: Feasibility, index: int) -> bool:

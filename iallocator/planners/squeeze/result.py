@@ -16,7 +16,7 @@ from iallocator.transition.resources import room
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from iallocator.aliases import Json
     from iallocator.model.cluster import Cluster, Group
@@ -63,12 +63,12 @@ class SqueezeResult(GroupPlans):
     ----------
     aim:
         ``offline`` or ``online``: what was looked for; ``none`` before that is known.
-    nodes:
-        Indices of the nodes to power down or on, group by group in the order of choice.
+    off, on:
+        Indices of the nodes to power down, and to power on, group by group in the order of choice.
     kept:
         Node -> why it is not switched, of those that come into question.
-    shortage:
-        Why a group does not reach the minimal resources, whatever is powered on; "" if all do.
+    shortages:
+        Index of a group -> why it does not reach the minimal resources, whatever is powered on.
     reserves:
         Index of a group -> what every online node of it must be able to take when nodes
         of it have been freed.
@@ -77,25 +77,38 @@ class SqueezeResult(GroupPlans):
     def __init__(self, cluster: Cluster) -> None:
         super().__init__("squeeze", State(cluster))
         self.aim = "none"
-        self.nodes: list[int] = []
+        self.off: list[int] = []
+        self.on: list[int] = []
         self.kept: dict[int, str] = {}
         self.reserves: dict[int, Headroom] = {}
-        self.shortage = ""
+        self.shortages: dict[int, str] = {}
+
+    @property
+    def nodes(self) -> list[int]:
+        """The nodes to switch: those to power on, and then those to power down."""
+        return [*self.on, *self.off]
+
+    @property
+    def shortage(self) -> str:
+        """Why some group does not reach the minimal resources; "" if all do."""
+        return next(iter(self.shortages.values()), "")
 
     @property
     def action(self) -> str:
-        """``offline``, ``online`` or ``none``: what is to be done with the nodes."""
-        return self.aim if self.nodes else "none"
+        """``offline``, ``online``, ``both`` or ``none``: what is to be done with the nodes."""
+        if self.on and self.off:
+            return "both"
+        return "online" if self.on else "offline" if self.off else "none"
 
     @property
     def leaving(self) -> Collection[int]:
         """The nodes to power down."""
-        return self.nodes if self.action == "offline" else ()
+        return self.off
 
     @property
     def coming(self) -> Collection[int]:
         """The nodes to power on."""
-        return self.nodes if self.action == "online" else ()
+        return self.on
 
     def without(self, problem: Problem, reason: str) -> str:
         """Leave out the whole plan of a group that frees nodes: they must be empty at the end."""
@@ -110,7 +123,7 @@ class SqueezeResult(GroupPlans):
             if one.group is part and (switched or one.plan.moves):
                 assert isinstance(one.plan, SqueezePlan)
                 one.plan.give_up(reason)
-                self.nodes = [index for index in self.nodes if index not in switched]
+                self._switch_only(index for index in self.nodes if index not in switched)
                 self.kept.update(dict.fromkeys(switched, reason))
                 self._transition = None
                 return f"the plan of group {one.group.name}"
@@ -123,9 +136,16 @@ class SqueezeResult(GroupPlans):
             switched = self.nodes_of(one.group)
             if switched or one.plan.moves:
                 alone = copy(self)
-                alone.plans, alone.nodes, alone._transition = [one], switched, None
+                alone.plans, alone._transition = [one], None
+                alone._switch_only(switched)
                 found.append((one.group, alone))
         return found
+
+    def _switch_only(self, nodes: Iterable[int]) -> None:
+        """Leave all nodes but `nodes` as they are."""
+        kept = set(nodes)
+        self.off = [index for index in self.off if index in kept]
+        self.on = [index for index in self.on if index in kept]
 
     def failed_parts(self) -> list[tuple[object, str]]:
         """Return the groups in which a node that stays online lacks the reserve at the end."""
@@ -152,25 +172,33 @@ class SqueezeResult(GroupPlans):
         """Return the nodes of `group` to power down or on."""
         return [index for index in self.nodes if self.cluster.nodes[index].group is group]
 
+    def leaving_of(self, group: Group) -> list[int]:
+        """Return the nodes of `group` to power down."""
+        return [index for index in self.off if self.cluster.nodes[index].group is group]
+
+    def coming_of(self, group: Group) -> list[int]:
+        """Return the nodes of `group` to power on."""
+        return [index for index in self.on if self.cluster.nodes[index].group is group]
+
+    def forget_order(self) -> None:
+        """Find the order of the steps anew when it is next asked for: the moves have changed."""
+        self._transition = None
+
     @property
     def added(self) -> dict[int, list[str]]:
         """Tags to add, by node: freed ones that have no standby tag get one."""
         nodes = self.cluster.nodes
-        freed = self.nodes if self.action == "offline" else []
-        return {index: [AUTO] for index in freed if not standby_tags(nodes[index])}
+        return {index: [AUTO] for index in self.off if not standby_tags(nodes[index])}
 
     @property
     def removed(self) -> dict[int, list[str]]:
         """Tags to remove, by node: only the one that a planner adds."""
         nodes = self.cluster.nodes
-        woken = self.nodes if self.action == "online" else []
-        return {index: [AUTO] for index in woken if AUTO in standby_tags(nodes[index])}
+        return {index: [AUTO] for index in self.on if AUTO in standby_tags(nodes[index])}
 
     def switched(self) -> Switched:
         """A ``with`` block in which the nodes are switched."""
-        if self.action == "offline":
-            return Switched(self.cluster, off=self.nodes)
-        return Switched(self.cluster, on=self.nodes)
+        return Switched(self.cluster, off=self.off, on=self.on)
 
     def _ordered(self) -> Transition:
         moves = [(move.instance, move.before, move.steps) for move in self.moves]
@@ -197,6 +225,7 @@ class SqueezeResult(GroupPlans):
         return super().document() | {
             "action": self.action,
             "nodes": names(self.nodes),
+            **({"power_on": names(self.on)} if self.action == "both" else {}),
             "kept": [
                 {"node": self.cluster.nodes[index].name, "reason": reason}
                 for index, reason in self.kept.items()

@@ -7,9 +7,12 @@ from copy import copy
 from iallocator.constraints.affinity_factory import relations_of
 from iallocator.constraints.transition_requirements import demands_of
 from iallocator.errors import NotFoundError
+from iallocator.model.node_view import Capacities
 from iallocator.model.state import State
+from iallocator.planners.balance.move_kinds import MoveRules
 from iallocator.planners.direct import rescore_all
 from iallocator.planners.eligible import group_named, in_order, movable, nodes_named
+from iallocator.planners.plan import replay
 from iallocator.planners.plan_limits import PlanLimits
 from iallocator.planners.power_state import Moved, Switched, size_like
 from iallocator.planners.result import GroupPlan
@@ -18,8 +21,9 @@ from iallocator.planners.squeeze.headroom import Headroom
 from iallocator.planners.squeeze.node_selection import balanced, power_down, power_on
 from iallocator.planners.squeeze.options import ALL, SHARED
 from iallocator.planners.squeeze.result import SqueezePlan, SqueezeResult
+from iallocator.planners.squeeze.routes import straight_moves
 from iallocator.planners.survival import Survival
-from iallocator.planners.verify import verify_moves
+from iallocator.planners.verify import verify_moves, verify_transition
 from iallocator.scoring.state_score import score_of
 from iallocator.solver.budget import Budget
 from iallocator.tags.standby import is_standby, wake_rank
@@ -31,14 +35,13 @@ if TYPE_CHECKING:
     from iallocator.model.cluster import Cluster, Group, Node
     from iallocator.model.instance import Instance
     from iallocator.model.policy import Policy
-    from iallocator.planners.plan import Plan
+    from iallocator.planners.plan import Plan, PlannedMove
     from iallocator.planners.squeeze.node_selection import Search
     from iallocator.planners.squeeze.options import SqueezeOptions
 
 __all__ = ["squeeze_cluster"]
 
-ROUNDS = 4
-"""How often a plan is continued at most."""
+NEXT_RUN = "another run finds more to do; no plan that keeps all limits does it in one run"
 
 
 def squeeze_cluster(
@@ -67,7 +70,7 @@ def squeeze_cluster(
         with work.moved:
             work.run(groups, done)
         if wanted.behaviour.squeezes_further:
-            for more in work.free_more(groups, done):
+            for more in work.continued(groups, done):
                 done = more
         if wanted.alarm is not None:
             wanted.alarm.quiet()
@@ -102,11 +105,16 @@ class _Work:
         self._standard = policy.standard
         self._progress = progress
         self.moved = Moved(cluster)
-        self._budget = Budget(
-            wanted.settings.optimum_seconds, None, wanted.alarm, wanted.settings.planning_seconds
-        )
+        self._budget = self._fresh_budget()
         known = wanted.behaviour.knows_affinity
         self.relations = relations_of(cluster, (), wanted.tag_prefix) if known else None
+
+    def _fresh_budget(self) -> Budget:
+        """Return what exact search may spend."""
+        wanted = self.wanted
+        return Budget(
+            wanted.settings.optimum_seconds, None, wanted.alarm, wanted.settings.planning_seconds
+        )
 
     def reserve(self, group: Group, factor: float) -> Headroom:
         """The reserve; on local disks where drbd instances of the group are taken along."""
@@ -158,7 +166,7 @@ class _Work:
                 done.kept.update(dict.fromkeys(candidates, stranded))
                 candidates = []
             search = power_down(relief, candidates, before, self.wanted.limits, self._most(done))
-            done.nodes += search.chosen
+            done.off += search.chosen
             done.kept.update(search.refused)
             reason = search.stopped or stranded or "no further node can be freed"
             done.plans.append(GroupPlan(group, SqueezePlan(before, search, reason)))
@@ -166,75 +174,125 @@ class _Work:
             if search.stop:
                 break
 
-    def free_more(self, groups: Sequence[Group], done: SqueezeResult) -> Iterator[SqueezeResult]:
-        """Yield plans that free more nodes than `done`, each from the end of the one before.
+    def continued(self, groups: Sequence[Group], done: SqueezeResult) -> Iterator[SqueezeResult]:
+        """Yield plans that go on where `done` ends: each does what another run would do there.
 
-        Moves that only reach the minimal resources may make room to free nodes, and nodes that
-        could not be freed may be so after other moves. If the plan powers nodes on, it frees none.
+        Ends when another run would do nothing, when time is up, or when no plan that keeps all
+        limits leads to the end of the next run; then the reason of the group says so.
         """
         changed = [group for group in groups if done.aim == "online" or done.changes(group)]
-        for _ in range(ROUNDS):
-            if self.wanted.limits.expired() or done.interrupted or done.coming or done.shortage:
-                return
-            if not (done.moves or done.nodes):
+        if self.wanted.target < self.wanted.minimal:
+            return  # what is powered down is powered on the next time: there is no end
+        while done.moves or done.nodes:
+            if self.wanted.limits.expired() or done.interrupted:
                 return
             further = SqueezeResult(self.cluster)
-            with Switched(self.cluster, off=done.nodes), Moved(self.cluster) as self.moved:
+            self._budget = self._fresh_budget()
+            with Switched(self.cluster, done.off, done.on), Moved(self.cluster) as self.moved:
                 self.moved.make(done.moves)
-                self._free(changed, further)
+                self.run(changed, further)
             before, changed = done, []
             for more in further.plans:
                 if more.plan.interrupted and more.plan.stop:
                     done.plan.end(more.plan.stop)
+                if not further.changes(more.group):
+                    continue
                 joined = self._joined(groups, done, further, more)
                 if joined is not None:
                     done = joined
                     changed.append(more.group)
+                else:
+                    self._leave_to_next_run(done, more.group)
             if done is before:
                 return
-            limits = PlanLimits(self.wanted.settings, self.relations, leaving=done.leaving)
+            if self.relations is not None and self.relations.binding:
+                changed = list(groups)  # constraints may have kept nodes of other groups
+            limits = PlanLimits(
+                self.wanted.settings, self.relations, leaving=done.leaving, coming=done.coming
+            )
             rescore_all(done, limits)
             yield done
 
     def _joined(
         self, groups: Sequence[Group], done: SqueezeResult, further: SqueezeResult, more: GroupPlan
     ) -> SqueezeResult | None:
-        """Return `done` with a plan that also frees the nodes that the plan `more` frees.
+        """Return `done` with a plan that also does in its group what the plan `more` does there.
 
-        The group is planned anew with all of these nodes leaving; if that fails, the moves of
-        `more` follow those that the group has. None if neither way works: no instance may move
-        twice, since that can copy its disks twice, and no move may break a limit, such as going
-        to a node that leaves later. None also if `more` frees no node.
+        The group is planned anew with all of the freed nodes leaving. If that fails, or moves an
+        instance twice, each instance goes straight to where both plans lead. None if that breaks
+        a limit, too.
         """
-        group, nodes = more.group, further.nodes_of(more.group)
-        if not nodes:
-            return None
+        group = more.group
         old = next((one for one in done.plans if one.group is group), None)
         plan = copy(more.plan)
         assert isinstance(plan, SqueezePlan)
         order = {one.index: number for number, one in enumerate(groups)}
+        off, on = further.leaving_of(group), further.coming_of(group)
         joined = copy(done)
-        joined.aim = "offline"
+        joined.before = State(self.cluster)  # sizes that nobody told are known by now
+        joined.demands = demands_of(self.relations)
+        joined.aim = further.aim
         joined.plans = [*(one for one in done.plans if one is not old), GroupPlan(group, plan)]
         joined.plans.sort(key=lambda one: order[one.group.index])
-        joined.nodes = [*done.nodes, *nodes]
-        joined.nodes.sort(key=lambda index: order[self.cluster.nodes[index].group.index])
+        joined.off = [*done.off, *(index for index in off if index not in done.on)]
+        joined.on = [*(index for index in done.on if index not in off), *on]
+        for nodes in (joined.off, joined.on):
+            nodes.sort(key=lambda index: order[self.cluster.nodes[index].group.index])
         joined.kept = {i: why for i, why in done.kept.items() if i not in group.nodes}
         joined.kept |= {i: why for i, why in further.kept.items() if i in group.nodes}
-        limits = PlanLimits(self.wanted.settings, self.relations, leaving=joined.leaving)
-        earlier = old.plan.moves if old else []
-        whole = [*earlier, *plan.moves], plan.after
+        joined.kept |= {i: "not needed" for i in done.on if i in off}
+        joined.shortages = {i: why for i, why in done.shortages.items() if i != group.index}
+        joined.shortages |= {i: why for i, why in further.shortages.items() if i == group.index}
+        limits = PlanLimits(
+            self.wanted.settings, self.relations, leaving=joined.leaving, coming=joined.coming
+        )
         if old:
             plan.before = old.plan.before
-        relief = self._feasibility(group, self.wanted.target, evacuate=True)
-        anew = balanced(relief, joined.nodes_of(group))
-        for moves, after in [(anew.moves, anew.score), whole] if anew else [whole]:
-            if len({one.instance for one in moves}) < len(moves):
-                continue
+        whole = [*(old.plan.moves if old else ()), *plan.moves], plan.after
+        for moves, after in self._ways_to_join(group, joined, whole):
             plan.replace(moves, after)
-            if not verify_moves(done.before, joined.moves, limits):
+            joined.forget_order()
+            if verify_moves(joined.before, joined.moves, limits):
+                continue
+            if not verify_transition(joined.before, joined.transition, limits, 0):
                 return joined
         return None
+
+    def _ways_to_join(
+        self, group: Group, joined: SqueezeResult, whole: tuple[list[PlannedMove], float]
+    ) -> Iterator[tuple[Sequence[PlannedMove], float]]:
+        """Yield moves that may do for `group`, and the score after them, the best ones first."""
+        anew = None
+        off, on = joined.leaving_of(group), joined.coming_of(group)
+        if off:
+            with Switched(self.cluster, on=on):
+                relief = self._feasibility(group, self.wanted.target, evacuate=True)
+                anew = balanced(relief, off)
+        if anew and len({move.instance for move in anew.moves}) == len(anew.moves):
+            yield anew.moves, anew.score
+        moves, after = whole
+        if len({move.instance for move in moves}) == len(moves):
+            yield moves, after
+        rules = MoveRules(ignore_soft=self.wanted.ignores_soft(group)).while_leaving(joined.leaving)
+        with Switched(self.cluster, joined.leaving, joined.coming):
+            fixed = Capacities(self.cluster.nodes, scope=group.nodes)
+            others = [m for one in joined.plans if one.group is not group for m in one.plan.moves]
+            with joined.before.trial():
+                replay(joined.before, others)
+                straight = straight_moves(
+                    joined.before, moves, fixed, rules, self.relations, self.wanted.limits.expired
+                )
+        if straight is not None:
+            yield straight, after
+        if anew:
+            yield anew.moves, anew.score
+
+    @staticmethod
+    def _leave_to_next_run(done: SqueezeResult, group: Group) -> None:
+        """Say that another run does more in `group`."""
+        remark = f"group {group.name}: {NEXT_RUN}"
+        if remark not in done.remarks:
+            done.remarks.append(remark)
 
     def _candidates(self, group: Group, done: SqueezeResult) -> list[int]:
         """The nodes that come into question, in the order in which to try them."""
@@ -252,7 +310,7 @@ class _Work:
 
     def _most(self, done: SqueezeResult) -> int:
         """Return how many more nodes may be freed: an unknown master node may be the last one."""
-        online = sum(node.online for node in self.cluster.nodes) - len(done.nodes)
+        online = sum(node.online for node in self.cluster.nodes) - len(done.off)
         return online if self.wanted.master else online - 1
 
     def _rank(self, state: State, index: int) -> tuple[int, int]:
@@ -296,11 +354,11 @@ class _Work:
             before = score_of(State(self.cluster), group.nodes)
             relief = self._feasibility(group, self.wanted.minimal, evacuate=False)
             search = power_on(relief, standby, before, self.wanted.limits)
-            done.nodes += search.chosen
+            done.on += search.chosen
             done.kept.update(search.refused)
             reason = search.stopped or self._verdict(search)
             if search.problem:
-                done.shortage = reason
+                done.shortages[group.index] = reason
             done.plans.append(GroupPlan(group, SqueezePlan(before, search, reason)))
             self.moved.make(search.moves)
             if search.stop:

@@ -14,7 +14,7 @@ from iallocator.render.page.standing import (
 )
 from iallocator.render.page.transitions import timeline
 from iallocator.render.page.view import PageView, Section, Tile, decimals, gib
-from iallocator.render.plan import ACTIONS, SUMS
+from iallocator.render.plan import ACTIONS, SUMS, switched_nodes
 from iallocator.render.states.listing import common_domain
 
 TYPE_CHECKING = False
@@ -71,7 +71,8 @@ def _verdict(plan: Json, before: Standing, after: Standing) -> tuple[str, str]:
     what = f"{moves} move{'s' * (moves != 1)}" if moves else "Nothing to move"
     switched = len(plan.get("nodes", ()))
     if switched:
-        verb = "power down" if plan["action"] == "offline" else "power on"
+        verbs = {"offline": "power down", "online": "power on", "both": "power on or down"}
+        verb = verbs[plan["action"]]
         what = f"{what}, {verb} {switched} node{'s' * (switched != 1)}"
     first, last = plan["scores"]["before"], plan["scores"]["after"]
     if plan["command"] == "compress" and plan.get("chosen"):
@@ -86,7 +87,7 @@ def _details(plan: Json) -> list[str]:
     """What else is to be said, a line each."""
     found = []
     if "action" in plan:
-        names = ", ".join(plan["nodes"])
+        names = ", ".join(switched_nodes(plan))
         found.append(ACTIONS[plan["action"]] + (f": {names}" if names else ""))
     if "strategy" in plan:
         found.append(f"Strategy {plan['strategy']}")
