@@ -49,6 +49,17 @@ def test_capacity_with_several_intervals_is_the_one_of_hspace(seed: int, tmp_pat
     assert ours(*words) == hspace(*words), words
 
 
+@pytest.mark.parametrize("most", [0, 2, 5, 13])
+@pytest.mark.parametrize("seed", seeds(8, 40, 20))
+def test_capacity_with_a_limit_is_the_one_of_hspace(seed: int, most: int, tmp_path: Path) -> None:
+    """To hspace each size that it tries uses up as much of the limit as instances are placed."""
+    path = tmp_path / "cluster.data"
+    for text, words in ((cluster(seed), options(seed)), odd(seed)):
+        path.write_text(text)
+        every = ["-t", str(path), *words, f"--max-length={most}"]
+        assert ours(*every) == hspace(*every), every
+
+
 @pytest.mark.parametrize("template", ["drbd", "plain", "rbd"])
 @pytest.mark.parametrize("spec", ["preferred,4,100G,16g,4,2", "last_resort,3,200g,8g,2"])
 def test_capacity_of_a_simulated_cluster_is_the_one_of_hspace(spec: str, template: str) -> None:

@@ -285,13 +285,14 @@ class _Work:
             watch = self._watch(kind, alarm)
             try:
                 with alarm:
+                    spends = wants.behaviour.counts_sizes_as_attempts
                     for size in sizes:
                         if filling.ended:
                             break
                         if kind == "tiered":
-                            fill_tiered(site, size, filling, wants.limit, names, watch)
+                            fill_tiered(site, size, filling, wants.limit, names, watch, spends)
                         else:
-                            fill(site, size, filling, wants.limit, names, watch)
+                            fill(site, size, filling, wants.limit, names, watch, spends)
             except KeyboardInterrupt as stop:
                 filling.interrupted = not isinstance(stop, TimeIsUp)
                 filling.ended = why_stopped(stop)

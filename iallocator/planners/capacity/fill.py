@@ -18,7 +18,9 @@ if TYPE_CHECKING:
     from iallocator.planners.capacity.next_place import NextPlace
     from iallocator.planners.capacity.site import CapacityState, Failures
 
-__all__ = ["Allocation", "FillResult", "fill", "likely_reason"]
+__all__ = ["ENOUGH", "Allocation", "FillResult", "fill", "likely_reason"]
+
+ENOUGH = "as many instances as allowed"
 
 MANY = 3
 """After so many instances of one size it pays to remember what is known of their places."""
@@ -77,12 +79,14 @@ def fill(
     limit: int | None,
     name: Callable[[int], str],
     watch: Callable[[FillResult], str],
+    asks_on: bool = False,
 ) -> bool:
     """Place instances of this size until none fits; whether it was for want of a place.
 
     `filling` gets what is placed, `limit` instances at most; `name` makes the name of
     an instance from its number.  `watch` is called after each instance, and after all whose
-    places were known at once; what it says ends the filling.
+    places were known at once; what it says ends the filling.  With `asks_on` the failures are
+    those of the instance beyond the limit, as hspace reports them.
     """
     start = len(filling.placed)
     filling.last = size
@@ -96,7 +100,9 @@ def fill(
     while True:
         number = len(filling.placed)
         if limit is not None and number >= limit:
-            filling.ended = "as many instances as allowed"
+            if asks_on:
+                _, filling.failures = site.find(coming(0))
+            filling.ended = ENOUGH
             return False
         instance = coming(0)
         if number - start == MANY:

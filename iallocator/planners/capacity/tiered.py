@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from iallocator.limits.node import REASONS
-from iallocator.planners.capacity.fill import FillResult, fill
+from iallocator.planners.capacity.fill import ENOUGH, FillResult, fill
 from iallocator.planners.capacity.refusals import Refusals
 
 TYPE_CHECKING = False
@@ -26,7 +26,9 @@ class _Tiers:
         limit: int | None,
         name: Callable[[int], str],
         watch: Callable[[FillResult], str],
+        spends: bool,
     ) -> None:
+        self._spends = spends
         self._site = site
         self._filling = filling
         self._limit = limit
@@ -38,7 +40,10 @@ class _Tiers:
 
     def fills(self, size: Size) -> bool:
         """Place what fits of this size; whether that came to an end for want of a place."""
-        return fill(self._site, size, self._filling, self._limit, self._name, self._watch)
+        limit = self._limit
+        if limit is not None and self._spends:
+            limit += len(self._filling.placed)
+        return fill(self._site, size, self._filling, limit, self._name, self._watch, self._spends)
 
     def next_size(self, size: Size) -> Size | None:
         """The next smaller size that fits, after one that does not any more.
@@ -52,18 +57,36 @@ class _Tiers:
         self._stepping, self._steps = "", 0
         if self._refusals.hopeless(size.least_of_all(), every=False):
             return None
-        seen = {size.amounts()}
-        ways = [self._ways(size)]
+        left = self._after(self._limit)
+        if left == 0:
+            return None
+        seen = {size.amounts(): left}
+        ways = [(self._ways(size), left)]
         while ways:
-            smaller = next(ways[-1], None)
+            smaller = next(ways[-1][0], None)
             if smaller is None:
                 ways.pop()
-            elif smaller.amounts() not in seen:
-                if self._refusals.of(smaller) is None:
-                    return smaller
-                seen.add(smaller.amounts())
-                ways.append(self._ways(smaller))
+                continue
+            left = ways[-1][1]
+            if smaller.amounts() in seen and not _more(left, seen[smaller.amounts()]):
+                continue
+            if self._refusals.of(smaller) is None:
+                self._limit = left
+                return smaller
+            seen[smaller.amounts()] = left
+            left = self._after(left)
+            if left != 0:
+                ways.append((self._ways(smaller), left))
         return None
+
+    def _after(self, limit: int | None) -> int | None:
+        """Return what of `limit` is left for the sizes after one; 0: no more sizes are tried.
+
+        hspace takes from it, at each size, the number of all instances that it has placed.
+        """
+        if limit is None or not self._spends:
+            return limit or None
+        return max(0, limit - len(self._filling.placed))
 
     def _ways(self, size: Size) -> Iterator[Size]:
         """Where to go on from a size that does not fit."""
@@ -130,6 +153,11 @@ class _Tiers:
         return least is not None and not self._refusals.hopeless(least, every=True)
 
 
+def _more(left: int | None, before: int | None) -> bool:
+    """Return whether a size can be tried further than before."""
+    return left is not None and before is not None and left > before
+
+
 def _by_count(failures: Failures) -> list[str]:
     """The reasons that occur, the most frequent first; of equals the last of `REASONS`."""
     found = [reason for reason in reversed(REASONS) if failures.get(reason)]
@@ -143,9 +171,19 @@ def fill_tiered(
     limit: int | None,
     name: Callable[[int], str],
     watch: Callable[[FillResult], str],
+    spends: bool = False,
 ) -> None:
-    """Place instances of `size`, then of ever smaller sizes; arguments as for `fill`."""
-    tiers = _Tiers(site, filling, limit, name, watch)
+    """Place instances of `size`, then of ever smaller sizes; arguments as for `fill`.
+
+    With `spends`, each size uses up as much of `limit` as instances are placed; see
+    `Behaviour.counts_sizes_as_attempts`.
+    """
+    left = limit
+    if spends and limit is not None:
+        left = max(0, limit - len(filling.placed))
+    tiers = _Tiers(site, filling, left, name, watch, spends)
     current: Size | None = size
     while current is not None and tiers.fills(current):
         current = tiers.next_size(current)
+    if spends and limit is not None and len(filling.placed) < limit and filling.ended == ENOUGH:
+        filling.ended = ""  # the next interval of the policy has what is left of the limit
