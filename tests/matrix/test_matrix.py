@@ -49,7 +49,8 @@ def _home(path: Path, scene: Scene) -> str:
 def _powered(answer: Json) -> list[str]:
     """The nodes that a plan switches on."""
     on = answer["nodes"] if answer.get("action") == "online" else []
-    return list(answer.get("power_on", on))
+    powered: list[str] = answer.get("power_on") or on
+    return powered
 
 
 def _holds(what: str, answer: Json) -> bool:
