@@ -232,7 +232,8 @@ def _check_step(step: Json) -> None:
         return
     name_of(step, "instance")
     names(step, "from")
-    names(step, "to")
+    if not names(step, "to"):
+        raise RequestError("to", "expected at least one node, got an empty array")
     if "repair" in step:
         with _below("repair"):
             told = child(step, "repair")

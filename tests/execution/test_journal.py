@@ -147,3 +147,19 @@ def test_wrong_event_of_a_journal_is_named(
         capsys.readouterr()
         assert main(["balance", f"-L{world.path}", "-X", f"--resume={journal}"]) == 2
         assert said in capsys.readouterr().err
+
+
+def test_step_of_a_journal_that_ends_nowhere_is_named(tmp_path: Path, capsys: Capture) -> None:
+    """An instance is on a node after each of its steps; the plan is not judged without it."""
+    with running(tmp_path) as world:
+        journal = tmp_path / "journal"
+        main(["balance", f"-L{world.path}", "-X", "--first-job-group", f"--journal={journal}"])
+        head, *rest = journal.read_text().splitlines()
+        damaged = json.loads(head)
+        damaged["transition"]["steps"][-1]["to"] = []
+        journal.write_text("\n".join([json.dumps(damaged), *rest, ""]))
+        capsys.readouterr()
+        assert main(["balance", f"-L{world.path}", "-X", f"--resume={journal}"]) == 2
+        last = len(damaged["transition"]["steps"]) - 1
+        said = f"line 1: transition/steps/{last}/to: expected at least one node, got an empty array"
+        assert said in capsys.readouterr().err
