@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from iallocator.cli import main
-from tests.builders import Json
+from tests.builders import Json, allocate, cluster, instance
 from tests.command import run
 from tests.conformance.documents import document
 from tests.conformance.fairness import incomparable
@@ -140,6 +140,20 @@ def test_balance_with_an_offline_node_scores_as_hbal(tmp_path: Path) -> None:
             wrong += [f"seed {seed}: {found}"] if found else []
     assert not wrong, "\n".join(wrong)
     assert count > 4
+
+
+def test_balance_of_a_group_without_online_nodes_scores_as_hbal(tmp_path: Path) -> None:
+    """Its score is 0, whatever is on its nodes; -O leaves none online in the second group."""
+    held = {f"i{k}": instance(f"node{k}", disk_template="rbd") for k in (1, 2, 3)}
+    raw = cluster({"a": 1, "b": 1, "c": 2}, instances=held, changes={"node1": {"offline": True}})
+    raw = allocate(raw, disk_template="rbd")
+    text = as_text(raw, tmp_path)
+    for options in (("-G", "a"), ("-G", "b", "-O", "node2"), ("-G", "c")):
+        peer = hbal(text, *options)
+        assert peer is not None
+        plan = ours(str(tmp_path / "document.json"), *options)
+        assert difference(plan, peer) == "", options
+        assert (plan["scores"]["before"] == 0) == ("c" not in options)
 
 
 def test_balance_with_chosen_instances_scores_as_hbal(tmp_path: Path) -> None:

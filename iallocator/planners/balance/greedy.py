@@ -36,6 +36,8 @@ __all__ = ["GreedyBalancer", "balance"]
 
 LONGEST = "the longest plan allowed"
 
+NO_NODE = "no node of the group is online"
+
 INFINITE = float("inf")
 
 ROUNDING = "no move lowers the score by more than rounding"
@@ -227,6 +229,12 @@ def _attempt(
 
     Where no move may be made none is looked for: a scan is instances × nodes.
     """
+    nodes = problem.state.cluster.nodes
+    dead = not any(nodes[index].online for index in problem.scope)
+    if dead and not problem.rules.behaviour.scores_dead_clusters:
+        plan = Plan("balance", 0.0)
+        plan.reason = NO_NODE
+        return plan
     if limits.max_length == 0:
         plan = Plan("balance", score_of(problem.state, problem.scope))
         plan.reason = LONGEST
