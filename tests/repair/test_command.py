@@ -11,7 +11,7 @@ import pytest
 from iallocator.cli import main
 from iallocator.tags.autorepair import PREFIX
 from tests.builders import Json, as_bytes, cluster, instance
-from tests.command import json_of, printed, run
+from tests.command import complaint, json_of, printed, run
 from tests.execution.running import Running, running
 from tests.execution.test_rapi import RapiDoor
 from tests.live.fakes import fake_rapi
@@ -81,6 +81,16 @@ def test_repair_that_is_not_allowed_is_told_and_marked() -> None:
     assert (status, found["counts"]) == (1, {"Needs repair": 1})
     assert tag.startswith(PREFIX + "result:failover:")
     assert ":enoperm:" in tag
+
+
+@pytest.mark.parametrize("option", ["--undo=journal", "--und=journal"])
+def test_repair_rejects_undo_and_names_the_command_that_does_it(option: str) -> None:
+    """The way back is planned by another planner."""
+    text = complaint(run("repair", "-L", option))
+    assert text == (
+        "repair takes no --undo: a journal of repair is undone by "
+        "iallocator balance -L --undo JOURNAL"
+    )
 
 
 def test_repair_without_a_place_says_why() -> None:

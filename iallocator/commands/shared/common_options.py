@@ -230,6 +230,14 @@ def _without(option: Option, taken: set[str]) -> Option:
     )
 
 
+ELSEWHERE = {
+    "repair": {
+        "--undo": "a journal of repair is undone by iallocator balance -L --undo JOURNAL",
+    },
+}
+"""Commands -> options of other planners that they do not have, and what to do instead."""
+
+
 def accepted(command: str, option: Option) -> bool:
     """Whether the common `option` acts in `command`."""
     return command in WHERE[option.target][0]
@@ -244,11 +252,15 @@ def refusal_of(command: str, table: Sequence[Option]) -> Callable[[str], str]:
         name: option for option in COMMON if not accepted(command, option) for name in option.names
     }
 
+    elsewhere = ELSEWHERE.get(command, {})
+
     def refusal(name: str) -> str:
         own = {other for option in table for other in option.names}
-        longer = [other for other in (*own, *refused) if other.startswith(name)]
+        longer = [other for other in (*own, *refused, *elsewhere) if other.startswith(name)]
         if name not in refused and len(longer) == 1 and name.startswith("--"):
             name = longer[0]
+        if name in elsewhere:
+            return f"{command} takes no {name}: {elsewhere[name]}"
         if name not in refused:
             return unknown(name, table, f"iallocator {command}")
         reasons = WHERE[refused[name].target][1]
