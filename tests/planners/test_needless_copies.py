@@ -207,3 +207,14 @@ def test_compat_hail_keeps_the_moves_of_the_peer() -> None:
     """With ``--compat hail`` a plan has the moves that hbal makes, needless ones too."""
     assert Behaviour.avoids_needless_copies
     assert not HailBehaviour.avoids_needless_copies
+
+
+@pytest.mark.parametrize("seed", [2, 27])
+def test_check_shows_the_moves_of_balance_without_needless_copies(seed: int) -> None:
+    """The plan that `check` tries copies as little as the one that `balance` prints."""
+    raw = document(Shape(5, "drbd", per_node=4, fullness=(0.6, 0.75)[seed % 2], seed=seed))
+    balance, check = (
+        json.loads(run(*words, "--json", stdin=as_bytes(raw)).stdout)["moves"]
+        for words in (("balance", "--all-groups"), ("check", "--simulation"))
+    )
+    assert balance == check

@@ -115,6 +115,8 @@ def run(settings: Settings, positional: Sequence[str]) -> int:
             tell(f"iallocator: {why} before balancing was at its end")
     if whole.over() or TIME_IS_UP in reasons:
         tell(f"iallocator: {limit_reached(settings.planning_seconds)}")
+    if done.moves:
+        _shorten(done, source, settings, whole)
     with WholeOutput():
         with progress_line("checking"):
             found = _checkup(done, now, settings)
@@ -196,6 +198,27 @@ def _balanced(source: Source, settings: Settings, whole: Alarm) -> GroupPlans:
             return balance_cluster(source.cluster, wanted, say_plan)
     except TimeIsUp as stop:  # before the first group was begun
         return GroupPlans("balance", State(source.cluster), stop=stop)
+
+
+def _shorten(done: GroupPlans, source: Source, settings: Settings, whole: Alarm) -> None:
+    """Leave needless copies out of a plan that passes verification, as `balance` does."""
+    from iallocator.commands.shared.run_plan import limits_of_plan, without_needless_copies
+    from iallocator.commands.shared.source import completed_settings
+    from iallocator.planners.outcome import Failures
+    from iallocator.planners.verify import verify_moves, verify_transition
+
+    limits = limits_of_plan(done, completed_settings(settings, source), settings.min_disk)
+    failures = Failures(limits)
+    if not verify_moves(done.before, done.moves, limits, failures):
+        without_needless_copies(
+            done,
+            limits,
+            failures,
+            whole.over,
+            lambda: verify_transition(
+                done.before, done.transition, limits, 0, whole.over, failures
+            ),
+        )
 
 
 def _refuse_contradictions(settings: Settings) -> None:

@@ -56,7 +56,9 @@ if TYPE_CHECKING:
 
     Load = Callable[[], Cluster]
 
-__all__ = ["OPTIONS", "Planner", "Settings", "run_planner"]
+__all__ = [
+    "OPTIONS", "Planner", "Settings", "limits_of_plan", "run_planner", "without_needless_copies",
+]  # fmt: skip
 
 OPTIONS = (
     JSON_OPTION, COMMANDS_OPTION, GRAPH_OPTION, HTML_OPTION, VERIFY_OPTION, *EXECUTION_OPTIONS,
@@ -281,7 +283,7 @@ def _show(
     planner.warn(done)
     master, only = planner.master(source), planner.group()
     show_state_of(lambda: done.before, source, settings, "Initial", "original", master, only)
-    limits_of = partial(_limits, settings=effective, min_disk=planner.min_disk())
+    limits_of = partial(limits_of_plan, settings=effective, min_disk=planner.min_disk())
     limits = limits_of(done)
     plan = None
     with progress_line("checking the plan"):
@@ -319,7 +321,7 @@ def _cluster(settings: Settings, positional: Sequence[str], planner: Planner) ->
     return source.cluster
 
 
-def _limits(done: PlanResult, settings: options.Settings, min_disk: float) -> PlanLimits:
+def limits_of_plan(done: PlanResult, settings: options.Settings, min_disk: float) -> PlanLimits:
     """What the plan is held to."""
     from iallocator.constraints.affinity_factory import relations_of
     from iallocator.planners.plan_limits import PlanLimits
@@ -382,7 +384,7 @@ def _verified(
             told.append(f"left out: {cut}")
             continue
         checked = partial(check, limits, failures)
-        direct = _without_needless_copies(done, limits, failures, over, checked)
+        direct = without_needless_copies(done, limits, failures, over, checked)
         wrong = [] if direct else checked()
         if wrong:
             told += wrong
@@ -410,7 +412,7 @@ def _verified(
     return told, True
 
 
-def _without_needless_copies(
+def without_needless_copies(
     done: PlanResult,
     limits: PlanLimits,
     failures: Failures,
