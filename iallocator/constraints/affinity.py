@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from iallocator.constraints.no_affinity import NoAffinity
+from iallocator.constraints.priced_pairs import PricedPairs, priced
 from iallocator.model.constraints.constraint import ORDER
 from iallocator.model.constraints.units import items_of
-from iallocator.scoring.candidates import DECIMALS, ListedCandidates
+from iallocator.scoring.candidates import ListedCandidates
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from iallocator.model.constraints.constraint import Constraint
     from iallocator.model.instance import Instance
     from iallocator.model.state import State
-    from iallocator.scoring.candidates import Candidates, Placement
+    from iallocator.scoring.candidates import Candidates
     from iallocator.transition.requirements import Demands
 
 
@@ -119,16 +120,20 @@ class Affinity(NoAffinity):
     def with_soft_costs(
         self, instance: Instance, candidates: Candidates
     ) -> tuple[Candidates, dict[Nodes, float]]:
-        rows = [list(candidates.row(number)) for number in range(candidates.rows())]
-        costs = self.costs(instance, {nodes[0] for row in rows for _, nodes in row})
+        first: set[int] = set()
+        for prefix, last in map(candidates.open, range(candidates.rows())):
+            if last:
+                first.update(prefix[:1] or last)
+        costs = self.costs(instance, first)
         if not costs:
             return candidates, {}
-        scores = {nodes: score for row in rows for score, nodes in row}
-        dear: list[list[Placement]] = [
-            [(round(score + costs.get(nodes[0], 0.0), DECIMALS), nodes) for score, nodes in row]
-            for row in rows
-        ]
-        return ListedCandidates(dear, candidates.failures), scores
+        if candidates.rows() > 1:
+            pairs = PricedPairs(candidates, costs)
+            return pairs, pairs.scores
+        row = list(candidates.everything())
+        scores = {nodes: score for score, nodes in row}
+        dear = [priced(placement, costs) for placement in row]
+        return ListedCandidates([dear], candidates.failures), scores
 
     def costs(self, instance: Instance, nodes: Collection[int]) -> dict[int, float]:
         """What each of `nodes` costs; the wishes of those that come along count too."""

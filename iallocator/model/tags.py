@@ -93,10 +93,10 @@ def interpret_tags(cluster: Cluster, exclusion: Sequence[str] = ()) -> None:
             source, allowed, target = pair.partition("::")
             if allowed:
                 sources.setdefault(target, []).append(source)
+        same: dict[frozenset[str], frozenset[str]] = {}  # equal sets are kept, and compared, once
         for node in cluster.nodes:
-            node.locations, node.migration = (
-                frozenset(tag for tag in node.tags if prefixes.begin(tag)) for prefixes in below
-            )
+            found = [frozenset(tag for tag in node.tags if some.begin(tag)) for some in below]
+            node.locations, node.migration = (same.setdefault(tags, tags) for tags in found)
             node.receives = node.migration.union(*(sources.get(tag, ()) for tag in node.tags))
     meaning = InstanceTags(cluster.tags, exclusion)
     for instance in cluster.instances:

@@ -22,7 +22,7 @@ from iallocator.model.columns import (
     SPINDLES,
     SPINDLES_LATER,
 )
-from iallocator.scoring.candidates import Candidates
+from iallocator.scoring.candidates import Candidates, ScoresOf
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ def rank(
     of its peers; a sum for each candidate that is looked at.
     """
     losses, costs = _Losses(state, group, instance), bonds.costs(instance, group.nodes)
-    return _ByLoss(candidates, losses, costs), _Scores(candidates)
+    return _ByLoss(candidates, losses, costs), ScoresOf(candidates)
 
 
 class _ByLoss(Candidates):
@@ -107,25 +107,6 @@ class _ByLoss(Candidates):
         for last in lasts:
             second = beside.get(last) or self._losses.secondary[last]
             yield _sum(first, second), (primary, last)
-
-
-class _Scores(dict[tuple[int, ...], float]):
-    """The cluster scores of candidates, each looked up when it is asked for."""
-
-    def __init__(self, candidates: Candidates) -> None:
-        super().__init__()
-        self._candidates = candidates
-        self._rows: dict[tuple[int, ...], int] = {}
-
-    def __bool__(self) -> bool:
-        return True
-
-    def __missing__(self, nodes: tuple[int, ...]) -> float:
-        if not self._rows:
-            rows = range(self._candidates.rows())
-            self._rows = {self._candidates.open(number)[0]: number for number in rows}
-        self[nodes] = score = self._candidates.score_of(self._rows[nodes[:-1]], nodes[-1])
-        return score
 
 
 def shown(lost: Lost) -> str:

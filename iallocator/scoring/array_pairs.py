@@ -86,6 +86,9 @@ class PrunedPairs(ArrayCandidates):
         if self._whole is not None:
             return super()._row(number)
         rows, scores = self._block
+        if number not in rows and number in self._best:  # rows are asked for in another order
+            alone: Floats = self._asked(np.array([number]))[0]
+            return alone
         if number not in rows:
             height = max(1, BLOCK // len(self._columns))
             begin = number - number % height

@@ -6,7 +6,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-__all__ = ["DECIMALS", "Candidates", "ListedCandidates"]
+__all__ = ["DECIMALS", "Candidates", "ListedCandidates", "ScoresOf"]
 
 DECIMALS = 10
 """Scores are rounded to this many decimals before they are compared."""
@@ -106,6 +106,25 @@ class ListedCandidates(Candidates):
             row.sort(key=_score)
             self._sorted[number] = True
         return iter(row)
+
+
+class ScoresOf(dict["tuple[int, ...]", float]):
+    """The cluster scores of candidates, each looked up when it is asked for."""
+
+    def __init__(self, candidates: Candidates) -> None:
+        super().__init__()
+        self._candidates = candidates
+        self._rows: dict[tuple[int, ...], int] = {}
+
+    def __bool__(self) -> bool:
+        return True
+
+    def __missing__(self, nodes: tuple[int, ...]) -> float:
+        if not self._rows:
+            rows = range(self._candidates.rows())
+            self._rows = {self._candidates.open(number)[0]: number for number in rows}
+        self[nodes] = score = self._candidates.score_of(self._rows[nodes[:-1]], nodes[-1])
+        return score
 
 
 def _score(placement: Placement) -> Any:

@@ -203,6 +203,40 @@ def test_best_pair_of_many_nodes_is_found_by_scoring_few(monkeypatch: pytest.Mon
     assert (score, nodes) == min(found.best())
 
 
+@pytest.mark.parametrize("tagged", [False, True])
+def test_soft_constraint_lets_few_pairs_of_many_nodes_be_scored(
+    tagged: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No pair is scored before it is asked for, whether the constraint is about the instance."""
+    scored = []
+    whole = PairScores.scores
+
+    def counted(pairs: PairScores, rows: Any, shared: Any) -> Any:
+        found = whole(pairs, rows, shared)
+        scored.append(len(found))
+        return found
+
+    monkeypatch.setattr(PairScores, "scores", counted)
+    document = clusters.allocate(Shape(400, "drbd", per_node=2, fullness=0.1))
+    tag = ["iallocator:separate:should:x"]
+    for one in list(document["instances"].values())[:3]:
+        one["tags"] = tag
+    context, _ = context_for(document)
+    new = context.cluster.instances[0 if tagged else 5]
+    context.state.remove(new, new.nodes)
+    scope = context.all_nodes()
+    found = pairs(both(context, scope)[1], new, Setting(scope, {}, ALL_LIMITS))
+    costly, scores = context.bonds.with_soft_costs(new, found)
+    assert (costly is found) == (not tagged)
+    assert scored == []
+    rank, nodes = next(costly.row(1))
+    plain = found.score_of(1, nodes[-1])
+    assert sum(scored) < 400
+    if tagged:
+        assert scores[nodes] == plain < rank
+        assert scores[next(costly.row(5))[1]] == next(found.row(5))[0]
+
+
 def compare(
     one: list[tuple[float, tuple[int, ...]]], other: list[tuple[float, tuple[int, ...]]], seed: int
 ) -> None:
