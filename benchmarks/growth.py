@@ -306,7 +306,7 @@ DIMENSIONS: dict[str, Dimension] = {
     "members of a separation": Dimension(4000, _rules("separate:should", 0)),
     "orders": Dimension(4000, _order),
     "placement keys": Dimension(8000, _keys, *AFFINITY, "check", "show", "report"),
-    "pending jobs: creations": _with_repair(8000, _creations),
+    "pending jobs: creations": _with_repair(16000, _creations),
     "pending jobs: repairs": _with_repair(8000, _repairs),
     "pending jobs of one repair": _with_repair(8000, _jobs),
 }
@@ -478,6 +478,11 @@ def row(title: str, most: str, path: str, growth: Growth) -> str:
     return f"| {title} | {most} | {path} | {seconds} | {time} | {memory} | {space} | {reason} |"
 
 
+def _about(line: str) -> list[str]:
+    """Return the dimension and the path of a line of the table."""
+    return line.split("|")[1:4:2]
+
+
 def main() -> None:
     """Measure, and print or write the table."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -493,8 +498,7 @@ def main() -> None:
     if options.update:
         text = options.output.read_text()
         for line in found:
-            start = "|".join(line.split("|")[:4])
-            (old,) = (one for one in text.splitlines() if one.startswith(f"{start}|"))
+            (old,) = (one for one in text.splitlines() if _about(one) == _about(line))
             text = text.replace(old, line)
         options.output.write_text(text)
     elif not options.words:
