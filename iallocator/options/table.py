@@ -185,7 +185,7 @@ COMMON = (
     Option("--no-config", "no_config", "take no settings from a file"),
     Option("--validate", "validate",
            "only check the input: 'FILE: valid', or every problem on stderr and exit status 2; "
-           "with --json one document with both"),
+           "with a command and --json one document with both"),
     Option("--verbose -v", "verbose", "say on stderr what was read"),
     Option("--quiet -q", "quiet", "say nothing on stderr but what is wrong"),
     Option("--version -V", "version", "show the version and stop"),

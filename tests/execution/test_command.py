@@ -499,4 +499,4 @@ def test_squeeze_that_does_not_reach_the_reserve_is_not_carried_out(
         assert "--even-if-short" in said.err
         assert "node5" in said.out
         carried_out(tmp_path, world, *words, "--even-if-short", command="squeeze")
-        assert world.submitted
+        assert "now by hand: power-on node5" in capsys.readouterr().err
